@@ -23,8 +23,8 @@ pub use engine::{
 };
 pub use filters::Filters;
 pub use lab::{
-    CaptureArgs, LabArgs, LabCommand, LabShared, LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs,
-    ParallelismArg, PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
+    CaptureArgs, LabArgs, LabCommand, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs,
+    NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;
@@ -214,7 +214,7 @@ fn engine_help() -> String {
 }
 
 fn profile() -> impl TypedValueParser<Value = Profile> {
-    one_of(&[Profile::Quick, Profile::Full, Profile::Paper], |profile| profile.name())
+    one_of(&Profile::ALL, |profile| profile.name())
 }
 
 fn stage() -> impl TypedValueParser<Value = Stage> {

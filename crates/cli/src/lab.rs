@@ -1,98 +1,201 @@
-//! `sealane lab`: experiments of the lab, told on standard error while they run and on standard output when they end.
+//! `sealane lab`: studies of the lab, told on standard error while they run and on standard output when they end.
 
-use crate::args::{LabCommand, LabShared, QuickArgs, TransferArgs};
+use crate::args::{LabCommand, LabShared, LabShown, QuickArgs, RunArgs, TransferArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
 use sealane_lab::LabError;
-use sealane_lab::quick::{self, QuickOptions};
-use sealane_lab::report::{self, Files, Report, to_text};
+use sealane_lab::report::{self, Files, Report, outcome_text, outcomes_text, to_text};
+use sealane_lab::request::Request;
+use sealane_lab::rng::Rng;
+use sealane_lab::studies::{self, Family};
 use sealane_lab::surroundings::Surroundings;
-use sealane_lab::transfer::{self, TransferOptions};
+use sealane_lab::tunnel::Topology;
+use sealane_lab::{stacks, transfer};
 use std::env;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 mod link;
 mod network_processor;
-mod stacks;
-mod studies;
-mod tunnel;
 
-/// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
+/// Runs one command.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
-    let mut progress = io::stderr();
-    let (json, files, outcome) = match command {
+    match command {
         LabCommand::Quick(QuickArgs { tree, limit, shared }) => {
-            let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
-            let files = files(report, no_report, quick::REPORT_NAME)?;
-            let default = QuickOptions::default();
-            let options = QuickOptions {
-                surroundings: Arc::new(surroundings()),
-                program,
-                file_bytes: size.unwrap_or(default.file_bytes),
-                tree,
-                peers: !no_peers,
-                limit,
-                seed,
-                work_directory,
-                ..default
-            };
-            (json, files, quick::run(&options, &mut progress))
+            let request = Request { tree, limit, ..request_of_copies(&shared) };
+            conduct(Family::of("lab quick").run, &request, &files(&shared, "sealane-report", false)?)
         }
-        LabCommand::List(arguments) => return studies::list(&arguments),
-        LabCommand::Run(arguments) => return studies::run(&arguments),
-        LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
-        LabCommand::Link(arguments) => return link::run(&arguments),
-        LabCommand::Stacks(arguments) => return stacks::run(&arguments),
-        LabCommand::Capture(arguments) => return stacks::capture(&arguments),
-        LabCommand::Predict(arguments) => return stacks::predict(&arguments),
-        LabCommand::Tunnel(arguments) => return tunnel::run(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {
-            let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
-            let name = transfer::REPORT_NAME;
+            let request = Request { profile, ends, only, ..request_of_copies(&shared) };
+            let run = if behind_link { transfer::behind } else { Family::of("lab transfer").run };
             // Behind a link the lab that made the link writes the report.
-            let files = files(report, no_report || behind_link, name)?;
-            let options = TransferOptions {
-                surroundings: Arc::new(surroundings()),
-                program,
-                profile,
-                ends,
-                only,
-                peers: !no_peers,
-                file_bytes_max: size,
-                seed,
-                work_directory,
-            };
-            let outcome = if behind_link {
-                transfer::run_behind_link(&options, &mut progress)
-            } else {
-                transfer::run(&options, &mut progress)
-            };
-            (json, files, outcome)
+            conduct(run, &request, &files(&shared, "sealane-transfer", behind_link)?)
         }
+        LabCommand::Stacks(arguments) => {
+            let (profile, only, engine) = (arguments.profile, arguments.only, arguments.engine);
+            let request = Request { profile, only, engine, ..request(arguments.seed) };
+            conduct(Family::of("lab stacks").run, &request, &shown(&arguments.shown)?)
+        }
+        LabCommand::Predict(arguments) => {
+            let (stack, lanes) = (arguments.stack.to_string(), arguments.lanes.into());
+            let predict = |request: &Request, progress: &mut dyn Write| {
+                stacks::predict(&stack, lanes, request, progress)
+            };
+            conduct(predict, &request(None), &shown(&arguments.shown)?)
+        }
+        LabCommand::Tunnel(arguments) => {
+            let topologies = match &arguments.topology[..] {
+                [] => Topology::ALL.to_vec(),
+                some => some.to_vec(),
+            };
+            let request = Request {
+                program: arguments.program,
+                topologies,
+                only: arguments.only,
+                between: arguments.between,
+                profile: arguments.profile,
+                rounds: arguments.rounds.map(|rounds| rounds as usize),
+                seconds: arguments.seconds,
+                ..request(None)
+            };
+            conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)
+        }
+        LabCommand::NetworkProcessor(arguments) => network_processor::run(&arguments),
+        LabCommand::Link(arguments) => link::run(&arguments),
+        LabCommand::Capture(arguments) => {
+            stacks::capture(&arguments.stack, &arguments.file).map_err(failed)?;
+            Ok(ExitStatus::Success)
+        }
+        LabCommand::List(arguments) => {
+            let text = if arguments.json {
+                let lines = studies::listed().into_iter().map(|study| serde_json::to_string(&study));
+                let lines: Vec<String> =
+                    lines.collect::<Result<_, _>>().map_err(|error| Failure::new(ExitStatus::Io, error))?;
+                lines.join("\n")
+            } else {
+                outcome_text(&studies::table(), columns())
+            };
+            print(&(text + "\n"))?;
+            Ok(ExitStatus::Success)
+        }
+        LabCommand::Run(arguments) => run_studies(&arguments),
+    }
+}
+
+/// Runs the studies that were named, those of one command together. The worst of their statuses is the one that is passed on.
+fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
+    let asked = Request { profile: arguments.profile, ..request(None) };
+    let runs = studies::runs(&arguments.ids, &asked);
+    if let Some(directory) = &arguments.report {
+        fs::create_dir_all(directory).map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    }
+    let mut worst = ExitStatus::Success;
+    for (index, (family, request)) in runs.iter().enumerate() {
+        let only = if request.only.is_empty() {
+            String::new()
+        } else {
+            format!(" --only {}", request.only.join(","))
+        };
+        text::complain(format_args!("{} of {}: sealane {}{only}", index + 1, runs.len(), family.command));
+        let name = family.command.replace("lab ", "").replace(" --", "-").replace(' ', "-");
+        let files = |directory: &PathBuf| Files::prepare(directory, &format!("sealane-{name}"));
+        let files = arguments.report.as_ref().map(files).transpose().map_err(failed)?;
+        let status = conduct(
+            family.run,
+            request,
+            &Output { is_json: arguments.json, is_brief: true, page: None, files },
+        )?;
+        if status != ExitStatus::Success {
+            worst = status;
+        }
+    }
+    Ok(worst)
+}
+
+/// What becomes of a report.
+struct Output {
+    is_json: bool,
+    /// Tables alone, without the headline.
+    is_brief: bool,
+    page: Option<PathBuf>,
+    files: Option<Files>,
+}
+
+/// With one page, which can be written.
+fn shown(arguments: &LabShown) -> Result<Output, Failure> {
+    prepare_page(arguments.report.as_deref())?;
+    let page = arguments.report.clone();
+    Ok(Output { is_json: arguments.json, is_brief: true, page, files: None })
+}
+
+/// With a page and its data, which can be written, unless there are to be none.
+fn files(shared: &LabShared, name: &str, none: bool) -> Result<Output, Failure> {
+    let files = (!shared.no_report && !none)
+        .then(|| Files::prepare(&shared.report, name))
+        .transpose()
+        .map_err(failed)?;
+    Ok(Output { is_json: shared.json, is_brief: false, page: None, files })
+}
+
+/// Runs a study, prints what it found, and writes its report. A check that found what must not be is a status of its own, because
+/// the report was made.
+fn conduct(
+    run: impl Fn(&Request, &mut dyn Write) -> Result<Report, LabError>,
+    request: &Request,
+    output: &Output,
+) -> Result<ExitStatus, Failure> {
+    let began = Instant::now();
+    let mut report = run(request, &mut io::stderr()).map_err(failed)?;
+    report.seconds = began.elapsed().as_secs_f64();
+    let text = match (output.is_json, output.is_brief) {
+        (true, _) => report.to_json().map_err(failed)?,
+        (false, true) => outcomes_text(&report, columns()),
+        (false, false) => to_text(&report, columns()),
     };
-    let report = outcome.map_err(failed)?;
     // Whatever becomes of the one, the other is done: nobody measures again for the want of an output.
-    let printed = print(&report, json);
-    let written = files.as_ref().map_or(Ok(()), |files| report.write(files)).map_err(failed);
+    let printed = print(&text);
+    let written = output.files.as_ref().map_or(Ok(()), |files| report.write(files)).map_err(failed);
     printed?;
     written?;
-    if let Some(Files { html, json }) = files {
+    if let Some(Files { html, json }) = &output.files {
         text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
     }
+    write_page(&report, output.page.as_deref())?;
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
 }
 
-/// The report's files, known to be writable, unless there are to be none.
-fn files(directory: PathBuf, none: bool, name: &str) -> Result<Option<Files>, Failure> {
-    (!none).then(|| Files::prepare(&directory, name)).transpose().map_err(failed)
+/// What is asked of every study.
+fn request(seed: Option<u64>) -> Request {
+    let surroundings = Arc::new(surroundings());
+    Request { surroundings, seed: seed.unwrap_or_else(Rng::fresh_seed), ..Request::default() }
+}
+
+fn request_of_copies(shared: &LabShared) -> Request {
+    Request {
+        program: shared.program.clone(),
+        peers: !shared.no_peers,
+        file_bytes_max: shared.size,
+        work_directory: shared.work_directory.clone(),
+        ..request(shared.seed)
+    }
 }
 
 /// Makes sure that a page can be written where one is wanted.
 pub(crate) fn prepare_page(path: Option<&Path>) -> Result<(), Failure> {
     path.map_or(Ok(()), report::prepare_page).map_err(failed)
+}
+
+/// Writes a report's page, if one is wanted, and says where it is.
+pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = path {
+        report.write_page(path).map_err(failed)?;
+        text::complain(format_args!("the report: {}", path.display()));
+    }
+    Ok(())
 }
 
 /// What the lab may know of the environment.
@@ -110,21 +213,44 @@ fn surroundings() -> Surroundings {
     }
 }
 
-fn print(report: &Report, json: bool) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout();
-    let text = if json { report.to_json().map_err(failed)? } else { to_text(report, columns()) };
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 /// The width of the terminal that standard output is, if it is one.
-pub(super) fn columns() -> Option<u16> {
+pub(crate) fn columns() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
 fn failed(error: LabError) -> Failure {
     let status = match &error {
         LabError::Differs { .. } => ExitStatus::Integrity,
+        LabError::Stack(_) => ExitStatus::Usage,
         _ => ExitStatus::Io,
     };
     Failure::new(status, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+
+    /// A study that names a command which is not there could never be run by hand.
+    #[test]
+    fn every_study_has_a_command_that_parses() {
+        for study in studies::listed() {
+            let words = ["sealane"].into_iter().chain(study.command.split(' '));
+            let parsed = Cli::try_parse_from(words);
+            assert!(parsed.is_ok(), "{}: {}", study.id, parsed.unwrap_err());
+        }
+    }
+
+    /// Crates of the lab know no tunnel, and the headline is of the suite that most users have.
+    #[test]
+    fn the_headline_is_of_the_default_suite() {
+        assert_eq!(sealane_lab::tunnel::DEFAULT_SUITE, sealane_tunnel::site::SUITE_DEFAULT);
+    }
 }

@@ -1,57 +1,28 @@
-//! `sealane speed`: rows as they come, on a terminal with the time that is left, and what they say together.
+//! `sealane speed`: rates with the time that is left on a terminal, and what they say together.
 
 use crate::args::{AlgorithmArg, SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::lab::prepare_page;
+use crate::lab::{columns, prepare_page, print, write_page};
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::{counted, quantity};
-use sealane_lab::report::{Report, outcome_text, outcomes_text};
-use sealane_lab::speed::{self, Length, Measurement, Peer, Plan, Row, Rule, SpeedError, SpeedOptions, Story};
+use sealane_lab::report::{outcome_text, outcomes_text};
+use sealane_lab::request::Request;
+use sealane_lab::speed::{self, Length, MANY, Peer, Plan, Row, Rule, SpeedError, SpeedOptions};
+use sealane_lab::studies::Family;
 use sealane_transform::Algorithm;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Instant;
-
-/// What is measured where no algorithm is named.
-const WELL_KNOWN: [&str; 22] = [
-    "aes-128-gcm",
-    "aes-256-gcm",
-    "chacha20-poly1305",
-    "sha256",
-    "sha512",
-    "blake3",
-    "hmac-sha256",
-    "hmac-sha512",
-    "aes-128-gmac",
-    "md5",
-    "sha1",
-    "hmac-sha1",
-    "des-cbc",
-    "3des-cbc",
-    "aes-128-cbc",
-    "aes-128-ctr",
-    "rc5-cbc",
-    "rc6-cbc",
-    "blowfish-cbc",
-    "idea-cbc",
-    "rc4",
-    "seal3",
-];
-
-/// Lengths of messages in the table of what to use: a short packet's and a full one's.
-const CHOICE_BYTES: [usize; 2] = [64, 1408];
-
-/// Messages of a batch that is large enough for all lanes.
-const MANY: usize = 512;
 
 /// Mean of the IMIX, rounded down to a multiple of every block.
 const IMIX_MEAN_BYTES: usize = 352;
+
+/// How wide tables are where nobody's terminal says so.
+const COLUMNS: [u16; 2] = [80, 140];
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
@@ -64,43 +35,37 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let (stop, interrupts) = interruptible()?;
     let bar = bar(plan.len());
     let start = Instant::now();
-    // Without a name, what is wanted is an advice, which takes all rates; else a line comes as soon as it is measured.
+    // Without a name, what is wanted is an advice.
     let is_choice = chooses(arguments);
-    let shown = Shown::new(arguments.wide, &options);
     if !arguments.json {
-        let columns = if is_choice { String::new() } else { shown.names() };
-        bar.suspend(|| print(&(heading(&plan, &options) + &columns)))?;
+        bar.suspend(|| print(&heading(&plan, &options)))?;
     }
-    let mut found: Vec<Measurement> = Vec::new();
-    let complete = plan.run(&stop, |measurement| {
-        let line = match (arguments.json, is_choice) {
-            (true, _) => json(&measurement.row)?,
-            (false, true) => String::new(),
-            (false, false) => line(&measurement, &shown),
-        };
-        bar.suspend(|| print(&line))?;
-        bar.set_position(measurement.index as u64 + 1);
-        found.push(measurement);
+    let mut found: Vec<Row> = Vec::new();
+    let complete = plan.run(&stop, |row| {
+        if arguments.json {
+            let line = json(&row)?;
+            bar.suspend(|| print(&line))?;
+        }
+        bar.inc(1);
+        found.push(row);
         Ok::<(), Stopped>(())
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
-    let choice = if is_choice { speed::choice(&found, &options.lengths) } else { Vec::new() };
+    let advice = if is_choice { speed::advice(&found, &options.lengths) } else { Vec::new() };
     let (rates, summary) = (speed::rates(&found), speed::summary(&found));
     if !arguments.json {
-        // Lines have no room for intervals.
-        let means = rates.iter().filter(|_| matches!(options.rule, Rule::Runs { .. }));
+        let width = if arguments.wide { Some(COLUMNS[1]) } else { Some(columns().unwrap_or(COLUMNS[0])) };
         // Tables that nobody asked for would hide the advice.
+        let rates = rates.iter().filter(|_| !is_choice);
         let summary = summary.iter().filter(|outcome| !is_choice || outcome.experiment.id == "ratios");
-        for outcome in choice.iter().chain(means).chain(summary) {
-            print(&format!("\n{}", outcome_text(outcome, columns())))?;
+        for outcome in advice.iter().chain(rates).chain(summary) {
+            print(&format!("{}\n", outcome_text(outcome, width)))?;
         }
     }
-    let outcomes = choice.into_iter().chain(rates).chain(summary).collect();
-    write_page(
-        &speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes),
-        arguments.report.as_deref(),
-    )?;
+    let outcomes = advice.into_iter().chain(rates).chain(summary).collect();
+    let report = speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes);
+    write_page(&report, arguments.report.as_deref())?;
     if complete {
         return Ok(ExitStatus::Success);
     }
@@ -115,40 +80,15 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
 
 /// The tables of the papers on this machine.
 fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     // The default is one lane, and the story is about more than one.
-    let lanes = arguments.lanes.iter().max().map_or(1, |&lanes| usize::from(lanes));
-    let lanes = if lanes > 1 { lanes } else { cores };
-    let story = Story::new(arguments.rule(), lanes, &arguments.only).map_err(failed)?;
-    let (stop, interrupts) = interruptible()?;
-    if !story.is_empty() {
-        let (count, seconds) = (counted(story.len(), "measurement"), quantity(story.estimate_seconds()));
-        text::say(&format!("{count}, about {seconds} s"));
-    }
-    let bar = bar(story.len());
-    let start = Instant::now();
-    let told = story.run(&stop, || bar.inc(1));
-    bar.finish_and_clear();
-    let Some(outcomes) = told.map_err(failed)? else {
-        text::complain(format_args!("stopped before the end"));
-        return Ok(interrupts
-            .received()
-            .map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }));
-    };
-    let title = "The papers' kernels on this machine";
-    let report = speed::report(title, start.elapsed().as_secs_f64(), outcomes);
+    let lanes = arguments.lanes.iter().max().map(|&lanes| usize::from(lanes)).filter(|&lanes| lanes > 1);
+    let profile = arguments.profile.unwrap_or_default();
+    let request = Request { only: arguments.only.clone(), profile, lanes, ..Request::default() };
+    let run = Family::of("speed --story").run;
+    let report = run(&request, &mut io::stderr()).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     print(&outcomes_text(&report, columns()))?;
     write_page(&report, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
-}
-
-/// Writes a report's page, if one is wanted, and says where it is.
-pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = path {
-        report.write_page(path).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-        text::complain(format_args!("the report: {}", path.display()));
-    }
-    Ok(())
 }
 
 /// A flag that the first signal sets.
@@ -168,8 +108,9 @@ fn chooses(arguments: &SpeedArgs) -> bool {
 
 fn options(arguments: &SpeedArgs) -> SpeedOptions {
     let named: Vec<_> = arguments.names.iter().chain(&arguments.algorithm).collect();
+    let well_known = SpeedOptions::well_known();
     let algorithms = match &*named {
-        [] => WELL_KNOWN.iter().filter_map(|name| name.parse().ok()).collect(),
+        [] => well_known.algorithms,
         some => {
             let mut algorithms = Vec::new();
             for name in some {
@@ -181,11 +122,10 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
             algorithms
         }
     };
-    let default = SpeedOptions::default();
     let equal = |bytes: &u64| Length::Equal(usize::try_from(*bytes).unwrap_or(usize::MAX));
     let mut lengths: Vec<Length> = match (&*arguments.bytes, arguments.imix) {
-        ([], false) if chooses(arguments) => CHOICE_BYTES.map(Length::Equal).to_vec(),
-        ([], false) => default.lengths,
+        ([], false) if chooses(arguments) => well_known.lengths,
+        ([], false) => SpeedOptions::default().lengths,
         ([], true) => vec![Length::Equal(IMIX_MEAN_BYTES)],
         (some, _) => some.iter().map(equal).collect(),
     };
@@ -201,7 +141,7 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
         lanes: arguments.lanes.iter().copied().map(usize::from).collect(),
         batches: match &*arguments.batch {
             // A library that takes no batches is not slow for a program that has none.
-            [] if chooses(arguments) || !arguments.vs.is_empty() => vec![1, MANY],
+            [] if chooses(arguments) || !arguments.vs.is_empty() => well_known.batches,
             [] => vec![MANY],
             some => some.iter().map(|&batch| batch as usize).collect(),
         },
@@ -225,80 +165,6 @@ fn bar(steps: usize) -> ProgressBar {
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(500));
     bar
-}
-
-/// The columns of the table, left or right.
-const COLUMNS: [(&str, isize); 14] = [
-    ("algorithm", 24),
-    ("tier", 9),
-    ("isa", 8),
-    ("bytes", -6),
-    ("lanes", -5),
-    ("batch", -5),
-    ("MB/s", -9),
-    ("ns/msg", -9),
-    ("c/B", -7),
-    ("peer", 10),
-    ("MB/s", -9),
-    ("ratio", -7),
-    ("table", -6),
-    ("set", -6),
-];
-
-/// The columns of whoever stands beside.
-const OF_PEERS: std::ops::RangeInclusive<usize> = 9..=11;
-
-/// The columns that are shown, and how wide; `None` for those that are not.
-struct Shown {
-    widths: [Option<isize>; COLUMNS.len()],
-    is_wide: bool,
-}
-
-impl Shown {
-    /// All that say something: 140 columns, or 80.
-    fn new(is_wide: bool, options: &SpeedOptions) -> Self {
-        let (has_peers, has_batches) = (!options.peers.is_empty(), options.batches.len() > 1);
-        let has_clock = speed::ticks_per_ns().is_some();
-        let is_there = |at: usize| match COLUMNS[at].0 {
-            "c/B" => has_clock && (is_wide || !(has_peers && has_batches)),
-            "batch" => is_wide || has_batches,
-            "isa" | "lanes" | "ns/msg" | "table" | "set" => is_wide,
-            _ => has_peers || !OF_PEERS.contains(&at),
-        };
-        let width = |at: usize| if is_wide { COLUMNS[at].1 } else { narrow(COLUMNS[at].1) };
-        let widths = std::array::from_fn(|at| is_there(at).then(|| width(at)));
-        Self { widths, is_wide }
-    }
-
-    /// The names above the columns.
-    fn names(&self) -> String {
-        self.line(COLUMNS.map(|(name, _)| name.to_owned()))
-    }
-
-    /// A line of the table.
-    fn line(&self, cells: [String; COLUMNS.len()]) -> String {
-        let mut line = String::new();
-        for (cell, width) in cells.iter().zip(self.widths) {
-            let Some(width) = width else { continue };
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            let columns = width.unsigned_abs();
-            line += &if width < 0 { format!("{cell:>columns$}") } else { format!("{cell:<columns$}") };
-        }
-        line.truncate(line.trim_end().len());
-        line + "\n"
-    }
-}
-
-/// The width of a column where all must fit into 80.
-fn narrow(width: isize) -> isize {
-    match width {
-        24 => 21,
-        -9 => -7,
-        -7 => -5,
-        width => width,
-    }
 }
 
 /// Who stands beside, and what a reader must know of them to read the ratios.
@@ -344,40 +210,6 @@ fn heading(plan: &Plan, options: &SpeedOptions) -> String {
     )
 }
 
-fn line(measurement: &Measurement, shown: &Shown) -> String {
-    let found = &measurement.row;
-    let facts = measurement.algorithm.facts();
-    let wide = shown.is_wide;
-    let direction = match found.direction {
-        None => String::new(),
-        Some("encrypt") if !wide => " enc".to_owned(),
-        Some("decrypt") if !wide => " dec".to_owned(),
-        Some(direction) => format!(" {direction}"),
-    };
-    let bytes = match measurement.length {
-        Length::Equal(bytes) => bytes.to_string(),
-        Length::Imix => "imix".to_owned(),
-    };
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
-    let cells = [
-        format!("{}{direction}", found.algorithm),
-        found.tier.to_string(),
-        found.isa.to_string(),
-        bytes,
-        found.lanes.to_string(),
-        found.batch.to_string(),
-        quantity(found.mb_per_s),
-        quantity(found.ns_per_message),
-        or_dash(found.cycles_per_byte.map(|cycles| format!("{cycles:.3}"))),
-        found.peer.unwrap_or("–").to_string(),
-        or_dash(found.peer_mb_per_s.map(quantity)),
-        or_dash(found.ratio.map(|ratio| format!("{ratio:.2}"))),
-        facts.table_bytes.to_string(),
-        facts.working_set_bytes.to_string(),
-    ];
-    shown.line(cells)
-}
-
 fn json(row: &Row) -> Result<String, Stopped> {
     match serde_json::to_string(row) {
         Ok(line) => Ok(line + "\n"),
@@ -406,14 +238,4 @@ fn failed(error: SpeedError) -> Failure {
         _ => ExitStatus::Usage,
     };
     Failure::new(status, error)
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
-}
-
-/// The width of the terminal that standard output is, if it is one.
-fn columns() -> Option<u16> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }

@@ -200,8 +200,8 @@ fn a_table_says_how_peers_run_and_what_they_lack() {
     for said in ["beside rustcrypto, aws-lc-rs; –", "to rustcrypto, aws-lc-rs one by one"] {
         assert!(table.contains(said), "no {said:?} in {table}");
     }
-    let lacking = table.lines().find(|line| line.starts_with("seal3 ")).expect("a line of SEAL");
-    assert!(lacking.trim_end().ends_with('–') && !table.contains("one by one: it"), "{table}");
+    let lacking = table.lines().find(|line| line.starts_with(" seal3 ")).expect("a line of SEAL");
+    assert!(lacking.contains('–') && !table.contains("one by one: it"), "{table}");
     assert!(!text(&speed(&["seal3", "--bytes", "64"]).stdout).contains("beside"));
 }
 
@@ -309,11 +309,11 @@ fn names_are_arguments_and_the_table_fits_a_terminal() {
     };
     let names = ["md5", "des-cbc", "chacha20-poly1305", "--direction", "both"];
     let table = run(&names);
-    assert!(table.contains("\nmd5 ") && table.contains("\ndes-cbc dec "), "{table}");
+    assert!(table.contains("\n md5 ") && table.contains(" decrypt "), "{table}");
     let widest = |table: &str| table.lines().map(|line| line.chars().count()).max();
     assert!(widest(&table) <= Some(80), "{table}");
     let wide = run(&[&names[..], &["--wide"]].concat());
-    assert!(wide.contains(" batch ") && wide.contains("\ndes-cbc decrypt "), "{wide}");
+    assert!(wide.contains(" set") && wide.contains("\n des-cbc "), "{wide}");
     assert!(widest(&wide) <= Some(140), "{wide}");
 }
 

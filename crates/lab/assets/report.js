@@ -31,7 +31,7 @@
           if (median == null) return;
           const from = x - 0.4 + s * slot + slot * 0.07;
           const left = u.valToPos(from, "x", true), right = u.valToPos(from + slot * 0.86, "x", true);
-          const top = u.valToPos(median, "y", true), base = u.valToPos(0, "y", true);
+          const top = u.valToPos(median, "y", true), base = u.valToPos(chart.is_logarithmic ? u.scales.y.min : 0, "y", true);
           ctx.fillStyle = colours[s % colours.length];
           ctx.fillRect(left, top, right - left, base - top);
           const middle = (left + right) / 2, half = Math.min(4 * pixels, (right - left) / 3);
@@ -78,7 +78,7 @@
       ctx.save();
       ctx.globalAlpha = 0.16;
       chart.series.forEach((series, s) => {
-        if (!u.series[s + 1].show) return;
+        if (!u.series[s + 1].show || series.is_ideal) return;
         const known = series.median.map((value, x) => x).filter((x) => series.median[x] != null);
         if (known.length === 0) return;
         ctx.fillStyle = colours[s % colours.length];
@@ -101,17 +101,24 @@
       ? chart.labels.map((_, x) => chart.series.reduce((sum, series) => sum + (series.median[x] || 0), 0))
       : chart.series.flatMap((series) => series.high.filter((value) => value != null));
     const highest = Math.max(...heights, 0);
+    // Where one bar would flatten the rest: from a power of ten below the least to one above the most.
+    const positive = chart.series.flatMap((series) => series.median.filter((value) => value > 0));
+    const isLogarithmic = chart.is_logarithmic && positive.length > 0;
+    const power = (value, round) => 10 ** round(Math.log10(value));
+    const scale = isLogarithmic
+      ? { distr: 3, range: [power(Math.min(...positive) / 1.01, Math.floor), power(highest, Math.ceil)] }
+      : { range: [0, highest * 1.06 || 1] };
     const pad = isBars ? 0.55 : 0.12;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12.5px system-ui, sans-serif" };
     const series = chart.series.map((one, index) => ({
-      label: one.name,
-      stroke: colours[index % colours.length],
+      label: one.is_published ? `${one.name} (the paper)` : one.name,
+      stroke: one.is_ideal ? css("--faint") : colours[index % colours.length],
       fill: isBars ? colours[index % colours.length] : undefined,
-      width: 2,
-      dash: index >= SOLID ? [7, 4] : undefined,
+      width: one.is_published ? 0 : one.is_ideal ? 1 : 2,
+      dash: one.is_ideal ? [2, 3] : index >= SOLID ? [7, 4] : undefined,
       spanGaps: true,
       paths: isBars ? () => null : undefined,
-      points: { show: !isBars, size: 7, fill: colours[index % colours.length] },
+      points: { show: !isBars && !one.is_ideal, size: one.is_published ? 10 : 7, fill: one.is_published ? css("--card") : colours[index % colours.length] },
       value: (u, value) => figure(value),
     }));
     // Labels that have no room beside each other stand aslant.
@@ -122,10 +129,10 @@
       width: Math.max(260, holder.clientWidth),
       height: isBars ? 300 : 320,
       cursor: { y: false, points: { show: !isBars }, drag: { x: false, y: false } },
-      scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: { range: [0, highest * 1.06 || 1] } },
+      scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: scale },
       axes: [
         Object.assign({}, axis, slant, { grid: { show: false }, splits: () => xs, values: () => chart.labels, label: chart.x_label || undefined, labelSize: 22, labelFont: "12.5px system-ui, sans-serif" }),
-        Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value.toLocaleString("en")) }),
+        Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value == null ? "" : value.toLocaleString("en")) }),
       ],
       series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),
       hooks: isBars ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },

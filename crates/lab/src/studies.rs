@@ -1,13 +1,34 @@
-//! Every study of the papers that the lab repeats, by the id under which it is filed.
+//! Every study of the papers that the lab repeats, by the id under which it is filed, and who runs it.
 //!
-//! Guarantees: an id names one study; each study says by what command it is run, and the command line checks that the
-//! command exists.
+//! Guarantees: an id names one study; a study is run by its family's function and by no text that is parsed; each part of
+//! a family belongs to a study.
 
+use crate::LabError;
 use crate::experiment::{Cell, Experiment, Measure, Outcome};
+use crate::report::Report;
+use crate::request::Request;
+use crate::tunnel::Topology;
 use serde::Serialize;
+use std::io::Write;
+
+/// Runs what a request asks for, and tells how far it is.
+pub type Run = fn(&Request, &mut dyn Write) -> Result<Report, LabError>;
+
+/// Studies that one command runs.
+#[derive(Debug)]
+pub struct Family {
+    /// Words after `sealane`.
+    pub command: &'static str,
+    /// Parts that can be asked for one by one.
+    pub parts: &'static [&'static str],
+    /// The studies that it repeats.
+    pub studies: &'static [Study],
+    /// Runs it.
+    pub run: Run,
+}
 
 /// One table, figure or claim of a paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug)]
 pub struct Study {
     /// Stable between versions.
     pub id: &'static str,
@@ -15,258 +36,137 @@ pub struct Study {
     pub paper: &'static str,
     /// What is found out.
     pub title: &'static str,
-    /// What runs it: words after `sealane`. Those of one study that differ in `--only` alone are run together.
-    pub command: &'static str,
+    /// The parts of its family that answer it; all if empty.
+    pub parts: &'static [&'static str],
+    /// How hosts stand, where that matters; in every way if empty.
+    pub topologies: &'static [Topology],
     /// About how long the quick profile takes on two cores, seconds.
     pub seconds: u32,
 }
 
-const NDSS: &str = "Nahum et al. 1996";
-const GRIDFTP: &str = "Bresnahan et al. 2007";
-const COSTS: &str = "Miltchev et al. 2002";
-const NPCRYPTBENCH: &str = "Yue et al. 2006";
-const ATOMIC: &str = "ISI 1995";
-const OWN: &str = "beyond the papers";
+pub(crate) const NDSS: &str = "Nahum et al. 1996";
+pub(crate) const GRIDFTP: &str = "Bresnahan et al. 2007";
+pub(crate) const COSTS: &str = "Miltchev et al. 2002";
+pub(crate) const NPCRYPTBENCH: &str = "Yue et al. 2006";
+pub(crate) const ATOMIC: &str = "ISI 1995";
+pub(crate) const OWN: &str = "beyond the papers";
 
-const fn study(
+/// In the order of the list.
+const PAPERS: [&str; 6] = [NDSS, GRIDFTP, COSTS, NPCRYPTBENCH, ATOMIC, OWN];
+
+/// A study over all topologies.
+pub(crate) const fn study(
     id: &'static str,
     paper: &'static str,
     title: &'static str,
-    command: &'static str,
+    parts: &'static [&'static str],
     seconds: u32,
 ) -> Study {
-    Study { id, paper, title, command, seconds }
+    Study { id, paper, title, parts, topologies: &[], seconds }
 }
 
-/// All of them, paper by paper.
-pub const STUDIES: &[Study] = &[
-    study(
-        "N20",
-        NDSS,
-        "one lock or several, order kept or not, active map or packet filter",
-        "lab stacks --only N20",
-        5,
-    ),
-    study("N26", NDSS, "sending, packets of one connection on all lanes", "lab stacks --only N26", 15),
-    study("N27", NDSS, "receiving, packets of one connection on all lanes", "lab stacks --only N27", 15),
-    study("N28", NDSS, "Table 1: what each layer adds to a packet's time", "lab stacks --only N28", 30),
-    study("N29", NDSS, "where the lock of one connection stops the gain", "lab stacks --only N29", 30),
-    study("N30", NDSS, "UDP beside TCP", "lab stacks --only N30", 20),
-    study("N31", NDSS, "sending, 12 connections shared out over all lanes", "lab stacks --only N31", 15),
-    study("N32", NDSS, "receiving, 12 connections shared out over all lanes", "lab stacks --only N32", 15),
-    study("N33", NDSS, "Table 2: the same as N28 with 12 connections", "lab stacks --only N33", 30),
-    study(
-        "N34",
-        NDSS,
-        "12 to 384 connections: threads each, or lanes for all; fairness",
-        "lab stacks --only N34",
-        45,
-    ),
-    study("N36", NDSS, "layers, functions and blocks as units of concurrency", "lab stacks --only N36", 5),
-    study(
-        "G10",
-        GRIDFTP,
-        "one and two threads by one and two streams, four levels",
-        "lab transfer --only G10",
-        180,
-    ),
-    study("G11", GRIDFTP, "the same: the first machine's table", "lab transfer --only G11", 180),
-    study("G12", GRIDFTP, "the same: the second machine's table", "lab transfer --only G12", 180),
-    study("G13", GRIDFTP, "the same: the third machine's table", "lab transfer --only G13", 180),
-    study("G16", GRIDFTP, "many threads, many streams", "lab transfer --only G16", 120),
-    study(
-        "G18",
-        GRIDFTP,
-        "a link of 1 Gb/s: what each level carries on one lane and on two",
-        "lab transfer --only G18",
-        120,
-    ),
-    study(
-        "R10",
-        COSTS,
-        "three hosts on links of 100 Mb/s: associations with the gateway and with the last host",
-        "lab tunnel --topology road-warrior,road-warrior-ends --only tcp1,rtt",
-        300,
-    ),
-    study(
-        "R11",
-        COSTS,
-        "four of five variables: what is run, algorithm, topology, lanes or not",
-        "lab tunnel --only tcp1,tiny,large",
-        900,
-    ),
-    study("R12", COSTS, "no encryption, AES by key length, DES, 3DES", "lab tunnel --only ttcp-8192", 600),
-    study(
-        "R13",
-        COSTS,
-        "ttcp from host to host and between gateways, by suite and size of writes",
-        "lab tunnel --only ttcp-64,ttcp-512,ttcp-1024,ttcp-1470,ttcp-8192",
-        900,
-    ),
-    study(
-        "R14",
-        COSTS,
-        "the same tunnels with TCP, UDP and pings of today",
-        "lab tunnel --only tcp1,tcp4,udp1400,udp64,rtt,rtt-loaded",
-        900,
-    ),
-    study(
-        "R16",
-        COSTS,
-        "200 MB by HTTP, by HTTPS, and by HTTP through tunnels",
-        "lab tunnel --only large",
-        600,
-    ),
-    study("R17", COSTS, "1,000 tiny transfers: clear, through tunnels, HTTPS", "lab tunnel --only tiny", 900),
-    study(
-        "R22",
-        COSTS,
-        "faster networks: what remains of clear, by suite",
-        "lab tunnel --only tcp1,tcp4",
-        600,
-    ),
-    study(
-        "R15",
-        COSTS,
-        "one large file, beside scp, sftp, rsync, HTTPS and others",
-        "lab transfer --only R15",
-        120,
-    ),
-    study(
-        "B6",
-        NPCRYPTBENCH,
-        "Table I: protocols that the ten algorithms cover",
-        "lab network-processor",
-        20,
-    ),
-    study(
-        "B13",
-        NPCRYPTBENCH,
-        "Table IV: bytes of tables in near and in far memory, beside ours",
-        "speed --story --only tables",
-        1,
-    ),
-    study("B15", NPCRYPTBENCH, "instruction mix of the code as it is written", "lab network-processor", 20),
-    study(
-        "B16",
-        NPCRYPTBENCH,
-        "Table V: instruction mix of the code as it runs",
-        "lab network-processor",
-        20,
-    ),
-    study("B18", NPCRYPTBENCH, "throughput of one thread on three machines", "lab network-processor", 20),
-    study("B19", NPCRYPTBENCH, "what engines do: execute, abort, idle", "lab network-processor", 20),
-    study("B20", NPCRYPTBENCH, "cycles by kind of instruction", "lab network-processor", 20),
-    study(
-        "B21",
-        NPCRYPTBENCH,
-        "compilers and their options: throughput, size",
-        "lab network-processor --compilers",
-        10,
-    ),
-    study(
-        "B22",
-        NPCRYPTBENCH,
-        "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24)",
-        "speed --story --only ladder,flows,batches,blocks,shared-message",
-        45,
-    ),
-    study("B24", NPCRYPTBENCH, "engines by threads, flows and blocks", "lab network-processor", 20),
-    study(
-        "B25",
-        NPCRYPTBENCH,
-        "level 3: what larger bursts gain, beside a faster memory",
-        "lab network-processor",
-        20,
-    ),
-    study("A10", ATOMIC, "AH by components: header, touching, arithmetic", "lab tunnel --only ah", 10),
-    study("A12", ATOMIC, "one pass over the data or several", "lab stacks --only A12", 5),
-    study(
-        "B8",
-        NPCRYPTBENCH,
-        "Table II: tables and working sets beside the paper's",
-        "speed --story --only tables",
-        1,
-    ),
-    study(
-        "B17",
-        NPCRYPTBENCH,
-        "instruction mix of our kernels beside CommBench",
-        "speed --story --only mix",
-        1,
-    ),
-    study(
-        "A2",
-        ATOMIC,
-        "MD5 and others from the caches and from memory (also A9)",
-        "speed --story --only caches",
-        15,
-    ),
-    study(
-        "kernels",
-        OWN,
-        "what to use on this machine: AEADs, hashes and MACs, one message and many",
-        "speed",
-        20,
-    ),
-    study(
-        "providers",
-        OWN,
-        "a copy by own kernels, AWS-LC, and record by record",
-        "lab transfer --only providers",
-        60,
-    ),
-    study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 190),
-];
+impl Family {
+    /// The family that this command runs.
+    ///
+    /// # Panics
+    /// No family has it.
+    pub fn of(command: &str) -> &'static Self {
+        let family = crate::FAMILIES.iter().copied().flatten().find(|family| family.command == command);
+        family.expect("commands are those of the list")
+    }
+}
+
+/// A study as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Of the study.
+    pub id: &'static str,
+    /// Of the study.
+    pub paper: &'static str,
+    /// Of the study.
+    pub title: &'static str,
+    /// Words after `sealane` that run it, too.
+    pub command: String,
+    /// Of the study.
+    pub seconds: u32,
+}
+
+/// Every study with its family, paper by paper.
+fn all() -> Vec<(&'static Family, &'static Study)> {
+    let families = crate::FAMILIES.iter().copied().flatten();
+    let mut all: Vec<_> =
+        families.flat_map(|family| family.studies.iter().map(move |study| (family, study))).collect();
+    all.sort_by_key(|(_, study)| PAPERS.iter().position(|paper| *paper == study.paper));
+    all
+}
+
+/// Every study, paper by paper.
+pub fn listed() -> Vec<Listed> {
+    let listed = |(family, study): (&Family, &Study)| {
+        let mut command = family.command.to_owned();
+        let topologies: Vec<&str> = study.topologies.iter().map(|topology| topology.name()).collect();
+        for (option, values) in [("--topology", &topologies[..]), ("--only", study.parts)] {
+            if !values.is_empty() {
+                command += &format!(" {option} {}", values.join(","));
+            }
+        }
+        let Study { id, paper, title, seconds, .. } = *study;
+        Listed { id, paper, title, command, seconds }
+    };
+    all().into_iter().map(listed).collect()
+}
 
 /// All of them for people.
 pub fn table() -> Outcome {
     let columns = ["id", "paper", "what", "sealane ..."];
-    let experiment = Experiment::new(
-        "studies",
-        "",
-        "Studies",
-        &columns,
-        vec![Measure::count("seconds", "about, s")],
-    )
-    .notes(&[
+    let measures = vec![Measure::count("seconds", "about, s")];
+    let experiment = Experiment::new("studies", "", "Studies", &columns, measures).notes(&[
         "The papers' studies that `sealane lab run ID...` repeats here; a time is that of the quick profile.",
     ]);
-    let cell = |study: &Study| {
-        let place = columns.into_iter().zip([study.id, study.paper, study.title, study.command]);
+    let cell = |study: Listed| {
+        let place = columns.into_iter().zip([study.id, study.paper, study.title, &study.command]);
         Cell::new(place).with("seconds", f64::from(study.seconds))
     };
-    Outcome::new(experiment, STUDIES.iter().map(cell).collect())
+    Outcome::new(experiment, listed().into_iter().map(cell).collect())
 }
 
 /// The ids, in order.
 pub fn ids() -> Vec<&'static str> {
-    STUDIES.iter().map(|study| study.id).collect()
+    all().into_iter().map(|(_, study)| study.id).collect()
 }
 
-/// The commands that run the studies of `ids`, each once, as words after `sealane`. Ids that are unknown are passed over.
-pub fn commands(ids: &[impl AsRef<str>]) -> Vec<Vec<String>> {
-    let mut commands: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
-    let is_asked = |study: &&Study| ids.iter().any(|id| id.as_ref().eq_ignore_ascii_case(study.id));
-    for study in STUDIES.iter().filter(is_asked) {
-        let (words, only) = study.command.split_once(" --only ").unwrap_or((study.command, ""));
-        let words: Vec<&str> = words.split(' ').collect();
-        let place = commands.iter().position(|(other, _)| *other == words).unwrap_or_else(|| {
-            commands.push((words, Vec::new()));
-            commands.len() - 1
-        });
-        if !only.is_empty() {
-            commands[place].1.push(only);
+/// The study of an id.
+pub(crate) fn find(id: &str) -> Option<&'static Study> {
+    all().into_iter().map(|(_, study)| study).find(|study| study.id == id)
+}
+
+/// The runs that answer the studies of `ids`, each once: its family, and `request` with the parts that are wanted.
+/// Ids that are unknown are passed over.
+pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<(&'static Family, Request)> {
+    let is_asked = |study: &Study| ids.iter().any(|id| id.as_ref().eq_ignore_ascii_case(study.id));
+    let mut runs: Vec<(&Family, &[Topology], Vec<&Study>)> = Vec::new();
+    for (family, study) in all().into_iter().filter(|(_, study)| is_asked(study)) {
+        let is_same = |(other, topologies, _): &&mut (&Family, &[Topology], Vec<&Study>)| {
+            other.command == family.command && *topologies == study.topologies
+        };
+        match runs.iter_mut().find(is_same) {
+            Some((.., studies)) => studies.push(study),
+            None => runs.push((family, study.topologies, vec![study])),
         }
     }
-    let joined = |(words, only): (Vec<&str>, Vec<&str>)| {
-        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        if !only.is_empty() {
-            words.extend(["--only".to_owned(), only.join(",")]);
+    let run = |(family, topologies, studies): (&'static Family, &[Topology], Vec<&Study>)| {
+        let mut request = request.clone();
+        if studies.iter().all(|study| !study.parts.is_empty()) {
+            request.only =
+                studies.iter().flat_map(|study| study.parts).map(|&part| part.to_owned()).collect();
+            request.only.dedup();
         }
-        words
+        if !topologies.is_empty() {
+            request.topologies = topologies.to_vec();
+        }
+        (family, request)
     };
-    commands.into_iter().map(joined).collect()
+    runs.into_iter().map(run).collect()
 }
 
 #[cfg(test)]
@@ -279,32 +179,34 @@ mod tests {
         for (index, id) in ids.iter().enumerate() {
             assert!(!ids[..index].contains(id), "{id} twice");
         }
-        for part in crate::stacks::IDS.iter().chain(&crate::transfer::IDS) {
-            assert!(ids.contains(part), "{part} is not listed");
+        for family in crate::FAMILIES.iter().copied().flatten() {
+            assert_eq!(Family::of(family.command).command, family.command);
+            let told: Vec<&str> = family.studies.iter().flat_map(|study| study.parts).copied().collect();
+            for part in family.parts {
+                assert!(told.contains(part), "{}: {part} is not listed", family.command);
+            }
+            assert!(told.iter().all(|part| family.parts.contains(part)), "{told:?}");
         }
-        let told: Vec<&str> = STUDIES
-            .iter()
-            .filter_map(|study| study.command.strip_prefix("speed --story --only "))
-            .flat_map(|only| only.split(','))
-            .collect();
-        for part in crate::speed::PARTS {
-            assert!(told.contains(&part), "{part} is not listed");
-        }
+        assert!(all().iter().all(|(_, study)| PAPERS.contains(&study.paper)));
     }
 
     #[test]
     fn studies_of_one_command_run_together() {
         let words = |ids: &[&str]| -> Vec<String> {
-            commands(ids).into_iter().map(|words| words.join(" ")).collect()
+            let runs = runs(ids, &Request::default());
+            runs.iter()
+                .map(|(family, request)| format!("{} {}", family.command, request.only.join(",")))
+                .collect()
         };
-        assert_eq!(
-            words(&["n26", "B16", "N34", "B18"]),
-            ["lab stacks --only N26,N34", "lab network-processor"]
-        );
+        assert_eq!(words(&["n26", "B16", "N34", "B18"]), ["lab stacks N26,N34", "lab network-processor "]);
         assert_eq!(
             words(&["B21", "B8", "A2"]),
-            ["lab network-processor --compilers", "speed --story --only tables,caches"]
+            ["lab network-processor --compilers ", "speed --story tables,caches"]
         );
         assert!(words(&["X1"]).is_empty());
+        let runs = runs(&["R10", "R14"], &Request::default());
+        assert_eq!(runs.iter().map(|(_, request)| request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
+        let r10 = listed().into_iter().find(|study| study.id == "R10").unwrap();
+        assert_eq!(r10.command, "lab tunnel --topology road-warrior,road-warrior-ends --only tcp1,rtt");
     }
 }

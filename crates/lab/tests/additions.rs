@@ -1,5 +1,6 @@
-//! What CONTRIBUTING says of adding an algorithm, done: a copy of the workspace gets a block cipher and a digest that the
-//! catalogue does not have, each a folder and a line, and the copy's own tests run them.
+//! What CONTRIBUTING says of adding an algorithm or a study, done: a copy of the workspace gets a block cipher and a digest that
+//! the catalogue does not have, each a folder and a line, and a study that the lab does not have, a file and a line; and the
+//! copy's own tests run them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,11 @@ fn content(from: &Path) -> Vec<u8> {
         }
         return list.into_bytes();
     }
+    if from.ends_with("lab/src/lib.rs") {
+        let list = String::from_utf8(found).unwrap();
+        let (before, behind) = list.split_once("families! {\n").expect("the list of studies");
+        return format!("{before}families! {{\n    coin\n{behind}").into_bytes();
+    }
     if from == root().join("Cargo.toml") {
         let manifest = String::from_utf8(found).unwrap();
         let (before, profiles) =
@@ -68,10 +74,10 @@ fn copy(from: &Path, to: &Path, keeps: &dyn Fn(&str) -> bool) {
 }
 
 #[test]
-fn a_cipher_and_a_digest_take_a_folder_and_a_line_each() {
+fn a_cipher_and_a_digest_take_a_folder_and_a_line_each_and_a_study_a_file_and_a_line() {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let workspace = built.join("additions");
-    let is_sample = |name: &str| name == "samples.rs" || SAMPLES.iter().any(|(folder, ..)| *folder == name);
+    let is_sample = |name: &str| ["samples.rs", "coin.rs"].contains(&name) || SAMPLES.iter().any(|(folder, ..)| *folder == name);
     for part in ["Cargo.toml", "Cargo.lock", "crates", "testing", "xtask"] {
         copy(&root().join(part), &workspace.join(part), &is_sample);
     }
@@ -80,12 +86,14 @@ fn a_cipher_and_a_digest_take_a_folder_and_a_line_each() {
         copy(&root().join("crates/lab/tests/additions").join(folder), &source.join(folder), &is_sample);
     }
 
+    let coin = root().join("crates/lab/tests/additions/coin.rs");
+    put(&workspace.join("crates/lab/src/coin.rs"), &fs::read(coin).unwrap());
     let vectors = root().join("crates/lab/tests/additions/samples.rs");
     put(&workspace.join("crates/transform/tests/samples.rs"), &fs::read(vectors).unwrap());
 
     // Published vectors, all tiers, guard pages, and what measures the catalogue.
     let tests = "-p sealane-transform -p sealane-lab --test samples --test ciphers --test digests --test guards --test catalogue";
-    let filters = "published every_length stay_within every_algorithm_is_measured";
+    let filters = "published every_length stay_within every_algorithm_is_measured every_short_study";
     let output = Command::new(env!("CARGO"))
         .args(["test", "--offline", "--locked", "--manifest-path"])
         .arg(workspace.join("Cargo.toml"))
@@ -107,13 +115,14 @@ fn a_cipher_and_a_digest_take_a_folder_and_a_line_each() {
         "measured xtea-cbc",
         "measured xtea-ctr",
         "measured adler-32",
+        "has a table: Heads and tails",
     ] {
         assert!(told.contains(wanted), "{wanted}\n{told}");
     }
 }
 
 #[test]
-fn contributing_names_the_list() {
+fn contributing_names_the_lists() {
     let guide = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    assert!(guide.contains("crates/transform/src/list.rs"));
+    assert!(guide.contains("crates/transform/src/list.rs") && guide.contains("crates/lab/src/lib.rs"));
 }

@@ -1,8 +1,12 @@
-//! Every algorithm of the catalogue is measured, and its facts stand beside: nobody has to list them for that.
+//! Every algorithm of the catalogue is measured, and its facts stand beside: nobody has to list them for that; and every study
+//! that takes a moment gives a table, whoever added it.
 
 use std::sync::atomic::AtomicBool;
 
+use sealane_lab::experiment::Profile;
+use sealane_lab::request::Request;
 use sealane_lab::speed::{Length, Plan, Rule, SpeedError, SpeedOptions, rates};
+use sealane_lab::studies::{self, Family};
 use sealane_transform::{Algorithm, Direction};
 
 #[test]
@@ -17,18 +21,34 @@ fn every_algorithm_is_measured() {
         ..SpeedOptions::default()
     };
     let mut found = Vec::new();
-    let tell = |measurement| -> Result<(), SpeedError> {
-        found.push(measurement);
+    let tell = |row| -> Result<(), SpeedError> {
+        found.push(row);
         Ok(())
     };
     assert!(Plan::new(&options).unwrap().run(&AtomicBool::new(false), tell).unwrap());
     let table = format!("{:?}", rates(&found));
     for algorithm in Algorithm::all() {
         let name = algorithm.to_string();
-        let own: Vec<_> = found.iter().filter(|one| one.algorithm == algorithm).collect();
+        let own: Vec<_> = found.iter().filter(|row| row.algorithm == name).collect();
         // `null` has no bytes to speak of.
-        assert!(!own.is_empty() && own.iter().all(|one| one.row.ns_per_message > 0.0), "{name}");
+        assert!(!own.is_empty() && own.iter().all(|row| row.ns_per_message > 0.0), "{name}");
         assert!(table.contains(&format!("\"{name}\"")), "{name} and its tables' bytes");
         println!("measured {name}");
     }
+}
+
+#[test]
+fn every_short_study_has_a_table() {
+    let request = Request { profile: Profile::Smoke, lanes: Some(2), ..Request::default() };
+    let short: Vec<&str> =
+        studies::listed().iter().filter(|study| study.seconds == 1).map(|study| study.id).collect();
+    for (family, request) in studies::runs(&short, &request) {
+        let report = (family.run)(&request, &mut std::io::sink()).unwrap();
+        assert!(!report.outcomes.is_empty(), "{}", family.command);
+        for outcome in &report.outcomes {
+            assert!(!outcome.cells.is_empty(), "{}", outcome.experiment.title);
+            println!("has a table: {}", outcome.experiment.title);
+        }
+    }
+    assert_eq!(Family::of("lab stacks").command, "lab stacks");
 }

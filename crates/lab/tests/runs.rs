@@ -1,12 +1,11 @@
 //! Whole runs of the lab against stand-ins for the product: what is reported, what is caught, what is left behind.
 
-use sealane_lab::experiment::{Profile, Role, Verdict};
+use sealane_lab::experiment::{Role, Verdict};
 use sealane_lab::program::End;
-use sealane_lab::quick::{self, QuickOptions};
 use sealane_lab::report::{Files, Report};
-use sealane_lab::transfer::{self, TransferOptions};
+use sealane_lab::request::Request;
+use sealane_lab::studies::Family;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 fn fake(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake").join(name)
@@ -22,19 +21,19 @@ fn directories() -> Directories {
 }
 
 fn quick_run(program: &str, places: &Directories) -> (Report, String) {
-    let options = QuickOptions {
+    let request = Request {
         program: Some(fake(program)),
-        file_bytes: 1 << 20,
+        file_bytes_max: Some(1 << 20),
         tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")),
         tree_bytes_max: 1 << 20,
         peers: false,
-        seed: Some(1),
+        seed: 1,
         work_directory: Some(places.work.path().to_owned()),
-        ..QuickOptions::default()
+        ..Request::default()
     };
     let mut progress = Vec::new();
-    let written = Files::prepare(places.report.path(), quick::REPORT_NAME).unwrap();
-    let report = quick::run(&options, &mut progress).unwrap();
+    let written = Files::prepare(places.report.path(), "report").unwrap();
+    let report = (Family::of("lab quick").run)(&request, &mut progress).unwrap();
     report.write(&written).unwrap();
     let read = Report::from_json(&std::fs::read_to_string(&written.json).unwrap()).unwrap();
     assert!(read == report, "the file holds another report");
@@ -95,19 +94,18 @@ fn quick_reports_a_product_that_does_not_work() {
 #[test]
 fn the_study_runs_every_cell_and_decides_its_claims() {
     let places = directories();
-    let options = TransferOptions {
-        surroundings: Arc::default(),
+    let request = Request {
         program: Some(fake("sealane")),
-        profile: Profile::Quick,
         ends: vec![End::Send],
         only: ["g11", "providers"].map(str::to_owned).to_vec(),
         peers: false,
         file_bytes_max: Some(1 << 20),
-        seed: Some(2),
+        seed: 2,
         work_directory: Some(places.work.path().to_owned()),
+        ..Request::default()
     };
     let mut progress = Vec::new();
-    let report = transfer::run(&options, &mut progress).unwrap();
+    let report = (Family::of("lab transfer").run)(&request, &mut progress).unwrap();
     let grid = &report.outcomes[0];
     let own: Vec<_> = grid.cells.iter().filter(|cell| cell.role == Role::Own).collect();
     assert_eq!((own.len(), grid.cells.len()), (30, 30 + 3 * 16));

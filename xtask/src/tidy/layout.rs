@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Where `list.rs` declares folders.
-const SOURCES: &str = "crates/transform/src";
+/// Where macros declare folders: `list.rs` of one, `lib.rs` of the other.
+const SOURCES: [&str; 2] = ["crates/transform/src", "crates/lab/src"];
 
 /// Findings in the folders below `root`; none without `rustfmt`, which not every toolchain has.
 ///
@@ -15,10 +15,12 @@ const SOURCES: &str = "crates/transform/src";
 /// When the folders cannot be read.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(root.join(SOURCES)).with_context(|| format!("reading {SOURCES}"))? {
-        let file = entry?.path().join("mod.rs");
-        if file.is_file() {
-            files.push(file);
+    for folder in SOURCES {
+        for entry in fs::read_dir(root.join(folder)).with_context(|| format!("reading {folder}"))? {
+            let file = entry?.path().join("mod.rs");
+            if file.is_file() {
+                files.push(file);
+            }
         }
     }
     let mut command = Command::new("rustfmt");
@@ -42,8 +44,9 @@ mod tests {
             return;
         }
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join(SOURCES).join("rot13");
+        let [folder, other] = SOURCES.map(|folder| root.path().join(folder).join("rot13"));
         fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(other).unwrap();
         fs::write(folder.join("mod.rs"), "fn  rot13( ) { }\n").unwrap();
         assert_eq!(check(root.path()).unwrap().len(), 1);
         fs::write(folder.join("mod.rs"), "fn rot13() {}\n").unwrap();

@@ -1,14 +1,14 @@
 //! Arguments of `sealane lab`.
 
 use crate::units;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use sealane_engine::EngineChoice;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
-use sealane_lab::stacks::IDS;
-use sealane_lab::tunnel::{PEERS, TESTS, Topology};
-use sealane_lab::{studies, transfer};
+use sealane_lab::studies::{self, Family};
+use sealane_lab::tunnel::{PEERS, Topology};
 use sealane_stack::Spec;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -56,6 +56,22 @@ pub enum LabCommand {
     Tunnel(LabTunnelArgs),
 }
 
+/// Accepts the parts of a command's studies.
+fn parts(command: &str) -> PossibleValuesParser {
+    PossibleValuesParser::new(Family::of(command).parts)
+}
+
+/// What becomes of a study's figures.
+#[derive(Debug, Args)]
+pub struct LabShown {
+    /// Print the report as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write an HTML page with tables and plots
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
 /// Arguments of `sealane lab tunnel`.
 #[derive(Debug, Args)]
 pub struct LabTunnelArgs {
@@ -63,23 +79,23 @@ pub struct LabTunnelArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
     pub topology: Vec<Topology>,
     /// Tests to run; all by default
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(TESTS))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parts("lab tunnel"))]
     pub only: Vec<String>,
     /// What stands between the hosts; all that is installed by default
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(PEERS))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(PEERS))]
     pub between: Vec<String>,
-    /// Runs of each test and tunnel
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value = "3")]
-    pub rounds: u32,
-    /// Duration of a run, in seconds
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600), default_value = "2")]
-    pub seconds: u32,
-    /// Print JSON instead of tables, one object a line for each run
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page with the tables
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// How thorough: 3 runs of 2 s, 10 of 10 s, or 10 of 30 s
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Runs of each test and tunnel; by default as the profile has it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Duration of a run, in seconds; by default as the profile has it
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub seconds: Option<u32>,
+    /// What becomes of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
     /// Measure another build of this program
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
@@ -97,7 +113,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Ids, as `sealane lab list` shows them
-    #[arg(value_name = "ID", required = true, value_parser = clap::builder::PossibleValuesParser::new(studies::ids()), ignore_case = true)]
+    #[arg(value_name = "ID", required = true, value_parser = PossibleValuesParser::new(studies::ids()), ignore_case = true)]
     pub ids: Vec<String>,
     /// How thorough: number and length of runs, for studies that repeat measurements
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
@@ -154,7 +170,7 @@ pub struct StacksArgs {
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
     /// Parts of the study, by id (see `sealane lab list`); all by default
-    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(IDS), ignore_case = true)]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parts("lab stacks"), ignore_case = true)]
     pub only: Vec<String>,
     /// The engine of this end
     #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
@@ -162,12 +178,9 @@ pub struct StacksArgs {
     /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
-    /// Print JSON instead of tables, one object a line for each figure
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page with plots
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// What becomes of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
 }
 
 /// Arguments of `sealane lab capture`.
@@ -190,12 +203,9 @@ pub struct PredictArgs {
     /// Largest number of lanes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), default_value = "64")]
     pub lanes: u16,
-    /// Print JSON instead of a table, one object a line
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page with a plot
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// What becomes of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
 }
 
 /// Arguments of `sealane lab network-processor`.
@@ -225,12 +235,9 @@ pub struct NetworkProcessorArgs {
     /// Print the machine as TOML, as a start for your own
     #[arg(long, requires = "machine", conflicts_with_all = ["json", "report"])]
     pub print_machine: bool,
-    /// Print JSON instead of tables; without --compilers it is the same on every host
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page with plots
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// What becomes of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
 }
 
 /// What the threads of a simulated machine share out.
@@ -295,7 +302,7 @@ pub struct TransferArgs {
     #[arg(long = "ends", value_name = "END", value_parser = super::end(), value_delimiter = ',', default_value = "send,receive,both")]
     pub ends: Vec<End>,
     /// Parts of the study, by id (see `sealane lab list`); all by default
-    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(transfer::IDS), ignore_case = true)]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parts("lab transfer"), ignore_case = true)]
     pub only: Vec<String>,
     /// Only what is done behind an emulated link
     #[arg(long, hide = true)]

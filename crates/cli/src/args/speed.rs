@@ -64,12 +64,12 @@ pub struct SpeedArgs {
     #[arg(long, value_name = "WAY", default_value = "encrypt")]
     pub direction: DirectionArg,
     /// Repeat the papers' tables instead: gains of tiers, instruction mixes, table sizes, parallelism over flows and blocks, caches
-    #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
+    #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json", "seconds"])]
     pub story: bool,
     /// Tables of the story; all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', requires = "story", value_parser = PossibleValuesParser::new(PARTS), ignore_case = true)]
     pub only: Vec<String>,
-    /// Print a table of 140 columns, with instruction sets, lanes, batches, and the bytes of tables and state
+    /// Print tables of 140 columns, where more of them have room
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
     /// Print JSON, one object a line

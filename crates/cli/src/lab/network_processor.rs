@@ -1,64 +1,34 @@
 //! `sealane lab network-processor`: the study of ciphers on processors without caches, or one machine's figures.
 
-use super::prepare_page;
-use super::surroundings;
+use super::{conduct, print, request, shown};
 use crate::args::{NetworkProcessorArgs, ParallelismArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::speed::write_page;
-use crate::text;
 use anyhow::anyhow;
-use sealane_lab::network_processor::{compare, compilers_report, report, study_report};
-use sealane_lab::report::outcomes_text;
+use sealane_lab::network_processor::report;
+use sealane_lab::request::Request;
+use sealane_lab::studies::Family;
 use sealane_simulator::study::{self, Bench};
 use sealane_simulator::{BUILT_IN, Level, MACHINE_FILE_BYTES_MAX, Machine, Parallelism, TEN, Work};
-use serde::Serialize;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::time::Instant;
+use std::io::{Read as _, Write};
 
 /// Runs the study, or one machine.
 pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failure> {
-    let start = Instant::now();
-    prepare_page(arguments.report.as_deref())?;
-    let (json, mut report) = match &arguments.machine {
-        None if arguments.compilers => {
-            let shows_progress = io::stderr().is_terminal();
-            let found = compare(&surroundings(), |what| {
-                if shows_progress {
-                    text::say(&format!("compilers: {what}"));
-                }
-            });
-            let found = found.map_err(super::failed)?;
-            (json(&found)?, compilers_report(&found))
-        }
-        Some(name) => {
-            let machine = machine(name)?;
-            if arguments.print_machine {
-                print(&machine.to_toml())?;
-                return Ok(ExitStatus::Success);
-            }
-            let figure = one(arguments, machine)?;
-            (json(&figure)?, report(std::slice::from_ref(&figure)))
-        }
-        None => {
-            let shows_progress = io::stderr().is_terminal();
-            let study = study::run(|done, total| {
-                if shows_progress {
-                    text::say(&format!("{done} of {total} sets of guesses"));
-                }
-            });
-            (json(&study)?, study_report(&study))
-        }
+    let output = shown(&arguments.shown)?;
+    let Some(name) = &arguments.machine else {
+        let option = if arguments.compilers { " --compilers" } else { "" };
+        let family = Family::of(&format!("lab network-processor{option}"));
+        return conduct(family.run, &request(None), &output);
     };
-    if arguments.json {
-        print(&json)?;
-    } else {
-        print(&outcomes_text(&report, super::columns()))?;
+    let machine = machine(name)?;
+    if arguments.print_machine {
+        print(&machine.to_toml())?;
+        return Ok(ExitStatus::Success);
     }
-    report.seconds = start.elapsed().as_secs_f64();
-    write_page(&report, arguments.report.as_deref())?;
-    Ok(ExitStatus::Success)
+    let figure = one(arguments, machine)?;
+    let told = |_: &Request, _: &mut dyn Write| Ok(report(std::slice::from_ref(&figure)));
+    conduct(told, &request(None), &output)
 }
 
 /// A built-in machine, or what a file describes.
@@ -103,14 +73,4 @@ fn one(arguments: &NetworkProcessorArgs, machine: Machine) -> Result<study::Figu
     let level = Level::ALL[usize::from(arguments.level)];
     let mut bench = Bench::new(vec![machine], &works);
     Ok(study::one(&mut bench, level, arguments.engines, arguments.threads, parallelism))
-}
-
-fn json(value: &impl Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    Ok(text + "\n")
-}
-
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }

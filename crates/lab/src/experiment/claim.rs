@@ -37,6 +37,21 @@ impl Claim {
             shape: Shape::Ratio { numerator, denominator, low, high },
         }
     }
+
+    /// That a cell's measure lies within bounds.
+    pub fn bound(
+        (statement, source): (impl Into<String>, &str),
+        measure: &str,
+        cell: Coordinates,
+        (low, high): (Option<f64>, Option<f64>),
+    ) -> Self {
+        Self {
+            statement: statement.into(),
+            source: source.to_owned(),
+            metric: measure.to_owned(),
+            shape: Shape::Bound { cell, low, high },
+        }
+    }
 }
 
 /// What a claim says in numbers. Ratios are of medians.

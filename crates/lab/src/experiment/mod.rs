@@ -14,7 +14,7 @@ mod view;
 pub use claim::{Claim, ClaimResult, Shape, Verdict, check};
 pub use measure::{Better, CPU_PER_GIB, MEGABITS, Measure, Origin, RATE, WALL, Written, of_runs};
 pub use sample::{Copied, Found, Sample};
-pub use schedule::{Runner, run};
+pub use schedule::{Plan, Sampler};
 pub use view::{ANY, Drawn, Pivot, Plot, View};
 
 use crate::stats::{Centre, Interval, Summary};
@@ -25,6 +25,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
+    /// One run of each cell, as short as can be: whether everything works, and no figure that means anything.
+    Smoke,
     /// Five short runs of each cell: enough for an interval, done in minutes.
     #[default]
     Quick,
@@ -36,9 +38,13 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 4] = [Self::Smoke, Self::Quick, Self::Full, Self::Paper];
+
     /// As on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Smoke => "smoke",
             Self::Quick => "quick",
             Self::Full => "full",
             Self::Paper => "paper",
@@ -48,6 +54,7 @@ impl Profile {
     /// How often each cell runs.
     pub fn repetition(self) -> Repetition {
         let (warm_up_rounds, rounds) = match self {
+            Self::Smoke => (0, 1),
             Self::Quick => (1, 5),
             Self::Full => (1, 10),
             // Each run warms up on its own.
@@ -64,16 +71,6 @@ impl Profile {
     /// How long each run of a cell warms up, and how long it then lasts at least, where a study can say so.
     pub fn run_seconds(self) -> Option<(f64, f64)> {
         (self == Self::Paper).then_some((30.0, 30.0))
-    }
-}
-
-impl std::str::FromStr for Profile {
-    type Err = crate::LabError;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        [Self::Quick, Self::Full, Self::Paper].into_iter().find(|profile| profile.name() == word).ok_or_else(
-            || crate::LabError::Unavailable(format!("no profile {word:?}; choose quick, full or paper")),
-        )
     }
 }
 
@@ -382,6 +379,15 @@ impl Outcome {
         }
         let claims = experiment.claims.iter().map(|claim| check(claim, &cells)).collect();
         Self { experiment, cells, claims, ..Self::default() }
+    }
+
+    /// With the values of an axis in words.
+    #[must_use]
+    pub fn in_words(mut self, axis: &str, words: impl Fn(&str) -> String) -> Self {
+        for one in self.experiment.axes.iter_mut().filter(|one| one.name == axis) {
+            *one = one.clone().in_words(&words);
+        }
+        self
     }
 
     /// The one cell whose coordinates include all of `place`.

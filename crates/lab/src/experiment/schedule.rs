@@ -1,90 +1,160 @@
-//! The order of runs: round by round, every cell once a round, each round in an order of its own.
+//! The one scheduler of every study: round by round, every cell once a round, each round in an order of its own.
 //!
 //! Guarantees: all orders and contents follow from one seed; a cell that fails is tried no more and says why; a run
-//! that something else disturbed is repeated a bounded number of times and kept beside the others.
+//! that something else disturbed is repeated a bounded number of times and kept beside the others; after the deadline
+//! no run starts but those that the sampler owes.
 
-use super::{Cell, Coordinates, Repetition, Sample};
+use super::{Cell, Coordinates, Experiment, Outcome, Sample};
 use crate::LabError;
+use crate::machine::utc_now;
+use crate::report::number::duration;
 use crate::rng::Rng;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
-/// Runs cells for [`run`].
-pub trait Runner {
+/// Takes the samples of an experiment's cells.
+pub trait Sampler {
     /// Called before each round with the seed of its random content.
+    ///
+    /// # Errors
+    /// One that ends the whole experiment.
     fn prepare(&mut self, _content_seed: u64) -> Result<(), LabError> {
         Ok(())
     }
 
-    /// Runs the cell with index `cell` once.
+    /// Takes one sample of the cell with index `cell`.
+    ///
+    /// # Errors
+    /// One that ends this cell.
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError>;
 
-    /// Called when the last sample of the cell counts: it is not repeated.
-    fn counts(&mut self, _cell: usize) {}
+    /// Whether the cell has its turn even after the deadline.
+    fn owes(&self, _cell: usize) -> bool {
+        false
+    }
 
-    /// Called when a round is over, for progress. Warm-up rounds are negative.
-    fn round_done(&mut self, _round: isize, _rounds: usize) -> Result<(), LabError> {
-        Ok(())
+    /// A line of progress about a run; `None` where runs are too short for one.
+    fn line(&self, _cell: usize, _result: &Result<Sample, LabError>) -> Option<String> {
+        None
     }
 }
 
-/// Runs the cells at `places` by the rule. An error is one that ends the whole experiment; that of a single cell is
-/// noted in it.
-pub fn run(
-    places: &[Coordinates],
-    repetition: Repetition,
-    seed: u64,
-    runner: &mut dyn Runner,
-) -> Result<Vec<Cell>, LabError> {
-    let mut rng = Rng::new(seed);
-    let cell = |at: &Coordinates| Cell { at: at.clone(), centre: repetition.centre, ..Cell::default() };
-    let mut cells: Vec<Cell> = places.iter().map(cell).collect();
-    for round in 0..repetition.warm_up_rounds + repetition.rounds {
-        let kept_round = round.checked_sub(repetition.warm_up_rounds);
-        let content_seed = rng.next_u64();
-        runner.prepare(content_seed)?;
-        let mut order: Vec<usize> = (0..cells.len()).collect();
-        rng.shuffle(&mut order);
-        for index in order {
-            let cell = &mut cells[index];
-            if cell.failure.is_some() {
-                continue;
-            }
-            let retries = if kept_round.is_some() { repetition.retries_per_round } else { 0 };
-            if let Err(error) = run_cell(cell, index, kept_round, content_seed, retries, runner) {
-                cell.failure = Some(error.to_string());
-            }
-        }
-        runner.round_done(round as isize - repetition.warm_up_rounds as isize, repetition.rounds)?;
-    }
-    Ok(cells)
+/// An experiment, the places of its cells, and when to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The experiment; its repetition rule is the one that is followed.
+    pub experiment: Experiment,
+    /// Places of the cells.
+    pub places: Vec<Coordinates>,
+    /// Figures printed elsewhere, to stand beside ours.
+    pub beside: Vec<Cell>,
+    /// What was left out and why.
+    pub skipped: Vec<String>,
+    /// Seed of orders and contents.
+    pub seed: u64,
+    /// No run starts later, nor one whose last turn says that it would end later.
+    pub deadline: Option<Instant>,
 }
 
-fn run_cell(
-    cell: &mut Cell,
-    index: usize,
-    kept_round: Option<usize>,
-    content_seed: u64,
-    retries: usize,
-    runner: &mut dyn Runner,
-) -> Result<(), LabError> {
-    for attempt in 0..=retries {
-        let mut sample = runner.sample(index)?;
-        let Some(round) = kept_round else { return Ok(()) };
-        sample.seed = content_seed;
-        sample.round = round;
-        if sample.is_disturbed && attempt < retries {
-            cell.disturbed.push(sample);
-        } else {
-            cell.samples.push(sample);
-            runner.counts(index);
-            break;
-        }
+impl Plan {
+    /// Measures every cell by the rule, lets `derive` compute figures of several cells, and decides the claims.
+    ///
+    /// # Errors
+    /// One that ends the whole experiment; that of a single cell is noted in it.
+    pub fn run(
+        self,
+        sampler: &mut dyn Sampler,
+        progress: &mut dyn Write,
+        derive: impl FnOnce(&mut Vec<Cell>),
+    ) -> Result<Outcome, LabError> {
+        let (began, started) = (Instant::now(), utc_now());
+        let mut cells = self.measure(sampler, progress)?;
+        derive(&mut cells);
+        let Self { experiment, beside, skipped, seed, .. } = self;
+        cells.extend(beside);
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) })
     }
-    Ok(())
+
+    /// Measures every cell by the rule.
+    ///
+    /// # Errors
+    /// As [`Plan::run`].
+    pub fn measure(
+        &self,
+        sampler: &mut dyn Sampler,
+        progress: &mut dyn Write,
+    ) -> Result<Vec<Cell>, LabError> {
+        let rule = self.experiment.repetition;
+        let began = Instant::now();
+        let mut rng = Rng::new(self.seed);
+        let cell = |at: &Coordinates| Cell { at: at.clone(), centre: rule.centre, ..Cell::default() };
+        let mut cells: Vec<Cell> = self.places.iter().map(cell).collect();
+        let mut last_turns = vec![Duration::ZERO; cells.len()];
+        // Where the machine is never quiet, an experiment ends all the same.
+        let mut retries_left = (rule.rounds * cells.len() / 4).max(2 * rule.retries_per_round);
+        let rounds = rule.warm_up_rounds + rule.rounds;
+        for round in 0..rounds {
+            let kept_round = round.checked_sub(rule.warm_up_rounds);
+            let content_seed = rng.next_u64();
+            sampler.prepare(content_seed)?;
+            let mut order: Vec<usize> = (0..cells.len()).collect();
+            rng.shuffle(&mut order);
+            for index in order {
+                let mut retries =
+                    if kept_round.is_some() { rule.retries_per_round.min(retries_left) } else { 0 };
+                while cells[index].failure.is_none() {
+                    let turn = Instant::now();
+                    let is_late = self.deadline.is_some_and(|deadline| turn + last_turns[index] > deadline);
+                    let result = if is_late && !sampler.owes(index) {
+                        Err(LabError::Unavailable("no time left".to_owned()))
+                    } else {
+                        sampler.sample(index)
+                    };
+                    last_turns[index] = turn.elapsed();
+                    if let Some(line) = sampler.line(index, &result) {
+                        writeln!(progress, "  {line}")?;
+                        progress.flush()?;
+                    }
+                    let cell = &mut cells[index];
+                    let (sample, kept_round) = match (result, kept_round) {
+                        (Ok(sample), Some(round)) => (sample, round),
+                        (Ok(_), None) => break,
+                        (Err(error), _) => {
+                            cell.failure = Some(error.to_string());
+                            break;
+                        }
+                    };
+                    let sample = Sample { seed: content_seed, round: kept_round, ..sample };
+                    if !sample.is_disturbed || retries == 0 {
+                        cell.samples.push(sample);
+                        break;
+                    }
+                    cell.disturbed.push(sample);
+                    retries -= 1;
+                    retries_left -= 1;
+                }
+            }
+            let left = began.elapsed().as_secs_f64() * (rounds - round - 1) as f64 / (round + 1) as f64;
+            let name = kept_round.map_or_else(
+                || "warm-up".to_owned(),
+                |round| format!("round {} of {}", round + 1, rule.rounds),
+            );
+            let id = &self.experiment.id;
+            if left >= 1.0 || round + 1 == rounds {
+                let left =
+                    if left >= 1.0 { format!(", about {} left", duration(left)) } else { String::new() };
+                writeln!(progress, "  {id}: {name} done ({} cells){left}", cells.len())?;
+                progress.flush()?;
+            }
+        }
+        Ok(cells)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Profile, RESAMPLING_SEED, at};
+    use super::super::{Profile, RESAMPLING_SEED, Repetition, at};
     use super::*;
     use crate::stats::Centre;
 
@@ -93,11 +163,11 @@ mod tests {
         order: Vec<Vec<usize>>,
         seeds: Vec<u64>,
         disturbed: usize,
-        counted: Vec<usize>,
+        owed: Option<usize>,
         failing: Option<usize>,
     }
 
-    impl Runner for Recorder {
+    impl Sampler for Recorder {
         fn prepare(&mut self, content_seed: u64) -> Result<(), LabError> {
             self.order.push(Vec::new());
             self.seeds.push(content_seed);
@@ -114,9 +184,18 @@ mod tests {
             Ok(Sample { is_disturbed, ..Sample::default() })
         }
 
-        fn counts(&mut self, cell: usize) {
-            self.counted.push(cell);
+        fn owes(&self, cell: usize) -> bool {
+            self.owed == Some(cell)
         }
+    }
+
+    fn plan(places: &[Coordinates], repetition: Repetition, seed: u64) -> Plan {
+        let experiment = Experiment { repetition, ..Experiment::default() };
+        Plan { experiment, places: places.to_vec(), seed, ..Plan::default() }
+    }
+
+    fn run(places: &[Coordinates], rule: Repetition, seed: u64, recorder: &mut Recorder) -> Vec<Cell> {
+        plan(places, rule, seed).measure(recorder, &mut std::io::sink()).unwrap()
     }
 
     fn places() -> Vec<Coordinates> {
@@ -131,7 +210,7 @@ mod tests {
     fn a_cell_is_what_the_rule_makes_of_its_samples() {
         for (profile, centre) in [(Profile::Full, Centre::Median), (Profile::Paper, Centre::Mean)] {
             let places = [at([("cell", "one")])];
-            let cells = run(&places, profile.repetition(), 1, &mut Recorder::default()).unwrap();
+            let cells = run(&places, profile.repetition(), 1, &mut Recorder::default());
             assert_eq!((cells[0].centre, cells[0].samples.len()), (centre, 10));
             let mut cell = cells[0].clone();
             cell.samples
@@ -149,7 +228,7 @@ mod tests {
     #[test]
     fn every_round_has_every_cell_in_an_order_of_its_own() {
         let mut recorder = Recorder::default();
-        let cells = run(&places(), RULE, 3, &mut recorder).unwrap();
+        let cells = run(&places(), RULE, 3, &mut recorder);
         assert_eq!(recorder.order.len(), 5);
         for order in &recorder.order {
             let mut sorted = order.clone();
@@ -167,15 +246,15 @@ mod tests {
     #[test]
     fn one_seed_gives_one_order() {
         let (mut left, mut right) = (Recorder::default(), Recorder::default());
-        run(&places(), RULE, 11, &mut left).unwrap();
-        run(&places(), RULE, 11, &mut right).unwrap();
+        run(&places(), RULE, 11, &mut left);
+        run(&places(), RULE, 11, &mut right);
         assert_eq!((left.order, left.seeds), (right.order, right.seeds));
     }
 
     #[test]
     fn a_failing_cell_is_tried_once_and_says_why() {
         let mut recorder = Recorder { failing: Some(2), ..Recorder::default() };
-        let cells = run(&places(), RULE, 3, &mut recorder).unwrap();
+        let cells = run(&places(), RULE, 3, &mut recorder);
         assert_eq!(cells[2].failure.as_deref(), Some("broken"));
         assert!(cells[2].samples.is_empty());
         assert_eq!(recorder.order.iter().flatten().filter(|&&cell| cell == 2).count(), 1);
@@ -186,13 +265,24 @@ mod tests {
     fn disturbed_runs_are_repeated_within_bounds_and_kept() {
         let rule = Repetition { warm_up_rounds: 0, rounds: 1, ..RULE };
         let mut recorder = Recorder { disturbed: 4, ..Recorder::default() };
-        let cells = run(&places()[..2], rule, 3, &mut recorder).unwrap();
+        let cells = run(&places()[..2], rule, 3, &mut recorder);
         let count = |cell: &Cell| (cell.samples.len(), cell.disturbed.len(), cell.samples[0].is_disturbed);
         let mut counts: Vec<_> = cells.iter().map(count).collect();
         counts.sort_unstable();
         // The first cell used up its retries and keeps a disturbed sample; the second needed one.
         assert_eq!(counts, [(1, 1, false), (1, 2, true)]);
-        recorder.counted.sort_unstable();
-        assert_eq!(recorder.counted, [0, 1]);
+    }
+
+    /// Whoever is owed a turn has it, and a peer that would end too late says so.
+    #[test]
+    fn after_the_deadline_only_what_is_owed_runs() {
+        let mut recorder = Recorder { owed: Some(1), ..Recorder::default() };
+        let late = Plan { deadline: Some(Instant::now()), ..plan(&places(), RULE, 3) };
+        let mut told = Vec::new();
+        let outcome = late.run(&mut recorder, &mut told, |cells| cells.truncate(2)).unwrap();
+        let found: Vec<_> =
+            outcome.cells.iter().map(|cell| (cell.samples.len(), cell.failure.clone())).collect();
+        assert_eq!(found, [(0, Some("no time left".to_owned())), (4, None)]);
+        assert!(String::from_utf8(told).unwrap().contains("round 4 of 4 done (4 cells)"));
     }
 }

@@ -81,6 +81,15 @@ pub struct Plot {
     /// The series by which all are divided.
     #[serde(default)]
     pub divisor: Option<String>,
+    /// Whether printed figures are drawn beside ours.
+    #[serde(default)]
+    pub published: bool,
+    /// Whether the ordinate is logarithmic, where one bar would flatten the rest.
+    #[serde(default)]
+    pub logarithmic: bool,
+    /// Whether the line is drawn on which twice the abscissa is twice the ordinate.
+    #[serde(default)]
+    pub ideal: bool,
 }
 
 impl Plot {
@@ -99,6 +108,24 @@ impl Plot {
     #[must_use]
     pub fn titled(self, title: &str) -> Self {
         Self { title: title.to_owned(), ..self }
+    }
+
+    /// With the paper's points beside ours.
+    #[must_use]
+    pub fn with_published(self) -> Self {
+        Self { published: true, ..self }
+    }
+
+    /// With the line that perfect scaling would draw.
+    #[must_use]
+    pub fn with_ideal(self) -> Self {
+        Self { ideal: true, ..self }
+    }
+
+    /// With a logarithmic ordinate.
+    #[must_use]
+    pub fn logarithmic(self) -> Self {
+        Self { logarithmic: true, ..self }
     }
 
     /// One for each value of an axis.

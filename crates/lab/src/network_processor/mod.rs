@@ -5,16 +5,37 @@
 
 mod compilers;
 
-pub use compilers::{Compilers, Unit, compare};
-
-use crate::experiment::{
-    Axis, Cell, Claim, ClaimResult, Drawn, Experiment, Measure, Outcome, Plot, Shape, Value, Verdict, View,
-    at,
-};
+use crate::LabError;
+use crate::experiment::{Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, Value, View, at};
 use crate::report::Report;
-use crate::stats::Interval;
+use crate::request::Request;
+use crate::studies::{Family, NPCRYPTBENCH, Study, study};
 use sealane_simulator::TEN;
-use sealane_simulator::study::{self, Bound, Figure, Kind, Listed, Study};
+use sealane_simulator::study::{Bound, Figure, Kind, Listed, Sentence, run as simulate};
+use std::io::Write;
+use std::time::Instant;
+
+/// `sealane lab network-processor`, simulated and by this host's compilers.
+pub(crate) const FAMILIES: &[Family] = &[
+    Family { command: "lab network-processor", parts: &[], studies: STUDIES, run },
+    Family {
+        command: "lab network-processor --compilers",
+        parts: &[],
+        studies: &[study("B21", NPCRYPTBENCH, "compilers and their options: throughput, size", &[], 10)],
+        run: compilers::run,
+    },
+];
+
+const STUDIES: &[Study] = &[
+    study("B6", NPCRYPTBENCH, "Table I: protocols that the ten algorithms cover", &[], 20),
+    study("B15", NPCRYPTBENCH, "instruction mix of the code as it is written", &[], 20),
+    study("B16", NPCRYPTBENCH, "Table V: instruction mix of the code as it runs", &[], 20),
+    study("B18", NPCRYPTBENCH, "throughput of one thread on three machines", &[], 20),
+    study("B19", NPCRYPTBENCH, "what engines do: execute, abort, idle", &[], 20),
+    study("B20", NPCRYPTBENCH, "cycles by kind of instruction", &[], 20),
+    study("B24", NPCRYPTBENCH, "engines by threads, flows and blocks", &[], 20),
+    study("B25", NPCRYPTBENCH, "level 3: what larger bursts gain, beside a faster memory", &[], 20),
+];
 
 const PROGRAM: &str = "sealane lab network-processor";
 /// Where the paper's sentences and figures are.
@@ -25,44 +46,30 @@ const PAPER: &str =
 const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
     Every figure is the same on every host.";
 
-/// And of compilers.
-const COMPILERS_SUMMARY: &str = "NPCryptBench's kernels in C, by this host's compilers, on this host. What they make is \
-    compared with the reference kernels, then all take turns.";
-
 /// Figures, each with its plot.
 pub fn report(figures: &[Figure]) -> Report {
     let outcomes = figures.iter().map(outcome).collect();
     Report::new(PROGRAM, "Ciphers on network processors", SUMMARY, outcomes)
 }
 
-/// All that a study says.
-pub fn study_report(study: &Study) -> Report {
+/// All that the study says.
+fn run(_: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let began = Instant::now();
+    let mut told = Ok(());
+    let study = simulate(|done, total| {
+        let line = writeln!(progress, "{done} of {total} sets of guesses");
+        told = std::mem::replace(&mut told, Ok(())).and(line);
+    });
+    told?;
     // What is drawn comes first.
     let (tables, plots): (Vec<Figure>, Vec<Figure>) =
-        study.figures.iter().cloned().partition(|figure| figure.kind == Kind::Table);
+        study.figures.into_iter().partition(|figure| figure.kind == Kind::Table);
     let mut report = report(&[plots, tables].concat());
-    report.outcomes.push(sentences("The paper's sentences", OVER_GUESSES, &study.claims));
+    report.outcomes.push(sentences("The paper's sentences", OVER_GUESSES, &study.sentences));
     report.outcomes.push(guesses(&study.guesses));
     report.skipped = study.absent.iter().map(|&line| line.to_owned()).collect();
-    report
-}
-
-/// All that a comparison of compilers says.
-pub fn compilers_report(found: &Compilers) -> Report {
-    let mut outcomes: Vec<Outcome> = found.figures.iter().map(outcome).collect();
-    let title = "The paper's sentences, with this host's compilers";
-    outcomes.push(sentences(title, OVER_COMPILERS, &found.claims));
-    let columns = ["program", "what it says of itself"];
-    let mut programs: Vec<Cell> = found
-        .units
-        .iter()
-        .map(|unit| Cell::new(columns.into_iter().zip([&*unit.compiler, &unit.version])))
-        .collect();
-    programs.dedup();
-    outcomes
-        .push(Outcome::new(Experiment::new("compilers", "B21", "Compilers", &columns, Vec::new()), programs));
-    let title = "Compilers on ciphers of network processors";
-    Report { skipped: found.absent.clone(), ..Report::new(PROGRAM, title, COMPILERS_SUMMARY, outcomes) }
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
 }
 
 fn outcome(figure: &Figure) -> Outcome {
@@ -77,11 +84,8 @@ fn outcome(figure: &Figure) -> Outcome {
     };
     // Counts stay counts.
     let mut values = figure.rows.iter().flat_map(|(_, row)| row).flatten();
-    let measure = if values.all(|value| value.fract() == 0.0) {
-        Measure::count("figure", "")
-    } else {
-        Measure::new("figure", "")
-    };
+    let is_count = values.all(|value| value.fract() == 0.0);
+    let measure = if is_count { Measure::count("figure", "") } else { Measure::new("figure", "") };
     let experiment = Experiment {
         axes: vec![
             Axis::new(row_axis, figure.rows.iter().map(|(name, _)| name)),
@@ -108,65 +112,42 @@ const BOUNDS: &str = "Where the paper gives a number, ours may differ from it by
 
 /// How verdicts come about.
 const OVER_GUESSES: [&str; 3] = [
-    "A sentence holds when our figure is within its bound under every set of guesses, fails when it is under none, and else \
-     depends on the guesses that turn it.",
+    "A sentence holds when our figure is within its bound under every set of guesses, fails when it is on one side of it under \
+     all of them, and else depends on the guesses that turn it.",
     BOUNDS,
     "The range is over all guesses, each changed alone.",
 ];
-const OVER_COMPILERS: [&str; 3] = [
-    "A sentence holds when our figure is within its bound for every compiler here, fails when it is for none, and else \
-     depends on those that turn it.",
-    BOUNDS,
-    "What is found is the first compiler's.",
-];
 
-fn sentences(title: &str, notes: [&str; 3], claims: &[study::Claim]) -> Outcome {
+/// Sentences as claims on the range of our figure.
+fn sentences(title: &str, notes: [&str; 3], sentences: &[Sentence]) -> Outcome {
     let axes = ["source", "sentence", "our figure"];
-    let place = |claim: &study::Claim| axes.into_iter().zip([claim.source, claim.sentence, claim.measure]);
-    let cell = |claim: &study::Claim| {
-        let (low, high) = claim.range;
-        Cell::new(place(claim)).with("figure", Value::Range { value: claim.value, low, high })
+    let known = || sentences.iter().filter_map(|one| Some((one, one.range()?)));
+    let place = |one: &Sentence| at(axes.into_iter().zip([one.source, one.sentence, one.measure]));
+    let cells = known().map(|(one, [value, low, high])| {
+        Cell { at: place(one), ..Cell::default() }.with("figure", Value::Range { value, low, high })
+    });
+    let claim = |(one, [value, ..]): (&Sentence, [f64; 3])| {
+        let beside = match one.bound {
+            Bound::Paper(number) => format!("; {:.2} times the paper's {number}", value / number),
+            Bound::AtLeast(_) | Bound::AtMost(_) | Bound::Between(..) => String::new(),
+        };
+        let statement = format!("{}: {}{beside}", one.sentence, one.measure);
+        Claim::bound((statement, one.source), "figure", place(one), one.bound.ends())
     };
     let measure = Measure::new("figure", "our figure").predicted();
     let experiment = Experiment {
         paper: PAPER.to_owned(),
+        claims: known().map(claim).collect(),
         ..Experiment::new("sentences", "", title, &axes, vec![measure])
     };
-    let mut outcome = Outcome::new(
-        experiment.notes(&notes).shown(View::Claims, Vec::new()),
-        claims.iter().map(cell).collect(),
-    );
-    outcome.claims = claims.iter().map(|claim| verdict(claim, at(place(claim)))).collect();
-    outcome.experiment.claims = outcome.claims.iter().map(|result| result.claim.clone()).collect();
-    outcome
-}
-
-/// The simulator's verdict: guesses that turn a sentence do so one by one.
-fn verdict(claim: &study::Claim, cell: crate::experiment::Coordinates) -> ClaimResult {
-    let (low, high) = claim.bound.ends();
-    let beside = match claim.bound {
-        Bound::Paper(number) => format!("; {:.2} times the paper's {number}", claim.value / number),
-        Bound::AtLeast(_) | Bound::AtMost(_) | Bound::Between(..) => String::new(),
-    };
-    ClaimResult {
-        claim: Claim {
-            statement: format!("{}: {}{beside}", claim.sentence, claim.measure),
-            source: claim.source.to_owned(),
-            metric: "figure".to_owned(),
-            shape: Shape::Bound { cell, low, high },
-        },
-        verdict: match claim.verdict {
-            study::Verdict::Holds => Verdict::Holds,
-            study::Verdict::Fails => Verdict::DoesNotHold,
-            study::Verdict::Depends => Verdict::NotDecidable,
-        },
-        estimate: Some(claim.value),
-        interval: Some(Interval { low: claim.range.0, high: claim.range.1 }),
-        note: match &claim.turned_by[..] {
-            [] => String::new(),
-            turned_by => format!("turned by {}", turned_by.join("; ")),
-        },
+    let mut outcome = Outcome::new(experiment.notes(&notes).shown(View::Claims, Vec::new()), cells.collect());
+    for (result, (one, _)) in outcome.claims.iter_mut().zip(known()) {
+        let turned_by = one.turned_by();
+        if !turned_by.is_empty() {
+            result.note = format!("turned by {}", turned_by.join("; "));
+        }
     }
+    outcome
 }
 
 fn guesses(guesses: &[Listed]) -> Outcome {
@@ -185,6 +166,7 @@ fn guesses(guesses: &[Listed]) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Verdict;
     use crate::report::{outcomes_text, to_html};
 
     #[test]
@@ -206,45 +188,37 @@ mod tests {
         );
     }
 
-    /// The verdict is the simulator's, and says what turns it.
-    #[test]
-    fn sentences_become_claims() {
-        let claim = study::Claim {
+    fn sentence(bound: Bound, values: &[f64]) -> Sentence {
+        let values = values.iter().enumerate().map(|(at, value)| (format!("clock: {at}"), *value));
+        Sentence {
             source: "Fig 9",
             sentence: "bursts gain",
             measure: "mean, %",
-            bound: Bound::AtLeast(10.0),
-            value: 12.0,
-            range: (8.0, 13.0),
-            verdict: study::Verdict::Depends,
-            turned_by: vec!["clock: 2".to_owned()],
+            bound,
+            values: values.collect(),
+        }
+    }
+
+    /// What is turned says by what; the paper's number stands beside ours, and three times as much is a miss.
+    #[test]
+    fn sentences_become_claims_that_can_fail() {
+        let told = |one: Sentence| {
+            let outcome = sentences("S", OVER_GUESSES, &[one]);
+            (outcome.claims[0].verdict, crate::report::outcome_text(&outcome, None))
         };
-        let outcome = sentences("S", OVER_GUESSES, &[claim]);
-        let text = crate::report::outcome_text(&outcome, None);
+        let (verdict, text) = told(sentence(Bound::AtLeast(10.0), &[12.0, 13.0, 8.0]));
+        assert_eq!(verdict, Verdict::NotDecidable);
         for part in ["bursts gain: mean, % (Fig 9)", "turned by clock: 2", "12.0", "8.00–13.0", "≥ 10.0"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-    }
-
-    /// A number of the paper's stands beside ours, and three times as much is a miss.
-    #[test]
-    fn the_papers_number_is_the_bound() {
         let bound = Bound::Paper(2.0);
         assert!(bound.holds(1.81) && bound.holds(2.19) && !bound.holds(6.03) && !bound.holds(0.0));
-        let claim = study::Claim {
-            source: "Table V",
-            sentence: "branches 2.0 %",
-            measure: "mean, %",
-            bound,
-            value: 6.03,
-            range: (6.0, 6.1),
-            verdict: study::Verdict::Fails,
-            turned_by: Vec::new(),
-        };
-        let text = crate::report::outcome_text(&sentences("S", OVER_GUESSES, &[claim]), None);
+        let (verdict, text) = told(sentence(bound, &[6.03, 6.0, 6.1]));
+        assert_eq!(verdict, Verdict::DoesNotHold);
         for part in ["3.02 times the paper's 2", "does not hold", "1.80–2.20", "by a tenth"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        assert_eq!(told(sentence(Bound::AtMost(3.0), &[2.0, 2.5])).0, Verdict::Holds);
     }
 }

@@ -6,9 +6,10 @@
 use super::cpu::Tree;
 use super::rusage::{Ended, reap};
 use super::server::Server;
-use super::{PeerRun, RUN_LIMIT, Workload};
+use super::{RUN_LIMIT, Workload};
 use crate::LabError;
-use crate::load::MachineTime;
+use crate::experiment::{Copied, Sample};
+use crate::load::{MachineTime, is_disturbed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
@@ -49,7 +50,7 @@ pub(super) enum Far<'a> {
 }
 
 /// Runs the pipeline once and says what it cost.
-pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -> Result<PeerRun, LabError> {
+pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -> Result<Sample, LabError> {
     let far_before = match &far {
         Far::None => Duration::ZERO,
         Far::Stays(server) => server.cpu(),
@@ -57,23 +58,27 @@ pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -
     };
     let machine_before = MachineTime::now();
     let started = Instant::now();
-    let near = Pipeline::start(clients)?.finish(RUN_LIMIT)?;
+    let near = Pipeline::start(clients)?.wait(RUN_LIMIT)?;
     let wall = started.elapsed();
     let far_after = match far {
         Far::None => Duration::ZERO,
         Far::Stays(server) => server.cpu(),
         Far::Ends(server) => server.wait()?.cpu,
     };
-    let cpu = near + far_after.saturating_sub(far_before);
+    let cpu_seconds = (near + far_after.saturating_sub(far_before)).as_secs_f64();
     let machine =
         machine_before.and_then(|before| Some(MachineTime::now()?.since(before))).unwrap_or_default();
-    Ok(PeerRun {
-        seconds: wall.as_secs_f64(),
-        cpu_seconds: cpu.as_secs_f64(),
+    let copied = Copied {
         bytes: workload.bytes(),
-        other_cpu_seconds: (machine.busy_seconds - cpu.as_secs_f64()).max(0.0),
+        files: workload.files(),
+        wall_seconds: wall.as_secs_f64(),
+        cpu_seconds,
+        other_cpu_seconds: (machine.busy_seconds - cpu_seconds).max(0.0),
         stolen_seconds: machine.stolen_seconds,
-    })
+        ..Copied::default()
+    };
+    let is_disturbed = is_disturbed(copied.other_cpu_seconds, copied.stolen_seconds, wall);
+    Ok(Sample { is_disturbed, ..Sample::copied(copied) })
 }
 
 /// Runs one client without a clock and gives the end of what it printed.
@@ -128,10 +133,6 @@ impl Pipeline {
             }
         }
         Ok(pipeline)
-    }
-
-    fn finish(mut self, limit: Duration) -> Result<Duration, LabError> {
-        self.wait(limit)
     }
 
     /// CPU time of all processes once they have ended well.

@@ -13,7 +13,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// One process as `/proc/PID/stat` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pid: u32,
     parent: u32,
     /// Own time and that of children it has waited for, in ticks.
@@ -57,11 +57,11 @@ impl Process {
 
 /// A process and all that descend from it, at one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tree(Vec<Process>);
+pub(crate) struct Tree(Vec<Process>);
 
 impl Tree {
     /// Reads the tree below `root`, which comes first.
-    pub(super) fn of(root: u32) -> Self {
+    pub(crate) fn of(root: u32) -> Self {
         Self::below(root, processes())
     }
 
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     /// User and system time of all of them, ended and waited-for children included.
-    pub(super) fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         let ticks: u64 = self.0.iter().map(|process| process.ticks).sum();
         TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
     }

@@ -1,27 +1,72 @@
-//! Copies from and to servers of their own: rsync's daemon, and HTTPS.
+//! Copies from and to servers of their own: rsync's daemon, HTTP and HTTPS; and iperf3, which moves as many bytes from memory
+//! to memory: the bare speed of the path.
 //!
-//! Guarantees: servers listen on 127.0.0.1 and serve one directory; they are up before the clock starts and are ended
+//! Guarantees: servers listen on one address and serve one directory; they are up before the clock starts and are ended
 //! after it stops; HTTPS uses TLS 1.3 with AES-128-GCM and a certificate made for the run, which the client checks.
 
 use super::client::{Client, Far, measure, run_to_end};
 use super::server::Server;
-use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, version::version};
+use super::tool::{BOTH, Found, Installed, Tool, by_itself};
+use super::{Hosts, Kind, Skipped, Version, Workload, version::version};
 use crate::LabError;
+use crate::experiment::Sample;
 use crate::program::Level;
 use crate::scratch::Scratch;
 use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SETUP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the HTTPS server calls the workload.
+/// What a web server calls the workload, and a page of one opening and one closing tag.
 const SERVED: &str = "content";
+const TINY: (&str, &str) = ("tiny.html", "<html></html>");
+
+/// rsync to its daemon: no encryption, no identity of the server.
+pub(super) const RSYNC: Tool = Tool {
+    name: "rsync-daemon",
+    level: Level::Clear,
+    kinds: BOTH,
+    leaves_a_copy: true,
+    programs: &["rsync"],
+    version: by_itself,
+    run: rsync,
+};
+
+/// curl from a server with TLS: nginx, or OpenSSL's own where that is missing.
+pub(crate) const CURL_HTTPS: Tool = Tool {
+    name: "curl-https",
+    level: Level::Private,
+    kinds: &[Kind::File],
+    leaves_a_copy: true,
+    programs: &["curl", "openssl"],
+    version: web_version,
+    run: |found, workload| curl(found, workload, true),
+};
+
+/// The same in clear.
+pub(crate) const CURL_HTTP: Tool = Tool {
+    name: "curl-http",
+    level: Level::Clear,
+    run: |found, workload| curl(found, workload, false),
+    ..CURL_HTTPS
+};
+
+/// One stream of TCP with nothing at its ends.
+pub(super) const IPERF3: Tool = Tool {
+    name: "iperf3",
+    level: Level::Clear,
+    kinds: &[Kind::File],
+    leaves_a_copy: false,
+    programs: &["iperf3"],
+    version: by_itself,
+    run: iperf3,
+};
 
 fn write(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(LabError::file("cannot write", path))
@@ -34,66 +79,36 @@ fn quotable(path: &Path) -> Result<&str, LabError> {
         .ok_or_else(|| LabError::Unavailable(format!("{} cannot stand in a configuration", path.display())))
 }
 
-/// rsync to its daemon: no encryption, no identity of the server.
-#[derive(Debug)]
-pub(super) struct RsyncDaemon {
-    surroundings: Arc<Surroundings>,
-    program: PathBuf,
+/// A program and its arguments.
+fn words(program: &Path, arguments: &[&str]) -> Vec<OsString> {
+    [program.as_os_str()].into_iter().chain(arguments.iter().map(AsRef::as_ref)).map(OsString::from).collect()
 }
 
-impl RsyncDaemon {
-    pub(super) fn new(surroundings: &Arc<Surroundings>) -> Self {
-        Self { surroundings: Arc::clone(surroundings), program: PathBuf::new() }
+fn rsync(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    let directory = Scratch::create(&found.surroundings, None, 0)?;
+    let [config, secrets, own_secret] =
+        ["rsyncd.conf", "secrets", "password"].map(|name| directory.path().join(name));
+    // Anyone on this machine can reach the port, so the module asks for a password of this run.
+    let password = password()?;
+    write(&config, &rsyncd_config(workload.target(), &secrets)?)?;
+    for (file, text) in [(&secrets, format!("lab:{password}\n")), (&own_secret, password)] {
+        write(file, &text)?;
+        // rsync refuses a password that others may read.
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(file, mode).map_err(LabError::file("cannot protect", file))?;
     }
-}
-
-impl Peer for RsyncDaemon {
-    fn name(&self) -> &'static str {
-        "rsync-daemon"
-    }
-
-    fn level(&self) -> Level {
-        Level::Clear
-    }
-
-    fn carries(&self, _kind: Kind) -> bool {
-        true
-    }
-
-    fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = self.surroundings.program("rsync")?;
-        version(&self.program, "--version")
-    }
-
-    fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
-        let directory = Scratch::create(&self.surroundings, None, 0)?;
-        let (config, secrets) = (directory.path().join("rsyncd.conf"), directory.path().join("secrets"));
-        // Anyone on this machine can reach the port, so the module asks for a password of this run.
-        let password = password()?;
-        write(&secrets, &format!("lab:{password}\n"))?;
-        let text = rsyncd_config(workload.target(), &secrets)?;
-        write(&config, &text)?;
-        let client_secret = directory.path().join("password");
-        write(&client_secret, &password)?;
-        for file in [&secrets, &client_secret] {
-            // rsync refuses a password that others may read.
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-            fs::set_permissions(file, mode).map_err(LabError::file("cannot protect", file))?;
-        }
-        let (server, port) = Server::listening("rsync --daemon", |port| {
-            let mut words: Vec<OsString> = vec![self.program.clone().into_os_string()];
-            let port = port.to_string();
-            let arguments =
-                ["--daemon", "--no-detach", "--address", "127.0.0.1", "--port", &port, "--config"];
-            words.extend(arguments.map(OsString::from));
-            words.push(config.clone().into_os_string());
-            Ok(words)
-        })?;
-        let mut command = Command::new(&self.program);
-        command.args(["-r", "--whole-file", "--password-file"]).arg(&client_secret);
-        command.arg("--").arg(workload.source()).arg(format!("rsync://lab@127.0.0.1:{port}/lab/"));
-        measure(vec![Client::new(command)], Far::Stays(&server), workload)
-    }
+    let (server, port) = Server::listening(&found.hosts, "rsync --daemon", |port| {
+        let port = port.to_string();
+        let arguments =
+            ["--daemon", "--no-detach", "--address", &found.hosts.address, "--port", &port, "--config"];
+        let mut words = words(found.program(), &arguments);
+        words.push(config.clone().into_os_string());
+        Ok(words)
+    })?;
+    let mut command = found.client();
+    command.args(["-r", "--whole-file", "--password-file"]).arg(&own_secret);
+    command.arg("--").arg(workload.source()).arg(format!("rsync://lab@{}:{port}/lab/", found.hosts.address));
+    measure(vec![Client::new(command)], Far::Stays(&server), workload)
 }
 
 fn password() -> Result<String, LabError> {
@@ -113,108 +128,141 @@ fn rsyncd_config(target: &Path, secrets: &Path) -> Result<String, LabError> {
     ))
 }
 
-/// curl from a server with TLS: nginx, or OpenSSL's own where that is missing.
-#[derive(Debug)]
-pub(super) struct CurlHttps {
-    surroundings: Arc<Surroundings>,
-    curl: PathBuf,
-    openssl: PathBuf,
-    nginx: Option<PathBuf>,
+fn iperf3(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    let address = &*found.hosts.address;
+    let (server, port) = Server::listening(&found.hosts, "iperf3 --server", |port| {
+        let arguments = ["--server", "--one-off", "--bind", address, "--port", &port.to_string()];
+        Ok(words(found.program(), &arguments))
+    })?;
+    let mut command = found.client();
+    command.args(["--client", address, "--port", &port.to_string()]);
+    command.args(["--bytes", &workload.bytes().to_string()]);
+    measure(vec![Client::new(command)], Far::Ends(server), workload)
 }
 
-impl CurlHttps {
-    pub(super) fn new(surroundings: &Arc<Surroundings>) -> Self {
-        let surroundings = Arc::clone(surroundings);
-        Self { surroundings, curl: PathBuf::new(), openssl: PathBuf::new(), nginx: None }
-    }
+/// nginx is the third program, where it is there.
+fn web_version(found: &mut Found) -> Result<Version, Skipped> {
+    let client = version(found.program(), "--version")?;
+    let server = match found.surroundings.program("nginx") {
+        Ok(nginx) => {
+            let server = version(&nginx, "-v")?;
+            found.programs.push(nginx);
+            server
+        }
+        Err(_) => version(&found.programs[1], "version")?,
+    };
+    // "curl 7.88.1 (x86_64-...) libcurl/... ..." up to the bracket says it.
+    let client = client.0.split(" (").next().unwrap_or_default().to_owned();
+    Ok(Version(format!("{client}, {}", server.0)))
+}
 
-    fn make_certificate(&self, at: &Path) -> Result<(), LabError> {
-        let mut command = Command::new(&self.openssl);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
-        command.args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+/// A web server of one file, under a name that needs no escapes, and of a tiny page.
+struct Web {
+    // The server ends before its files vanish.
+    server: Server,
+    directory: Scratch,
+    /// Where it serves.
+    url: String,
+}
+
+impl Web {
+    fn serve(found: &Found, source: Option<&Path>, is_tls: bool) -> Result<Self, LabError> {
+        let directory = Scratch::create(&found.surroundings, None, 0)?;
+        let (at, address) = (directory.path(), &*found.hosts.address);
+        let root = directory.empty_directory("served")?;
+        write(&root.join(TINY.0), TINY.1)?;
+        if let Some(source) = source {
+            symlink(source, root.join(SERVED)).map_err(LabError::file("cannot link", root.join(SERVED)))?;
+        }
+        let mut command = Command::new(&found.programs[1]);
+        command.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ]);
+        command.args(["-subj", "/CN=localhost", "-addext", &format!("subjectAltName=IP:{address}")]);
         command.arg("-keyout").arg(at.join("key.pem")).arg("-out").arg(at.join("cert.pem"));
-        run_to_end(Client::new(command), SETUP_LIMIT).map(drop)
-    }
-
-    fn serve(&self, at: &Path, root: &Path) -> Result<(Server, u16), LabError> {
-        match &self.nginx {
-            Some(nginx) => {
-                let (at_text, root) = (quotable(at)?, quotable(root)?);
-                Server::listening("nginx", |port| {
-                    let config = at.join("nginx.conf");
-                    write(&config, &nginx_config(at_text, root, port))?;
-                    let mut words = vec![nginx.clone().into_os_string(), "-e".into(), "stderr".into()];
-                    words.extend(["-p".into(), at.as_os_str().to_owned(), "-c".into(), config.into()]);
-                    Ok(words)
-                })
-            }
-            None => Server::listening("openssl s_server", |port| {
-                // It serves its current directory; the shell changes there and becomes it.
-                let script = "cd \"$1\" && shift && exec \"$@\"";
-                let mut words: Vec<OsString> = ["/bin/sh", "-c", script, "sh"].map(OsString::from).to_vec();
-                words.extend([root.as_os_str().to_owned(), self.openssl.clone().into_os_string()]);
-                words.extend(["s_server", "-quiet", "-WWW", "-tls1_3", "-accept"].map(OsString::from));
-                words.push(format!("127.0.0.1:{port}").into());
-                words.extend(["-cert".into(), at.join("cert.pem").into_os_string()]);
-                words.extend(["-key".into(), at.join("key.pem").into_os_string()]);
+        run_to_end(Client::new(command), SETUP_LIMIT)?;
+        let served = match found.programs.get(2) {
+            Some(nginx) => Server::listening(&found.hosts, "nginx", |port| {
+                let config = at.join("nginx.conf");
+                write(&config, &nginx_config(quotable(at)?, quotable(&root)?, address, port, is_tls))?;
+                let mut words = words(nginx, &["-e", "stderr", "-p"]);
+                words.extend([at.as_os_str().to_owned(), "-c".into(), config.into()]);
                 Ok(words)
             }),
-        }
-    }
-}
-
-impl Peer for CurlHttps {
-    fn name(&self) -> &'static str {
-        "curl-https"
-    }
-
-    fn level(&self) -> Level {
-        Level::Private
-    }
-
-    fn carries(&self, kind: Kind) -> bool {
-        kind == Kind::File
-    }
-
-    fn probe(&mut self) -> Result<Version, Skipped> {
-        self.curl = self.surroundings.program("curl")?;
-        self.openssl = self.surroundings.program("openssl")?;
-        self.nginx = self.surroundings.program("nginx").ok();
-        let client = version(&self.curl, "--version")?;
-        let server = match &self.nginx {
-            Some(nginx) => version(nginx, "-v")?,
-            None => version(&self.openssl, "version")?,
+            None if is_tls => Server::listening(&found.hosts, "openssl s_server", |port| {
+                // It serves its current directory; the shell changes there and becomes it.
+                let script = "cd \"$1\" && shift && exec \"$@\"";
+                let mut all = words(Path::new("/bin/sh"), &["-c", script, "sh"]);
+                all.push(root.clone().into_os_string());
+                let listen = format!("{address}:{port}");
+                let arguments = ["s_server", "-quiet", "-WWW", "-tls1_3", "-accept", &listen];
+                all.extend(words(&found.programs[1], &arguments));
+                all.extend(["-cert".into(), at.join("cert.pem").into_os_string()]);
+                all.extend(["-key".into(), at.join("key.pem").into_os_string()]);
+                Ok(all)
+            }),
+            None => Err(LabError::Unavailable("no `nginx` in PATH".to_owned())),
         };
-        // "curl 7.88.1 (x86_64-...) libcurl/... ..." up to the bracket says it.
-        let client = client.0.split(" (").next().unwrap_or_default().to_owned();
-        Ok(Version(format!("{client}, {}", server.0)))
+        let (server, port) = served?;
+        let scheme = if is_tls { "https" } else { "http" };
+        Ok(Self { server, url: format!("{scheme}://{address}:{port}"), directory })
     }
 
-    fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
-        let directory = Scratch::create(&self.surroundings, None, 0)?;
-        self.make_certificate(directory.path())?;
-        // One link is all that is served, under a name that needs no escapes.
-        let root = directory.empty_directory("served")?;
-        symlink(workload.source(), root.join(SERVED))
-            .map_err(LabError::file("cannot link", root.join(SERVED)))?;
-        let (server, port) = self.serve(directory.path(), &root)?;
-        let mut command = Command::new(&self.curl);
-        // `-q` comes first: the user's own configuration is not read.
-        command.args(["-q", "--silent", "--show-error", "--fail", "--noproxy", "*", "--http1.1"]);
-        command.args(["--tlsv1.3", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "--cacert"]);
-        command.arg(directory.path().join("cert.pem")).arg("--output").arg(workload.copy());
-        command.arg(format!("https://127.0.0.1:{port}/{SERVED}"));
-        measure(vec![Client::new(command)], Far::Stays(&server), workload)
+    /// Arguments of a client that checks the certificate and reads no configuration of the user's: `-q` comes first.
+    fn arguments(&self) -> Vec<OsString> {
+        let always = ["-q", "--silent", "--show-error", "--fail", "--noproxy", "*", "--http1.1", "--tlsv1.3"];
+        let mut words: Vec<OsString> = always.map(OsString::from).to_vec();
+        words.extend(["--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "--cacert"].map(OsString::from));
+        words.push(self.directory.path().join("cert.pem").into_os_string());
+        words
     }
 }
 
-fn nginx_config(at: &str, root: &str, port: u16) -> String {
+fn curl(found: &Found, workload: &Workload, is_tls: bool) -> Result<Sample, LabError> {
+    let web = Web::serve(found, Some(workload.source()), is_tls)?;
+    let mut command = found.client();
+    command.args(web.arguments()).arg("--output").arg(workload.copy()).arg(format!("{}/{SERVED}", web.url));
+    measure(vec![Client::new(command)], Far::Stays(&web.server), workload)
+}
+
+/// So many tiny pages by HTTP or HTTPS, each by a client of its own: pages a second.
+pub(crate) fn tiny_pages(
+    hosts: &Hosts,
+    surroundings: &Arc<Surroundings>,
+    (count, is_tls): (u32, bool),
+) -> Result<f64, LabError> {
+    let unavailable = |skipped: Skipped| LabError::Unavailable(skipped.reason);
+    let found = Installed::between(&CURL_HTTPS, surroundings, hosts.clone()).map_err(unavailable)?.found;
+    let web = Web::serve(&found, None, is_tls)?;
+    let mut command = hosts.client("/bin/sh");
+    command
+        .args(["-c", "i=0; while [ $i -lt \"$0\" ]; do \"$@\" || exit 1; i=$((i+1)); done"])
+        .arg(count.to_string());
+    command.arg(found.program()).args(web.arguments()).args(["--max-time", "5", "--output", "/dev/null"]);
+    command.arg(format!("{}/{}", web.url, TINY.0));
+    let started = Instant::now();
+    run_to_end(Client::new(command), super::RUN_LIMIT)?;
+    Ok(f64::from(count) / started.elapsed().as_secs_f64())
+}
+
+/// Everything in one process, so that what it serves costs alike.
+fn nginx_config(at: &str, root: &str, address: &str, port: u16, is_tls: bool) -> String {
+    let folders: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("  {kind}_temp_path \"{at}/{kind}\";\n"))
+        .concat();
+    let tls = if is_tls { " ssl" } else { "" };
     format!(
         "daemon off;\nmaster_process off;\nworker_processes 1;\npid \"{at}/pid\";\nerror_log stderr;\n\
-         events {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n  sendfile on;\n  \
-         client_body_temp_path \"{at}/body\";\n  proxy_temp_path \"{at}/proxy\";\n  \
-         fastcgi_temp_path \"{at}/fastcgi\";\n  uwsgi_temp_path \"{at}/uwsgi\";\n  scgi_temp_path \"{at}/scgi\";\n  \
-         server {{\n    listen 127.0.0.1:{port} ssl;\n    ssl_certificate \"{at}/cert.pem\";\n    \
+         events {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n  sendfile on;\n{folders}  \
+         server {{\n    listen {address}:{port}{tls};\n    ssl_certificate \"{at}/cert.pem\";\n    \
          ssl_certificate_key \"{at}/key.pem\";\n    ssl_protocols TLSv1.3;\n    root \"{root}\";\n  }}\n}}\n"
     )
 }
@@ -233,12 +281,11 @@ mod tests {
 
     #[test]
     fn openssl_serves_where_nginx_is_missing() {
-        let mut peer = CurlHttps::new(&Arc::default());
-        if let Err(skipped) = peer.probe() {
-            crate::skip::skip(&skipped.reason);
-            return;
-        }
-        peer.nginx = None;
+        let mut peer = match Installed::between(&CURL_HTTPS, &Arc::default(), Hosts::default()) {
+            Ok(peer) => peer,
+            Err(skipped) => return crate::skip::skip(&skipped.reason),
+        };
+        peer.found.programs.truncate(2);
         let (_directory, workload) = a_file();
         copies(&mut peer, &workload);
     }

@@ -9,32 +9,36 @@
 //! what a server and its descendants used is the difference of their `/proc/PID/stat` (in steps of 10 ms). Work of
 //! kernel threads is in neither; on the loopback interface there is next to none.
 
-mod alternate;
 mod client;
 mod cpu;
 mod daemons;
-mod files;
-mod iperf;
 mod over_ssh;
+mod own;
 mod rusage;
 mod server;
 mod sshd;
+mod tool;
 mod version;
 mod wdt;
 mod workload;
 
-pub use alternate::{Outcome, alternate};
+pub(crate) use cpu::Tree;
+pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, tiny_pages};
 pub(crate) use over_ssh::{is_over_ssh, own as own_over_ssh};
+pub(crate) use own::{Own, copy, warm};
+pub(crate) use server::{Hosts, Server};
 pub use sshd::PrivateSshd;
+pub(crate) use tool::Installed;
 pub use workload::{Kind, Workload};
 
 use crate::LabError;
-use crate::load::is_disturbed;
+use crate::experiment::Sample;
 use crate::program::Level;
 use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+use tool::SharedSshd;
 
 /// What a peer calls itself, such as `rsync  version 3.5.0  protocol version 32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,42 +58,10 @@ impl Skipped {
     }
 }
 
-/// What one run of a peer cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PeerRun {
-    /// Wall time of the client, from its start to its end.
-    pub seconds: f64,
-    /// CPU time, user and system, of both ends and their helpers in that time.
-    pub cpu_seconds: f64,
-    /// Bytes of file content (or of payload, where there are no files).
-    pub bytes: u64,
-    /// CPU time that all other processes of the machine used meanwhile.
-    pub other_cpu_seconds: f64,
-    /// Time the hypervisor gave to others meanwhile.
-    pub stolen_seconds: f64,
-}
-
-impl PeerRun {
-    /// 10⁶ bytes per second.
-    pub fn megabytes_per_second(&self) -> f64 {
-        self.bytes as f64 / 1e6 / self.seconds
-    }
-
-    /// CPU seconds per 2³⁰ bytes.
-    pub fn cpu_seconds_per_gib(&self) -> f64 {
-        self.cpu_seconds * (1u64 << 30) as f64 / self.bytes as f64
-    }
-
-    /// Whether something else ran so much that the run should be repeated.
-    pub fn is_disturbed(&self) -> bool {
-        is_disturbed(self.other_cpu_seconds, self.stolen_seconds, Duration::from_secs_f64(self.seconds))
-    }
-}
-
 /// A copy program, or a way of using one.
 pub trait Peer: std::fmt::Debug + Send {
-    /// Short and unique, for a table's row.
-    fn name(&self) -> &'static str;
+    /// Short and unique at its level, for a table's row.
+    fn name(&self) -> &str;
 
     /// What it protects.
     fn level(&self) -> Level;
@@ -102,27 +74,32 @@ pub trait Peer: std::fmt::Debug + Send {
         true
     }
 
+    /// Whether it is the product itself: its failure is a failure of the lab's checks.
+    fn is_own(&self) -> bool {
+        false
+    }
+
     /// Finds its programs, and starts what several runs share. Asked once, before [`Peer::run`].
     fn probe(&mut self) -> Result<Version, Skipped>;
 
     /// Copies the workload once into its target, which is an empty directory (see [`Workload::clear_target`]).
-    fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError>;
+    fn run(&mut self, workload: &Workload) -> Result<Sample, LabError>;
 }
 
 /// Every peer the lab knows, installed or not, in the order of a report.
 pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
-    let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(files::Cp::new(surroundings))];
-    peers.extend(over_ssh::all(surroundings));
-    peers.extend([
-        Box::new(daemons::RsyncDaemon::new(surroundings)) as Box<dyn Peer>,
-        Box::new(daemons::CurlHttps::new(surroundings)),
-        Box::new(wdt::Wdt::private(surroundings)),
-        Box::new(wdt::Wdt::clear(surroundings)),
-        Box::new(iperf::Iperf3::new(surroundings)),
-    ]);
-    peers
+    let sshd = SharedSshd::default();
+    let others = [&daemons::RSYNC, &CURL_HTTPS, &wdt::PRIVATE, &wdt::CLEAR, &daemons::IPERF3];
+    [&tool::CP]
+        .into_iter()
+        .chain(over_ssh::TOOLS)
+        .chain(others)
+        .map(|tool| Box::new(Installed::new(tool, surroundings, &sshd)) as Box<dyn Peer>)
+        .collect()
 }
 
+/// The product's name in tables.
+pub(crate) const OWN: &str = "sealane cp";
 /// The product where it is started over ssh, as scp is: a peer of itself without a login.
 pub(crate) const OWN_OVER_SSH: &str = "sealane cp, ssh";
 

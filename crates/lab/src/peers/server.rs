@@ -35,9 +35,46 @@ const ATTEMPTS: usize = 3;
 /// The longest first line a server may print.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
+/// Where a server and its clients run, and by which address the clients reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosts {
+    /// Words before a client's command.
+    client: Vec<OsString>,
+    /// Words before a server's.
+    server: Vec<OsString>,
+    pub(crate) address: String,
+}
+
+impl Default for Hosts {
+    /// Both on this host.
+    fn default() -> Self {
+        Self { client: Vec::new(), server: Vec::new(), address: Ipv4Addr::LOCALHOST.to_string() }
+    }
+}
+
+impl Hosts {
+    /// Each in a network namespace, the server at `address`.
+    pub(crate) fn between(client: &str, server: &str, address: &str) -> Self {
+        let inside = |name: &str| ["ip", "netns", "exec", name].map(OsString::from).to_vec();
+        Self { client: inside(client), server: inside(server), address: address.to_owned() }
+    }
+
+    /// A client's command.
+    pub(crate) fn client(&self, program: impl Into<OsString>) -> Command {
+        command(&self.client, program)
+    }
+}
+
+fn command(prefix: &[OsString], program: impl Into<OsString>) -> Command {
+    let mut words = prefix.iter().cloned().chain([program.into()]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     name: String,
     child: Option<Child>,
     printed: Option<Tail>,
@@ -45,14 +82,15 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts what `command` makes of a free port and waits until it listens there. Gives the port too.
-    pub(super) fn listening(
+    pub(crate) fn listening(
+        hosts: &Hosts,
         program: &str,
         command: impl Fn(u16) -> Result<Vec<OsString>, LabError>,
     ) -> Result<(Self, u16), LabError> {
         let mut attempt = 1;
         loop {
             let port = free_port()?;
-            let mut server = Self::start(program, command(port)?, Stdio::null())?;
+            let mut server = Self::start(hosts, program, command(port)?, Stdio::null())?;
             match server.wait_for(port) {
                 Ok(()) => return Ok((server, port)),
                 Err(error) if attempt == ATTEMPTS => return Err(error),
@@ -63,7 +101,7 @@ impl Server {
 
     /// Starts `words` and waits for the first line on standard output, which it gives too.
     pub(super) fn announcing(program: &str, words: Vec<OsString>) -> Result<(Self, String), LabError> {
-        let mut server = Self::start(program, words, Stdio::piped())?;
+        let mut server = Self::start(&Hosts::default(), program, words, Stdio::piped())?;
         let output = server.child.as_mut().and_then(|child| child.stdout.take());
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         std::thread::spawn(move || {
@@ -85,8 +123,8 @@ impl Server {
         Ok((server, line.to_owned()))
     }
 
-    fn start(program: &str, words: Vec<OsString>, stdout: Stdio) -> Result<Self, LabError> {
-        let mut command = Command::new("/bin/sh");
+    fn start(hosts: &Hosts, program: &str, words: Vec<OsString>, stdout: Stdio) -> Result<Self, LabError> {
+        let mut command = command(&hosts.server, "/bin/sh");
         command.args(["-c", GUARD, "sh"]).args(&words);
         command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
         // A group of its own, so that Ctrl-C reaches the lab first and servers end in order.
@@ -102,7 +140,7 @@ impl Server {
         const STEP: Duration = Duration::from_millis(2);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if is_listening(port) {
+            if is_listening(self.pid(), port) {
                 return Ok(());
             }
             let has_ended = wait_until(self.pid(), Instant::now() + STEP);
@@ -181,11 +219,12 @@ fn free_port() -> Result<u16, LabError> {
     Ok(listener.local_addr().map_err(LabError::file("cannot bind", "127.0.0.1"))?.port())
 }
 
-/// Whether someone listens on the port, learnt without a connection: some servers serve only the first one.
-fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+/// Whether someone listens on the port in the network of a process, learnt without a connection: some servers serve only
+/// the first one.
+fn is_listening(pid: u32, port: u16) -> bool {
+    ["tcp", "tcp6"]
         .iter()
-        .filter_map(|file| fs::read_to_string(file).ok())
+        .filter_map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).ok())
         .any(|table| lists_listener(&table, port))
 }
 
@@ -214,7 +253,7 @@ mod tests {
         assert!(!lists_listener(table, 0x1f91));
         assert!(!lists_listener("", 1));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(is_listening(listener.local_addr().unwrap().port()));
+        assert!(is_listening(std::process::id(), listener.local_addr().unwrap().port()));
     }
 
     #[test]
@@ -262,7 +301,8 @@ mod tests {
         let (server, _) = Server::announcing("late", sh("echo up; echo why >&2; exit 4")).unwrap();
         let error = server.wait().unwrap_err().to_string();
         assert!(error.contains('4') && error.contains("why"), "{error}");
-        let error = Server::listening("mute", |_| Ok(sh("echo no >&2; exit 1"))).unwrap_err();
+        let error =
+            Server::listening(&Hosts::default(), "mute", |_| Ok(sh("echo no >&2; exit 1"))).unwrap_err();
         assert!(error.to_string().contains("ended at once"), "{error}");
     }
 }

@@ -5,7 +5,7 @@
 //! the value is dropped, or soon after the process is killed.
 
 use super::client::{Client, run_to_end};
-use super::server::Server;
+use super::server::{Hosts, Server};
 use super::{Skipped, Version, version::version};
 use crate::LabError;
 use crate::scratch::Scratch;
@@ -89,7 +89,7 @@ impl PrivateSshd {
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", Self::HOST, "-f"]).arg(at.join(name));
             run_to_end(Client::new(command), SETUP_LIMIT)?;
         }
-        let (server, port) = Server::listening("sshd", |port| {
+        let (server, port) = Server::listening(&Hosts::default(), "sshd", |port| {
             let config = at.join("sshd_config");
             let text = server_config(at, port, directories, &surroundings.search_path);
             fs::write(&config, text).map_err(LabError::file("cannot write", &config))?;

@@ -1,6 +1,7 @@
 //! Every peer that is installed copies a small file and a small tree, and the copies are compared.
 
 use super::*;
+use crate::experiment::{CPU_PER_GIB, RATE, WALL};
 use crate::rng::Rng;
 use std::fs;
 use tempfile::TempDir;
@@ -41,12 +42,13 @@ fn a_tree() -> (TempDir, Workload) {
 pub(super) fn copies(peer: &mut dyn Peer, workload: &Workload) {
     workload.clear_target().unwrap();
     let run = peer.run(workload).unwrap_or_else(|error| panic!("{}: {error}", peer.name()));
-    assert_eq!(run.bytes, workload.bytes());
-    assert!(run.seconds > 0.0 && run.cpu_seconds > 0.0, "{}: {run:?}", peer.name());
+    let [seconds, rate, cpu] = [WALL, RATE, CPU_PER_GIB].map(|measure| run.value(measure).unwrap_or(0.0));
+    assert!(seconds > 0.0 && cpu > 0.0, "{}: {run:?}", peer.name());
+    assert!((rate * 1e6 * seconds / workload.bytes() as f64 - 1.0).abs() < 1e-6, "{}: {run:?}", peer.name());
     if peer.leaves_a_copy() {
         workload.verify().unwrap_or_else(|error| panic!("{}: {error}", peer.name()));
     }
-    println!("{}: {:.3} s, {:.3} CPU s", peer.name(), run.seconds, run.cpu_seconds);
+    println!("{}: {seconds:.3} s, {cpu:.3} CPU s/GiB", peer.name());
 }
 
 /// Lets the named peers copy, in one set so that they share their server.
@@ -115,14 +117,13 @@ fn wdt_copies() {
 
 #[test]
 fn names_are_unique_and_a_failure_has_its_reason() {
-    let mut names: Vec<_> = all(&Arc::default()).iter().map(|peer| peer.name()).collect();
+    let mut names: Vec<_> = all(&Arc::default()).iter().map(|peer| peer.name().to_owned()).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all(&Arc::default()).len());
 
     let (directory, workload) = a_file();
-    let mut peer = files::Cp::new(&Arc::default());
-    peer.probe().unwrap();
+    let mut peer = Installed::between(&tool::CP, &Arc::default(), Hosts::default()).unwrap();
     fs::remove_file(directory.path().join("a file")).unwrap();
     workload.clear_target().unwrap();
     let error = peer.run(&workload).unwrap_err().to_string();

@@ -6,103 +6,84 @@
 
 use super::client::{Client, Far, measure};
 use super::server::Server;
-use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, version::version};
+use super::tool::{BOTH, Found, Tool, by_itself};
+use super::{Kind, Skipped, Version, Workload};
 use crate::LabError;
+use crate::experiment::Sample;
 use crate::program::Level;
 use crate::scratch::Scratch;
-use crate::surroundings::{Surroundings, is_program};
+use crate::surroundings::is_program;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
 
 /// More than two brought nothing on the machines it was measured on.
 const PORTS: &str = "2";
 
-/// WDT with one kind of encryption.
-#[derive(Debug)]
-pub(super) struct Wdt {
-    surroundings: Arc<Surroundings>,
-    program: PathBuf,
-    level: Level,
-}
+/// AES-128-GCM, its default.
+pub(super) const PRIVATE: Tool = Tool {
+    name: "wdt",
+    level: Level::Private,
+    kinds: BOTH,
+    leaves_a_copy: true,
+    programs: &[],
+    version: probe,
+    run: |found, workload| run(found, workload, "aes128gcm"),
+};
 
-impl Wdt {
-    /// AES-128-GCM, its default.
-    pub(super) fn private(surroundings: &Arc<Surroundings>) -> Self {
-        Self::new(surroundings, Level::Private)
-    }
-
-    /// No encryption, no identity, no check.
-    pub(super) fn clear(surroundings: &Arc<Surroundings>) -> Self {
-        Self::new(surroundings, Level::Clear)
-    }
-
-    fn new(surroundings: &Arc<Surroundings>, level: Level) -> Self {
-        Self { surroundings: Arc::clone(surroundings), program: PathBuf::new(), level }
-    }
-
-    fn command(&self, directory: OsString) -> Vec<OsString> {
-        let mut words = vec![self.program.clone().into_os_string(), "-directory".into(), directory];
-        words.extend(["-num_ports", PORTS, "-minloglevel", "2"].map(OsString::from));
-        words.extend(["-progress_report_interval_millis", "0"].map(OsString::from));
-        words
-    }
-}
-
-impl Peer for Wdt {
-    fn name(&self) -> &'static str {
-        if self.level == Level::Clear { "wdt-clear" } else { "wdt" }
-    }
-
-    fn level(&self) -> Level {
-        self.level
-    }
-
-    fn carries(&self, _kind: Kind) -> bool {
-        true
-    }
-
-    fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = match &self.surroundings.wdt {
-            Some(program) if is_program(program) => program.clone(),
-            Some(program) => return Err(Skipped::because(format!("{} is no program", program.display()))),
-            None => self.surroundings.program("wdt")?,
-        };
-        if self.level == Level::Clear && is_reachable() {
+/// No encryption, no identity, no check.
+pub(super) const CLEAR: Tool = Tool {
+    name: "wdt-clear",
+    level: Level::Clear,
+    version: |found| {
+        if is_reachable() {
             let reason =
                 "it would take files from any machine; run the lab in a network namespace of its own";
             return Err(Skipped::because(reason));
         }
-        version(&self.program, "--version")
-    }
+        probe(found)
+    },
+    run: |found, workload| run(found, workload, "none"),
+    ..PRIVATE
+};
 
-    fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
-        // It sends what is in a directory: for a file that is a directory with a link to it.
-        let links = Scratch::create(&self.surroundings, None, 0)?;
-        let (from, to) = match workload.kind() {
-            Kind::Tree => (workload.source().to_owned(), workload.copy()),
-            Kind::File => {
-                let name = workload.source().file_name().unwrap_or_default();
-                let link = links.path().join(name);
-                symlink(workload.source(), &link).map_err(LabError::file("cannot link", link))?;
-                (links.path().to_owned(), workload.target().to_owned())
-            }
-        };
-        fs::create_dir_all(&to).map_err(LabError::file("cannot create", &to))?;
-        let mut receiver = self.command(to.into_os_string());
-        let encryption = if self.level == Level::Clear { "none" } else { "aes128gcm" };
-        // A start port of 0 lets the kernel choose; the line it prints has the ports and the key.
-        let options = ["-hostname", "127.0.0.1", "-start_port", "0", "-encryption_type", encryption];
-        receiver.extend(options.map(OsString::from));
-        let (server, url) = Server::announcing("wdt receiver", receiver)?;
-        let words = self.command(from.into_os_string());
-        let mut sender = Command::new(&self.program);
-        sender.args(words.iter().skip(1)).args(["-follow_symlinks", "-"]);
-        measure(vec![Client::with_input(sender, url + "\n")], Far::Ends(server), workload)
-    }
+fn probe(found: &mut Found) -> Result<Version, Skipped> {
+    let program = match &found.surroundings.wdt {
+        Some(program) if is_program(program) => program.clone(),
+        Some(program) => return Err(Skipped::because(format!("{} is no program", program.display()))),
+        None => found.surroundings.program("wdt")?,
+    };
+    found.programs = vec![program];
+    by_itself(found)
+}
+
+fn run(found: &Found, workload: &Workload, encryption: &str) -> Result<Sample, LabError> {
+    // It sends what is in a directory: for a file that is a directory with a link to it.
+    let links = Scratch::create(&found.surroundings, None, 0)?;
+    let (from, to) = match workload.kind() {
+        Kind::Tree => (workload.source().to_owned(), workload.copy()),
+        Kind::File => {
+            let link = links.path().join(workload.source().file_name().unwrap_or_default());
+            symlink(workload.source(), &link).map_err(LabError::file("cannot link", link))?;
+            (links.path().to_owned(), workload.target().to_owned())
+        }
+    };
+    fs::create_dir_all(&to).map_err(LabError::file("cannot create", &to))?;
+    let arguments = |directory: OsString| {
+        let mut words = vec!["-directory".into(), directory];
+        let others = ["-num_ports", PORTS, "-minloglevel", "2", "-progress_report_interval_millis", "0"];
+        words.extend(others.map(OsString::from));
+        words
+    };
+    let mut receiver = vec![found.program().as_os_str().to_owned()];
+    receiver.extend(arguments(to.into_os_string()));
+    // A start port of 0 lets the kernel choose; the line it prints has the ports and the key.
+    let options = ["-hostname", "127.0.0.1", "-start_port", "0", "-encryption_type", encryption];
+    receiver.extend(options.map(OsString::from));
+    let (server, url) = Server::announcing("wdt receiver", receiver)?;
+    let mut sender = found.client();
+    sender.args(arguments(from.into_os_string())).args(["-follow_symlinks", "-"]);
+    measure(vec![Client::with_input(sender, url + "\n")], Far::Ends(server), workload)
 }
 
 /// Whether the machine has a route or an address besides the loopback interface's.

@@ -4,10 +4,10 @@
 //! every byte of both sides.
 
 use crate::LabError;
+use crate::compare::compare;
 use crate::scratch::remove;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, FileType};
-use std::io::{BufReader, Read};
+use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 /// What is copied.
@@ -87,24 +87,9 @@ impl Workload {
         fs::create_dir_all(&self.target).map_err(LabError::file("cannot create", &self.target))
     }
 
-    /// Compares the copy with its source, byte for byte, and counts the files.
+    /// Compares the copy with its source, byte for byte and name for name.
     pub fn verify(&self) -> Result<(), LabError> {
-        let copy = self.copy();
-        walk(&self.source, 0, &mut |path| {
-            let relative = path.strip_prefix(&self.source).unwrap_or_else(|_| Path::new(""));
-            // Joining an empty path would add a slash, and a file is no directory.
-            let twin = if relative.as_os_str().is_empty() { copy.clone() } else { copy.join(relative) };
-            compare(path, &twin)
-        })?;
-        let mut files = 0;
-        walk(&copy, 0, &mut |_| {
-            files += 1;
-            Ok(())
-        })?;
-        if files == self.files {
-            return Ok(());
-        }
-        Err(LabError::Differs { path: copy, difference: format!("{files} files instead of {}", self.files) })
+        compare(&self.source, &self.copy()).map(drop)
     }
 }
 
@@ -130,39 +115,6 @@ fn walk(
         walk(&entry.path(), depth + 1, visit)?;
     }
     Ok(())
-}
-
-fn compare(source: &Path, copy: &Path) -> Result<(), LabError> {
-    const CHUNK_BYTES: usize = 1 << 18;
-    let open = |path: &Path| File::open(path).map_err(LabError::file("cannot open", path));
-    let (mut left, mut right) = (open(source)?, open(copy)?);
-    let size = |file: &File, path| {
-        file.metadata().map(|facts| facts.len()).map_err(LabError::file("cannot read", path))
-    };
-    let (expected, found) = (size(&left, source)?, size(&right, copy)?);
-    let differs = |difference: String| Err(LabError::Differs { path: copy.to_owned(), difference });
-    if expected != found {
-        return differs(format!("{found} bytes instead of {expected}"));
-    }
-    let (mut expected, mut found) = (Vec::with_capacity(CHUNK_BYTES), Vec::with_capacity(CHUNK_BYTES));
-    let mut offset = 0;
-    loop {
-        for (file, path, buffer) in [(&mut left, source, &mut expected), (&mut right, copy, &mut found)] {
-            buffer.clear();
-            let chunk = BufReader::with_capacity(0, file).take(CHUNK_BYTES as u64).read_to_end(buffer);
-            chunk.map_err(LabError::file("cannot read", path))?;
-        }
-        if let Some(at) = expected.iter().zip(&found).position(|(left, right)| left != right) {
-            return differs(format!("another byte at {}", offset + at));
-        }
-        if expected.len() != found.len() {
-            return differs("changed while it was compared".to_owned());
-        }
-        if expected.is_empty() {
-            return Ok(());
-        }
-        offset += expected.len();
-    }
 }
 
 #[cfg(test)]
@@ -210,13 +162,13 @@ mod tests {
         let mut late = vec![1; 300_000];
         late[299_999] = 2;
         fs::write(copy.join("one"), late).unwrap();
-        assert!(workload.verify().unwrap_err().to_string().contains("another byte at 299999"));
+        assert!(workload.verify().unwrap_err().to_string().contains("first at byte 299999"));
         fresh();
         fs::write(copy.join("one"), vec![1; 299_999]).unwrap();
         assert!(workload.verify().is_err());
         fresh();
         fs::write(copy.join("more"), "").unwrap();
-        assert!(workload.verify().unwrap_err().to_string().contains("3 files instead of 2"));
+        assert!(workload.verify().unwrap_err().to_string().contains("other names"));
         fresh();
         fs::remove_file(copy.join("a/b/two")).unwrap();
         assert!(workload.verify().is_err());

@@ -8,142 +8,109 @@ mod resume;
 mod tree;
 
 use crate::LabError;
-use crate::contest::{self, OWN, Rules};
+use crate::contest::{self, Rules};
 use crate::experiment::{CPU_PER_GIB, Outcome, Profile, RATE, Repetition, at};
 use crate::machine::Machine;
-use crate::peers::{self, Kind, OWN_OVER_SSH, Peer, Workload};
+use crate::peers::{self, Kind, OWN, OWN_OVER_SSH, Own, Workload};
 use crate::program::{Level, Program};
 use crate::report::{Check, Report, Tile, number};
-use crate::rng::Rng;
+use crate::request::{Request, limits_of_copies, method_of_copies};
 use crate::scratch::Scratch;
 use crate::stats::{Centre, Summary};
-use crate::surroundings::Surroundings;
+use crate::studies::Family;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tree::TreeSample;
 
-/// What `sealane lab quick` may be asked.
-#[derive(Clone, Debug)]
-pub struct QuickOptions {
-    /// Where programs, temporary files and trees lie.
-    pub surroundings: Arc<Surroundings>,
-    /// Program under test; the running one by default.
-    pub program: Option<PathBuf>,
-    /// Size of the one file; less where there is no room.
-    pub file_bytes: u64,
-    /// Tree to take a sample of; the first of the usual places by default.
-    pub tree: Option<PathBuf>,
-    /// Size of the sample.
-    pub tree_bytes_max: u64,
-    /// Compare with installed tools.
-    pub peers: bool,
-    /// After this long no further run is started.
-    pub limit: Duration,
-    /// Seed of orders and contents; a fresh one by default.
-    pub seed: Option<u64>,
-    /// Where workloads are put; shared memory by default.
-    pub work_directory: Option<PathBuf>,
-}
-
-impl Default for QuickOptions {
-    fn default() -> Self {
-        Self {
-            surroundings: Arc::default(),
-            program: None,
-            file_bytes: 1 << 30,
-            tree: None,
-            tree_bytes_max: 200_000_000,
-            peers: true,
-            limit: Duration::from_secs(100),
-            seed: None,
-            work_directory: None,
-        }
-    }
-}
-
-/// Name of the report's files.
-pub const REPORT_NAME: &str = "sealane-report";
+/// `sealane lab quick`.
+pub(crate) const FAMILIES: &[Family] = &[Family { command: "lab quick", parts: &[], studies: &[], run }];
 
 const FILE_NAME: &str = "file";
 const TREE_NAME: &str = "tree";
 const TARGET_NAME: &str = "target";
+/// Size of the one file, where there is room for it and nobody asked for another.
+const FILE_BYTES: u64 = 1 << 30;
 
 /// The rule here: three rounds show the spread, and say themselves that they are too few for an interval.
 const REPETITION: Repetition =
-    Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 0, centre: Centre::Median };
+    Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 1, centre: Centre::Median };
 
 /// Runs everything, and tells `progress` how far it is.
-pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<Report, LabError> {
+fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
-    let program = match &options.program {
-        Some(path) => Program::new(path),
-        None => Program::current()?,
-    };
-    let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
-    let (file_bytes, tree_bytes_max) = sizes(options);
-    let scratch = Scratch::create(
-        &options.surroundings,
-        options.work_directory.as_deref(),
-        needed_bytes(file_bytes, tree_bytes_max),
-    )?;
+    let program = request.program()?;
+    let wished = request.file_bytes_max.unwrap_or(FILE_BYTES);
+    let (file_bytes, tree_bytes_max) = sizes(request, wished);
+    let scratch = request.scratch(needed_bytes(file_bytes, tree_bytes_max))?;
     let mut skipped = Vec::new();
-    if file_bytes < options.file_bytes {
-        skipped.push(format!(
-            "a file of {}: there is room for {} only",
-            number::bytes(options.file_bytes),
-            number::bytes(file_bytes)
-        ));
+    if file_bytes < wished {
+        let [wished, room] = [wished, file_bytes].map(number::bytes);
+        skipped.push(format!("a file of {wished}: there is room for {room} only"));
     }
-    // The file has the first part of the time, the tree the rest.
-    let file_deadline = started + options.limit.mul_f64(0.6);
-    let tree_deadline = started + options.limit;
-    let mut quick =
-        Quick { program: &program, scratch: &scratch, seed, checks: Vec::new(), skipped, progress };
-    let mut peers = if options.peers { peers::all(&options.surroundings) } else { Vec::new() };
-    if options.peers {
+    let mut contestants = Own::four_levels(&program);
+    if request.peers {
+        contestants.extend(peers::all(&request.surroundings));
         // What logs in first is compared with what does so too.
-        peers.push(peers::own_over_ssh(&options.surroundings, &program.path));
+        contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
     }
 
-    quick.say("Taking a real tree and making a random file ...")?;
-    let tree = quick.take_tree(options, tree_bytes_max)?;
-    let tree_workload = quick.workload(&scratch.path().join(TREE_NAME))?;
-    let file = scratch.random_file(FILE_NAME, file_bytes, seed)?;
-    let file_workload = quick.workload(&file)?;
+    writeln!(progress, "Taking a real tree and making a random file ...")?;
+    let tree = take_tree(request, &scratch, tree_bytes_max, &mut skipped)?;
+    let file = scratch.random_file(FILE_NAME, file_bytes, request.seed)?;
+    let target = scratch.path().join(TARGET_NAME);
+    let [file, tree_of] =
+        [file, scratch.path().join(TREE_NAME)].map(|source| Workload::new(&source, &target));
+    let (file, tree_of) = (file?, tree_of?);
 
-    quick.say("Killing a copy midway and running it again ...")?;
-    let resumed = quick.resume(&file_workload)?;
+    writeln!(progress, "Killing a copy midway and running it again ...")?;
+    let (resumed, check) = resume(&program, &file);
+    writeln!(progress, "  {}", check.found)?;
+    let mut checks = vec![check];
 
-    let title = format!("One file of {}", number::bytes(file_bytes));
-    let workload = format!("{} of random bytes, new in each round.", number::bytes(file_bytes));
-    let file_outcome = quick.contest("file", &title, &workload, &file_workload, &mut peers, file_deadline)?;
-
+    let size = number::bytes(file_bytes);
+    let mut hold = |id, title: &str, words: &str, workload: &Workload, deadline| {
+        let rules = Rules {
+            id,
+            title,
+            words,
+            workload,
+            renew: (workload.kind() == Kind::File).then_some((&scratch, FILE_NAME)),
+            repetition: REPETITION,
+            seed: request.seed,
+            deadline: Some(deadline),
+            with_claims: false,
+        };
+        let (outcome, mut compared) = contest::hold(&rules, &mut contestants, progress)?;
+        checks.append(&mut compared);
+        Ok::<_, LabError>(outcome)
+    };
+    // The file has the first part of the time, the tree the rest.
+    let words = format!("{size} of random bytes, new in each round.");
+    let until = started + request.limit.mul_f64(0.6);
+    let file = hold("file", &format!("One file of {size}"), &words, &file, until)?;
     let title =
         format!("A tree of {} files, {}", number::quantity(tree.files as f64), number::bytes(tree.bytes));
-    let workload = format!("A sample of {}, copied to memory first.", tree.origin.display());
-    let tree_outcome = quick.contest("tree", &title, &workload, &tree_workload, &mut peers, tree_deadline)?;
-    drop(peers);
+    let words = format!("A sample of {}, copied to memory first.", tree.origin.display());
+    let tree = hold("tree", &title, &words, &tree_of, started + request.limit)?;
 
-    let Quick { checks, skipped, .. } = quick;
     let machine = Machine::describe();
     let summary = format!(
         "One file and one tree, copied to a second process at four levels of protection, beside the tools installed here. {}",
-        sentence(&file_outcome)
+        sentence(&file)
     );
     Ok(Report {
         seconds: started.elapsed().as_secs_f64(),
         profile: Some(Profile::Quick),
-        tiles: tiles(&file_outcome, &tree_outcome, resumed.as_ref(), file_bytes),
+        tiles: tiles(&file, &tree, resumed.as_ref(), file_bytes),
         checks,
         method: method(&scratch, &machine),
-        limits: limits(&machine),
+        limits: limits_of_copies(&machine),
         skipped,
         ..Report::new(
             "sealane lab quick",
             "What protection costs on this machine",
             &summary,
-            vec![file_outcome, tree_outcome],
+            vec![file, tree],
         )
     })
 }
@@ -154,13 +121,9 @@ fn needed_bytes(file_bytes: u64, tree_bytes: u64) -> u64 {
 }
 
 /// File and tree sizes, halved until they fit.
-fn sizes(options: &QuickOptions) -> (u64, u64) {
-    let (mut file, mut tree) = (options.file_bytes, options.tree_bytes_max);
-    let room = Scratch::room_bytes(
-        &options.surroundings,
-        options.work_directory.as_deref(),
-        needed_bytes(file, tree),
-    );
+fn sizes(request: &Request, file_bytes: u64) -> (u64, u64) {
+    let (mut file, mut tree) = (file_bytes, request.tree_bytes_max);
+    let room = request.room_bytes(needed_bytes(file, tree));
     while needed_bytes(file, tree) > room && file > 16 << 20 {
         file /= 2;
         tree /= 2;
@@ -168,91 +131,43 @@ fn sizes(options: &QuickOptions) -> (u64, u64) {
     (file, tree)
 }
 
-/// What the steps share.
-struct Quick<'a> {
-    program: &'a Program,
-    scratch: &'a Scratch,
-    seed: u64,
-    checks: Vec<Check>,
-    skipped: Vec<String>,
-    progress: &'a mut dyn Write,
+fn take_tree(
+    request: &Request,
+    scratch: &Scratch,
+    bytes_max: u64,
+    skipped: &mut Vec<String>,
+) -> Result<TreeSample, LabError> {
+    let target = scratch.path().join(TREE_NAME);
+    let candidates = request.tree.as_ref().map_or(&*request.surroundings.trees, std::slice::from_ref);
+    for candidate in candidates {
+        crate::scratch::remove(&target)?;
+        let sample = tree::take(candidate, &target, bytes_max)?;
+        if sample.files >= 100 || request.tree.is_some() && sample.files > 0 {
+            if sample.left_out > 0 {
+                skipped.push(format!(
+                    "{} entries of {}: links, devices, pipes, or unreadable files; tools treat them differently",
+                    sample.left_out,
+                    candidate.display()
+                ));
+            }
+            return Ok(sample);
+        }
+    }
+    crate::scratch::remove(&target)?;
+    skipped.push("a real tree: none was found, so one was generated".to_owned());
+    tree::generate(&target, bytes_max, request.seed)
 }
 
-impl Quick<'_> {
-    fn say(&mut self, line: &str) -> Result<(), LabError> {
-        writeln!(self.progress, "{line}")?;
-        Ok(self.progress.flush()?)
-    }
-
-    fn workload(&self, source: &Path) -> Result<Workload, LabError> {
-        Workload::new(source, &self.scratch.path().join(TARGET_NAME))
-    }
-
-    fn take_tree(&mut self, options: &QuickOptions, bytes_max: u64) -> Result<tree::TreeSample, LabError> {
-        let target = self.scratch.path().join(TREE_NAME);
-        let candidates = options.tree.as_ref().map_or(&*options.surroundings.trees, std::slice::from_ref);
-        for candidate in candidates {
-            crate::scratch::remove(&target)?;
-            let sample = tree::take(candidate, &target, bytes_max)?;
-            if sample.files >= 100 || options.tree.is_some() && sample.files > 0 {
-                if sample.left_out > 0 {
-                    self.skipped.push(format!(
-                        "{} entries of {}: links, devices, pipes, or unreadable files; tools treat them differently",
-                        sample.left_out,
-                        candidate.display()
-                    ));
-                }
-                return Ok(sample);
-            }
+fn resume(program: &Program, workload: &Workload) -> (Option<resume::Resumed>, Check) {
+    let resumed = workload.clear_target().and_then(|()| {
+        resume::kill_and_resume(program, workload.source(), workload.target(), workload.bytes())
+    });
+    match resumed {
+        Ok(resumed) => (Some(resumed.0), resumed.1),
+        Err(error) => {
+            let what = "killed midway (SIGKILL), then run again".to_owned();
+            (None, Check { what, found: error.to_string(), is_good: false })
         }
-        crate::scratch::remove(&target)?;
-        self.skipped.push("a real tree: none was found, so one was generated".to_owned());
-        tree::generate(&target, bytes_max, self.seed)
-    }
-
-    fn resume(&mut self, workload: &Workload) -> Result<Option<resume::Resumed>, LabError> {
-        workload.clear_target()?;
-        let resumed =
-            resume::kill_and_resume(self.program, workload.source(), workload.target(), workload.bytes());
-        let resumed = match resumed {
-            Ok(resumed) => resumed,
-            Err(error) => {
-                let what = "killed midway (SIGKILL), then run again".to_owned();
-                self.checks.push(Check { what, found: error.to_string(), is_good: false });
-                return Ok(None);
-            }
-        };
-        self.say(&format!("  {}", resumed.check.found))?;
-        self.checks.push(resumed.check.clone());
-        Ok(Some(resumed))
-    }
-
-    /// The four levels and every peer that carries the workload, taking turns until the time is up.
-    fn contest(
-        &mut self,
-        id: &str,
-        title: &str,
-        words: &str,
-        workload: &Workload,
-        peers: &mut [Box<dyn Peer>],
-        deadline: Instant,
-    ) -> Result<Outcome, LabError> {
-        let rules = Rules {
-            id,
-            title,
-            own: contest::four_levels(workload.kind() == Kind::Tree),
-            words,
-            workload,
-            renew: (workload.kind() == Kind::File).then_some(FILE_NAME),
-            repetition: REPETITION,
-            seed: self.seed,
-            deadline,
-            is_short: true,
-            with_claims: false,
-        };
-        let (outcome, mut checks) = contest::hold(&rules, self.program, self.scratch, peers, self.progress)?;
-        self.checks.append(&mut checks);
-        Ok(outcome)
     }
 }
 
@@ -357,36 +272,14 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
 }
 
 fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
-    let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
-    vec![
-        "The product runs as it ships: a child process that starts the far end, another process, and talks to it over real TCP on loopback. The clock covers it from start to end.".to_owned(),
-        format!("Sources and copies lie in {place}. The target directory is emptied, and memory touched and freed, before each run."),
+    let mut method = method_of_copies(scratch, machine);
+    method.extend([
+        "The clock covers each program from start to end. The target directory is emptied before each run.".to_owned(),
         "Contestants take turns, each once a round in a new random order, so that slow changes of the machine affect all alike.".to_owned(),
         format!("The times of scp, sftp, rsync, rclone and tar include an ssh login; so does that of \"{OWN_OVER_SSH}\", which is the one to compare with them."),
-        "CPU seconds are those of all processes of a copy at both ends; time stolen by a hypervisor is not among them.".to_owned(),
-        format!("TCP congestion control is {}, as found.", machine.congestion_control.as_deref().unwrap_or("unknown")),
         format!("{} rounds: ranges are minimum to maximum, because three samples cannot give a 90 % interval of a median. `sealane lab transfer --profile full` takes ten.", REPETITION.rounds),
-    ]
-}
-
-fn limits(machine: &Machine) -> Vec<String> {
-    let mut limits = vec![
-        "Loopback has no delay, no loss and no network card; no disk is involved where memory was used."
-            .to_owned(),
-    ];
-    if machine.cores <= 2 {
-        limits.push(format!(
-            "Both ends share {} CPUs, so one stream already fills them. Figures for one end, and what a second stream brings, are in `sealane lab transfer`.",
-            machine.cores
-        ));
-    }
-    if machine.is_virtual {
-        limits.push(
-            "A virtual machine: wall time may vary by a fifth between runs; CPU seconds are steadier."
-                .to_owned(),
-        );
-    }
-    limits
+    ]);
+    method
 }
 
 #[cfg(test)]

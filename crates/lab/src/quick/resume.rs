@@ -11,9 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What came of it.
+#[derive(Default)]
 pub(super) struct Resumed {
-    /// For the report.
-    pub(super) check: Check,
     /// Bytes the second run found in place.
     pub(super) kept_bytes: Option<u64>,
     /// Bytes the second run moved although the first had reported them as moved.
@@ -35,7 +34,7 @@ pub(super) fn kill_and_resume(
     source: &Path,
     target: &Path,
     total_bytes: u64,
-) -> Result<Resumed, LabError> {
+) -> Result<(Resumed, Check), LabError> {
     let first = CopyRequest {
         level: Some(Level::Private),
         limit_rate: Some((total_bytes as f64 / FIRST_RUN_SECONDS) as u64),
@@ -45,11 +44,7 @@ pub(super) fn kill_and_resume(
     let copy = source.file_name().map_or_else(|| target.to_owned(), |name| target.join(name));
     let rule = KillRule { moved_bytes: total_bytes / 5 * 3, after: KILLED_AFTER };
     let what = "killed midway (SIGKILL), then run again".to_owned();
-    let failed = |found: String| Resumed {
-        check: Check { what: what.clone(), found, is_good: false },
-        kept_bytes: None,
-        resent_bytes: None,
-    };
+    let failed = |found: String| (Resumed::default(), Check { what: what.clone(), found, is_good: false });
     let moved_bytes = match program.copy_killed(&first, &sources, target, rule)? {
         Killed::Midway { moved_bytes } => moved_bytes,
         Killed::Finished(finished) => {
@@ -96,5 +91,5 @@ pub(super) fn kill_and_resume(
     );
     let is_good = kept > 0;
     let found = if is_good { found } else { format!("nothing was kept: {found}") };
-    Ok(Resumed { check: Check { what, found, is_good }, kept_bytes: Some(kept), resent_bytes })
+    Ok((Resumed { kept_bytes: Some(kept), resent_bytes }, Check { what, found, is_good }))
 }

@@ -23,12 +23,18 @@ pub(crate) struct Chart {
     pub(crate) labels: Vec<String>,
     /// What is drawn over them.
     pub(crate) series: Vec<Series>,
+    /// Whether the ordinate is logarithmic.
+    pub(crate) is_logarithmic: bool,
 }
 
 /// One line, or one bar in each group; `null` where there is no sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
+    /// Whether it was printed elsewhere.
+    pub(crate) is_published: bool,
+    /// Whether it is what perfect scaling would draw.
+    pub(crate) is_ideal: bool,
     pub(crate) median: Vec<Option<f64>>,
     pub(crate) low: Vec<Option<f64>>,
     pub(crate) high: Vec<Option<f64>>,
@@ -66,40 +72,41 @@ fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
 
 fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
     let experiment = &outcome.experiment;
-    let is_own = |cell: &&Cell| cell.role == Role::Own;
-    let has_label = |value: &&String| {
-        outcome.cells.iter().filter(is_own).any(|cell| cell.at.get(&plot.over) == Some(value))
-    };
-    let labels: Vec<String> = experiment.values(&plot.over).iter().filter(has_label).cloned().collect();
+    let roles: &[Role] = if plot.published { &[Role::Own, Role::Published] } else { &[Role::Own] };
+    let labels = labels(outcome, plot, roles);
     let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(id)).collect();
     // Axes on which all agree need no mention.
     let axes: Vec<String> =
         plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
     let lines = combinations(outcome, &axes, Role::Own);
-    let cell = |line: &Coordinates, label: &String| {
+    let cell = |line: &Coordinates, label: &String, role| {
         let mut place: Coordinates = place.clone();
         place.extend(line.clone());
         place.insert(plot.over.clone(), label.clone());
-        at_or_any(outcome, &place, Role::Own)
+        at_or_any(outcome, &place, role)
     };
     let divisor = plot
         .divisor
         .as_ref()
         .and_then(|name| lines.iter().find(|line| line.values().any(|value| value == name)));
     let mut series = Vec::new();
-    for line in &lines {
-        for measure in &measures {
-            let mut words = vec![words_of(experiment, line, &axes).replace(", ", " ")];
+    for &role in roles {
+        for (line, measure) in combinations(outcome, &axes, role)
+            .iter()
+            .flat_map(|line| measures.iter().map(move |measure| (line.clone(), measure)))
+        {
+            let mut words = vec![words_of(experiment, &line, &axes).replace(", ", " ")];
             if measures.len() > 1 || words[0].is_empty() {
                 words.push(measure.name.clone());
             }
-            let mut one = Series { name: words.join(" ").trim().to_owned(), ..Series::default() };
+            let name = words.join(" ").trim().to_owned();
+            let mut one = Series { name, is_published: role == Role::Published, ..Series::default() };
             for label in &labels {
-                let own = cell(line, label);
+                let found = cell(&line, label, role);
                 let figure = match divisor {
-                    None => own.and_then(|cell| figure(cell, &measure.id)),
-                    Some(divisor) => own
-                        .zip(cell(divisor, label))
+                    None => found.and_then(|cell| figure(cell, &measure.id)),
+                    Some(divisor) => found
+                        .zip(cell(divisor, label, role))
                         .and_then(|(top, bottom)| range(&derive::over(top, bottom, &measure.id)?)),
                 };
                 one.push(figure);
@@ -107,13 +114,14 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
             series.push(one);
         }
     }
-    // A point makes no line; where there is no line at all, points are what there is.
+    // A point makes no line; where there is no line at all, points are what there is, and a printed one stands alone.
     let most = series.iter().map(Series::points).max().unwrap_or(0);
     let least = if plot.drawn == Drawn::Lines { most.min(2) } else { 1 }.max(1);
-    series.retain(|one| one.points() >= least);
-    if series.is_empty() || series.len() > SERIES_MAX {
+    series.retain(|one| one.points() >= if one.is_published { 1 } else { least });
+    if series.iter().all(|one| one.is_published) || series.len() > SERIES_MAX {
         return None;
     }
+    series.extend(plot.ideal.then(|| ideal(&labels)).flatten());
     let words = words_of(experiment, place, &plot.plots);
     let title =
         [&*plot.title, &*words].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
@@ -126,7 +134,34 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
         y_label: plot.divisor.as_ref().map_or_else(unit, |name| format!("times {name}")),
         labels,
         series,
+        is_logarithmic: plot.logarithmic,
     })
+}
+
+/// Values of the abscissa that cells have: in the order of the axis, or by number where printed ones come between.
+fn labels(outcome: &Outcome, plot: &Plot, roles: &[Role]) -> Vec<String> {
+    let mut labels: Vec<String> = outcome.experiment.values(&plot.over).to_vec();
+    let has = |cell: &&Cell| roles.contains(&cell.role);
+    let known: Vec<&String> =
+        outcome.cells.iter().filter(has).filter_map(|cell| cell.at.get(&plot.over)).collect();
+    labels.retain(|value| known.contains(&value));
+    let before = labels.len();
+    labels.extend(known.into_iter().filter(|value| plot.published && value.parse::<f64>().is_ok()).cloned());
+    if labels.len() > before {
+        let number = |label: &str| label.parse::<f64>().unwrap_or(0.0);
+        labels.sort_by(|one, other| number(one).total_cmp(&number(other)));
+        labels.dedup();
+    }
+    labels
+}
+
+/// Twice the abscissa, twice the ordinate.
+fn ideal(labels: &[String]) -> Option<Series> {
+    let numbers: Vec<f64> = labels.iter().map(|label| label.parse().ok()).collect::<Option<_>>()?;
+    let first = *numbers.first()?;
+    let mut ideal = Series { name: "ideal".to_owned(), is_ideal: true, ..Series::default() };
+    numbers.iter().for_each(|number| ideal.push(Some([number / first; 3])));
+    (numbers.len() > 1).then_some(ideal)
 }
 
 fn figure(cell: &Cell, measure: &str) -> Option<[f64; 3]> {
@@ -140,5 +175,28 @@ fn range(value: &Value) -> Option<[f64; 3]> {
         Value::Number(value) => Some([*value; 3]),
         Value::Range { value, low, high } => Some([*value, *low, *high]),
         Value::Text(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, RATE};
+
+    /// The paper's points stand beside ours, at their own places, and the ideal line passes through the first.
+    #[test]
+    fn printed_points_and_the_ideal_line_are_drawn_beside_ours() {
+        let cell = |lanes: &str, rate: f64| Cell::new([("lanes", lanes)]).with(RATE, rate);
+        let cells = vec![cell("1", 10.0), cell("2", 19.0), cell("12", 50.0).of_role(Role::Published)];
+        let plot = Plot::new(Drawn::Lines, "lanes", RATE, &[]).with_published().with_ideal();
+        let experiment = Experiment::new("x", "", "X", &["lanes"], vec![Measure::rate(RATE, "MB/s")]);
+        let outcome = Outcome::new(experiment.shown(crate::experiment::View::Cells, vec![plot]), cells);
+        let chart = of_outcome(&outcome, "c").remove(0);
+        assert_eq!(chart.labels, ["1", "2", "12"]);
+        let medians: Vec<_> = chart.series.iter().map(|one| one.median.clone()).collect();
+        assert_eq!(medians[0], [Some(10.0), Some(19.0), None]);
+        assert_eq!(medians[1], [None, None, Some(50.0)]);
+        assert_eq!(medians[2], [Some(1.0), Some(2.0), Some(12.0)]);
+        assert!(chart.series[1].is_published && chart.series[2].is_ideal);
     }
 }

@@ -98,10 +98,10 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
 
 /// The studies that the sections mention, in the order of the list.
 pub(super) fn mentioned(sections: &[Section]) -> Vec<&'static Study> {
-    let is_mentioned = |study: &&Study| {
-        sections.iter().flat_map(|section| &section.covers).any(|mention| mention.study == Some(study.id))
+    let is_mentioned = |id: &&str| {
+        sections.iter().flat_map(|section| &section.covers).any(|mention| mention.study == Some(*id))
     };
-    studies::STUDIES.iter().filter(is_mentioned).collect()
+    studies::ids().into_iter().filter(is_mentioned).filter_map(studies::find).collect()
 }
 
 fn section(outcome: &Outcome, index: usize) -> Section {
@@ -146,7 +146,7 @@ fn mentions(covers: &str) -> Vec<Mention> {
     let is_of_id = |character: char| character.is_ascii_alphanumeric();
     for piece in covers.split_inclusive(|character| !is_of_id(character)) {
         let id = piece.trim_end_matches(|character| !is_of_id(character));
-        let study = studies::STUDIES.iter().find(|study| study.id == id).map(|study| study.id);
+        let study = studies::find(id).map(|study| study.id);
         mentions.push(Mention { text: id.to_owned(), study });
         mentions.push(Mention { text: piece[id.len()..].to_owned(), study: None });
     }

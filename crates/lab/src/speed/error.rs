@@ -1,5 +1,6 @@
 //! Why a measurement cannot be had.
 
+use super::work::Task;
 use sealane_transform::SelectError;
 
 /// A measurement that was asked for and cannot be made.
@@ -35,4 +36,12 @@ pub enum SpeedError {
     /// A thread could not be started, or failed.
     #[error("a lane could not be started, or failed")]
     LaneFailed,
+}
+
+impl SpeedError {
+    /// That ours do not take a task's messages.
+    pub(super) fn refused(task: &Task) -> Self {
+        let bytes = task.lengths.iter().max().copied().unwrap_or_default();
+        Self::Refused { algorithm: task.algorithm.to_string(), bytes }
+    }
 }

@@ -2,20 +2,18 @@
 //!
 //! Guarantees: exact on points that lie on a line, no panics on any input, and an answer only where two lengths differ.
 
-use serde::Serialize;
-
 /// `per_message_ns + per_byte_ns * bytes`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Cost {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
     /// What a message costs before its first byte, in ns. Negative where short messages are cheaper by the byte.
-    pub per_message_ns: f64,
+    pub(super) per_message_ns: f64,
     /// What each further byte costs, in ns.
-    pub per_byte_ns: f64,
+    pub(super) per_byte_ns: f64,
 }
 
 /// Fits a line through `(bytes, ns)`, with relative errors weighed alike: a measurement is off by a share of itself,
 /// and unweighted squares would let the longest message alone decide the intercept.
-pub fn fit(points: &[(f64, f64)]) -> Option<Cost> {
+pub(super) fn fit(points: &[(f64, f64)]) -> Option<Cost> {
     let usable = || {
         points.iter().filter(|(bytes, ns)| bytes.is_finite() && ns.is_finite() && *ns > 0.0).map(
             |&(bytes, ns)| {

@@ -4,7 +4,7 @@
 //! alternate in short slices of one run, and the medians count, so a ratio holds however noisy the machine is.
 //! Nothing here decides which kernel is right: every row says which tier and instruction set ran.
 
-mod choice;
+mod advice;
 mod clock;
 mod error;
 mod fit;
@@ -13,35 +13,136 @@ mod peers;
 mod plan;
 mod row;
 mod story;
-mod summary;
+mod tables;
 pub mod trial;
 mod tsc;
 pub(crate) mod usage;
 mod work;
 
-pub use choice::choice;
+pub use advice::advice;
 pub use error::SpeedError;
-pub use fit::{Cost, fit};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use row::Row;
-pub use story::{PARTS, Story};
-pub use summary::{rates, summary};
+pub use story::PARTS;
+pub use tables::{rates, summary};
 pub use tsc::ticks_per_ns;
 
+use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::report::Report;
+use crate::request::Request;
+use crate::studies::{ATOMIC, Family, NPCRYPTBENCH, OWN, Study, study};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// `sealane speed`, and the papers' tables of kernels.
+pub(crate) const FAMILIES: &[Family] = &[
+    Family { command: "speed --story", parts: &PARTS, studies: STORIES, run: story::run },
+    Family {
+        command: "speed",
+        parts: &[],
+        studies: &[study(
+            "kernels",
+            OWN,
+            "what to use on this machine: AEADs, hashes and MACs, one message and many",
+            &[],
+            20,
+        )],
+        run,
+    },
+];
+
+const STORIES: &[Study] = &[
+    study(
+        "B13",
+        NPCRYPTBENCH,
+        "Table IV: bytes of tables in near and in far memory, beside ours",
+        &["tables"],
+        1,
+    ),
+    study(
+        "B22",
+        NPCRYPTBENCH,
+        "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24)",
+        &["ladder", "flows", "batches", "blocks", "shared-message"],
+        45,
+    ),
+    study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", &["tables"], 1),
+    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", &["mix"], 1),
+    study("A2", ATOMIC, "MD5 and others from the caches and from memory (also A9)", &["caches"], 15),
+];
 
 /// What the page of `sealane speed` says of itself.
 const SUMMARY: &str = "Ciphers, digests and MACs in tiers, in the memory of one process. Kernels that stand side by side \
     took turns in short slices of one run; medians count.";
 
+/// What is measured where no algorithm is named.
+const WELL_KNOWN: [&str; 22] = [
+    "aes-128-gcm",
+    "aes-256-gcm",
+    "chacha20-poly1305",
+    "sha256",
+    "sha512",
+    "blake3",
+    "hmac-sha256",
+    "hmac-sha512",
+    "aes-128-gmac",
+    "md5",
+    "sha1",
+    "hmac-sha1",
+    "des-cbc",
+    "3des-cbc",
+    "aes-128-cbc",
+    "aes-128-ctr",
+    "rc5-cbc",
+    "rc6-cbc",
+    "blowfish-cbc",
+    "idea-cbc",
+    "rc4",
+    "seal3",
+];
+
+/// Messages of a batch that is large enough for all lanes.
+pub const MANY: usize = 512;
+
 /// Outcomes as a report.
 pub fn report(title: &str, seconds: f64, outcomes: Vec<Outcome>) -> Report {
     Report { seconds, ..Report::new("sealane speed", title, SUMMARY, outcomes) }
+}
+
+/// What to use on this machine.
+fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let began = Instant::now();
+    let options = SpeedOptions { rule: request.profile.into(), ..SpeedOptions::well_known() };
+    let rows = measured(&options, progress)?;
+    let outcomes =
+        advice(&rows, &options.lengths).into_iter().chain(rates(&rows)).chain(summary(&rows)).collect();
+    Ok(report("Speed of the kernels", began.elapsed().as_secs_f64(), outcomes))
+}
+
+/// Every row that is asked for.
+fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
+    let unavailable = |error: SpeedError| LabError::Unavailable(error.to_string());
+    let plan = Plan::new(options).map_err(unavailable)?;
+    if !plan.is_empty() {
+        let seconds = plan.estimate().as_secs_f64();
+        writeln!(
+            progress,
+            "{} measurements, about {} s",
+            plan.len(),
+            crate::report::number::quantity(seconds)
+        )?;
+    }
+    let mut rows = Vec::new();
+    plan.run::<SpeedError>(&AtomicBool::new(false), |row| {
+        rows.push(row);
+        Ok(())
+    })
+    .map_err(unavailable)?;
+    Ok(rows)
 }
 
 /// Lengths of a batch's messages.
@@ -115,6 +216,7 @@ impl From<Profile> for Rule {
             (Some((warm_up_seconds, seconds)), _) => {
                 Self::Runs { count: profile.repetition().rounds, warm_up_seconds, seconds }
             }
+            (None, Profile::Smoke) => Self::Slices { seconds: 0.001 },
             (None, Profile::Quick) => Self::Slices { seconds: 0.2 },
             (None, Profile::Full | Profile::Paper) => Self::Slices { seconds: 2.0 },
         }
@@ -156,7 +258,7 @@ impl Default for SpeedOptions {
             isas: vec![None],
             lengths: [64, 256, 1408, 16384].map(Length::Equal).to_vec(),
             lanes: vec![1],
-            batches: vec![512],
+            batches: vec![MANY],
             directions: vec![Direction::Encrypt],
             keys: 1,
             cache: CacheState::Hot,
@@ -166,17 +268,17 @@ impl Default for SpeedOptions {
     }
 }
 
-/// A row with what is known of it beside its figures.
-#[derive(Clone, Debug)]
-pub struct Measurement {
-    /// The figures.
-    pub row: Row,
-    /// What was measured.
-    pub algorithm: Algorithm,
-    /// Lengths of its messages.
-    pub length: Length,
-    /// Its place among all cells, from 0.
-    pub index: usize,
+impl SpeedOptions {
+    /// Well-known algorithms, one short and one full packet alone and many, for an advice.
+    pub fn well_known() -> Self {
+        Self {
+            algorithms: WELL_KNOWN.iter().filter_map(|name| name.parse().ok()).collect(),
+            lengths: [64, 1408].map(Length::Equal).to_vec(),
+            // A library that takes no batches is not slow for a program that has none.
+            batches: vec![1, MANY],
+            ..Self::default()
+        }
+    }
 }
 
 /// A plan that can be run once it is known to be possible.
@@ -222,10 +324,10 @@ impl Plan {
     pub fn run<E: From<SpeedError>>(
         &self,
         stop: &AtomicBool,
-        mut tell: impl FnMut(Measurement) -> Result<(), E>,
+        mut tell: impl FnMut(Row) -> Result<(), E>,
     ) -> Result<bool, E> {
         let ticks = ticks_per_ns();
-        for (index, cell) in self.cells.iter().enumerate() {
+        for cell in &self.cells {
             if stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
@@ -250,8 +352,9 @@ impl Plan {
                 peer_mb_per_s: theirs.map(|theirs| theirs.mb_per_s),
                 ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
                 mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
+                is_ragged: cell.length == Length::Imix,
             };
-            tell(Measurement { row, algorithm: cell.algorithm, length: cell.length, index })?;
+            tell(row)?;
         }
         Ok(true)
     }

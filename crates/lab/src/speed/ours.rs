@@ -43,16 +43,9 @@ fn step(kernels: &Kernels, task: &Task) -> usize {
     }
 }
 
-fn refused(task: &Task) -> SpeedError {
-    SpeedError::Refused {
-        algorithm: task.algorithm.to_string(),
-        bytes: task.lengths.iter().max().copied().unwrap_or_default(),
-    }
-}
-
 /// Expands the keys of a task.
 fn keys<K, E>(task: &Task, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec<K>, SpeedError> {
-    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| refused(task))
+    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| SpeedError::refused(task))
 }
 
 /// Lends `scope` a `call`, which says how many of its jobs failed, once one has shown that none does.
@@ -62,7 +55,7 @@ fn run(
     mut call: impl FnMut() -> (usize, Done),
 ) -> Result<(), SpeedError> {
     if call().0 > 0 {
-        return Err(refused(task));
+        return Err(SpeedError::refused(task));
     }
     scope(&mut || call().1);
     Ok(())
@@ -156,7 +149,7 @@ fn opens(
     for (index, (message, (source, tag))) in
         arena.messages(&task.lengths).zip(sealed.messages(&task.lengths)).enumerate()
     {
-        let data = Buffer::out_of_place(source, message).map_err(|_| refused(task))?;
+        let data = Buffer::out_of_place(source, message).map_err(|_| SpeedError::refused(task))?;
         jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
     }
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));

@@ -55,7 +55,7 @@ impl Cell {
 /// All cells in the order they are shown.
 pub(super) fn cells(options: &SpeedOptions) -> Result<Vec<Cell>, SpeedError> {
     for &peer in &options.peers {
-        peers::check(peer)?;
+        peers::runner(peer)?;
     }
     let mut cells = Vec::new();
     let mut seen = HashSet::new();
@@ -110,7 +110,7 @@ fn add(
     cell: impl Fn(Option<Peer>) -> Result<Cell, SpeedError>,
 ) -> Result<(), SpeedError> {
     let alone = cell(None)?;
-    let able = |peer: &&Peer| peers::has(**peer, alone.algorithm, alone.direction);
+    let able = |peer: &&Peer| peers::has(**peer, alone.algorithm);
     let before = cells.len();
     for &peer in options.peers.iter().filter(able) {
         cells.push(cell(Some(peer))?);

@@ -39,9 +39,22 @@ pub struct Row {
     /// The 90 % interval of [`Self::mb_per_s`], if that is a mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mb_per_s_interval: Option<[f64; 2]>,
+    /// Whether messages have different lengths.
+    #[serde(skip)]
+    pub is_ragged: bool,
 }
 
 impl Row {
+    /// The catalogue's entry.
+    pub(super) fn entry(&self) -> Option<Algorithm> {
+        self.algorithm.parse().ok()
+    }
+
+    /// The algorithm with its direction.
+    pub(super) fn name(&self) -> String {
+        self.direction.map_or_else(|| self.algorithm.clone(), |way| format!("{} {way}", self.algorithm))
+    }
+
     /// The rate, with its interval.
     pub(super) fn rate(&self) -> Value {
         match self.mb_per_s_interval {
@@ -81,17 +94,16 @@ pub(super) fn fitting(algorithm: Algorithm, bytes: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row() -> Row {
-        Row {
-            algorithm: "des-cbc".to_owned(),
-            mode: Some("cbc"),
-            direction: Some("encrypt"),
+impl Row {
+    /// A made-up one.
+    pub(super) fn of_test(name: &str, bytes: usize) -> Self {
+        Self {
+            algorithm: name.to_owned(),
+            mode: None,
+            direction: None,
             tier: "batch",
             isa: "avx512",
-            bytes: 1408,
+            bytes,
             lanes: 1,
             batch: 512,
             mb_per_s: 3174.5,
@@ -101,12 +113,19 @@ mod tests {
             peer_mb_per_s: None,
             ratio: None,
             mb_per_s_interval: None,
+            is_ragged: false,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn the_json_has_these_fields_in_this_order() {
-        let text = serde_json::to_string(&row()).unwrap();
+        let row = Row { mode: Some("cbc"), direction: Some("encrypt"), ..Row::of_test("des-cbc", 1408) };
+        let text = serde_json::to_string(&row).unwrap();
         let expected = "{\"algorithm\":\"des-cbc\",\"mode\":\"cbc\",\"direction\":\"encrypt\",\"tier\":\"batch\",\
                         \"isa\":\"avx512\",\"bytes\":1408,\"lanes\":1,\"batch\":512,\"mb_per_s\":3174.5,\
                         \"ns_per_message\":443.5,\"cycles_per_byte\":null,\"peer\":null,\"peer_mb_per_s\":null,\

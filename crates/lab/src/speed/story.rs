@@ -6,16 +6,20 @@
 
 use super::clock::{Gate, Leave};
 use super::row::Row;
-use super::summary::{RATE, cell};
+use super::tables::cell;
 use super::work::{Runner as _, Task};
-use super::{CacheState, Length, Measurement, Plan, Rule, SpeedError, SpeedOptions};
+use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, measured, report};
+use crate::LabError;
 use crate::experiment::{
-    Axis, Cell, Drawn, Experiment, Measure, Outcome, Plot, Role, Value, View, Written, derive,
+    Axis, Cell, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample, Sampler,
+    View, Written, at, derive,
 };
+use crate::report::Report;
 use crate::report::number::counted;
-use crate::stats::{CONFIDENCE, Interval, mean_interval};
+use crate::request::Request;
+use crate::stats::{Centre, mean};
 use sealane_transform::{Algorithm, Direction, Kernels, Mix, Tier, instruction_mix};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write;
 use std::thread;
 use std::time::Instant;
 
@@ -40,38 +44,6 @@ const MESSAGE_BYTES: usize = 16 << 10;
 pub const PARTS: [&str; 8] =
     ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches"];
 
-/// How much of the story may be told.
-#[derive(Debug)]
-pub struct Story {
-    rule: Rule,
-    lanes: Vec<usize>,
-    plans: Vec<(Part, Plan)>,
-    parts: Vec<&'static str>,
-}
-
-/// A part of the story that is measured cell by cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Ladder,
-    Flows,
-    Batches,
-    Blocks,
-    Cache(CacheState),
-}
-
-impl Part {
-    /// The table that is made of it.
-    const fn table(self) -> &'static str {
-        match self {
-            Self::Ladder => "ladder",
-            Self::Flows => "flows",
-            Self::Batches => "batches",
-            Self::Blocks => "blocks",
-            Self::Cache(_) => "caches",
-        }
-    }
-}
-
 fn ten() -> Vec<Algorithm> {
     TEN.iter().filter_map(|(name, _, _)| name.parse().ok()).collect()
 }
@@ -81,124 +53,38 @@ fn divisible() -> Vec<Algorithm> {
     ten().into_iter().filter(|algorithm| algorithm.to_string().ends_with("-ecb")).collect()
 }
 
-impl Story {
-    /// Lays out every cell of the tables `only`, or of all [`PARTS`], measured by a rule, on lanes up to `lanes_max`.
-    ///
-    /// # Errors
-    /// As [`Plan::new`].
-    pub fn new(rule: Rule, lanes_max: usize, only: &[impl AsRef<str>]) -> Result<Self, SpeedError> {
-        let is_asked =
-            |part: &&str| only.is_empty() || only.iter().any(|id| id.as_ref().eq_ignore_ascii_case(part));
-        let parts: Vec<&str> = PARTS.into_iter().filter(is_asked).collect();
-        let packets = SpeedOptions {
-            algorithms: ten(),
-            lengths: vec![Length::Equal(1408)],
-            rule,
-            ..SpeedOptions::default()
-        };
-        let mut lanes: Vec<usize> =
-            (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= lanes_max).collect();
-        if !lanes.contains(&lanes_max) {
-            lanes.push(lanes_max);
-        }
-        let mut plans = vec![
-            (
-                Part::Ladder,
-                SpeedOptions { tiers: Tier::ALL.into_iter().map(Some).collect(), ..packets.clone() },
-            ),
-            (Part::Flows, SpeedOptions { lanes: lanes.clone(), ..packets.clone() }),
-            (Part::Batches, SpeedOptions { batches: vec![1, 2, 4, 8, 16, 64, 512], ..packets.clone() }),
-        ];
-        let blocks = SpeedOptions {
-            algorithms: divisible(),
-            lengths: vec![Length::Equal(MESSAGE_BYTES)],
-            tiers: vec![Some(Tier::Native), None],
-            batches: vec![1],
-            ..packets.clone()
-        };
-        plans.push((Part::Blocks, blocks));
-        let touching = ["touch", "inet", "md5", "sha1", "aha-i", "bh-140", "aes-128-ctr", "des-cbc"];
-        for cache in CacheState::ALL {
-            let algorithms = touching.iter().filter_map(|name| name.parse().ok()).collect();
-            // Like beside like: lanes, which not all of them have, would hide where messages come from.
-            let tiers = vec![Some(Tier::Native)];
-            plans.push((Part::Cache(cache), SpeedOptions { algorithms, tiers, cache, ..packets.clone() }));
-        }
-        let plans = plans
-            .into_iter()
-            .filter(|(part, _)| parts.contains(&part.table()))
-            .map(|(part, options)| Ok((part, Plan::new(&options)?)))
-            .collect::<Result<_, SpeedError>>()?;
-        Ok(Self { rule, lanes, plans, parts })
-    }
-
-    /// Number of cells.
-    pub fn len(&self) -> usize {
-        self.plans.iter().map(|(_, plan)| plan.len()).sum::<usize>() + self.shared_messages()
-    }
-
-    /// Cells of messages that all lanes share.
-    fn shared_messages(&self) -> usize {
-        if self.parts.contains(&"shared-message") { divisible().len() * self.lanes.len() } else { 0 }
-    }
-
-    /// Whether there is nothing to tell.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// About how long it takes.
-    pub fn estimate_seconds(&self) -> f64 {
-        self.plans.iter().map(|(_, plan)| plan.estimate().as_secs_f64()).sum::<f64>()
-            + self.shared_messages() as f64 * self.rule.side_seconds()
-    }
-
-    /// Measures all of it and calls `step` after each cell. `None` after `stop`.
-    ///
-    /// # Errors
-    /// As [`Plan::run`].
-    pub fn run(&self, stop: &AtomicBool, mut step: impl FnMut()) -> Result<Option<Vec<Outcome>>, SpeedError> {
-        let mut found: Vec<(Part, Measurement)> = Vec::new();
-        for (part, plan) in &self.plans {
-            let complete = plan.run::<SpeedError>(stop, |one| {
-                step();
-                found.push((*part, one));
-                Ok(())
-            })?;
-            if !complete {
-                return Ok(None);
-            }
-        }
-        let mut together = Vec::new();
-        let shared = if self.shared_messages() > 0 { divisible() } else { Vec::new() };
-        for algorithm in shared {
-            let mut rates = Vec::new();
-            for &lanes in &self.lanes {
-                let Some(rate) = shared_rate(algorithm, lanes, self.rule, stop)? else { return Ok(None) };
-                rates.push(rate);
-                step();
-            }
-            together.push((algorithm, rates));
-        }
-        let of = |wanted: Part| -> Vec<&Measurement> {
-            found.iter().filter(|(part, _)| *part == wanted).map(|(_, one)| one).collect()
-        };
-        let told = self.parts.iter().map(|part| match *part {
-            "ladder" => ladder(&of(Part::Ladder)),
-            "mix" => mixes(),
-            "tables" => tables(),
-            "flows" => flows(&of(Part::Flows)),
-            "batches" => batches(&of(Part::Batches)),
-            "blocks" => blocks(&of(Part::Blocks)),
-            "shared-message" => shared_message(&together, &self.lanes),
-            _ => caches(CacheState::ALL.map(|cache| (cache, of(Part::Cache(cache))))),
-        });
-        Ok(Some(told.collect()))
-    }
+/// What the parts share.
+struct Teller<'a> {
+    rule: Rule,
+    lanes: Vec<usize>,
+    seed: u64,
+    progress: &'a mut dyn Write,
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    crate::stats::mean(values)
+/// Tells the parts that are asked for, on as many lanes as are asked for.
+pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let began = Instant::now();
+    let most = request.lanes.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let mut lanes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).collect();
+    if !lanes.contains(&most) {
+        lanes.push(most);
+    }
+    let mut teller = Teller { rule: request.profile.into(), lanes, seed: request.seed, progress };
+    let mut outcomes = Vec::new();
+    for part in PARTS.into_iter().filter(|part| request.wants(&[part])) {
+        outcomes.push(match part {
+            "ladder" => teller.ladder()?,
+            "mix" => mixes(),
+            "tables" => tables(),
+            "flows" => teller.flows()?,
+            "batches" => teller.batches()?,
+            "blocks" => teller.blocks()?,
+            "shared-message" => teller.shared_message()?,
+            _ => teller.caches()?,
+        });
+    }
+    let title = "The papers' kernels on this machine";
+    Ok(Report { profile: Some(request.profile), ..report(title, began.elapsed().as_secs_f64(), outcomes) })
 }
 
 /// Where the paper is.
@@ -213,84 +99,237 @@ fn rate_measure() -> Vec<Measure> {
     vec![Measure::rate(RATE, "MB/s"), Measure::times("times", "times one lane")]
 }
 
-fn cells(found: &[&Measurement]) -> Vec<Cell> {
-    found.iter().map(|one| cell(one)).collect()
+/// A table over lanes, and what they gain.
+fn over_lanes(experiment: Experiment, mut cells: Vec<Cell>, plot: Plot) -> Outcome {
+    derive::over_first(&mut cells, "lanes", "1", RATE, "times");
+    let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
+    let outcome = Outcome::new(experiment.shown(view, vec![plot.with_ideal()]), cells);
+    outcome.in_words("lanes", |lanes| counted(lanes, "lane"))
 }
 
-/// B2, B10, B18, B22–B25.
-fn ladder(found: &[&Measurement]) -> Outcome {
-    let gain = |id, name| Measure::times(id, name).written(Written::Gain);
-    let [reference, generic, native, batch] = Tier::ALL.map(|tier| Measure::rate(tier.name(), tier.name()));
-    let measures = vec![
-        reference,
-        generic,
-        gain("generic gain", "gain"),
-        native,
-        gain("native gain", "gain"),
-        batch,
-        gain("batch gain", "gain"),
-        gain("single", "single over reference"),
-        gain("lanes", "batch over single"),
-    ];
-    let (mut singles, mut batches) = (Vec::new(), Vec::new());
-    let mut level_0: Vec<(f64, String)> = Vec::new();
-    let mut cells = Vec::new();
-    for algorithm in ten() {
-        let of =
-            |tier: Tier| found.iter().find(|one| one.algorithm == algorithm && one.row.tier == tier.name());
-        let rows = Tier::ALL.map(of).map(|one| one.map(|one| &one.row));
-        let rates = rows.map(|row| row.map(|row| row.mb_per_s));
-        let [reference, generic, native, batch] = rates;
-        let best = |until: usize| rates[..until].iter().flatten().copied().reduce(f64::max);
-        let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
-        let single = over(best(3), reference);
-        let lanes = over(batch, best(3));
-        singles.extend(single);
-        batches.extend(lanes);
-        level_0.extend(reference.map(|rate| (rate, algorithm.to_string())));
-        let mut cell = Cell::new([("algorithm", &*algorithm.to_string())]);
-        for (tier, row) in Tier::ALL.into_iter().zip(rows) {
-            cell = cell.with_some(tier.name(), row.map(Row::rate));
-        }
-        let gains = [
-            ("generic gain", over(generic, reference)),
-            ("native gain", over(native, best(2))),
-            ("batch gain", lanes),
-            ("single", single),
-            ("lanes", lanes),
+impl Teller<'_> {
+    /// The ten, packets of 1408 bytes.
+    fn packets(&self) -> SpeedOptions {
+        let lengths = vec![Length::Equal(1408)];
+        SpeedOptions { algorithms: ten(), lengths, rule: self.rule, ..SpeedOptions::default() }
+    }
+
+    fn rows(&mut self, options: &SpeedOptions) -> Result<Vec<Row>, LabError> {
+        measured(options, self.progress)
+    }
+
+    /// B2, B10, B18, B22–B25.
+    fn ladder(&mut self) -> Result<Outcome, LabError> {
+        let rows = self.rows(&SpeedOptions { tiers: Tier::ALL.map(Some).into(), ..self.packets() })?;
+        let gain = |id, name| Measure::times(id, name).written(Written::Gain);
+        let [reference, generic, native, batch] =
+            Tier::ALL.map(|tier| Measure::rate(tier.name(), tier.name()));
+        let measures = vec![
+            reference,
+            generic,
+            gain("generic gain", "gain"),
+            native,
+            gain("native gain", "gain"),
+            batch,
+            gain("batch gain", "gain"),
+            gain("single", "single over reference"),
+            gain("lanes", "batch over single"),
         ];
-        cells.push(gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain)));
-    }
-    let last = |name: &str, role, single: Option<f64>, lanes: Option<f64>| {
-        Cell::new([("algorithm", name)]).with_some("single", single).with_some("lanes", lanes).of_role(role)
-    };
-    cells.push(last("mean of gains", Role::Summary, mean(&singles), mean(&batches)));
-    // One algorithm with instructions of its own outweighs all others in the mean.
-    let geometric =
-        |ratios: &[f64]| mean(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>()).map(f64::exp);
-    cells.push(last("geometric mean", Role::Summary, geometric(&singles), geometric(&batches)));
-    cells.push(last("the paper", Role::Published, Some(2.45), Some(1.72)));
-    let mut experiment =
-        experiment(("ladder", "B2, B10, B18, B22–B25", "Tier over tier"), &["algorithm"], measures).notes(&[
-            "MB/s of one core: 1408-byte messages, batches of 512. A dash is a tier without a kernel of its own: native are \
-             kernels by instructions that a processor has for the algorithm itself, which most of the ten never got.",
-            "The paper's gains are means over its algorithms on the IXP2800: level 2 over level 0 on one thread, and \
-             level 3 on 8 engines of 8 threads.",
+        let mut cells = Vec::new();
+        for algorithm in TEN.map(|(name, ..)| name) {
+            let of =
+                |tier: Tier| rows.iter().find(|row| row.algorithm == algorithm && row.tier == tier.name());
+            let found = Tier::ALL.map(of);
+            let rates = found.map(|row| row.map(|row| row.mb_per_s));
+            let [reference, generic, native, batch] = rates;
+            let best = |until: usize| rates[..until].iter().flatten().copied().reduce(f64::max);
+            let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
+            let gains = [
+                ("generic gain", over(generic, reference)),
+                ("native gain", over(native, best(2))),
+                ("batch gain", over(batch, best(3))),
+                ("single", over(best(3), reference)),
+                ("lanes", over(batch, best(3))),
+            ];
+            let mut cell = Cell::new([("algorithm", algorithm)]);
+            for (tier, row) in Tier::ALL.into_iter().zip(found) {
+                cell = cell.with_some(tier.name(), row.map(Row::rate));
+            }
+            cells.push(gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain)));
+        }
+        let figures =
+            |measure: &str| cells.iter().filter_map(|cell| cell.figure(measure)).collect::<Vec<f64>>();
+        let gains = ["single", "lanes"].map(figures);
+        // One algorithm with instructions of its own outweighs all others in the mean.
+        let geometric =
+            |ratios: &[f64]| mean(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>()).map(f64::exp);
+        let last = |name: &str, role, [single, lanes]: [Option<f64>; 2]| {
+            Cell::new([("algorithm", name)])
+                .with_some("single", single)
+                .with_some("lanes", lanes)
+                .of_role(role)
+        };
+        let means = [
+            last("mean of gains", Role::Summary, gains.each_ref().map(|gains| mean(gains))),
+            last("geometric mean", Role::Summary, gains.each_ref().map(|gains| geometric(gains))),
+            last("the paper", Role::Published, [Some(2.45), Some(1.72)]),
+        ];
+        let title = ("ladder", "B2, B10, B18, B22–B25", "Tier over tier");
+        let mut experiment = experiment(title, &["algorithm"], measures).notes(&[
+            "MB/s of one core: 1408-byte messages, batches of 512. A dash is a tier without a kernel of its own: native are kernels \
+             by instructions that a processor has for the algorithm itself, which most of the ten never got.",
+            "The paper's gains are means over its algorithms on the IXP2800: level 2 over level 0 on one thread, and level 3 on 8 \
+             engines of 8 threads.",
         ]);
-    level_0.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let md5 = level_0.iter().find(|(_, name)| name == "md5");
-    if let (Some((slowest, name)), Some((md5, _))) = (level_0.first(), md5) {
-        experiment.notes.push(format!(
-            "At level 0 MD5 is {:.0} times the slowest, which is {name}; in the paper at least 45 times, the slowest \
-             being AES (IXP2X00) or RC6 (IXP1200).",
-            md5 / slowest
-        ));
+        let level_0 =
+            cells.iter().filter_map(|cell| Some((cell.figure("reference")?, &cell.at["algorithm"])));
+        let slowest = level_0.clone().min_by(|one, other| one.0.total_cmp(&other.0));
+        let md5 = level_0.clone().find(|(_, name)| *name == "md5");
+        if let (Some((slowest, name)), Some((md5, _))) = (slowest, md5) {
+            experiment.notes.push(format!(
+                "At level 0 MD5 is {:.0} times the slowest, which is {name}; in the paper at least 45 times, the slowest being \
+                 AES (IXP2X00) or RC6 (IXP1200).",
+                md5 / slowest
+            ));
+        }
+        cells.extend(means);
+        let plot = Plot {
+            measures: ["single", "lanes"].map(str::to_owned).to_vec(),
+            ..Plot::new(Drawn::Bars, "algorithm", "single", &[]).titled("What tiers gain")
+        };
+        Ok(Outcome::new(experiment.shown(View::Cells, vec![plot]), cells))
     }
-    let plot = Plot {
-        measures: ["single", "lanes"].map(str::to_owned).to_vec(),
-        ..Plot::new(Drawn::Bars, "algorithm", "single", &[]).titled("What tiers gain")
-    };
-    Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
+
+    /// B24, flow level.
+    fn flows(&mut self) -> Result<Outcome, LabError> {
+        let rows = self.rows(&SpeedOptions { lanes: self.lanes.clone(), ..self.packets() })?;
+        let title = ("flows", "B24", "Flow-level parallelism");
+        let experiment = experiment(title, &["algorithm", "lanes"], rate_measure()).notes(&[
+            "MB/s of cores with flows of their own. In the paper, 1 to 2 engines nearly double every algorithm, and at 8 only DES, \
+             IDEA and SHA-1 still grow in line.",
+        ]);
+        let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]).titled("Flows over lanes");
+        Ok(over_lanes(experiment, rows.iter().map(cell).collect(), plot))
+    }
+
+    /// B24, the threads of one engine: messages under way at once on one core.
+    fn batches(&mut self) -> Result<Outcome, LabError> {
+        let rows = self.rows(&SpeedOptions { batches: vec![1, 2, 4, 8, 16, 64, 512], ..self.packets() })?;
+        let title = ("batches", "B24", "Messages at once on one core");
+        let experiment = experiment(title, &["algorithm", "batch"], rate_measure()).notes(&[
+            "MB/s with what the dispatcher takes: vector lanes are to this core what threads were to the paper's engines, where \
+             nothing grew from 4 to 8.",
+        ]);
+        let plot =
+            Plot::new(Drawn::Lines, "batch", RATE, &["algorithm"]).titled("Messages at once").logarithmic();
+        let view = View::pivot(&["algorithm"], "batch", RATE);
+        let outcome = Outcome::new(experiment.shown(view, vec![plot]), rows.iter().map(cell).collect());
+        Ok(outcome.in_words("batch", |batch| format!("{batch} at once")))
+    }
+
+    /// B24, block level within a core.
+    fn blocks(&mut self) -> Result<Outcome, LabError> {
+        let rows = self.rows(&SpeedOptions {
+            algorithms: divisible(),
+            lengths: vec![Length::Equal(MESSAGE_BYTES)],
+            tiers: vec![Some(Tier::Native), None],
+            batches: vec![1],
+            ..self.packets()
+        })?;
+        let ways = ["block after block", "in lanes"];
+        let way = |row: &Row| ways[usize::from(row.tier == Tier::Batch.name())].to_owned();
+        let title = ("blocks", "B24", "Block-level parallelism on one core");
+        let experiment = experiment(title, &["algorithm"], rate_measure()).notes(&[
+            "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vector lanes.",
+            "AES is not cut: one message alone keeps its units busy.",
+        ]);
+        Ok(across(experiment, &rows, (Axis::new("way", ways), "times"), way))
+    }
+
+    /// A2 and A9: caches on and off.
+    fn caches(&mut self) -> Result<Outcome, LabError> {
+        let touching = ["touch", "inet", "md5", "sha1", "aha-i", "bh-140", "aes-128-ctr", "des-cbc"];
+        let algorithms: Vec<Algorithm> = touching.iter().filter_map(|name| name.parse().ok()).collect();
+        let (mut rows, mut states) = (Vec::new(), Vec::new());
+        for cache in CacheState::ALL {
+            // Like beside like: lanes, which not all of them have, would hide where messages come from.
+            let tiers = vec![Some(Tier::Native)];
+            rows.extend(self.rows(&SpeedOptions {
+                algorithms: algorithms.clone(),
+                tiers,
+                cache,
+                ..self.packets()
+            })?);
+            states.resize(rows.len(), cache);
+        }
+        let title = "Where messages come from";
+        let experiment = Experiment::new("caches", "A2, A9", title, &["algorithm"], rate_measure()).notes(&[
+            "MB/s for messages one at a time, in the nearest cache that holds 512 of them, in the second-level cache, and in memory: \
+             ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
+        ]);
+        let experiment = Experiment { paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(), ..experiment };
+        let axis = Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
+            let words = match state {
+                "l2" => "second-level cache",
+                "out" => "memory",
+                nearest => nearest,
+            };
+            words.to_owned()
+        });
+        let mut states = states.iter();
+        let state = |_: &Row| states.next().map_or_else(String::new, |state| state.name().to_owned());
+        Ok(across(experiment, &rows, (axis, "memory over hot"), state))
+    }
+
+    /// B24, block level over cores.
+    fn shared_message(&mut self) -> Result<Outcome, LabError> {
+        let (rounds, warm_up_seconds, seconds) = match self.rule {
+            Rule::Slices { seconds } => (1, 0.0, seconds),
+            Rule::Runs { count, warm_up_seconds, seconds } => (count, warm_up_seconds, seconds),
+        };
+        let units: Vec<(Algorithm, usize)> = divisible()
+            .into_iter()
+            .flat_map(|one| self.lanes.iter().map(move |&lanes| (one, lanes)))
+            .collect();
+        let places = units.iter().map(|(algorithm, lanes)| {
+            at([("algorithm", &*algorithm.to_string()), ("lanes", &*lanes.to_string())])
+        });
+        let title = ("shared-message", "B24", "Block-level parallelism over cores");
+        let experiment = experiment(title, &["algorithm", "lanes"], rate_measure()).notes(&[
+            "MB/s for 16 KiB after 16 KiB, each divided over cores that wait for each other at its end. Every core has its share in \
+             memory of its own, so that what is lost to the flows above is the price of waiting alone: a message that one core has \
+             written would cost its way between caches as well.",
+        ]);
+        let repetition = Repetition { rounds, centre: Centre::Mean, ..Repetition::default() };
+        let plan = Plan {
+            experiment: Experiment { repetition, ..experiment },
+            places: places.collect(),
+            seed: self.seed,
+            ..Plan::default()
+        };
+        let cells = plan.measure(&mut Shared { units, warm_up_seconds, seconds }, self.progress)?;
+        let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]);
+        Ok(over_lanes(plan.experiment, cells, plot))
+    }
+}
+
+/// A table with a column for each value of an axis that rows do not have.
+fn across(
+    mut experiment: Experiment,
+    rows: &[Row],
+    (axis, times): (Axis, &str),
+    mut value: impl FnMut(&Row) -> String,
+) -> Outcome {
+    let cells = rows.iter().map(|row| {
+        let mut cell = cell(row);
+        cell.at.insert(axis.name.clone(), value(row));
+        cell
+    });
+    let cells = cells.collect();
+    let plot = Plot::new(Drawn::Bars, "algorithm", RATE, &[&axis.name]).logarithmic();
+    let view = View::pivot_with_times(&["algorithm"], &axis.name, RATE, times);
+    experiment.axes.push(axis);
+    Outcome::new(experiment.shown(view, vec![plot]), cells)
 }
 
 /// B16 and B17.
@@ -357,92 +396,24 @@ fn tables() -> Outcome {
     Outcome::new(experiment, cells.collect())
 }
 
-/// With values of an axis in words.
-fn in_words(mut outcome: Outcome, axis: &str, words: impl Fn(&str) -> String) -> Outcome {
-    for one in outcome.experiment.axes.iter_mut().filter(|one| one.name == axis) {
-        *one = one.clone().in_words(&words);
-    }
-    outcome
+/// Messages that all lanes share.
+struct Shared {
+    units: Vec<(Algorithm, usize)>,
+    warm_up_seconds: f64,
+    seconds: f64,
 }
 
-/// B24, flow level.
-fn flows(found: &[&Measurement]) -> Outcome {
-    let experiment =
-        experiment(("flows", "B24", "Flow-level parallelism"), &["algorithm", "lanes"], rate_measure()).notes(&[
-            "MB/s of cores with flows of their own. In the paper, 1 to 2 engines nearly double every algorithm, and at \
-             8 only DES, IDEA and SHA-1 still grow in line.",
-        ]);
-    let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]).titled("Flows over lanes");
-    let mut cells = cells(found);
-    derive::over_first(&mut cells, "lanes", "1", RATE, "times");
-    let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
-    let outcome = Outcome::new(experiment.shown(view, vec![plot]), cells);
-    in_words(outcome, "lanes", |lanes| counted(lanes, "lane"))
-}
-
-/// B24, the threads of one engine: messages under way at once on one core.
-fn batches(found: &[&Measurement]) -> Outcome {
-    let experiment = experiment(
-        ("batches", "B24", "Messages at once on one core"),
-        &["algorithm", "batch"],
-        rate_measure(),
-    )
-    .notes(&[
-        "MB/s with what the dispatcher takes: vector lanes are to this core what threads were to the paper's \
-                 engines, where nothing grew from 4 to 8.",
-    ]);
-    let plot = Plot::new(Drawn::Lines, "batch", RATE, &["algorithm"]).titled("Messages at once");
-    let view = View::pivot(&["algorithm"], "batch", RATE);
-    let outcome = Outcome::new(experiment.shown(view, vec![plot]), cells(found));
-    in_words(outcome, "batch", |batch| format!("{batch} at once"))
-}
-
-/// B24, block level within a core.
-fn blocks(found: &[&Measurement]) -> Outcome {
-    let ways = ["block after block", "in lanes"];
-    let cells = found.iter().map(|one| {
-        let mut cell = cell(one);
-        let way = ways[usize::from(one.row.tier == Tier::Batch.name())];
-        cell.at.insert("way".to_owned(), way.to_owned());
-        cell
-    });
-    let title = "Block-level parallelism on one core";
-    let mut experiment =
-        experiment(("blocks", "B24", title), &["algorithm"], rate_measure()).notes(&[
-            "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vector lanes.",
-            "AES is not cut: one message alone keeps its units busy.",
-        ]);
-    experiment.axes.push(Axis::new("way", ways));
-    let plot = Plot::new(Drawn::Bars, "algorithm", RATE, &["way"]);
-    let view = View::pivot_with_times(&["algorithm"], "way", RATE, "times");
-    Outcome::new(experiment.shown(view, vec![plot]), cells.collect())
-}
-
-/// [`block_level`] by a rule. `None` after `stop`.
-fn shared_rate(
-    algorithm: Algorithm,
-    lanes: usize,
-    rule: Rule,
-    stop: &AtomicBool,
-) -> Result<Option<Value>, SpeedError> {
-    let (count, warm_up_seconds, seconds) = match rule {
-        Rule::Slices { seconds } => (1, 0.0, seconds),
-        Rule::Runs { count, warm_up_seconds, seconds } => (count, warm_up_seconds, seconds),
-    };
-    let mut rates = Vec::new();
-    for _ in 0..count {
-        if warm_up_seconds > 0.0 && !stop.load(Ordering::Relaxed) {
-            block_level(algorithm, lanes, warm_up_seconds)?;
+impl Sampler for Shared {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let (algorithm, lanes) = self.units[cell];
+        let run = |seconds| {
+            block_level(algorithm, lanes, seconds).map_err(|error| LabError::Unavailable(error.to_string()))
+        };
+        if self.warm_up_seconds > 0.0 {
+            run(self.warm_up_seconds)?;
         }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        rates.push(block_level(algorithm, lanes, seconds)?);
+        Ok(Sample::slice(RATE, run(self.seconds)?, 0))
     }
-    Ok(mean(&rates).map(|value| match mean_interval(&rates, CONFIDENCE) {
-        Some(Interval { low, high }) => Value::Range { value, low, high },
-        None => Value::Number(value),
-    }))
 }
 
 /// MB/s of one message after the other, each divided over all lanes, which wait for each other at its end.
@@ -501,59 +472,16 @@ fn block_level(algorithm: Algorithm, lanes: usize, seconds: f64) -> Result<f64, 
     Ok(bytes as f64 / seconds / 1e6)
 }
 
-fn shared_message(found: &[(Algorithm, Vec<Value>)], lanes: &[usize]) -> Outcome {
-    let cells = found.iter().flat_map(|(algorithm, rates)| {
-        let cell = |(lanes, rate): (&usize, &Value)| {
-            Cell::new([("algorithm", &*algorithm.to_string()), ("lanes", &*lanes.to_string())])
-                .with(RATE, rate.clone())
-        };
-        lanes.iter().zip(rates).map(cell)
-    });
-    let title = "Block-level parallelism over cores";
-    let experiment =
-        experiment(("shared-message", "B24", title), &["algorithm", "lanes"], rate_measure()).notes(&[
-            "MB/s for 16 KiB after 16 KiB, each divided over cores that wait for each other at its end. Every core has its share \
-             in memory of its own, so that what is lost to the flows above is the price of waiting alone: a message that \
-             one core has written would cost its way between caches as well.",
-        ]);
-    let mut cells: Vec<Cell> = cells.collect();
-    derive::over_first(&mut cells, "lanes", "1", RATE, "times");
-    let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]);
-    let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
-    in_words(Outcome::new(experiment.shown(view, vec![plot]), cells), "lanes", |lanes| counted(lanes, "lane"))
-}
-
-/// A2 and A9: caches on and off.
-fn caches(found: [(CacheState, Vec<&Measurement>); 3]) -> Outcome {
-    let cells = found.iter().flat_map(|(cache, found)| {
-        found.iter().map(|one| {
-            let mut cell = cell(one);
-            cell.at.insert("from".to_owned(), cache.name().to_owned());
-            cell
-        })
-    });
-    let mut experiment =
-        Experiment::new("caches", "A2, A9", "Where messages come from", &["algorithm"], rate_measure()).notes(&[
-            "MB/s for messages one at a time, in the nearest cache that holds 512 of them, in the second-level cache, and in \
-             memory: ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
-        ]);
-    experiment.paper = "ATOMIC-2: fast security (ISI, 1995)".to_owned();
-    experiment.axes.push(Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
-        match state {
-            "l2" => "second-level cache",
-            "out" => "memory",
-            nearest => nearest,
-        }
-        .to_owned()
-    }));
-    let plot = Plot::new(Drawn::Bars, "algorithm", RATE, &["from"]);
-    let view = View::pivot_with_times(&["algorithm"], "from", RATE, "memory over hot");
-    Outcome::new(experiment.shown(view, vec![plot]), cells.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Profile;
+
+    fn told(only: &[&str], profile: Profile) -> Vec<Outcome> {
+        let only = only.iter().map(|&part| part.to_owned()).collect();
+        let request = Request { only, profile, lanes: Some(2), ..Request::default() };
+        run(&request, &mut std::io::sink()).unwrap().outcomes
+    }
 
     #[test]
     fn the_ten_are_in_the_catalogue() {
@@ -574,17 +502,12 @@ mod tests {
 
     #[test]
     fn it_is_told_with_every_table_filled() {
-        let stop = AtomicBool::new(false);
-        let story = Story::new(Rule::Slices { seconds: 0.001 }, 2, &[""; 0]).unwrap();
-        let mut steps = 0;
-        let told = story.run(&stop, || steps += 1).unwrap().unwrap();
-        assert_eq!((steps, told.len()), (story.len(), PARTS.len()));
+        let told = told(&[], Profile::Smoke);
         assert!(told.iter().map(|outcome| &*outcome.experiment.id).eq(PARTS));
         for outcome in &told {
             let tables = crate::report::tables::main(outcome);
             let rows: Vec<_> = tables.iter().flat_map(|table| &table.rows).collect();
             let title = &outcome.experiment.title;
-            assert!(!rows.is_empty(), "{title}");
             let of_paper = outcome.cells.iter().filter(|cell| cell.role == Role::Published).count();
             let is_told =
                 |row: &&&crate::report::table::Row| row.cells[1..].iter().any(|text| text.value != "–");
@@ -593,26 +516,5 @@ mod tests {
         }
         let ladder = &told[0];
         assert!(ladder.cells[..10].iter().all(|cell| cell.figure("reference").is_some()), "{ladder:?}");
-    }
-
-    /// By a paper's rule every rate is a mean with an interval.
-    #[test]
-    fn parts_are_told_by_themselves() {
-        let rule = Rule::Runs { count: 2, warm_up_seconds: 0.0, seconds: 0.001 };
-        let stop = AtomicBool::new(false);
-        let story = Story::new(rule, 1, &["shared-message", "tables", "ladder"]).unwrap();
-        let told = story.run(&stop, || ()).unwrap().unwrap();
-        let ids: Vec<&str> = told.iter().map(|outcome| &*outcome.experiment.id).collect();
-        assert_eq!(ids, ["ladder", "tables", "shared-message"]);
-        for (cell, measure) in [(&told[0].cells[0], "reference"), (&told[2].cells[0], RATE)] {
-            assert!(cell.interval(measure).is_some(), "{cell:?}");
-        }
-        assert!(Story::new(rule, 1, &["tables"]).unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_stop_ends_it() {
-        let story = Story::new(Rule::Slices { seconds: 1.0 }, 1, &[""; 0]).unwrap();
-        assert!(story.run(&AtomicBool::new(true), || ()).unwrap().is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! and says how many they were. What it needs (keys, buffers, jobs) is made before and is not measured; what every
 //! message needs of its own (IV, start, end) is part of the call.
 
-use super::SpeedError;
+use super::{Peer, SpeedError};
 use crate::rng::Rng;
 use sealane_transform::{Aead, AeadJob, AeadKey, Algorithm, Buffer, Direction, Kernels};
 use std::ops::{AddAssign, Range};
@@ -73,6 +73,28 @@ impl Task {
 pub(super) trait Runner: Sync {
     /// Prepares the task on this thread and lends its work to `scope`.
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
+}
+
+/// Lends `scope` a call that has `one` handle each of the next messages, which it tells by their number; an error where one of
+/// them could not.
+pub(super) fn one_by_one(
+    task: &Task,
+    peer: Peer,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+    mut one: impl FnMut(usize, &mut [u8]) -> bool,
+) -> Result<(), SpeedError> {
+    let mut arena = Arena::new(task);
+    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
+    let mut cursor = Cursor::new(&task.lengths, task.step());
+    let mut good = true;
+    scope(&mut || {
+        let (range, done) = cursor.next();
+        for index in range {
+            good &= one(index, messages[index]);
+        }
+        done
+    });
+    if good { Ok(()) } else { Err(peer.refuses(task.algorithm)) }
 }
 
 /// Walks over the messages, `step` at a time, round and round.
@@ -147,6 +169,13 @@ pub(super) fn parts(algorithm: Algorithm, message: &mut [u8]) -> (&[u8], &mut [u
     }
 }
 
+/// The IV of a message: a count, then zeros.
+pub(super) fn iv(number: u64) -> [u8; 16] {
+    let mut iv = [0; 16];
+    iv[..8].copy_from_slice(&number.to_le_bytes());
+    iv
+}
+
 /// The nonce of a message.
 pub(super) fn nonce(number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
@@ -162,16 +191,9 @@ pub(super) struct Sealed {
 
 impl Sealed {
     pub(super) fn new(aead: Aead, task: &Task) -> Result<Self, SpeedError> {
-        let refused = || SpeedError::Refused {
-            algorithm: task.algorithm.to_string(),
-            bytes: task.lengths.iter().max().copied().unwrap_or_default(),
-        };
-        let keys = task.keys();
-        let keys: Vec<AeadKey> = keys
-            .iter()
-            .map(|key| AeadKey::new(aead, key))
-            .collect::<Result<_, _>>()
-            .map_err(|_| refused())?;
+        let refused = || SpeedError::refused(task);
+        let keys: Result<Vec<AeadKey>, _> = task.keys().iter().map(|key| AeadKey::new(aead, key)).collect();
+        let keys = keys.map_err(|_| refused())?;
         let mut arena = Arena::new(task);
         let mut jobs: Vec<AeadJob<'_>> = arena
             .messages(&task.lengths)

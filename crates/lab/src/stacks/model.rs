@@ -4,22 +4,25 @@
 //! when another lane held it last (its lines are in that lane's cache) is the hand-over, what free work costs more for the
 //! same reason the spread. Guarantees: the same figures give the same prediction.
 
+use super::STACKS;
+use super::rig::{Direction, Setup};
+use crate::experiment::{Cell, RATE};
 use crate::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// What a message costs, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
+pub(super) struct Costs {
     /// Work that any lane may do at any time.
-    pub free_ns: f64,
+    pub(super) free_ns: f64,
     /// Work in the lock.
-    pub locked_ns: f64,
+    pub(super) locked_ns: f64,
     /// What a turn costs more after another lane's.
-    pub hand_over_ns: f64,
+    pub(super) hand_over_ns: f64,
     /// The spread: what free work costs more where it is shared out among two lanes: a packet's bytes, its batch and the places in the
     /// order are then in the other's cache half of the time, with more lanes more often.
-    pub spread_ns: f64,
+    pub(super) spread_ns: f64,
 }
 
 /// Messages of a batch, as the drivers have them.
@@ -31,7 +34,7 @@ const VARIATION: f64 = 0.1;
 
 impl Costs {
     /// Messages a second on `lanes` lanes.
-    pub fn per_second(self, lanes: usize) -> f64 {
+    pub(super) fn per_second(self, lanes: usize) -> f64 {
         let lanes = lanes.max(1);
         let mut rng = Rng::new(lanes as u64);
         // Half of the time with two lanes, as measured; n - 1 of n times with n.
@@ -56,13 +59,53 @@ impl Costs {
     }
 
     /// How many times one lane's rate `lanes` lanes reach.
-    pub fn speedup(self, lanes: usize) -> f64 {
+    pub(super) fn speedup(self, lanes: usize) -> f64 {
         self.per_second(lanes) / self.per_second(1)
     }
 
     /// The most that any number of lanes reaches, in times one lane's rate.
-    pub fn cap(self) -> f64 {
+    pub(super) fn cap(self) -> f64 {
         (self.free_ns + self.locked_ns) / (self.locked_ns + self.hand_over_ns)
+    }
+}
+
+/// What a message costs more on two lanes that share a connection than on two that do not, by the stack that has nothing
+/// else: TCP/IP.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sharing {
+    hand_over_ns: f64,
+    spread_ns: f64,
+}
+
+/// What a lane of several spends on each message.
+fn message_ns(cell: &Cell, lanes: usize, message_bytes: usize) -> f64 {
+    lanes as f64 * message_bytes as f64 * 1e3 / cell.figure(RATE).unwrap_or(0.0).max(1e-9)
+}
+
+fn locked_ns(cell: &Cell) -> f64 {
+    cell.figure("locked_ns").unwrap_or(0.0)
+}
+
+impl Sharing {
+    /// Two lanes that share one connection, and two that have one each.
+    pub(super) fn setups(direction: Direction) -> [Setup; 2] {
+        let bare = Setup::new(STACKS[0], direction, None);
+        [Setup { lanes: 2, ..bare.clone() }, Setup { is_apart: true, connections: 2, ..bare }]
+    }
+
+    /// From the cells of these.
+    pub(super) fn of(shared: &Cell, apart: &Cell, message_bytes: usize) -> Self {
+        let hand_over_ns = (locked_ns(shared) - locked_ns(apart)).max(0.0);
+        let [together, alone] = [shared, apart].map(|cell| message_ns(cell, 2, message_bytes));
+        Self { hand_over_ns, spread_ns: (together - alone - hand_over_ns).max(0.0) }
+    }
+
+    /// What messages of a stack cost, by what independent lanes of it do.
+    pub(super) fn costs(self, apart: &Cell, lanes: usize, message_bytes: usize) -> Costs {
+        let Self { hand_over_ns, spread_ns } = self;
+        let locked_ns = locked_ns(apart);
+        let free_ns = (message_ns(apart, lanes, message_bytes) - locked_ns).max(0.0);
+        Costs { free_ns, locked_ns, hand_over_ns, spread_ns }
     }
 }
 

@@ -4,15 +4,18 @@
 //! Copy, checksum, digest and cipher over packets of 4 KB, by the kernels of one message at a time, so that the only
 //! difference is the order. Guarantees: all orders leave the same bytes.
 
+use super::{Bench, elsewhere, rate};
 use crate::LabError;
+use crate::experiment::{
+    Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, Sampler, at,
+};
+use crate::report::number::bytes as size;
 use crate::rng::Rng;
-use crate::stats::{CONFIDENCE, Interval, median, median_interval};
 use sealane_engine::{Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work};
 use sealane_transform::{
     BlockCipher, Cipher, Digest, DigestStream, Kernels, Mode, StreamPart, Tier, internet_sum,
     internet_sum_copying,
 };
-use serde::Serialize;
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -21,37 +24,13 @@ use std::time::Instant;
 
 const PACKET_BYTES: usize = 4096;
 
-/// What is done to each packet, and how long it takes.
-#[derive(Clone, Debug, Serialize)]
-pub struct Pass {
-    /// The layers.
-    pub layers: &'static str,
-    /// Bytes of all packets.
-    pub bytes: usize,
-    /// MB/s, layer after layer.
-    pub separate_mb_per_s: f64,
-    /// MB/s, packet after packet.
-    pub fused_mb_per_s: f64,
-    /// How many times as fast packet after packet is: the median of the rounds.
-    pub gain: f64,
-    /// 90 % interval of `gain`.
-    pub interval: Interval,
-    /// The same in one loop over the data, where all steps can be cut into pieces: ciphers are not.
-    pub one_loop: Option<OneLoop>,
-}
+/// In which order steps and packets go; as in tables.
+const ORDERS: [(&str, Order); 3] = [
+    ("one layer after another", Order::ByLayer),
+    ("one packet after another", Order::ByPacket),
+    ("one loop over the data", Order::OneLoop),
+];
 
-/// All steps in one loop over the data.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct OneLoop {
-    /// MB/s.
-    pub mb_per_s: f64,
-    /// How many times as fast as layer after layer: the median of the rounds.
-    pub gain: f64,
-    /// 90 % interval of `gain`.
-    pub interval: Interval,
-}
-
-/// In which order steps and packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// A step over all packets, then the next one.
@@ -214,13 +193,6 @@ impl Packets {
     }
 }
 
-/// How many times as fast one order is as another, round by round: they took turns, so that what the machine did beside met
-/// both.
-fn over(rates: &[f64], others: &[f64]) -> Option<(f64, Interval)> {
-    let gains: Vec<f64> = rates.iter().zip(others).map(|(rate, other)| rate / other).collect();
-    median(&gains).zip(median_interval(&gains, CONFIDENCE, 1))
-}
-
 /// Carries of a sum of 16-bit words added to it again (RFC 1071).
 const fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
@@ -229,39 +201,69 @@ const fn fold(mut sum: u32) -> u16 {
     sum as u16
 }
 
+/// The orders of one combination, over one set of packets, take turns.
+struct Orders<'a> {
+    packets: Packets,
+    steps: &'a [Step],
+}
+
+impl Sampler for Orders<'_> {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let rate = self.packets.rate(self.steps, ORDERS[cell].1);
+        let rate = rate.ok_or_else(|| LabError::Unavailable("ciphers take packets as a whole".to_owned()))?;
+        Ok(Sample::slice(RATE, rate, 0))
+    }
+}
+
 /// Measures every combination over sets from the first-level cache to far beyond the last.
-pub(super) fn measure(rounds: usize, rng: &mut Rng) -> Result<Vec<Pass>, LabError> {
-    let mut passes = Vec::new();
+pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     for bytes in [16 << 10, 512 << 10, 64 << 20] {
         for (layers, steps) in PASSES {
-            let (cipher, mode) = if layers.ends_with("des") {
-                (BlockCipher::Des, Mode::Cbc)
-            } else {
-                (BlockCipher::Aes128, Mode::Ctr)
+            let (cipher, mode) = match layers.ends_with("des") {
+                true => (BlockCipher::Des, Mode::Cbc),
+                false => (BlockCipher::Aes128, Mode::Ctr),
             };
-            let mut packets = Packets::new(bytes, cipher, mode, rng)?;
-            let mut rates = [Vec::new(), Vec::new(), Vec::new()];
-            for _ in 0..rounds {
-                let orders = [Order::ByLayer, Order::ByPacket, Order::OneLoop];
-                for (order, rates) in orders.into_iter().zip(&mut rates) {
-                    rates.extend(packets.rate(steps, order));
-                }
-            }
-            let [separate, fused, one_loop] = &rates;
-            let Some((gain, interval)) = over(fused, separate) else { continue };
-            let one_loop = over(one_loop, separate).zip(median(one_loop));
-            passes.push(Pass {
-                layers,
-                bytes,
-                separate_mb_per_s: median(separate).unwrap_or(0.0),
-                fused_mb_per_s: median(fused).unwrap_or(0.0),
-                gain,
-                interval,
-                one_loop: one_loop.map(|((gain, interval), mb_per_s)| OneLoop { mb_per_s, gain, interval }),
-            });
+            let packets = Packets::new(bytes, cipher, mode, &mut bench.rng)?;
+            let size = size(bytes as u64);
+            let place =
+                |order| at([("id", "A12"), ("layers", layers), ("packets", &*size), ("order", order)]);
+            let rounds = bench.repetition.rounds.min(5);
+            let plan = Plan {
+                experiment: Experiment {
+                    id: format!("A12 {layers}"),
+                    repetition: Repetition { rounds, ..bench.repetition },
+                    ..Experiment::default()
+                },
+                places: ORDERS.map(|(order, _)| place(order)).into(),
+                seed: bench.rng.next_u64(),
+                ..Plan::default()
+            };
+            let mut cells = plan.measure(&mut Orders { packets, steps }, bench.progress)?;
+            super::over(&mut cells, |_| Some(0));
+            bench.cells.extend(cells);
         }
     }
-    Ok(passes)
+    let notes = [
+        "ATOMIC-2's proposal: digest and checksum both touch every byte, so do both at once. Packets of 4 KB, kernels of one \
+         message at a time; one loop does all steps over pieces of 512 bytes, and has no ciphers.",
+    ];
+    let measures = vec![rate(), Measure::times("times", "times separate")];
+    let axes = ["layers", "packets", "order"];
+    let experiment =
+        Experiment::new("passes", "A12", "Integrated layer processing", &axes, measures).notes(&notes);
+    let experiment = Experiment { paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(), ..experiment };
+    Ok(bench.outcome(experiment, &["A12"], Vec::new(), |cells| {
+        let is_digest = |cell: &&Cell| {
+            cell.at["order"] == ORDERS[2].0 && cell.at["layers"].contains("md5") && !cell.samples.is_empty()
+        };
+        let claim = |cell: &Cell| {
+            let statement =
+                format!("{}, {}: one loop gains less than 10 %.", cell.at["layers"], cell.at["packets"]);
+            let places = (cell.at.clone(), elsewhere(cell, &[("order", ORDERS[0].0)]));
+            Claim::ratio((statement, "A12"), RATE, places, (None, Some(1.1)))
+        };
+        cells.iter().filter(is_digest).map(claim).collect()
+    }))
 }
 
 #[cfg(test)]

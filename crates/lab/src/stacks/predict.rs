@@ -1,43 +1,33 @@
 //! What more lanes would gain: one lane measured here, or the paper's table, and the model.
 
-use super::model::Costs;
-use super::{Direction, Setup, Sharing, Timing, measure, paper};
+use super::model::{Costs, Sharing};
+use super::rig::{Direction, Setup};
+use super::{Bench, PAPER, STACKS, paper};
 use crate::LabError;
-use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, View};
+use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, RATE, View};
+use crate::report::Report;
 use crate::report::number::quantity;
-use crate::rng::Rng;
-use sealane_engine::EngineChoice;
+use crate::request::Request;
 use sealane_stack::available_lanes;
 use sealane_transform::Tier;
-use serde::Serialize;
+use std::io::Write;
 
 /// To how many lanes the page extrapolates.
 pub(super) const LANES_MAX: usize = 64;
 
 /// A curve over lanes.
-#[derive(Clone, Debug, Serialize)]
-pub struct Prediction {
-    /// The stack.
-    pub stack: String,
-    /// Which way messages go.
-    pub direction: Direction,
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    pub(super) stack: String,
+    direction: Direction,
     /// How ciphers and digests are computed; `paper`: as the paper's processors did.
-    pub tier: String,
-    /// What a message costs outside of TCP's turn.
-    pub free_ns: f64,
-    /// What it costs within.
-    pub locked_ns: f64,
-    /// What a turn costs more after another lane's.
-    pub hand_over_ns: f64,
-    /// What the rest costs more where two lanes share it.
-    pub spread_ns: f64,
-    /// What no number of lanes passes, in times one lane's rate.
-    pub cap: f64,
+    tier: &'static str,
+    costs: Costs,
     /// MB/s and times one lane's rate, by lanes.
-    pub points: Vec<(usize, f64, f64)>,
+    points: Vec<(usize, f64, f64)>,
 }
 
-fn curve(stack: &str, direction: Direction, tier: &str, costs: Costs, lanes: usize) -> Prediction {
+fn curve(stack: &str, direction: Direction, tier: &'static str, costs: Costs, lanes: usize) -> Curve {
     let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&count| count < lanes).collect();
     counts.push(lanes);
     if (paper::PROCESSORS..lanes).contains(&paper::PROCESSORS) && !counts.contains(&paper::PROCESSORS) {
@@ -45,17 +35,8 @@ fn curve(stack: &str, direction: Direction, tier: &str, costs: Costs, lanes: usi
         counts.sort_unstable();
     }
     let point = |lanes: usize| (lanes, costs.per_second(lanes) * 4096.0 / 1e6, costs.speedup(lanes));
-    Prediction {
-        stack: stack.to_owned(),
-        direction,
-        tier: tier.to_owned(),
-        free_ns: costs.free_ns,
-        locked_ns: costs.locked_ns,
-        hand_over_ns: costs.hand_over_ns,
-        spread_ns: costs.spread_ns,
-        cap: costs.cap(),
-        points: counts.into_iter().map(point).collect(),
-    }
+    let points = counts.into_iter().map(point).collect();
+    Curve { stack: stack.to_owned(), direction, tier, costs, points }
 }
 
 /// Measures a stack on one lane and what sharing costs on two, and says what up to `lanes` lanes would do on one connection,
@@ -63,41 +44,49 @@ fn curve(stack: &str, direction: Direction, tier: &str, costs: Costs, lanes: usi
 ///
 /// # Errors
 /// A stack or thread that cannot be had.
-pub fn predict(stack: &str, lanes: usize) -> Result<Vec<Prediction>, LabError> {
-    let timing = Timing { rounds: 7, ..Timing::of(Profile::Quick) };
-    let mut rng = Rng::new(Rng::fresh_seed());
-    let mut predictions = Vec::new();
+pub fn predict(
+    stack: &str,
+    lanes: usize,
+    request: &Request,
+    progress: &mut dyn Write,
+) -> Result<Report, LabError> {
+    let mut curves = Vec::new();
     for direction in Direction::ALL {
-        let bare = Setup::new(super::STACKS[0], direction, None);
-        let mut setups =
-            vec![Setup::new(stack, direction, Some(Tier::Native)), Setup::new(stack, direction, None)];
+        let tiers = [("native", Some(Tier::Native)), ("best", None)];
+        let mut setups = tiers.map(|(name, tier)| (name, Setup::new(stack, direction, tier))).to_vec();
         if available_lanes() > 1 {
-            setups.push(Setup { lanes: 2, ..bare.clone() });
-            setups.push(Setup { is_apart: true, connections: 2, ..bare });
+            setups.extend(Sharing::setups(direction).map(|setup| ("bare", setup)));
         }
-        let found = measure(&setups, &EngineChoice::default(), timing, &mut rng)?;
-        let sharing = match &found[..] {
-            [_, _, shared, apart] => Sharing::of(shared, apart, setups[0].message_bytes),
+        let cells = Bench::new(request, progress).take_turns(&setups)?;
+        let message_bytes = setups[0].1.message_bytes;
+        let sharing = match &cells[..] {
+            [_, _, shared, apart] => Sharing::of(shared, apart, message_bytes),
             _ => Sharing::default(),
         };
-        for (setup, slices) in setups.iter().zip(&found).take(2) {
-            let costs = sharing.costs(slices, 1, setup.message_bytes);
-            predictions.push(curve(stack, direction, setup.tier_name(), costs, lanes));
-        }
+        curves.extend(tiers.iter().zip(&cells).map(|((tier, _), cell)| {
+            curve(stack, direction, tier, sharing.costs(cell, 1, message_bytes), lanes)
+        }));
     }
-    predictions.extend(of_paper(lanes).into_iter().filter(|prediction| prediction.stack == stack));
-    Ok(predictions)
+    curves.extend(of_paper(lanes).into_iter().filter(|curve| curve.stack == stack));
+    let notes = [
+        "Lanes that share TCP's lock on one connection, event by event: a prediction. Hand-over and spread (what a turn, and \
+         what the rest of a packet's way, cost more on two lanes that share one connection) are measured on two lanes.",
+    ];
+    let outcome = outcome(("predicted", "N29", "Lanes on one connection"), &notes, &curves);
+    let summary =
+        "What more lanes would gain: one lane measured on this machine, or the paper's table, and the model.";
+    Ok(Report::new("sealane lab predict", "Lanes that share one connection", summary, vec![outcome]))
 }
 
 /// TCP/IP sending, as measured, and with a signature in every packet, which any lane makes outside of TCP's turn.
-pub(super) fn with_signatures(bare: Costs, signature_ns: f64) -> Vec<Prediction> {
+pub(super) fn with_signatures(bare: Costs, signature_ns: f64) -> Vec<Curve> {
     let signed = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
     let named = |name: &str, costs| curve(name, Direction::Send, "best", costs, LANES_MAX);
-    vec![named(super::STACKS[0], bare), named("rsa-2048/tcp/ip/fddi", signed)]
+    vec![named(STACKS[0], bare), named("rsa-2048/tcp/ip/fddi", signed)]
 }
 
 /// The paper's own curves: Table 1's latencies, and the lock's share as it gives it.
-pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
+pub(super) fn of_paper(lanes: usize) -> Vec<Curve> {
     let costs = |us: f64| Costs {
         free_ns: (us - paper::LOCKED_US).max(0.0) * 1e3,
         locked_ns: paper::LOCKED_US * 1e3,
@@ -111,39 +100,32 @@ pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
 }
 
 /// Curves as an experiment: what each is fed with, in words, then times one lane's rate over lanes.
-pub(super) fn outcome(
-    (id, covers, title): (&str, &str, &str),
-    notes: &[&str],
-    predictions: &[Prediction],
-) -> Outcome {
+pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], curves: &[Curve]) -> Outcome {
     let axes = ["stack", "way", "tier", "lanes"];
     let measures =
         vec![Measure::times("times", "times one lane").predicted(), Measure::rate(RATE, "MB/s").predicted()];
     let mut experiment = Experiment::new(id, covers, title, &axes, measures).notes(notes);
-    experiment.paper = super::page::PAPER.to_owned();
+    experiment.paper = PAPER.to_owned();
     let mut cells = Vec::new();
-    for one in predictions {
-        let way = one.direction.name();
-        let one_lane = one.points.first().map_or(0.0, |point| point.1);
+    for Curve { stack, direction, tier, costs, points } in curves {
+        let way = direction.name();
         experiment.notes.push(format!(
-            "{}, {way}, {}: {} ns of a message outside of TCP's turn (spread {}), {} within (hand-over {}): {} MB/s on one lane, \
-             and never more than {:.1} times that.",
-            one.stack,
-            one.tier,
-            quantity(one.free_ns),
-            quantity(one.spread_ns),
-            quantity(one.locked_ns),
-            quantity(one.hand_over_ns),
-            quantity(one_lane),
-            one.cap,
+            "{stack}, {way}, {tier}: {} ns of a message outside of TCP's turn (spread {}), {} within (hand-over {}): {} MB/s on \
+             one lane, and never more than {:.1} times that.",
+            quantity(costs.free_ns),
+            quantity(costs.spread_ns),
+            quantity(costs.locked_ns),
+            quantity(costs.hand_over_ns),
+            quantity(points.first().map_or(0.0, |point| point.1)),
+            costs.cap(),
         ));
-        for &(lanes, mb_per_s, times) in &one.points {
-            let place =
-                [("stack", &*one.stack), ("way", way), ("tier", &*one.tier), ("lanes", &*lanes.to_string())];
+        for &(lanes, mb_per_s, times) in points {
+            let lanes = lanes.to_string();
+            let place = [("stack", &**stack), ("way", way), ("tier", *tier), ("lanes", &*lanes)];
             cells.push(Cell::new(place).with("times", times).with(RATE, mb_per_s));
         }
     }
-    let plot = Plot::new(Drawn::Lines, "lanes", "times", &axes[..3]);
+    let plot = Plot::new(Drawn::Lines, "lanes", "times", &axes[..3]).with_ideal();
     let view = View::pivot(&axes[..3], "lanes", "times");
     Outcome::new(experiment.shown(view, vec![plot]), cells)
 }
@@ -156,8 +138,8 @@ mod tests {
     fn a_signature_for_each_packet_gains_linearly() {
         let bare = Costs { free_ns: 300.0, locked_ns: 60.0, hand_over_ns: 20.0, spread_ns: 40.0 };
         let [without, with] = &with_signatures(bare, 500_000.0)[..] else { panic!("two curves") };
-        let last = |curve: &Prediction| *curve.points.last().unwrap();
-        assert!(last(without).2 < 1.01 * without.cap && without.cap < 7.0, "{without:?}");
+        let last = |curve: &Curve| *curve.points.last().unwrap();
+        assert!(last(without).2 < 1.01 * without.costs.cap() && without.costs.cap() < 7.0, "{without:?}");
         assert_eq!(last(with).0, LANES_MAX);
         assert!(last(with).2 > 0.97 * LANES_MAX as f64, "{with:?}");
     }
@@ -166,7 +148,7 @@ mod tests {
     #[test]
     fn the_papers_figures_give_its_curves() {
         let curves = of_paper(64);
-        let caps: Vec<f64> = curves.iter().map(|curve| (curve.cap * 10.0).round() / 10.0).collect();
+        let caps: Vec<f64> = curves.iter().map(|curve| (curve.costs.cap() * 10.0).round() / 10.0).collect();
         assert_eq!(caps, [1.4, 10.6, 54.8, 130.9]);
         let at_twelve = curves[1].points.iter().find(|point| point.0 == paper::PROCESSORS).unwrap();
         assert!((9.5..=10.7).contains(&at_twelve.2), "{at_twelve:?}");

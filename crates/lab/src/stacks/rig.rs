@@ -5,8 +5,9 @@
 
 use super::catalogue;
 use super::demux::Demux;
-use super::driver::{Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
+use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
 use crate::LabError;
+use crate::experiment::{Coordinates, Found, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
@@ -17,7 +18,6 @@ use sealane_stack::{
     Turn, available_lanes, run_lane,
 };
 use sealane_transform::{Kernels, Tier};
-use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,9 +25,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Which way messages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
     /// From the application to the wire.
     Send,
     /// From the wire to the application.
@@ -36,10 +35,10 @@ pub enum Direction {
 
 impl Direction {
     /// Both.
-    pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
+    pub(super) const ALL: [Self; 2] = [Self::Send, Self::Receive];
 
     /// As in tables.
-    pub const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
             Self::Receive => "receive",
@@ -49,30 +48,30 @@ impl Direction {
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub(super) struct Setup {
     /// As text, `des/tcp/md5/ip/fddi`.
-    pub stack: String,
+    pub(super) stack: String,
     /// The unit of concurrency.
-    pub placement: Placement,
+    pub(super) placement: Placement,
     /// Threads; of each connection where they are apart.
-    pub lanes: usize,
+    pub(super) lanes: usize,
     /// Connections.
-    pub connections: usize,
+    pub(super) connections: usize,
     /// Whether each connection has lanes and buffers of its own: a thread for each connection.
-    pub is_apart: bool,
+    pub(super) is_apart: bool,
     /// Which way messages go.
-    pub direction: Direction,
+    pub(super) direction: Direction,
     /// How ciphers and digests are computed; `None`: by what is fastest.
-    pub tier: Option<Tier>,
+    pub(super) tier: Option<Tier>,
     /// Bytes of a message.
-    pub message_bytes: usize,
+    pub(super) message_bytes: usize,
     /// Whether the order of packets is restored where lanes have brought them out of it.
-    pub keeps_order: bool,
+    pub(super) keeps_order: bool,
 }
 
 impl Setup {
     /// One lane and one connection, 4 KB messages.
-    pub fn new(stack: &str, direction: Direction, tier: Option<Tier>) -> Self {
+    pub(super) fn new(stack: &str, direction: Direction, tier: Option<Tier>) -> Self {
         Self {
             stack: stack.to_owned(),
             placement: Placement::Packet,
@@ -87,15 +86,28 @@ impl Setup {
     }
 
     /// Threads in all.
-    pub fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         if self.is_apart { self.lanes * self.connections } else { self.lanes }
     }
 
-    /// The tier's name.
-    pub fn tier_name(&self) -> &'static str {
-        self.tier.map_or("best", Tier::name)
+    /// Its place among cells of an id.
+    pub(super) fn place(&self, id: &str) -> Coordinates {
+        let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
+        at([
+            ("id", id),
+            ("stack", &*self.stack),
+            ("way", self.direction.name()),
+            ("tier", self.tier.map_or("best", Tier::name)),
+            ("lanes", &*lanes),
+            ("by", if self.is_apart { THREADS } else { self.placement.name() }),
+            ("connections", &*connections),
+            ("order", if self.keeps_order { "kept" } else { "as it comes" }),
+        ])
     }
 }
+
+/// The unit of concurrency where each connection has a thread.
+pub(super) const THREADS: &str = "thread-per-connection";
 
 /// What a slice has shown.
 #[derive(Clone, Debug, Default)]
@@ -112,10 +124,42 @@ pub(super) struct Slice {
     pub(super) lane_bytes: Vec<u64>,
     /// Context switches of the process.
     pub(super) switches: u64,
+    pub(super) seconds: f64,
     /// Whether others took so much of the lanes' time that it is to be taken again.
     pub(super) is_disturbed: bool,
-    /// Slices before this one that were, and were taken again.
-    pub(super) repeated: usize,
+}
+
+/// Batches that a connection has had on average, at least: of fewer the shares say how long a slice was, not how fair.
+const BATCHES_OF_A_SHARE: usize = 10;
+
+/// How often a slice that moved nothing goes on.
+const LONGER: usize = 100;
+
+impl Slice {
+    /// By measure. How evenly connections shared is told where each has had enough to tell.
+    pub(super) fn sample(&self) -> Sample {
+        let messages = self.messages.max(1) as f64;
+        let floats = |counts: &[u64]| counts.iter().map(|&count| count as f64).collect::<Vec<_>>();
+        let (shares, bytes) = (floats(&self.shares), floats(&self.lane_bytes));
+        let is_fair_to_tell = messages >= (BATCHES_OF_A_SHARE * SEGMENTS * shares.len()) as f64;
+        let values = [
+            (RATE, Some(self.mb_per_s)),
+            ("us", Some(4096.0 / self.mb_per_s)),
+            ("locked_ns", Some(self.counts.turn_ns as f64 / messages)),
+            ("lock_wait", Some(self.counts.found_busy as f64 / messages)),
+            ("map_wait", Some(self.map_waits as f64 / messages)),
+            ("hand_offs", Some(self.counts.handed_over as f64 / messages)),
+            ("switches_per_s", Some(self.switches as f64 / self.seconds)),
+            ("reorder_depth", Some(self.counts.reorder_depth as f64)),
+            ("lane_balance", derive::max_over_min(&bytes).map(|times| 1.0 / times)),
+            ("jain", derive::jain(&shares).filter(|_| is_fair_to_tell)),
+            ("max_over_min", derive::max_over_min(&shares).filter(|_| is_fair_to_tell)),
+        ];
+        let values = values.into_iter().filter_map(|(measure, value)| Some((measure.to_owned(), value?)));
+        let is_finite = |(_, value): &(String, f64)| value.is_finite();
+        let found = Found::Values(values.filter(is_finite).collect());
+        Sample { found, is_disturbed: self.is_disturbed, ..Sample::default() }
+    }
 }
 
 /// A stack with its drivers and lanes.
@@ -311,7 +355,15 @@ impl Rig {
         let (began, shares) = self.shares_at(duration / 100);
         let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
-        let (ended, later) = self.shares_at(duration / 100);
+        let (mut ended, mut later) = self.shares_at(duration / 100);
+        // On a busy host no lane may have run: a slice that moved nothing has no cost per packet, so it goes on.
+        for _ in 0..LONGER {
+            if later != shares {
+                break;
+            }
+            thread::sleep(duration);
+            (ended, later) = self.shares_at(duration / 100);
+        }
         let (counted, waited, used) = (self.lane_counts(), self.map_waits(), usage::now().since(usage));
         let seconds = (ended - began).as_secs_f64();
         let lost = self.lost_seconds() - lost;
@@ -334,7 +386,7 @@ impl Rig {
             } else {
                 is_disturbed(lost, 0.0, ended - began)
             },
-            repeated: 0,
+            seconds,
         }
     }
 }

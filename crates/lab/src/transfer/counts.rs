@@ -1,19 +1,18 @@
 //! Many threads, many streams: the study's G16, whose plots are lost and whose conclusions are not.
 
-use super::Plan;
+use super::copies::{Grid, Planned};
 use super::grid::{Mode, PAPER, PROTECTIONS, request};
 use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Pivot, Plot, RATE, Repetition, Shape, View, at,
 };
 use crate::program::{End, Level, Placement};
 use crate::report::number;
-use crate::runner::Planned;
 
 const LANES: [u32; 4] = [1, 2, 4, 8];
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// Lanes by streams at `private`, sender measured.
-pub(super) fn plan(cores: usize, repetition: Repetition) -> Plan {
+pub(super) fn counts(cores: usize, repetition: Repetition) -> Grid {
     let mut cells = Vec::new();
     for protection in PROTECTIONS.iter().filter(|protection| protection.level == Level::Private) {
         for lanes in LANES {
@@ -28,7 +27,7 @@ pub(super) fn plan(cores: usize, repetition: Repetition) -> Plan {
         }
     }
     let (claims, skipped) = claims(cores);
-    Plan {
+    Grid {
         experiment: Experiment {
             id: "counts".to_owned(),
             covers: "G16".to_owned(),
@@ -54,7 +53,7 @@ pub(super) fn plan(cores: usize, repetition: Repetition) -> Plan {
         },
         cells,
         skipped,
-        ..Plan::default()
+        ..Grid::default()
     }
 }
 
@@ -114,12 +113,12 @@ mod tests {
     #[test]
     fn claims_fit_the_machine() {
         let rule = Profile::Quick.repetition();
-        let small = plan(2, rule);
+        let small = counts(2, rule);
         assert_eq!(small.cells.len(), 40);
         assert_eq!(small.experiment.claims.len(), 5);
         assert!(small.skipped.is_empty());
-        assert_eq!(plan(1, rule).experiment.claims.len(), 4);
-        let large = plan(64, rule);
+        assert_eq!(counts(1, rule).experiment.claims.len(), 4);
+        let large = counts(64, rule);
         assert_eq!(large.experiment.claims.len(), 2);
         assert_eq!(large.skipped.len(), 1);
     }

@@ -3,18 +3,17 @@
 //! Guarantees: every tool meets the same link, packets of 1500 bytes at 1 Gb/s in a network namespace of its own (see
 //! [`crate::link`]); clocks cover each program from start to end, so that what it says before the first byte counts.
 
-use super::TransferOptions;
 use crate::LabError;
-use crate::contest::{self, OWN, Rules};
+use crate::contest::{self, Rules};
 use crate::experiment::{
-    Axis, Cell, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at, check,
+    Axis, Cell, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at,
 };
 use crate::link::LinkOptions;
 use crate::machine::{Machine, utc_now};
-use crate::peers::{self, Workload};
-use crate::program::{CopyRequest, Level, Program};
+use crate::peers::{self, OWN, Own, Peer, Workload};
+use crate::program::{CopyRequest, Level};
 use crate::report::{Report, number};
-use crate::scratch::Scratch;
+use crate::request::Request;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -41,6 +40,7 @@ type Conditions = (u64, u32);
 
 fn links(profile: Profile) -> Vec<Conditions> {
     match profile {
+        Profile::Smoke => vec![(1_000, 0)],
         Profile::Quick => vec![(10_000, 0), (10_000, 1), (100_000, 1)],
         Profile::Full | Profile::Paper => {
             [100, 10_000, 100_000].into_iter().flat_map(|rtt| [0, 1, 10].map(|loss| (rtt, loss))).collect()
@@ -77,14 +77,13 @@ fn repetition(profile: Profile) -> Repetition {
 
 /// Runs every link with a lab of its own behind it. `Err` inside: why there is none here.
 pub(super) fn outcome(
-    options: &TransferOptions,
-    seed: u64,
+    request: &Request,
     progress: &mut dyn Write,
 ) -> Result<Result<Outcome, String>, LabError> {
-    let (began, started) = (Instant::now(), utc_now());
+    let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let lab = std::env::current_exe().map_err(|error| LabError::Unavailable(error.to_string()))?;
     let congestion_control = Machine::describe().congestion_control;
-    let links = links(options.profile);
+    let links = links(request.profile);
     let (mut cells, mut skipped, mut tools): (Vec<Cell>, Vec<String>, Vec<String>) = Default::default();
     for &link in &links {
         let name = name(link);
@@ -97,10 +96,10 @@ pub(super) fn outcome(
             duplicate: 0.0,
             seed,
         };
-        let bytes_max = options.file_bytes_max.unwrap_or(BYTES_MAX);
+        let bytes_max = request.file_bytes_max.unwrap_or(BYTES_MAX);
         let bytes = file_bytes(link, congestion_control.as_deref(), bytes_max);
         let mut command = Command::new(&lab);
-        command.args(emulation.words()).arg("--").arg(&lab).args(words(options, seed, bytes));
+        command.args(emulation.words()).arg("--").arg(&lab).args(words(request, bytes));
         let output = command
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
@@ -120,70 +119,66 @@ pub(super) fn outcome(
             skipped.extend(outcome.skipped.into_iter().map(|reason| format!("{name}: {reason}")));
         }
     }
-    let experiment = experiment(options.profile, &links, tools, &cells);
-    let claims = experiment.claims.iter().map(|claim| check(claim, &cells)).collect();
+    let experiment = experiment(request.profile, &links, tools, &cells);
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Ok(Outcome { experiment, seed, started, seconds, cells, claims, skipped }))
+    Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
 }
 
 /// The arguments of the lab behind the link.
-fn words(options: &TransferOptions, seed: u64, bytes: u64) -> Vec<OsString> {
+fn words(request: &Request, bytes: u64) -> Vec<OsString> {
     let mut words: Vec<OsString> =
-        ["lab", "transfer", "--behind-link", "--json", "--no-report", "--profile", options.profile.name()]
+        ["lab", "transfer", "--behind-link", "--json", "--no-report", "--profile", request.profile.name()]
             .map(OsString::from)
             .to_vec();
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-    option("--seed", seed.to_string().into());
+    option("--seed", request.seed.to_string().into());
     option("--size", bytes.to_string().into());
-    if let Some(program) = &options.program {
+    if let Some(program) = &request.program {
         option("--program", program.into());
     }
-    if let Some(directory) = &options.work_directory {
+    if let Some(directory) = &request.work_directory {
         option("--work-dir", directory.into());
     }
-    if !options.peers {
+    if !request.peers {
         words.push("--no-peers".into());
     }
     words
 }
 
 /// What the lab behind a link does: one file by one stream, by many, and by other tools, in turns.
-pub(super) fn behind(
-    options: &TransferOptions,
-    seed: u64,
-    program: &Program,
-    progress: &mut dyn Write,
-) -> Result<Report, LabError> {
+///
+/// # Errors
+/// No room for the file, or progress that cannot be written.
+pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     const NAME: &str = "file";
     let started = Instant::now();
-    let bytes = options.file_bytes_max.unwrap_or(BYTES_MAX);
-    let scratch =
-        Scratch::create(&options.surroundings, options.work_directory.as_deref(), bytes.saturating_mul(3))?;
-    let file = scratch.random_file(NAME, bytes, seed)?;
-    let workload = Workload::new(&file, &scratch.path().join("target"))?;
+    let bytes = request.file_bytes_max.unwrap_or(BYTES_MAX);
+    let scratch = request.scratch(bytes.saturating_mul(3))?;
+    let file = scratch.random_file(NAME, bytes, request.seed)?;
     let size = number::bytes(bytes);
-    let request = CopyRequest { level: Some(Level::Private), resume: Some(false), ..CopyRequest::default() };
-    let many = CopyRequest { streams: Some(STREAMS), ..request.clone() };
-    let place = |tool: &str| at([("level", Level::Private.name()), ("tool", tool)]);
     let rules = Rules {
         id: "emulated",
         title: &format!("One file of {size} behind an emulated link"),
-        own: vec![(place(OWN), request), (place(&own_with_streams()), many)],
         words: &format!("{size} of random bytes, new in each round, into a new file."),
-        workload: &workload,
-        renew: Some(NAME),
-        repetition: repetition(options.profile),
-        seed,
-        deadline: Instant::now() + Duration::from_secs(86_400),
-        is_short: false,
+        workload: &Workload::new(&file, &scratch.path().join("target"))?,
+        renew: Some((&scratch, NAME)),
+        repetition: repetition(request.profile),
+        seed: request.seed,
+        deadline: None,
         with_claims: false,
     };
-    let mut peers = if options.peers { peers::all(&options.surroundings) } else { Vec::new() };
-    peers.retain(|peer| TOOLS.contains(&peer.name()));
-    let (outcome, checks) = contest::hold(&rules, program, &scratch, &mut peers, progress)?;
+    let one = Own::new(&request.program()?, OWN, Level::Private);
+    let streams = CopyRequest { streams: Some(STREAMS), ..one.request.clone() };
+    let many = Own { name: own_with_streams(), request: streams, program: one.program.clone() };
+    let mut contestants: Vec<Box<dyn Peer>> = vec![Box::new(one), Box::new(many)];
+    if request.peers {
+        let tools = peers::all(&request.surroundings);
+        contestants.extend(tools.into_iter().filter(|peer| TOOLS.contains(&peer.name())));
+    }
+    let (outcome, checks) = contest::hold(&rules, &mut contestants, progress)?;
     Ok(Report {
         seconds: started.elapsed().as_secs_f64(),
-        profile: Some(options.profile),
+        profile: Some(request.profile),
         checks,
         ..Report::new("sealane lab transfer", "One file behind an emulated link", "", vec![outcome])
     })

@@ -1,12 +1,11 @@
 //! Single and pool, one stream and two, four levels: the study's tables G11 to G13.
 
-use super::Plan;
+use super::copies::{Grid, Planned};
 use super::published;
 use crate::experiment::{
     ANY, Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Pivot, Plot, RATE, Repetition, View, at,
 };
 use crate::program::{CopyRequest, End, Level, Placement};
-use crate::runner::Planned;
 use std::collections::BTreeMap;
 
 /// A mode of the study, or ours after them.
@@ -40,40 +39,30 @@ pub(super) struct Protection {
 
 /// Both generations. Levels without cryptography belong to both.
 pub(super) const PROTECTIONS: [Protection; 6] = [
-    Protection { level: Level::Clear, suite_axis: ANY, suite: None, group: "clear and authenticated" },
-    Protection {
-        level: Level::Authenticated,
-        suite_axis: ANY,
-        suite: None,
-        group: "clear and authenticated",
-    },
-    Protection {
-        level: Level::Safe,
-        suite_axis: "modern",
-        suite: Some("aes-128-gmac"),
-        group: "modern safe",
-    },
-    Protection {
-        level: Level::Private,
-        suite_axis: "modern",
-        suite: Some("aes-128-gcm"),
-        group: "modern private",
-    },
-    Protection { level: Level::Safe, suite_axis: "legacy", suite: Some("hmac-sha1"), group: "legacy safe" },
-    Protection {
-        level: Level::Private,
-        suite_axis: "legacy",
-        suite: Some("3des-cbc-hmac-sha1"),
-        group: "legacy private",
-    },
+    protection(Level::Clear, ANY, None, "clear and authenticated"),
+    protection(Level::Authenticated, ANY, None, "clear and authenticated"),
+    protection(Level::Safe, "modern", Some("aes-128-gmac"), "modern safe"),
+    protection(Level::Private, "modern", Some("aes-128-gcm"), "modern private"),
+    protection(Level::Safe, "legacy", Some("hmac-sha1"), "legacy safe"),
+    protection(Level::Private, "legacy", Some("3des-cbc-hmac-sha1"), "legacy private"),
 ];
+
+/// A row of [`PROTECTIONS`].
+pub(super) const fn protection(
+    level: Level,
+    suite_axis: &'static str,
+    suite: Option<&'static str>,
+    group: &'static str,
+) -> Protection {
+    Protection { level, suite_axis, suite, group }
+}
 
 /// The paper's name, for reports.
 pub(super) const PAPER: &str =
     "Kettimuthu, Harnessing Multicore Processors for High Speed Secure Transfer (2007)";
 
-/// The whole grid at `ends`.
-pub(super) fn plan(ends: &[End], cores: usize, repetition: Repetition) -> Plan {
+/// The whole grid at `ends`, and which of its claims a reader should take home.
+pub(super) fn grid(ends: &[End], cores: usize, repetition: Repetition) -> (Grid, Vec<usize>) {
     let mut skipped = Vec::new();
     if cores < 2 {
         skipped.push("claims about two lanes: this machine gives the program one CPU".to_owned());
@@ -84,28 +73,14 @@ pub(super) fn plan(ends: &[End], cores: usize, repetition: Repetition) -> Plan {
         headlines.extend(all.len()..all.len() + count);
         all.extend(claims);
     }
-    Plan {
-        experiment: experiment(
-            "grid",
-            "Threads and streams at four levels",
-            "G10–G13, G18",
-            ends,
-            &MODES,
-            repetition,
-            all,
-        ),
-        cells: cells(ends, &MODES),
-        published: published::cells(),
-        skipped,
-        headlines,
-    }
+    let title = ("grid", "Threads and streams at four levels", "G10–G13, G18");
+    let experiment = experiment(title, ends, &MODES, repetition, all);
+    (Grid { experiment, cells: cells(ends, &MODES), published: published::cells(), skipped }, headlines)
 }
 
 /// The experiment over `ends` and `modes`.
 pub(super) fn experiment(
-    id: &str,
-    title: &str,
-    covers: &str,
+    (id, title, covers): (&str, &str, &str),
     ends: &[End],
     modes: &[Mode],
     repetition: Repetition,
@@ -222,70 +197,55 @@ pub(super) fn place(end: End, suite: &str, mode: &str, level: Level) -> Coordina
 /// What is claimed of an end, and how many of it are the study's headlines, which come first.
 fn claims(end: End, cores: usize) -> (Vec<Claim>, usize) {
     let who = end.words();
-    let ratio = |statement: String, source, top, bottom, low, high| {
-        Claim::ratio((statement, source), RATE, (top, bottom), (low, high))
+    let ratio = |statement: String, source, [top, bottom]: [Coordinates; 2], bounds| {
+        Claim::ratio((statement, source), RATE, (top, bottom), bounds)
     };
+    let alike = (Some(0.9), Some(1.1));
     let (mut claims, mut headlines) = (Vec::new(), 0);
     // With both ends on one machine, one stream already uses a core at each end; the study had a machine for each.
     if end != End::Both && cores >= 2 {
-        let private = |mode| place(end, "legacy", mode, Level::Private);
-        let safe = |mode| place(end, "legacy", mode, Level::Safe);
+        let legacy = |level, modes: [&str; 2]| modes.map(|mode| place(end, "legacy", mode, level));
         headlines = 2;
         claims.extend([
             ratio(
                 format!("Legacy private, {who}: two streams on two lanes bring at least 1.7 times one"),
                 "G11–G13: 1.84, 1.92, 1.96",
-                private("Pool P2"),
-                private("Pool P1"),
-                Some(1.7),
-                None,
+                legacy(Level::Private, ["Pool P2", "Pool P1"]),
+                (Some(1.7), None),
             ),
             ratio(
                 format!("Legacy safe, {who}: two streams on two lanes bring at least 1.5 times one"),
                 "G11–G13: 1.74, 1.58, 1.85",
-                safe("Pool P2"),
-                safe("Pool P1"),
-                Some(1.5),
-                None,
+                legacy(Level::Safe, ["Pool P2", "Pool P1"]),
+                (Some(1.5), None),
             ),
             ratio(
                 format!("Legacy private, {who}, one stream over two lanes: at least 1.7 times one lane"),
                 "ours: the study needed a stream for each core",
-                private("Packet P1"),
-                private("Single P1"),
-                Some(1.7),
-                None,
+                legacy(Level::Private, ["Packet P1", "Single P1"]),
+                (Some(1.7), None),
             ),
             ratio(
                 format!("Legacy private, {who}: a second stream alone changes nothing, within 10 %"),
                 "G10–G13: 1.01 to 1.06",
-                private("Single P2"),
-                private("Single P1"),
-                Some(0.9),
-                Some(1.1),
+                legacy(Level::Private, ["Single P2", "Single P1"]),
+                alike,
             ),
         ]);
     }
     claims.push(ratio(
         format!("Authenticated costs what clear costs, {who}, within 10 %"),
         "G11–G13",
-        place(end, ANY, "Single P1", Level::Authenticated),
-        place(end, ANY, "Single P1", Level::Clear),
-        Some(0.9),
-        Some(1.1),
+        [Level::Authenticated, Level::Clear].map(|level| place(end, ANY, "Single P1", level)),
+        alike,
     ));
-    for protection in &PROTECTIONS {
-        let name = match protection.suite_axis {
-            ANY => protection.level.name().to_owned(),
-            suite => format!("{suite} {}", protection.level.name()),
-        };
+    for Protection { level, suite_axis, .. } in &PROTECTIONS {
+        let suite = if *suite_axis == ANY { String::new() } else { format!("{suite_axis} ") };
         claims.push(ratio(
-            format!("Parallel is not slower: {name}, {who}"),
+            format!("Parallel is not slower: {suite}{}, {who}", level.name()),
             "target: Pool P2 against Single P1",
-            place(end, protection.suite_axis, "Pool P2", protection.level),
-            place(end, protection.suite_axis, "Single P1", protection.level),
-            Some(0.95),
-            None,
+            ["Pool P2", "Single P1"].map(|mode| place(end, suite_axis, mode, *level)),
+            (Some(0.95), None),
         ));
     }
     (claims, headlines)
@@ -298,12 +258,9 @@ mod tests {
 
     #[test]
     fn every_claim_is_about_cells_of_the_grid() {
-        let plan = plan(&End::ALL, 2, Profile::Quick.repetition());
-        let cells: Vec<_> = plan
-            .cells
-            .iter()
-            .map(|cell| crate::experiment::Cell { at: cell.at.clone(), ..Default::default() })
-            .collect();
+        let (plan, _) = grid(&End::ALL, 2, Profile::Quick.repetition());
+        let cell = |cell: &Planned| crate::experiment::Cell { at: cell.at.clone(), ..Default::default() };
+        let cells: Vec<_> = plan.cells.iter().map(cell).collect();
         assert_eq!(cells.len(), 3 * 6 * 5);
         for claim in &plan.experiment.claims {
             assert!(claim.shape.places().into_iter().all(|place| find(&cells, place).is_some()));
@@ -313,9 +270,9 @@ mod tests {
     #[test]
     fn one_cpu_makes_no_claims_about_two() {
         let rule = Profile::Quick.repetition();
-        let plan = plan(&[End::Send], 1, rule);
+        let (plan, headlines) = grid(&[End::Send], 1, rule);
         assert_eq!(plan.skipped.len(), 1);
-        assert!(plan.headlines.is_empty() && !super::plan(&[End::Send], 2, rule).headlines.is_empty());
+        assert!(headlines.is_empty() && !grid(&[End::Send], 2, rule).1.is_empty());
     }
 
     #[test]

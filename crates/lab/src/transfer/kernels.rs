@@ -1,10 +1,9 @@
 //! Whose kernels: what a copy costs with the product's own, and with a library or one record after the other.
 
-use super::Plan;
-use super::grid::{Mode, Protection, RECORD_BY_RECORD, request};
+use super::copies::{Grid, Planned};
+use super::grid::{Mode, Protection, RECORD_BY_RECORD, protection, request};
 use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
 use crate::program::{End, Level, Placement};
-use crate::runner::Planned;
 
 /// As a user has it.
 const DEFAULT: &str = "as cp chooses";
@@ -17,20 +16,20 @@ const AEAD: [(&str, [&str; 2]); 2] =
 const LEGACY: [(&str, [&str; 2]); 1] = [("record by record", RECORD_BY_RECORD)];
 
 const SUITES: [Protection; 6] = [
-    protection(Level::Private, "modern", "aes-128-gcm"),
-    protection(Level::Private, "modern", "aes-256-gcm"),
-    protection(Level::Private, "modern", "chacha20-poly1305"),
-    protection(Level::Safe, "modern", "aes-128-gmac"),
-    protection(Level::Private, "legacy", "3des-cbc-hmac-sha1"),
-    protection(Level::Safe, "legacy", "hmac-sha1"),
+    of_suite(Level::Private, "modern", "aes-128-gcm"),
+    of_suite(Level::Private, "modern", "aes-256-gcm"),
+    of_suite(Level::Private, "modern", "chacha20-poly1305"),
+    of_suite(Level::Safe, "modern", "aes-128-gmac"),
+    of_suite(Level::Private, "legacy", "3des-cbc-hmac-sha1"),
+    of_suite(Level::Safe, "legacy", "hmac-sha1"),
 ];
 
-const fn protection(level: Level, suite_axis: &'static str, suite: &'static str) -> Protection {
-    Protection { level, suite_axis, suite: Some(suite), group: suite }
+const fn of_suite(level: Level, suite_axis: &'static str, suite: &'static str) -> Protection {
+    protection(level, suite_axis, Some(suite), suite)
 }
 
 /// Every suite by every way that it can be run, both ends in full.
-pub(super) fn plan(repetition: Repetition) -> Plan {
+pub(super) fn kernels(repetition: Repetition) -> Grid {
     let mode = Mode { name: "", lanes: 2, streams: 2, placement: Placement::Connection };
     let (mut cells, mut claims) = (Vec::new(), Vec::new());
     for protection in &SUITES {
@@ -50,7 +49,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
         }));
     }
     let ways = [DEFAULT].into_iter().chain(AEAD.map(|way| way.0)).chain(LEGACY.map(|way| way.0));
-    Plan {
+    Grid {
         experiment: Experiment {
             id: "kernels".to_owned(),
             covers: "providers".to_owned(),
@@ -66,7 +65,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
             ..Experiment::default()
         },
         cells,
-        ..Plan::default()
+        ..Grid::default()
     }
 }
 
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_claim_is_about_cells_that_are_measured() {
-        let plan = plan(Profile::Quick.repetition());
+        let plan = kernels(Profile::Quick.repetition());
         let measured = |place: &Coordinates| plan.cells.iter().any(|cell| cell.at == *place);
         assert_eq!(plan.experiment.claims.len(), 4 * 2 + 2);
         for claim in &plan.experiment.claims {

@@ -4,7 +4,7 @@
 //! whose packets are Ethernet's size. It needs no root where the system lets users make namespaces, and leaves nothing
 //! behind. Guarantees: the device outside is never touched.
 
-use super::Plan;
+use super::copies::Grid;
 use super::grid::{MODES, cells, experiment, place};
 use crate::experiment::{ANY, Claim, RATE, Repetition};
 use crate::link::probe;
@@ -24,49 +24,27 @@ pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
 }
 
 /// The study's four modes, both ends in full.
-pub(super) fn plan(repetition: Repetition) -> Plan {
+pub(super) fn link(repetition: Repetition) -> Grid {
     let modes = &MODES[..4];
-    let claim = |statement: &str, source, top, bottom, low, high| {
-        Claim::ratio((statement, source), RATE, (top, bottom), (low, high))
-    };
     let clear = |mode| place(End::Both, ANY, mode, Level::Clear);
+    let like_clear = |statement: &str, source, top| {
+        let places = (top, clear("Single P1"));
+        Claim::ratio((format!("{statement}, within 5 %"), source), RATE, places, (Some(0.95), Some(1.05)))
+    };
+    let single = |suite, level| place(End::Both, suite, "Single P1", level);
     let claims = vec![
-        claim(
-            "Modern private fills the link as clear does, on one lane, within 5 %",
+        like_clear(
+            "Modern private fills the link as clear does, on one lane",
             "G18: the study expected to need six cores",
-            place(End::Both, "modern", "Single P1", Level::Private),
-            clear("Single P1"),
-            Some(0.95),
-            Some(1.05),
+            single("modern", Level::Private),
         ),
-        claim(
-            "Clear gains nothing from a second stream and lane, within 5 %",
-            "G11–G13",
-            clear("Pool P2"),
-            clear("Single P1"),
-            Some(0.95),
-            Some(1.05),
-        ),
-        claim(
-            "Authenticated costs what clear costs, within 5 %",
-            "G11–G13",
-            place(End::Both, ANY, "Single P1", Level::Authenticated),
-            clear("Single P1"),
-            Some(0.95),
-            Some(1.05),
-        ),
+        like_clear("Clear gains nothing from a second stream and lane", "G11–G13", clear("Pool P2")),
+        like_clear("Authenticated costs what clear costs", "G11–G13", single(ANY, Level::Authenticated)),
     ];
-    let mut experiment = experiment(
-        "link",
-        "The same through a link of 1 Gb/s",
-        "G11–G13, G18",
-        &[End::Both],
-        modes,
-        repetition,
-        claims,
-    );
+    let title = ("link", "The same through a link of 1 Gb/s", "G11–G13, G18");
+    let mut experiment = experiment(title, &[End::Both], modes, repetition, claims);
     experiment.method.push(
         "A token bucket of 1 Gb/s with packets of 1500 bytes on the loopback device of a network namespace of its own, for each copy. Data and acknowledgements share it.".to_owned(),
     );
-    Plan { experiment, cells: cells(&[End::Both], modes), ..Plan::default() }
+    Grid { experiment, cells: cells(&[End::Both], modes), ..Grid::default() }
 }

@@ -3,9 +3,12 @@
 //!
 //! Guarantees: all components work on the same packets and take turns; each sees its packets anew in the same place.
 
-use super::Run;
 use crate::LabError;
-use crate::experiment::{Cell, Experiment, Measure, Outcome, Sample, View, at};
+use crate::experiment::{
+    Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, Sampler,
+    View, at, check, find,
+};
+use crate::request::Request;
 use sealane_engine::{
     Buffer, Direction, Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work,
 };
@@ -20,6 +23,7 @@ use sealane_transform::{Digest, Kernels, Tier};
 use sealane_wire::{Ipv4Fields, protocol};
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -186,112 +190,98 @@ fn packet(bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// Every component on packets of every size, by turns. `rounds` are samples; each is a millisecond or more.
-pub(super) fn measure(rounds: u32) -> Result<Vec<Run>, LabError> {
-    let mut components = PARTS
-        .into_iter()
-        .map(|(name, part)| Ok((name, Component::new(part)?)))
-        .collect::<Result<Vec<_>, LabError>>()?;
-    let mut runs = Vec::new();
-    for bytes in SIZES {
-        let packet = packet(bytes);
-        let turns = 64 * 1440 / bytes;
-        for _ in 0..rounds {
-            for (name, component) in &mut components {
-                component.turn(&packet);
-                let start = Instant::now();
-                (0..turns).for_each(|_| component.turn(&packet));
-                let packets_per_s = (turns * PACKETS) as f64 / start.elapsed().as_secs_f64();
-                runs.push(Run {
-                    id: "A10",
-                    peer: "ah",
-                    suite: name,
-                    topology: "memory",
-                    association: "end-to-end",
-                    test: format!("ah-{bytes}"),
-                    gbit_per_s: Some(packets_per_s * 8.0 * bytes as f64 / 1e9),
-                    packets_per_s: Some(packets_per_s),
-                    ..Run::default()
-                });
-            }
-        }
+const AXES: [&str; 2] = ["component", "packet"];
+
+/// Every component on packets of every size, by turns; a sample is a millisecond or more.
+struct Turns {
+    components: Vec<Component>,
+    packets: [Vec<u8>; SIZES.len()],
+}
+
+impl Sampler for Turns {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let packet = &self.packets[cell % SIZES.len()];
+        let component = &mut self.components[cell / SIZES.len()];
+        let turns = 64 * 1440 / packet.len();
+        component.turn(packet);
+        let start = Instant::now();
+        (0..turns).for_each(|_| component.turn(packet));
+        Ok(Sample::slice("ns", start.elapsed().as_nanos() as f64 / (turns * PACKETS) as f64, 0))
     }
-    Ok(runs)
+}
+
+fn place(component: &str, bytes: usize) -> Coordinates {
+    at(AXES.into_iter().zip([component, &format!("ah-{bytes}")]))
 }
 
 /// The components in ns a packet, and what each adds to what stands below it.
-pub(super) fn outcomes(runs: &[Run]) -> Vec<Outcome> {
-    const AXES: [&str; 2] = ["component", "packet"];
-    let mut cells: Vec<Cell> = Vec::new();
-    for run in runs.iter().filter(|run| run.id == "A10") {
-        let place = at(AXES.into_iter().zip([run.suite, &run.test]));
-        let known = cells.iter().position(|cell| cell.at == place).unwrap_or_else(|| {
-            cells.push(Cell { at: place, ..Cell::default() });
-            cells.len() - 1
-        });
-        let round = cells[known].samples.len();
-        let ns = run.packets_per_s.map(|rate| Sample::slice("ns", 1e9 / rate, round));
-        cells[known].samples.extend(ns);
-    }
-    if cells.is_empty() {
-        return Vec::new();
-    }
-    let ns = |component: &str, test: &str| {
-        let place = at(AXES.into_iter().zip([component, test]));
-        cells.iter().find(|cell| cell.at == place)?.figure("ns")
+pub(super) fn outcomes(
+    request: &Request,
+    repetition: Repetition,
+    progress: &mut dyn Write,
+) -> Result<Vec<Outcome>, LabError> {
+    let components = PARTS.iter().map(|(_, part)| Component::new(*part)).collect::<Result<_, _>>()?;
+    let view = View::pivot(&AXES[..1], AXES[1], "ns");
+    let measure = Measure::cost("ns", "", "ns").decimals(0);
+    let experiment = Experiment::new("ah-components", "A10", "AH by components", &AXES, vec![measure]).notes(&[
+        "Nanoseconds per packet, medians; one message at a time, in memory. no-ah puts the packet into place; null-ah lays AH's \
+         header and zeroes what routers may change; the others compute a check value too.",
+        "md5 is the reference code, md5-optimised this project's native one; aha-i is our reconstruction of an alternate hash \
+         whose definition was not found; bucket-hash has 140 buckets.",
+    ]);
+    let plots = vec![Plot::new(Drawn::Bars, AXES[1], "ns", &AXES[..1])];
+    let plan = Plan {
+        experiment: Experiment { paper: PAPER.to_owned(), repetition, ..experiment.shown(view, plots) },
+        places: PARTS.iter().flat_map(|(name, _)| SIZES.map(|bytes| place(name, bytes))).collect(),
+        seed: request.seed,
+        ..Plan::default()
     };
-    let cost = |what: &str, test: &str| {
-        let parts = match what {
-            "header" => [ns("null-ah", test), ns("no-ah", test)],
-            "touching" => [ns("touch", test), ns("null-ah", test)],
-            "reordering" => [ns("md5-optimised-reordered", test), ns("md5-optimised", test)],
-            _ => [ns(what, test), ns("touch", test)],
-        };
-        Some(parts[0]? - parts[1]?)
+    let whole = plan.run(&mut Turns { components, packets: SIZES.map(packet) }, progress, |_| ())?;
+    let costs = costs(&whole.cells);
+    Ok(vec![whole, costs])
+}
+
+/// What each part adds.
+fn costs(cells: &[Cell]) -> Outcome {
+    let ns = |component: &str, bytes| find(cells, &place(component, bytes))?.figure("ns");
+    let digests = PARTS.iter().map(|(name, _)| *name).skip(3).filter(|name| !name.ends_with("reordered"));
+    let rows = [
+        ("header".to_owned(), "null-ah", "no-ah"),
+        ("touching".to_owned(), "touch", "null-ah"),
+        ("reordering".to_owned(), "md5-optimised-reordered", "md5-optimised"),
+    ];
+    let rows = rows.into_iter().chain(digests.map(|name| (format!("arithmetic of {name}"), name, "touch")));
+    let cell = |(name, with, without): &(String, &str, &str), bytes| {
+        let adds = ns(with, bytes)? - ns(without, bytes)?;
+        Some(Cell { at: place(name, bytes), ..Cell::default() }.with("adds", adds))
     };
-    let arithmetic = PARTS.iter().map(|(name, _)| *name).skip(3).filter(|name| !name.ends_with("reordered"));
-    let rows = ["header", "touching", "reordering"].into_iter().chain(arithmetic);
-    let costs: Vec<Cell> = rows
-        .flat_map(|what| SIZES.map(|bytes| (what, format!("ah-{bytes}"))))
-        .filter_map(|(what, test)| {
-            let name = if ["header", "touching", "reordering"].contains(&what) {
-                what.to_owned()
-            } else {
-                format!("arithmetic of {what}")
-            };
-            Some(Cell::new(AXES.into_iter().zip([&*name, &*test])).with("adds", cost(what, &test)?))
-        })
-        .collect();
-    let made = |id: &str, title: &str, measure: Measure, notes: &[&str], cells: Vec<Cell>| {
-        let view = View::pivot(&AXES[..1], AXES[1], &measure.id);
-        let experiment = Experiment::new(id, "A10", title, &AXES, vec![measure]).notes(notes);
-        Outcome::new(Experiment { paper: PAPER.to_owned(), ..experiment.shown(view, Vec::new()) }, cells)
+    let costs = rows.flat_map(|row| SIZES.map(|bytes| cell(&row, bytes))).flatten();
+    let measure = Measure::new("adds", "").unit("ns").derived().decimals(0);
+    let experiment = Experiment::new("ah-costs", "A10", "What the parts add", &AXES, vec![measure]).notes(&[
+        "header: null-ah less no-ah. touching: touch less null-ah. arithmetic: less touch. reordering: the turned words' MD5 \
+         less MD5.",
+    ]);
+    let longest = SIZES[SIZES.len() - 1];
+    let claim = |statement: &str, [top, bottom]: [&str; 2], bounds| {
+        Claim::ratio((statement, "A10"), "ns", (place(top, longest), place(bottom, longest)), bounds)
     };
-    vec![
-        made(
-            "ah-components",
-            "AH by components",
-            Measure::cost("ns", "", "ns").decimals(0),
-            &[
-                "Nanoseconds a packet, medians; one message at a time, in memory. no-ah puts the packet into place; null-ah lays \
-                 AH's header and zeroes what routers may change; the others compute a check value too.",
-                "md5 is the reference code, md5-optimised this project's native one; aha-i is our reconstruction of an alternate \
-                 hash whose definition was not found; bucket-hash has 140 buckets.",
-            ],
-            cells.clone(),
+    // Of whole packets: the study's sentences are about what a packet takes.
+    let claims = vec![
+        claim("AHA is over twice as fast as MD5", ["md5-optimised", "aha-i"], (Some(2.0), None)),
+        claim(
+            "The order of bytes does not matter, within 10 %",
+            ["md5-optimised-reordered", "md5-optimised"],
+            (Some(0.9), Some(1.1)),
         ),
-        made(
-            "ah-costs",
-            "What the parts add",
-            Measure::new("adds", "").unit("ns").derived().decimals(0),
-            &[
-                "header: null-ah less no-ah. touching: touch less null-ah. arithmetic: less touch. reordering: the turned words' \
-                 MD5 less MD5.",
-                "The study: an alternate hash is over twice as fast as MD5, and its order of bytes does not matter.",
-            ],
-            costs,
-        ),
-    ]
+    ];
+    let experiment = Experiment {
+        paper: PAPER.to_owned(),
+        ..experiment.shown(View::pivot(&AXES[..1], AXES[1], "adds"), Vec::new())
+    };
+    let mut outcome = Outcome::new(experiment, costs.collect());
+    outcome.claims = claims.iter().map(|claim| check(claim, cells)).collect();
+    outcome.experiment.claims = claims;
+    outcome
 }
 
 #[cfg(test)]
@@ -331,18 +321,11 @@ mod tests {
 
     #[test]
     fn costs_are_what_components_add() {
-        let run = |suite, ns: f64| Run {
-            id: "A10",
-            suite,
-            test: "ah-1440".to_owned(),
-            packets_per_s: Some(1e9 / ns),
-            ..Run::default()
-        };
-        let runs = [("no-ah", 50.0), ("null-ah", 90.0), ("touch", 130.0), ("md5-optimised", 1500.0)];
-        let outcomes = outcomes(&runs.map(|(suite, ns)| run(suite, ns)));
+        let cells = [("no-ah", 50.0), ("null-ah", 90.0), ("touch", 130.0), ("md5-optimised", 1500.0)]
+            .map(|(name, ns)| Cell { at: place(name, 1440), ..Cell::default() }.with("ns", ns));
+        let outcome = costs(&cells);
         let added = |what: &str| {
-            let place = at([("component", what), ("packet", "ah-1440")]);
-            outcomes[1].cell(&place).and_then(|cell| cell.figure("adds")).map(f64::round)
+            outcome.cell(&place(what, 1440)).and_then(|cell| cell.figure("adds")).map(f64::round)
         };
         assert_eq!(added("header"), Some(40.0));
         assert_eq!(added("touching"), Some(40.0));

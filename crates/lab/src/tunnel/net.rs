@@ -4,6 +4,8 @@
 
 use super::foreign;
 use crate::LabError;
+use crate::peers::{Hosts, Tree};
+use crate::surroundings::Surroundings;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -55,8 +57,6 @@ impl Topology {
     }
 }
 
-/// In which `/proc` counts CPU time, on every architecture of this day.
-const TICKS_PER_SECOND: f64 = 100.0;
 /// What fits 1,500 bytes outside under any suite.
 pub(super) const INNER_MTU: u32 = 1400;
 /// The most that a daemon may say before it is up.
@@ -72,7 +72,7 @@ pub(super) enum Between {
     /// Nothing: the links alone.
     Clear,
     /// Our gateways with this suite, and the tier that is forced, if one is.
-    Ours { suite: String, tier: Option<&'static str> },
+    Ours { suite: &'static str, tier: Option<&'static str> },
     /// Another program.
     Foreign(foreign::Kind),
 }
@@ -88,6 +88,19 @@ pub(super) struct Gate {
     pub(super) inner: String,
     /// Its own address inside, if it is a host.
     pub(super) address: Option<String>,
+}
+
+/// Why there can be no hosts here.
+pub(super) fn missing(surroundings: &Surroundings) -> Result<(), LabError> {
+    for program in ["ip", "iperf3", "ping", "timeout"] {
+        let found = surroundings.program(program);
+        found.map_err(|absent| unavailable(format_args!("`sealane lab tunnel`: {}", absent.reason)))?;
+    }
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(unavailable("namespaces and TUN devices take root"))
+    }
 }
 
 /// Hosts with something between them.
@@ -393,25 +406,14 @@ impl Net {
         command
     }
 
-    /// On a host that asks.
-    pub(super) fn client(&self, which: usize, program: &str, arguments: &str) -> Command {
-        self.command(which, program, arguments)
-    }
-
-    /// On the last one.
-    pub(super) fn server(&self, program: &str, arguments: &str) -> Command {
-        self.command(self.names.len() - 1, program, arguments)
+    /// A client on a host that asks, and a server on the last one.
+    pub(super) fn hosts(&self, client: usize) -> Hosts {
+        Hosts::between(&self.names[client], self.names.last().map_or("", String::as_str), self.server)
     }
 
     /// CPU seconds that the daemons have used.
     pub(super) fn cpu_seconds(&self) -> f64 {
-        let used = |daemon: &Child| {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).unwrap_or_default();
-            let behind = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-            let field = |at: usize| behind.split(' ').nth(at).and_then(|field| field.parse::<f64>().ok());
-            (field(11).unwrap_or_default() + field(12).unwrap_or_default()) / TICKS_PER_SECOND
-        };
-        self.daemons.iter().map(used).sum()
+        self.daemons.iter().map(|daemon| Tree::of(daemon.id()).cpu().as_secs_f64()).sum()
     }
 }
 

@@ -61,6 +61,42 @@ pub struct Checked {
     pub bound: Bound,
 }
 
+/// A sentence with our figure under each set of guesses, or by each compiler.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sentence {
+    /// Where it stands.
+    pub source: &'static str,
+    /// What it says.
+    pub sentence: &'static str,
+    /// What our figure is.
+    pub measure: &'static str,
+    /// What it must be.
+    pub bound: Bound,
+    /// The figure by what it is made under; the first is ours.
+    pub values: Vec<(String, f64)>,
+}
+
+impl From<Checked> for Sentence {
+    fn from(Checked { source, sentence, measure, value, bound }: Checked) -> Self {
+        Self { source, sentence, measure, bound, values: vec![("the machines' files".to_owned(), value)] }
+    }
+}
+
+impl Sentence {
+    /// Our figure, the least and the most; `None` without any.
+    pub fn range(&self) -> Option<[f64; 3]> {
+        let values = || self.values.iter().map(|(_, value)| *value);
+        Some([values().next()?, values().reduce(f64::min)?, values().reduce(f64::max)?])
+    }
+
+    /// Under what the sentence holds and fails otherwise than under the first.
+    pub fn turned_by(&self) -> Vec<&str> {
+        let Some(first) = self.values.first() else { return Vec::new() };
+        let holds = |value: &(String, f64)| self.bound.holds(value.1);
+        self.values.iter().filter(|value| holds(value) != holds(first)).map(|(name, _)| &**name).collect()
+    }
+}
+
 const MD5: usize = 0;
 const SHA1: usize = 1;
 const RC4: usize = 2;

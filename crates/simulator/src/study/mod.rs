@@ -7,45 +7,12 @@ mod figures;
 mod guesses;
 
 pub use bench::{Bench, Cell, Found, built_in, works};
-pub use claims::{Bound, Checked, TOLERANCE, check};
+pub use claims::{Bound, Checked, Sentence, TOLERANCE, check};
 pub use figures::{Figure, Kind, all, one};
 pub use guesses::{Listed, VARIANTS, Variant, listed};
 
 use crate::machine::Machine;
 use serde::Serialize;
-
-/// The result for a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Under every set of guesses.
-    Holds,
-    /// It holds under no set of guesses.
-    Fails,
-    /// Under some.
-    Depends,
-}
-
-/// A sentence of the paper and the result for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Claim {
-    /// The place of the sentence in the paper.
-    pub source: &'static str,
-    /// The sentence.
-    pub sentence: &'static str,
-    /// The definition of our figure.
-    pub measure: &'static str,
-    /// The required range of the figure.
-    pub bound: Bound,
-    /// Our figure under the guesses of the machines' files.
-    pub value: f64,
-    /// The least and the greatest figure over all guesses.
-    pub range: (f64, f64),
-    /// The result.
-    pub verdict: Verdict,
-    /// The guesses that turn it.
-    pub turned_by: Vec<String>,
-}
 
 /// All that the study says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,7 +22,7 @@ pub struct Study {
     /// Tables and figures.
     pub figures: Vec<Figure>,
     /// The paper's sentences.
-    pub claims: Vec<Claim>,
+    pub sentences: Vec<Sentence>,
     /// Every guess.
     pub guesses: Vec<Listed>,
     /// Parts that are not available.
@@ -79,43 +46,21 @@ pub fn run(mut step: impl FnMut(usize, usize)) -> Study {
     let base = check(&mut bench);
     let figures = all(&mut bench);
     step(1, total);
-    let mut others = Vec::new();
+    let mut sentences: Vec<Sentence> = base.into_iter().map(Sentence::from).collect();
     for (number, variant) in VARIANTS.iter().enumerate() {
         let mut machines = machines.to_vec();
         machines.iter_mut().for_each(variant.apply);
-        others.push((variant, check(&mut Bench::new(machines, &works))));
+        let name = format!("{}: {}", variant.guess, variant.value);
+        for (sentence, checked) in sentences.iter_mut().zip(check(&mut Bench::new(machines, &works))) {
+            sentence.values.push((name.clone(), checked.value));
+        }
         step(number + 2, total);
     }
-    let claims = base.iter().enumerate().map(|(at, base)| claim(at, base, &others)).collect();
     Study {
         guesses: listed(&machines),
         machines: machines.to_vec(),
         figures,
-        claims,
+        sentences,
         absent: ABSENT.to_vec(),
-    }
-}
-
-fn claim(at: usize, base: &Checked, others: &[(&Variant, Vec<Checked>)]) -> Claim {
-    let holds = |one: &Checked| one.bound.holds(one.value);
-    let turned: Vec<String> = others
-        .iter()
-        .filter(|(_, found)| holds(&found[at]) != holds(base))
-        .map(|(variant, _)| format!("{}: {}", variant.guess, variant.value))
-        .collect();
-    let values = || others.iter().map(|(_, found)| found[at].value).chain([base.value]);
-    Claim {
-        source: base.source,
-        sentence: base.sentence,
-        measure: base.measure,
-        bound: base.bound,
-        value: base.value,
-        range: (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)),
-        verdict: match (turned.is_empty(), holds(base)) {
-            (true, true) => Verdict::Holds,
-            (true, false) => Verdict::Fails,
-            (false, _) => Verdict::Depends,
-        },
-        turned_by: turned,
     }
 }

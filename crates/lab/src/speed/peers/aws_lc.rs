@@ -1,7 +1,7 @@
 //! AWS-LC through aws-lc-rs: the library that `cp` itself uses.
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
+use super::super::work::{AAD, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
 use super::Peer;
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
@@ -56,7 +56,7 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
 }
 
 /// Whether the library has the algorithm.
-pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
+pub(super) fn has(algorithm: Algorithm) -> bool {
     kind(algorithm).is_some()
 }
 
@@ -65,128 +65,81 @@ pub(super) struct AwsLc;
 
 impl Runner for AwsLc {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-        let refused = || SpeedError::Peer {
-            peer: Peer::AwsLc.name(),
-            reason: format!("does not run {}", task.algorithm),
+        let refused = || Peer::AwsLc.refuses(task.algorithm);
+        let raw = task.keys();
+        let key_of = |index: usize| index % raw.len();
+        let encrypts = task.direction == Direction::Encrypt;
+        let mut count = 0_u64;
+        let mut next = || {
+            count += 1;
+            count
         };
-        let keys = task.keys();
-        let mut arena = Arena::new(task);
-        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-        let mut cursor = Cursor::new(&task.lengths, task.step());
         match kind(task.algorithm).ok_or_else(refused)? {
-            Kind::Hash(algorithm) => scope(&mut || {
-                let (range, done) = cursor.next();
-                for message in &messages[range] {
-                    black_box(digest::digest(algorithm, message));
-                }
-                done
+            Kind::Hash(algorithm) => one_by_one(task, Peer::AwsLc, scope, |_, message| {
+                black_box(digest::digest(algorithm, message));
+                true
             }),
             Kind::Hmac(algorithm) => {
-                let keys: Vec<_> = keys.iter().map(|key| hmac::Key::new(algorithm, key)).collect();
-                scope(&mut || {
-                    let (range, done) = cursor.next();
-                    for index in range {
-                        black_box(hmac::sign(&keys[index % keys.len()], messages[index]));
-                    }
-                    done
-                });
+                let keys: Vec<_> = raw.iter().map(|key| hmac::Key::new(algorithm, key)).collect();
+                one_by_one(task, Peer::AwsLc, scope, |index, message| {
+                    black_box(hmac::sign(&keys[key_of(index)], message));
+                    true
+                })
             }
             Kind::Cipher(algorithm, mode) => {
-                let mut good = true;
-                let mut count = 0_u64;
-                let mut fresh = || {
-                    count += 1;
-                    let mut iv = [0; 16];
-                    iv[..8].copy_from_slice(&count.to_le_bytes());
-                    FixedLength::from(iv)
-                };
-                let unbound = || {
-                    let keys = keys.iter().map(|key| UnboundCipherKey::new(algorithm, key).ok());
-                    keys.collect::<Option<Vec<_>>>()
-                };
-                let keys = unbound().ok_or_else(refused)?.into_iter();
-                if task.direction == Direction::Encrypt {
+                let unbound = raw.iter().map(|key| UnboundCipherKey::new(algorithm, key));
+                let unbound = unbound.collect::<Result<Vec<_>, _>>().map_err(|_| refused())?.into_iter();
+                let mut fresh = || FixedLength::from(iv(next()));
+                if encrypts {
                     let make = match mode {
                         Mode::Ecb => EncryptingKey::ecb,
                         Mode::Cbc => EncryptingKey::cbc,
                         Mode::Ctr => EncryptingKey::ctr,
                     };
-                    let keys: Vec<_> = keys.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            let context = match mode {
-                                Mode::Ecb => EncryptionContext::None,
-                                Mode::Cbc | Mode::Ctr => EncryptionContext::Iv128(fresh()),
-                            };
-                            let key = &keys[index % keys.len()];
-                            good &= key.less_safe_encrypt(messages[index], context).is_ok();
-                        }
-                        done
-                    });
+                    let keys: Vec<_> = unbound.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
+                    one_by_one(task, Peer::AwsLc, scope, |index, message| {
+                        let context = match mode {
+                            Mode::Ecb => EncryptionContext::None,
+                            Mode::Cbc | Mode::Ctr => EncryptionContext::Iv128(fresh()),
+                        };
+                        keys[key_of(index)].less_safe_encrypt(message, context).is_ok()
+                    })
                 } else {
                     let make = match mode {
                         Mode::Ecb => DecryptingKey::ecb,
                         Mode::Cbc => DecryptingKey::cbc,
                         Mode::Ctr => DecryptingKey::ctr,
                     };
-                    let keys: Vec<_> = keys.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            let context = match mode {
-                                Mode::Ecb => DecryptionContext::None,
-                                Mode::Cbc | Mode::Ctr => DecryptionContext::Iv128(fresh()),
-                            };
-                            good &= keys[index % keys.len()].decrypt(messages[index], context).is_ok();
-                        }
-                        done
-                    });
-                }
-                if !good {
-                    return Err(refused());
+                    let keys: Vec<_> = unbound.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
+                    one_by_one(task, Peer::AwsLc, scope, |index, message| {
+                        let context = match mode {
+                            Mode::Ecb => DecryptionContext::None,
+                            Mode::Cbc | Mode::Ctr => DecryptionContext::Iv128(fresh()),
+                        };
+                        keys[key_of(index)].decrypt(message, context).is_ok()
+                    })
                 }
             }
             Kind::Aead(algorithm, kind) => {
-                let mut good = true;
-                let keys = keys.iter().map(|key| UnboundKey::new(algorithm, key).map(LessSafeKey::new));
+                let keys = raw.iter().map(|key| UnboundKey::new(algorithm, key).map(LessSafeKey::new));
                 let keys: Vec<_> = keys.collect::<Result<_, _>>().map_err(|_| refused())?;
-                let of = |number| Nonce::assume_unique_for_key(nonce(number));
-                if task.direction == Direction::Encrypt {
-                    let mut count = 0_u64;
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            count += 1;
-                            let key = &keys[index % keys.len()];
-                            let (aad, data) = parts(task.algorithm, messages[index]);
-                            let aad = aead::Aad::from(aad);
-                            let tag = key.seal_in_place_separate_tag(of(count), aad, data);
-                            good &= black_box(tag).is_ok();
-                        }
-                        done
-                    });
-                } else {
-                    let mut sealed = Sealed::new(kind, task)?;
-                    let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            let (source, tag) = sealed[index];
-                            let key = &keys[index % keys.len()];
-                            let aad = aead::Aad::from(&AAD);
-                            let output = &mut *messages[index];
-                            let nonce = of(index as u64);
-                            good &= key.open_separate_gather(nonce, aad, source, tag, output).is_ok();
-                        }
-                        done
+                let nonce_of = |number| Nonce::assume_unique_for_key(nonce(number));
+                if encrypts {
+                    return one_by_one(task, Peer::AwsLc, scope, |index, message| {
+                        let (aad, data) = parts(task.algorithm, message);
+                        let key = &keys[key_of(index)];
+                        let aad = aead::Aad::from(aad);
+                        black_box(key.seal_in_place_separate_tag(nonce_of(next()), aad, data)).is_ok()
                     });
                 }
-                if !good {
-                    return Err(refused());
-                }
+                let mut sealed = Sealed::new(kind, task)?;
+                let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
+                one_by_one(task, Peer::AwsLc, scope, |index, message| {
+                    let (source, tag) = sealed[index];
+                    let (nonce, aad) = (nonce_of(index as u64), aead::Aad::from(&AAD));
+                    keys[key_of(index)].open_separate_gather(nonce, aad, source, tag, message).is_ok()
+                })
             }
         }
-        Ok(())
     }
 }

@@ -10,7 +10,7 @@ mod rust_crypto;
 
 use super::SpeedError;
 use super::work::Runner;
-use sealane_transform::{Algorithm, Direction};
+use sealane_transform::Algorithm;
 
 /// A library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +44,16 @@ impl Peer {
         matches!(self, Self::IpsecMb)
     }
 
+    /// That it cannot be had, and why.
+    fn fails(self, reason: impl Into<String>) -> SpeedError {
+        SpeedError::Peer { peer: self.name(), reason: reason.into() }
+    }
+
+    /// That it has no such algorithm.
+    pub(super) fn refuses(self, algorithm: Algorithm) -> SpeedError {
+        self.fails(format!("does not run {algorithm}"))
+    }
+
     /// The version in use, where it is known.
     pub fn version(self) -> Option<String> {
         match self {
@@ -53,17 +63,12 @@ impl Peer {
     }
 }
 
-/// Whether the library is there.
-pub(super) fn check(peer: Peer) -> Result<(), SpeedError> {
-    runner(peer).map(drop)
-}
-
 /// Whether the library has the algorithm.
-pub(super) fn has(peer: Peer, algorithm: Algorithm, direction: Direction) -> bool {
+pub(super) fn has(peer: Peer, algorithm: Algorithm) -> bool {
     match peer {
         Peer::OpenSsl => openssl::has(algorithm),
-        Peer::AwsLc => aws_lc::has(algorithm, direction),
-        Peer::RustCrypto => rust_crypto::has(algorithm, direction),
+        Peer::AwsLc => aws_lc::has(algorithm),
+        Peer::RustCrypto => rust_crypto::has(algorithm),
         Peer::IpsecMb => ipsec_mb::has(algorithm),
     }
 }

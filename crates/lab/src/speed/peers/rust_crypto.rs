@@ -1,7 +1,7 @@
 //! The RustCrypto crates: portable code, with AES and SHA instructions where a crate finds them.
 
 use super::super::SpeedError;
-use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::super::work::{Runner, Task, Work, iv, one_by_one};
 use super::Peer;
 use cipher::block_padding::NoPadding;
 use cipher::consts::{U12, U16, U20};
@@ -18,7 +18,7 @@ type Rc5R16 = rc5::RC5<u32, U16, U16>;
 type Rc6 = rc6::RC6<u32, U20, U16>;
 
 /// Whether there is a crate for the algorithm.
-pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
+pub(super) fn has(algorithm: Algorithm) -> bool {
     let runs = match algorithm {
         Algorithm::Cipher(Cipher::Block(_, mode)) => mode == Mode::Cbc,
         Algorithm::Digest(_) | Algorithm::Cipher(_) | Algorithm::Aead(_) | Algorithm::Gmac(_) => true,
@@ -30,8 +30,7 @@ pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
 pub(super) struct RustCrypto;
 
 fn refused(task: &Task) -> SpeedError {
-    let reason = format!("does not run {}", task.algorithm);
-    SpeedError::Peer { peer: Peer::RustCrypto.name(), reason }
+    Peer::RustCrypto.refuses(task.algorithm)
 }
 
 impl Runner for RustCrypto {
@@ -67,89 +66,57 @@ impl Runner for RustCrypto {
     }
 }
 
-fn hash<H: sha2::Digest>(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-    let mut arena = Arena::new(task);
-    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-    let mut cursor = Cursor::new(&task.lengths, task.step());
-    scope(&mut || {
-        let (range, done) = cursor.next();
-        for message in &messages[range] {
-            black_box(H::digest(message));
-        }
-        done
-    });
-    Ok(())
+type Scope<'a> = dyn FnMut(&mut Work<'_>) + 'a;
+
+fn hash<H: sha2::Digest>(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+    one_by_one(task, Peer::RustCrypto, scope, |_, message| {
+        black_box(H::digest(message));
+        true
+    })
 }
 
-fn mac<M: hmac::Mac + KeyInit + Clone>(
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-) -> Result<(), SpeedError> {
-    let keys = task.keys();
-    let keys = keys.iter().map(|key| <M as KeyInit>::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
-    let keys = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task);
-    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-    let mut cursor = Cursor::new(&task.lengths, task.step());
-    scope(&mut || {
-        let (range, done) = cursor.next();
-        for index in range {
-            black_box(keys[index % keys.len()].clone().chain_update(&*messages[index]).finalize());
-        }
-        done
-    });
-    Ok(())
+/// The keys of a task, each expanded once.
+fn keys<K: KeyInit>(task: &Task) -> Result<Vec<K>, SpeedError> {
+    let keys = task.keys().iter().map(|key| <K as KeyInit>::new_from_slice(key)).collect::<Result<_, _>>();
+    keys.map_err(|_| refused(task))
 }
 
-fn rc4(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-    let keys = task.keys();
-    let keys = keys.iter().map(|key| rc4::Rc4::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
-    let mut keys: Vec<_> = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task);
-    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-    let mut cursor = Cursor::new(&task.lengths, task.step());
-    scope(&mut || {
-        let (range, done) = cursor.next();
-        for index in range {
-            let key = index % keys.len();
-            keys[key].apply_keystream(messages[index]);
-        }
-        done
-    });
-    Ok(())
+fn mac<M: hmac::Mac + KeyInit + Clone>(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+    let keys = keys::<M>(task)?;
+    one_by_one(task, Peer::RustCrypto, scope, |index, message| {
+        black_box(keys[index % keys.len()].clone().chain_update(&*message).finalize());
+        true
+    })
+}
+
+fn rc4(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+    let mut keys = keys::<rc4::Rc4>(task)?;
+    one_by_one(task, Peer::RustCrypto, scope, |index, message| {
+        let key = index % keys.len();
+        keys[key].apply_keystream(message);
+        true
+    })
 }
 
 /// CBC with the key expanded once.
-fn cbc_mode<C>(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>
+fn cbc_mode<C>(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError>
 where
     C: BlockCipherEncrypt + BlockCipherDecrypt + KeyInit,
 {
-    let keys = task.keys();
-    let keys = keys.iter().map(|key| C::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
-    let keys = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task);
-    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-    let mut cursor = Cursor::new(&task.lengths, task.step());
-    let mut iv = cipher::Iv::<cbc::Encryptor<C>>::default();
+    let keys = keys::<C>(task)?;
+    let mut block = cipher::Iv::<cbc::Encryptor<C>>::default();
     let mut count = 0_u64;
-    let mut good = true;
-    scope(&mut || {
-        let (range, done) = cursor.next();
-        for index in range {
-            count += 1;
-            iv[..8].copy_from_slice(&count.to_le_bytes());
-            let key = &keys[index % keys.len()];
-            let message = &mut *messages[index];
-            let bytes = message.len();
-            good &= if task.direction == Direction::Encrypt {
-                let mode = cbc::Encryptor::<&C>::inner_iv_init(key, &iv);
-                mode.encrypt_padded::<NoPadding>(message, bytes).is_ok()
-            } else {
-                let mode = cbc::Decryptor::<&C>::inner_iv_init(key, &iv);
-                mode.decrypt_padded::<NoPadding>(message).is_ok()
-            };
+    one_by_one(task, Peer::RustCrypto, scope, |index, message| {
+        count += 1;
+        block[..8].copy_from_slice(&iv(count)[..8]);
+        let key = &keys[index % keys.len()];
+        let bytes = message.len();
+        if task.direction == Direction::Encrypt {
+            let mode = cbc::Encryptor::<&C>::inner_iv_init(key, &block);
+            mode.encrypt_padded::<NoPadding>(message, bytes).is_ok()
+        } else {
+            let mode = cbc::Decryptor::<&C>::inner_iv_init(key, &block);
+            mode.decrypt_padded::<NoPadding>(message).is_ok()
         }
-        done
-    });
-    if good { Ok(()) } else { Err(refused(task)) }
+    })
 }

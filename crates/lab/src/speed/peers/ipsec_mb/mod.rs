@@ -40,19 +40,15 @@ pub(super) fn has(algorithm: Algorithm) -> bool {
 pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
     match IpsecMb::get() {
         Ok(library) => Ok(Box::new(Loaded(library))),
-        Err(reason) => Err(failed(reason.to_owned())),
+        Err(reason) => Err(Peer::IpsecMb.fails(reason)),
     }
-}
-
-fn failed(reason: String) -> SpeedError {
-    SpeedError::Peer { peer: Peer::IpsecMb.name(), reason }
 }
 
 struct Loaded(&'static IpsecMb);
 
 impl Runner for Loaded {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-        let refused = || failed(format!("does not run {}", task.algorithm));
+        let refused = || Peer::IpsecMb.refuses(task.algorithm);
         let mut manager = self.0.manager().ok_or_else(refused)?;
         let keys: Option<Vec<Key>> =
             task.keys().iter().map(|raw| key(&manager, task.algorithm, raw)).collect();

@@ -7,7 +7,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
+use super::super::work::{AAD, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
 use super::Peer;
 use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
@@ -58,106 +58,69 @@ pub(super) fn has(algorithm: Algorithm) -> bool {
 pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
     match OpenSsl::get() {
         Ok(library) => Ok(Box::new(Loaded(library))),
-        Err(reason) => Err(failed(reason.to_owned())),
+        Err(reason) => Err(Peer::OpenSsl.fails(reason)),
     }
-}
-
-fn failed(reason: String) -> SpeedError {
-    SpeedError::Peer { peer: Peer::OpenSsl.name(), reason }
 }
 
 struct Loaded(&'static OpenSsl);
 
 impl Runner for Loaded {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-        let refused = || failed(format!("does not run {}", task.algorithm));
-        let keys = task.keys();
-        let mut arena = Arena::new(task);
-        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
-        let mut cursor = Cursor::new(&task.lengths, task.step());
+        let refused = || Peer::OpenSsl.refuses(task.algorithm);
+        let raw = task.keys();
+        let encrypts = task.direction == Direction::Encrypt;
+        let contexts = |name: &str| {
+            let contexts = raw.iter().map(|key| self.0.cipher(name, key, encrypts));
+            contexts.collect::<Option<Vec<_>>>().ok_or_else(refused)
+        };
         let mut output = [0; DIGEST_BYTES_MAX];
-        let mut good = true;
+        let mut count = 0_u64;
         match name(task.algorithm).ok_or_else(refused)? {
             Name::Hash(name) => {
                 let mut hash = self.0.hash(name).ok_or_else(refused)?;
-                scope(&mut || {
-                    let (range, done) = cursor.next();
-                    for message in &messages[range] {
-                        good &= hash.digest(message, &mut output);
-                    }
-                    black_box(&output);
-                    done
-                });
+                one_by_one(task, Peer::OpenSsl, scope, |_, message| {
+                    hash.digest(message, black_box(&mut output))
+                })
             }
             Name::Hmac(name) => {
-                let macs = keys.iter().map(|key| self.0.hmac(name, key)).collect::<Option<Vec<_>>>();
+                let macs = raw.iter().map(|key| self.0.hmac(name, key)).collect::<Option<Vec<_>>>();
                 let mut macs = macs.ok_or_else(refused)?;
-                scope(&mut || {
-                    let (range, done) = cursor.next();
-                    for index in range {
-                        let key = index % macs.len();
-                        good &= macs[key].tag(messages[index], &mut output);
-                    }
-                    black_box(&output);
-                    done
-                });
+                one_by_one(task, Peer::OpenSsl, scope, |index, message| {
+                    let key = index % macs.len();
+                    macs[key].tag(message, black_box(&mut output))
+                })
             }
             Name::Cipher(name) => {
-                let encrypts = task.direction == Direction::Encrypt;
-                let contexts =
-                    keys.iter().map(|key| self.0.cipher(&name, key, encrypts)).collect::<Option<Vec<_>>>();
-                let mut contexts = contexts.ok_or_else(refused)?;
+                let mut contexts = contexts(&name)?;
                 let has_iv = task.algorithm.facts().iv_bytes > 0;
-                let mut iv = [0; 16];
-                let mut count = 0_u64;
-                scope(&mut || {
-                    let (range, done) = cursor.next();
-                    for index in range {
-                        count += 1;
-                        iv[..8].copy_from_slice(&count.to_le_bytes());
-                        let key = index % contexts.len();
-                        good &= contexts[key].run(has_iv.then_some(&iv), messages[index]);
-                    }
-                    done
-                });
+                one_by_one(task, Peer::OpenSsl, scope, |index, message| {
+                    count += 1;
+                    let key = index % contexts.len();
+                    contexts[key].run(has_iv.then_some(&iv(count)), message)
+                })
+            }
+            Name::Aead(name) if encrypts => {
+                let mut contexts = contexts(name)?;
+                let mut tag = [0; TAG_BYTES];
+                one_by_one(task, Peer::OpenSsl, scope, |index, message| {
+                    count += 1;
+                    let key = index % contexts.len();
+                    let (aad, data) = parts(task.algorithm, message);
+                    contexts[key].seal(&nonce(count), aad, data, black_box(&mut tag))
+                })
             }
             Name::Aead(name) => {
-                let seals = task.direction == Direction::Encrypt;
-                let contexts =
-                    keys.iter().map(|key| self.0.cipher(name, key, seals)).collect::<Option<Vec<_>>>();
-                let mut contexts = contexts.ok_or_else(refused)?;
-                let mut tag = [0; TAG_BYTES];
-                if seals {
-                    let mut count = 0_u64;
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            count += 1;
-                            let key = index % contexts.len();
-                            let (aad, data) = parts(task.algorithm, messages[index]);
-                            good &= contexts[key].seal(&nonce(count), aad, data, &mut tag);
-                        }
-                        black_box(&tag);
-                        done
-                    });
-                } else {
-                    let Algorithm::Aead(aead) = task.algorithm else { return Err(refused()) };
-                    let mut sealed = Sealed::new(aead, task)?;
-                    let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
-                    scope(&mut || {
-                        let (range, done) = cursor.next();
-                        for index in range {
-                            let (source, tag) = sealed[index];
-                            let key = index % contexts.len();
-                            let nonce = nonce(index as u64);
-                            good &= contexts[key].open(&nonce, &AAD, source, tag, messages[index]);
-                        }
-                        done
-                    });
-                }
+                let mut contexts = contexts(name)?;
+                let Algorithm::Aead(aead) = task.algorithm else { return Err(refused()) };
+                let mut sealed = Sealed::new(aead, task)?;
+                let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
+                one_by_one(task, Peer::OpenSsl, scope, |index, message| {
+                    let (source, tag) = sealed[index];
+                    let key = index % contexts.len();
+                    contexts[key].open(&nonce(index as u64), &AAD, source, tag, message)
+                })
             }
         }
-        if good { Ok(()) } else { Err(refused()) }
     }
 }
 

@@ -1,0 +1,149 @@
+//! Installed programs as data: what each is called, needs and carries, and the function that copies once by it.
+//!
+//! Guarantees: a program is looked for when it is probed, and what is missing is named; those that log in by SSH share one
+//! private server, started once.
+
+use super::client::{Client, Far, measure};
+use super::server::Hosts;
+use super::{Kind, Peer, PrivateSshd, Skipped, Version, Workload, version::version};
+use crate::LabError;
+use crate::experiment::Sample;
+use crate::program::Level;
+use crate::surroundings::Surroundings;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+/// A program, or a way of using one.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) level: Level,
+    /// What it copies: a file, a tree, or either.
+    pub(super) kinds: &'static [Kind],
+    pub(super) leaves_a_copy: bool,
+    /// Programs that it needs.
+    pub(super) programs: &'static [&'static str],
+    /// What it calls itself, and whether it can work here, once its programs are found.
+    pub(super) version: fn(&mut Found) -> Result<Version, Skipped>,
+    /// Copies once.
+    pub(super) run: fn(&Found, &Workload) -> Result<Sample, LabError>,
+}
+
+/// A file or a tree.
+pub(super) const BOTH: &[Kind] = &[Kind::File, Kind::Tree];
+
+/// The server that tools share, or why there is none.
+pub(super) type SharedSshd = Arc<OnceLock<Result<PrivateSshd, Skipped>>>;
+
+/// What a tool has found here.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(super) surroundings: Arc<Surroundings>,
+    /// In the order of [`Tool::programs`].
+    pub(super) programs: Vec<PathBuf>,
+    pub(super) hosts: Hosts,
+    sshd: SharedSshd,
+}
+
+impl Found {
+    /// The program that copies.
+    pub(super) fn program(&self) -> &Path {
+        &self.programs[0]
+    }
+
+    /// A command of it, on the client's host.
+    pub(super) fn client(&self) -> Command {
+        self.hosts.client(self.program())
+    }
+
+    /// The shared server, which is started if it has not been.
+    pub(super) fn sshd(&self) -> Result<&PrivateSshd, Skipped> {
+        self.sshd.get_or_init(|| PrivateSshd::start(&self.surroundings)).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// As `--version` prints it.
+pub(super) fn by_itself(found: &mut Found) -> Result<Version, Skipped> {
+    version(found.program(), "--version")
+}
+
+/// A tool on this machine.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    tool: &'static Tool,
+    /// Known beforehand, where it is not looked for.
+    program: Option<PathBuf>,
+    pub(super) found: Found,
+}
+
+impl Installed {
+    pub(super) fn new(tool: &'static Tool, surroundings: &Arc<Surroundings>, sshd: &SharedSshd) -> Self {
+        let (surroundings, sshd) = (Arc::clone(surroundings), Arc::clone(sshd));
+        let found = Found { surroundings, programs: Vec::new(), hosts: Hosts::default(), sshd };
+        Self { tool, program: None, found }
+    }
+
+    /// Probed, with its two ends on these hosts.
+    pub(crate) fn between(
+        tool: &'static Tool,
+        surroundings: &Arc<Surroundings>,
+        hosts: Hosts,
+    ) -> Result<Self, Skipped> {
+        let mut installed = Self::new(tool, surroundings, &SharedSshd::default());
+        installed.found.hosts = hosts;
+        installed.probe().map(|_| installed)
+    }
+
+    /// By this program, wherever it is.
+    pub(super) fn by(self, program: &Path) -> Self {
+        Self { program: Some(program.to_owned()), ..self }
+    }
+}
+
+impl Peer for Installed {
+    fn name(&self) -> &str {
+        self.tool.name
+    }
+
+    fn level(&self) -> Level {
+        self.tool.level
+    }
+
+    fn carries(&self, kind: Kind) -> bool {
+        self.tool.kinds.contains(&kind)
+    }
+
+    fn leaves_a_copy(&self) -> bool {
+        self.tool.leaves_a_copy
+    }
+
+    fn probe(&mut self) -> Result<Version, Skipped> {
+        let looked_for = self.tool.programs.iter().map(|name| self.found.surroundings.program(name));
+        let known = self.program.iter().cloned().map(Ok);
+        self.found.programs = known.chain(looked_for).collect::<Result<_, _>>()?;
+        (self.tool.version)(&mut self.found)
+    }
+
+    fn run(&mut self, workload: &Workload) -> Result<Sample, LabError> {
+        if self.found.programs.is_empty() {
+            return Err(LabError::Unavailable(format!("{} was not probed", self.name())));
+        }
+        (self.tool.run)(&self.found, workload)
+    }
+}
+
+/// `cp`: what the same bytes cost without a network.
+pub(super) const CP: Tool = Tool {
+    name: "cp",
+    level: Level::Clear,
+    kinds: BOTH,
+    leaves_a_copy: true,
+    programs: &["cp"],
+    version: by_itself,
+    run: |found, workload| {
+        let mut command = found.client();
+        command.args(["-r", "--"]).arg(workload.source()).arg(workload.target());
+        measure(vec![Client::new(command)], Far::None, workload)
+    },
+};

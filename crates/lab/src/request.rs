@@ -1,0 +1,139 @@
+//! A request to the lab: what a user may ask of studies. Each study takes what concerns it.
+//!
+//! Guarantees: one value for every study, so that a study is run in the same way from the command line, from `lab run`
+//! and from a test.
+
+use crate::LabError;
+use crate::experiment::Profile;
+use crate::machine::Machine;
+use crate::program::{End, Program};
+use crate::rng::Rng;
+use crate::scratch::Scratch;
+use crate::surroundings::Surroundings;
+use crate::tunnel::Topology;
+use sealane_engine::EngineChoice;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where programs, temporary files and trees lie.
+    pub surroundings: Arc<Surroundings>,
+    /// How thorough.
+    pub profile: Profile,
+    /// Parts of the study by name; all if empty.
+    pub only: Vec<String>,
+    /// Seed of orders and contents, to repeat a run.
+    pub seed: u64,
+    /// Program under test; the running one by default.
+    pub program: Option<PathBuf>,
+    /// Compare with installed programs.
+    pub peers: bool,
+    /// Largest file to copy; by default what the study wishes.
+    pub file_bytes_max: Option<u64>,
+    /// Tree to take a sample of; the first of the usual places by default.
+    pub tree: Option<PathBuf>,
+    /// Size of the sample.
+    pub tree_bytes_max: u64,
+    /// Where workloads are put; shared memory by default.
+    pub work_directory: Option<PathBuf>,
+    /// After this long no further run is started, where a study has such a limit.
+    pub limit: Duration,
+    /// Ends that do their full work, each measured on its own.
+    pub ends: Vec<End>,
+    /// The engine that runs the cryptography of stacks.
+    pub engine: EngineChoice,
+    /// How hosts and gateways stand.
+    pub topologies: Vec<Topology>,
+    /// What stands between hosts, by name; all that is installed if empty.
+    pub between: Vec<String>,
+    /// Runs of each test of a tunnel; by default as many as the profile has.
+    pub rounds: Option<usize>,
+    /// Seconds of a run that has no other end; by default as long as the profile says.
+    pub seconds: Option<u32>,
+    /// Most lanes; by default as many as there are CPUs.
+    pub lanes: Option<usize>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            surroundings: Arc::default(),
+            profile: Profile::default(),
+            only: Vec::new(),
+            seed: Rng::fresh_seed(),
+            program: None,
+            peers: true,
+            file_bytes_max: None,
+            tree: None,
+            tree_bytes_max: 200_000_000,
+            work_directory: None,
+            limit: Duration::from_secs(100),
+            ends: End::ALL.to_vec(),
+            engine: EngineChoice::default(),
+            topologies: Topology::ALL.to_vec(),
+            between: Vec::new(),
+            rounds: None,
+            seconds: None,
+            lanes: None,
+        }
+    }
+}
+
+impl Request {
+    /// Whether one of these parts is asked for.
+    pub fn wants(&self, parts: &[&str]) -> bool {
+        let is_wanted = |part: &&str| self.only.iter().any(|only| only.eq_ignore_ascii_case(part));
+        self.only.is_empty() || parts.iter().any(is_wanted)
+    }
+
+    /// The program under test.
+    ///
+    /// # Errors
+    /// The running program cannot be found.
+    pub fn program(&self) -> Result<Program, LabError> {
+        self.program.as_ref().map_or_else(Program::current, |path| Ok(Program::new(path)))
+    }
+
+    /// A directory with room for `bytes`.
+    pub(crate) fn scratch(&self, bytes: u64) -> Result<Scratch, LabError> {
+        Scratch::create(&self.surroundings, self.work_directory.as_deref(), bytes)
+    }
+
+    /// Bytes that a workload may use there.
+    pub(crate) fn room_bytes(&self, wished_bytes: u64) -> u64 {
+        Scratch::room_bytes(&self.surroundings, self.work_directory.as_deref(), wished_bytes)
+    }
+}
+
+/// What every study of copies says of its method.
+pub(crate) fn method_of_copies(scratch: &Scratch, machine: &Machine) -> Vec<String> {
+    let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
+    let control = machine.congestion_control.as_deref().unwrap_or("unknown");
+    vec![
+        "The program under test is the one that ships: a child process for every sample, which starts the far end, another process, and talks to it over real TCP on loopback.".to_owned(),
+        format!("Sources and copies lie in {place}; files are written anew with random bytes before each round. Memory is touched and freed before each run, because a host may take freed pages back and charge their first touch to the run."),
+        "CPU seconds are those of all processes of the measured ends; time stolen by a hypervisor is not among them.".to_owned(),
+        format!("TCP congestion control is {control}, as found."),
+    ]
+}
+
+/// What no study of copies on one machine can show.
+pub(crate) fn limits_of_copies(machine: &Machine) -> Vec<String> {
+    let mut limits = vec![
+        "Loopback has no delay, no loss and no network card; only emulated links have the first two."
+            .to_owned(),
+    ];
+    if machine.cores <= 2 {
+        limits.push(format!(
+            "Both ends share {} CPUs. With both ends measured, one stream already fills them, so only figures of one measured end, in `sealane lab transfer`, can show scaling.",
+            machine.cores
+        ));
+    }
+    if machine.is_virtual {
+        limits.push("A virtual machine: wall time may vary by a fifth between runs; CPU seconds are steadier. Stolen time is recorded with each sample.".to_owned());
+    }
+    limits
+}

@@ -1,0 +1,603 @@
+//! The parts of the study: which setups take turns, what is claimed of them, and the table with the paper's figures.
+//!
+//! Guarantees: tables, claims and JSON say the same figures; a claim stands below the table whose cells it is about; every
+//! sentence about a figure of this run is a claim that can fail.
+
+use super::rig::{Direction, Setup, THREADS};
+use super::{
+    Bench, CONNECTIONS, DES_ALONE, LONG_BYTES, MODERN, PAIR, STACKS, TREES, asymmetric, elsewhere, ids,
+    lanes_of, paper, passes, predict, published, rate,
+};
+use crate::LabError;
+use crate::experiment::{
+    Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, RATE, Role, Shape, View, find,
+};
+use crate::report::number::quantity;
+use sealane_stack::Placement;
+use sealane_transform::Tier;
+
+/// The tier of rows that the paper printed.
+pub(super) const PAPERS_TIER: &str = "the paper";
+
+/// What is not measured, with the reason.
+pub(super) const REFUSED: [&str; 4] = [
+    "CBC encryption by blocks: each block of CBC is enciphered with the one before it, so its pieces wait for one another. \
+     Opening is the other way round: each needs only ciphertext.",
+    "The function of sealing by encrypt-then-MAC: the authenticator reads what the cipher has written. When a packet is \
+     opened both read the same ciphertext, at once.",
+    "A tree of digests (BLAKE3's) over one packet of 4 KB by blocks: it has four leaves and a bit, less than one vector, \
+     which takes hardly longer than one leaf. Over links of 64 KiB a packet is cut.",
+    "A signature on each packet (N3, N29): the engine has no asymmetric jobs.",
+];
+
+/// At least this much.
+const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
+    (Some(low), None)
+}
+
+/// The same, but for a tenth.
+const ALIKE: (Option<f64>, Option<f64>) = (Some(0.9), Some(1.1));
+
+/// The first cell over the second.
+fn ratio(
+    source: &str,
+    statement: String,
+    measure: &str,
+    [top, bottom]: [&Cell; 2],
+    bounds: (Option<f64>, Option<f64>),
+) -> Claim {
+    Claim::ratio((statement, source), measure, (top.at.clone(), bottom.at.clone()), bounds)
+}
+
+/// The cell with other values on some axes.
+fn other<'c>(cells: &'c [Cell], cell: &Cell, others: &[(&str, &str)]) -> Option<&'c Cell> {
+    find(cells, &elsewhere(cell, others))
+}
+
+/// Every table that is asked for, in the order of the page.
+pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
+    let request = bench.request;
+    let mut rest = Vec::new();
+    type Part = fn(&mut Bench<'_>) -> Result<Option<Outcome>, LabError>;
+    let parts: [(&str, Part); 7] = [
+        ("N28", sums),
+        ("N20", locks),
+        ("N29", signatures),
+        ("N30", udp),
+        ("N34", fairness),
+        ("N36", units),
+        ("A12", passes::outcome),
+    ];
+    for (id, part) in parts {
+        if request.wants(&[id]) {
+            rest.extend(part(bench)?);
+        }
+    }
+    let model = || {
+        predict::outcome(
+            ("model", "N29", "The paper's lock, extrapolated"),
+            &[
+                "TCP's lock at 200 Mb/s, 164 µs a packet, and Table 1's latencies, event by event: a prediction.",
+                "The paper read 8 times at twelve processors with MD5 and expected the lock to saturate at about 16 with MD5 \
+                 and 30 with DES. Its own figures give 10.6 and 55: the latency over the lock's share of it. By these the lock \
+                 alone does not stop at 8.",
+            ],
+            &predict::of_paper(predict::LANES_MAX),
+        )
+    };
+    let mut outcomes: Vec<Outcome> = [
+        packets(bench),
+        latencies(
+            bench,
+            "latency",
+            "What layers add on one lane (Table 1)",
+            ["N28", "N26", "N27"],
+            &paper::TABLE_1,
+        ),
+        latencies(
+            bench,
+            "latency-12",
+            "What layers add, twelve connections (Table 2)",
+            ["N33", "N31", "N32"],
+            &paper::TABLE_2,
+        ),
+        pairs(bench),
+        request.wants(&["N29"]).then(model),
+        connections(bench),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    outcomes.extend(rest);
+    Ok(outcomes)
+}
+
+/// What lanes counted.
+const FOR_EACH: &str = "Turn, busy turns (the lane goes on with other work) and hand-offs are for each message of 4 KB; depth \
+    is the most batches that one had to wait for; balance is the idlest lane's bytes over the busiest's.";
+
+fn counters(ids: &[&str]) -> impl Iterator<Item = Measure> {
+    let all = [
+        Measure::cost("locked_ns", "TCP's turn, ns", "ns"),
+        Measure::new("lock_wait", "found busy").decimals(2),
+        Measure::new("map_wait", "waits for the map").decimals(3),
+        Measure::new("hand_offs", "hand-offs").decimals(2),
+        Measure::new("switches_per_s", "switches/s"),
+        Measure::count("reorder_depth", "depth"),
+        Measure::new("lane_balance", "lane balance").decimals(2),
+    ];
+    all.into_iter().filter(|measure| ids.contains(&&*measure.id)).collect::<Vec<_>>().into_iter()
+}
+
+/// Rates and speedups over lanes: absolute, as the paper draws them, and in times one lane.
+fn over_lanes((id, covers, title): (&str, &str, &str), notes: &[&str]) -> Experiment {
+    let mut measures = vec![rate(), Measure::times("times", "times one lane")];
+    measures.extend(counters(&[
+        "locked_ns",
+        "lock_wait",
+        "hand_offs",
+        "switches_per_s",
+        "reorder_depth",
+        "lane_balance",
+    ]));
+    let series = ["stack", "tier"];
+    let plots = vec![
+        Plot::new(Drawn::Lines, "lanes", RATE, &series).titled("Rate").each("way").with_published(),
+        Plot::new(Drawn::Lines, "lanes", "times", &series).titled("Speedup").each("way").with_ideal(),
+    ];
+    let experiment = Experiment::new(id, covers, title, &["stack", "way", "tier", "lanes"], measures);
+    Experiment { method: vec![FOR_EACH.to_owned()], ..experiment.notes(notes).shown(View::Cells, plots) }
+}
+
+/// Packets of one connection (N26, N27).
+fn packets(bench: &Bench<'_>) -> Option<Outcome> {
+    let since = since_then(bench);
+    let mut notes = vec![
+        "The paper on one of its processors, sending: 138, 18, 4.6 (text; its Table 1 gives 3.65) and 1.5 Mb/s; with MD5 8 \
+         times that on twelve, with DES and 3DES nearly twelve times, without either next to nothing.",
+        "Tiers reference and native stand for the paper's processors; at tier best many packets are computed at a time. TCP's \
+         turn holds no copy, no checksum and no digest.",
+    ];
+    notes.extend(since.as_deref());
+    let experiment = over_lanes(("packets", "N26, N27", "Packet-level parallelism, one connection"), &notes);
+    bench.outcome(experiment, &["N26", "N27"], published(&paper::PACKETS), |cells| {
+        let mut claims = Vec::new();
+        for pair in bench.cells.iter().filter(|cell| cell.at["id"] == PAIR && cell.at["by"] == "packet") {
+            let id = if pair.at["way"] == "send" { "N26" } else { "N27" };
+            let many = other(cells, pair, &[("id", id)]);
+            let one = other(cells, pair, &[("id", id), ("lanes", "1")]);
+            if pair.at["stack"] == STACKS[0]
+                && let (Some(many), Some(one)) = (many, one)
+            {
+                let statement = format!(
+                    "{}, {}: {} lanes on one connection stay below the cap, (unlocked + locked) / locked.",
+                    STACKS[0], pair.at["way"], pair.at["lanes"]
+                );
+                claims.push(ratio("N29", statement, RATE, [many, one], (None, pair.figure("cap"))));
+            }
+        }
+        claims
+    })
+}
+
+/// By how much less time a packet takes on one lane than on the paper's processor, and TCP's turn: of this run's figures.
+fn since_then(bench: &Bench<'_>) -> Option<String> {
+    let one = |stack: &str, tier: &str| {
+        let place = [("id", "N26"), ("stack", stack), ("tier", tier), ("lanes", "1")];
+        find(&bench.cells, &crate::experiment::at(place))
+    };
+    let bare = one(STACKS[0], "best")?;
+    let times: Option<Vec<f64>> = paper::TABLE_1[1..]
+        .iter()
+        .map(|row| Some(row.send_us / one(row.stack, "native")?.figure("us")?))
+        .collect();
+    let times = times?;
+    let [least, most] =
+        [times.iter().copied().reduce(f64::min)?, times.iter().copied().reduce(f64::max)?].map(quantity);
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    Some(format!(
+        "Sending on one lane, packets with MD5 or DES take 1/{range} of the time in the paper's Table 1 at tier native, TCP/IP \
+         alone 1/{}, and TCP's turn 1/{} of its 164 µs.",
+        quantity(paper::TABLE_1[0].send_us / bare.figure("us")?),
+        quantity(paper::LOCKED_US * 1e3 / bare.figure("locked_ns")?.max(1e-9)),
+    ))
+}
+
+/// Latencies on one lane, and what they are more than without the layers above TCP/IP, beside the paper's.
+fn latencies(
+    bench: &Bench<'_>,
+    id: &str,
+    title: &str,
+    [covers, send_id, receive_id]: [&str; 3],
+    rows: &[paper::Latency],
+) -> Option<Outcome> {
+    let measures = vec![
+        Measure::published("paper_us", "paper: µs", super::PAPER),
+        Measure::published("paper_more", "more", super::PAPER),
+        Measure::published("paper_times", "times TCP/IP", super::PAPER),
+        Measure::cost("us", "ours: µs", "µs").derived(),
+        Measure::cost("more", "more", "µs").derived(),
+        Measure::times("times", "times TCP/IP"),
+    ];
+    let mut cells = Vec::new();
+    let ways = [("send", send_id), ("receive", receive_id)];
+    for ((way, id), row) in rows.iter().flat_map(|row| ways.map(|way| (way, row))) {
+        let of_paper = |row: &paper::Latency| if way == "send" { row.send_us } else { row.receive_us };
+        let own = |cell: &&Cell, stack: &str| {
+            cell.at["id"] == id && cell.at["stack"] == stack && cell.at["lanes"] == "1"
+        };
+        let bare =
+            bench.cells.iter().find(|cell| own(cell, rows[0].stack)).and_then(|cell| cell.figure("us"));
+        for cell in bench.cells.iter().filter(|cell| own(cell, row.stack)) {
+            let (Some(us), Some(bare)) = (cell.figure("us"), bare) else { continue };
+            let (paper, paper_bare) = (of_paper(row), of_paper(&rows[0]));
+            cells.push(
+                Cell::new([("stack", row.stack), ("tier", &*cell.at["tier"]), ("way", way)])
+                    .with("paper_us", paper)
+                    .with("paper_more", paper - paper_bare)
+                    .with("paper_times", paper / paper_bare)
+                    .with("us", us)
+                    .with("more", us - bare)
+                    .with("times", us / bare),
+            );
+        }
+    }
+    let notes = [
+        "Microseconds of a packet of 4 KB on one lane, what that is more than without the layers above TCP/IP, and how many \
+         times TCP/IP's.",
+        "The paper's processors had 100 MHz; its TCP's turn held copies and checksums, ours holds neither.",
+    ];
+    let experiment = Experiment::new(id, covers, title, &["stack", "tier", "way"], measures).notes(&notes);
+    let experiment = Experiment { paper: super::PAPER.to_owned(), ..experiment };
+    (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
+}
+
+/// Lanes that work together against lanes that have nothing to do with each other (N26, N27, N31, N32), and the model.
+fn pairs(bench: &Bench<'_>) -> Option<Outcome> {
+    let measures = vec![
+        Measure::times("ratio", "over independent").decimals(3),
+        Measure::rate("predicted", "predicted MB/s").predicted(),
+        Measure::times("reached", "measured over predicted").decimals(3),
+        Measure::new("cap", "cap").unit("times one lane").decimals(1).derived(),
+    ];
+    let notes = [
+        "A stack whose lanes work together against as many stacks of one lane each, in alternating slices: 1 is perfect, and \
+         what the machine does beside meets both.",
+        "Predictions are the model's, from the independent stacks' costs and what sharing costs TCP/IP on two lanes, which \
+         therefore has no prediction. The cap is (unlocked + locked) / locked: what no number of lanes passes on one \
+         connection.",
+    ];
+    let title = ("pairs", "N26, N27, N29, N31, N32", "Lanes together against lanes apart");
+    let axes = ["stack", "by", "way", "tier", "lanes"];
+    let experiment = Experiment::new(title.0, title.1, title.2, &axes, measures).notes(&notes);
+    bench.outcome(experiment, &[PAIR], Vec::new(), |cells| {
+        let mut claims = Vec::new();
+        for cell in cells {
+            let [stack, by, way, tier, lanes] = axes.map(|axis| &*cell.at[axis]);
+            let direction = Direction::ALL[usize::from(way == "receive")];
+            let source = ids(direction)[usize::from(by != "packet")];
+            let mut bound = |source, statement, measure, bounds| {
+                claims.push(Claim::bound((statement, source), measure, cell.at.clone(), bounds));
+            };
+            if tier == "native" {
+                let statement = format!(
+                    "{stack}, {way}, native: {lanes} lanes by {by} lose at most 7 % to independent stacks."
+                );
+                bound(source, statement, "ratio", at_least(0.93));
+            }
+            if tier == "best" && cell.figure("predicted").is_some() {
+                let statement = format!(
+                    "{stack}, {way}, best: {lanes} lanes reach what the model predicts, within 10 %."
+                );
+                bound("N29", statement, "reached", ALIKE);
+            }
+        }
+        claims
+    })
+}
+
+/// Twelve connections (N31, N32), which do not matter where cryptography decides (N35).
+fn connections(bench: &Bench<'_>) -> Option<Outcome> {
+    let notes = [
+        "The paper: good speedup without cryptography, linear with any; with DES 50 Mb/s on twelve processors, whether by \
+         packets or by connections.",
+        "Here a connection's lane shares nothing with the others but the caches and the memory.",
+    ];
+    let experiment =
+        over_lanes(("connections", "N31, N32", "Connection-level parallelism, twelve connections"), &notes);
+    let most = bench.most_lanes();
+    bench
+        .outcome(experiment, &["N26", "N27", "N31", "N32"], published(&paper::CONNECTIONS), |cells| {
+            let widest = |cell: &&Cell| {
+                lanes_of(cell) == most
+                    && cell.at["tier"] == "native"
+                    && STACKS[3..].contains(&&*cell.at["stack"])
+            };
+            let mut claims = Vec::new();
+            for connection in cells.iter().filter(widest).filter(|cell| cell.at["by"] == "connection") {
+                let way = &*connection.at["way"];
+                let id = if way == "send" { "N26" } else { "N27" };
+                let Some(packet) =
+                    other(cells, connection, &[("id", id), ("by", "packet"), ("connections", "1")])
+                else {
+                    continue;
+                };
+                let stack = &connection.at["stack"];
+                let statement = format!(
+                    "{stack}, {way}, native: by packets and by connections, the same rate within 10 %."
+                );
+                claims.push(ratio(id, statement, RATE, [packet, connection], ALIKE));
+            }
+            claims
+        })
+        .map(|mut outcome| {
+            outcome.cells.retain(|cell| cell.role == Role::Published || cell.at["by"] == "connection");
+            outcome
+        })
+        .filter(|outcome| outcome.cells.iter().any(|cell| cell.role == Role::Own))
+}
+
+/// Each layer alone and both together, in turns (N28).
+fn sums(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    let stacks = [STACKS[0], STACKS[1], DES_ALONE, STACKS[2]];
+    for direction in Direction::ALL {
+        bench.beside_the_first(
+            "sum",
+            stacks.map(|stack| Setup::new(stack, direction, Some(Tier::Native))).into(),
+        )?;
+    }
+    let measures = vec![Measure::cost("us", "µs", "µs").decimals(2)];
+    let cells = paper::TABLE_1[..3].iter().map(|row| {
+        let place = [("way", "send"), ("tier", PAPERS_TIER), ("stack", row.stack)];
+        Cell::new(place).with("us", row.send_us).of_role(Role::Published)
+    });
+    let experiment = Experiment::new("sums", "N28", "Whether costs add up", &["tier", "way", "stack"], measures)
+        .notes(&["One lane, tier native, in alternating slices. A layer's work touches nothing of another's but the packet."]);
+    Ok(bench.outcome(experiment, &["sum"], cells.collect(), |cells| {
+        let claim = |four: &[Cell]| {
+            let [bare, digest, cipher, whole] = [0, 1, 2, 3].map(|at| four[at].at.clone());
+            let statement = format!(
+                "{}, native: MD5 and DES together cost what each costs alone, within 5 %.",
+                whole["way"]
+            );
+            let shape =
+                Shape::Sum { parts: vec![digest, cipher], common: vec![bare], whole, low: 0.95, high: 1.05 };
+            Claim { statement, source: "N28".to_owned(), metric: "us".to_owned(), shape }
+        };
+        cells.chunks_exact(stacks.len()).map(claim).collect()
+    }))
+}
+
+/// One connection's lock against those of several, and order restored or not (N20). Only what is received is left out of
+/// order: the driver that takes what is sent keeps no segment for later, as no packet of its is late.
+fn locks(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    let lanes = bench.most_lanes();
+    for stack in [STACKS[0], MODERN] {
+        for direction in Direction::ALL {
+            let one = Setup { lanes, ..Setup::new(stack, direction, None) };
+            let several = Setup { connections: CONNECTIONS, ..one.clone() };
+            let apart = Setup { placement: Placement::Connection, ..several.clone() };
+            let mut setups = vec![one.clone(), several, apart];
+            if direction == Direction::Receive {
+                setups.push(Setup { keeps_order: false, ..one });
+            }
+            bench.beside_the_first("N20", setups)?;
+        }
+    }
+    let mut measures = vec![rate(), Measure::times("times", "times the first")];
+    measures.extend(counters(&["locked_ns", "lock_wait", "map_wait", "reorder_depth"]));
+    let notes = [
+        "The paper's test bed by packets locks TCP's state and each protocol's active map, which says whose packet it is; its \
+         test bed by connections has a packet filter and no lock.",
+        "By packets all lanes share one map behind one lock, taken once a batch; by connections each lane reads a table that \
+         never changes. Busy turns and waits are for each message of 4 KB.",
+    ];
+    let axes = ["stack", "way", "by", "connections", "order", "lanes"];
+    let experiment = Experiment::new("locks", "N20", "Locks and order", &axes, measures).notes(&notes);
+    Ok(bench.outcome(experiment, &["N20"], Vec::new(), |cells| {
+        let is_one = |cell: &&Cell| {
+            cell.at["by"] == "packet" && cell.at["connections"] == "1" && cell.at["order"] == "kept"
+        };
+        let mut claims = Vec::new();
+        for one in cells.iter().filter(is_one) {
+            let what = format!("{}, {}", one.at["stack"], one.at["way"]);
+            if let Some(several) = other(cells, one, &[("connections", "12")]) {
+                let statement =
+                    format!("{what}: by packet, twelve connections' locks are faster than one's.");
+                claims.push(ratio("N20", statement, RATE, [several, one], at_least(1.0)));
+            }
+            if let Some(unordered) = other(cells, one, &[("order", "as it comes")]) {
+                let statement = format!(
+                    "{what}: with order restored no slower than where TCP has to put segments in order."
+                );
+                claims.push(ratio("N20", statement, RATE, [one, unordered], at_least(1.0)));
+            }
+        }
+        claims
+    }))
+}
+
+/// TCP/IP as it was measured on one lane, and a signature outside of TCP's turn (N29).
+fn signatures(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    let bare = crate::experiment::at([("id", "N26"), ("stack", STACKS[0]), ("lanes", "1")]);
+    let Some(bare) = find(&bench.cells, &bare) else { return Ok(None) };
+    let costs = bench.sharing[Direction::Send as usize].costs(bare, 1, 4096);
+    let notes = [
+        "The paper expects packets signed with RSA to gain linearly (N3). A prediction: TCP/IP as measured here on one lane, \
+         and an RSA signature of 2048 bits by AWS-LC, measured alone, outside of TCP's turn; no layer signs packets.",
+        "The cap is what a packet costs over its time in TCP's turn.",
+    ];
+    let curves = predict::with_signatures(costs, asymmetric::signature_ns()?);
+    Ok(Some(predict::outcome(("signatures", "N29", "A signature for each packet"), &notes, &curves)))
+}
+
+/// UDP against TCP (N30).
+fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    for direction in Direction::ALL {
+        for stack in STACKS {
+            let over = |transport: &str| {
+                let one = Setup::new(&stack.replace("tcp", transport), direction, Some(Tier::Native));
+                bench.lanes.iter().map(|&lanes| ("N30", Setup { lanes, ..one.clone() })).collect::<Vec<_>>()
+            };
+            // Both take turns, so that what the machine does beside meets both.
+            let setups = [over("udp"), over("tcp")].concat();
+            let mut cells = bench.take_turns(&setups)?;
+            let each = bench.lanes.len();
+            super::over(&mut cells, |at| Some(at / each * each));
+            bench.cells.extend(cells);
+        }
+    }
+    let notes = [
+        "The paper (not shown there): without cryptography one connection speeds up much better over UDP than over TCP, with \
+         it the difference disappears.",
+        "Over UDP nothing is taken in turn but the order at both ends, over TCP its state as well. Datagrams go through in \
+         trains of up to 32, TCP's segments, of which a window holds few, in batches of up to 8. Whether ours is as the \
+         paper's, the claims below say.",
+    ];
+    let most = bench.most_lanes().to_string();
+    let experiment = over_lanes(("udp", "N30", "UDP beside TCP, one connection"), &notes);
+    Ok(bench.outcome(experiment, &["N30"], Vec::new(), |cells| {
+        let mut claims = Vec::new();
+        for udp in cells.iter().filter(|cell| cell.at["lanes"] == most && cell.at["stack"].contains("udp")) {
+            let (over_udp, way) = (&*udp.at["stack"], &*udp.at["way"]);
+            let stack = over_udp.replace("udp", "tcp");
+            let Some(tcp) = other(cells, udp, &[("stack", &stack)]) else { continue };
+            if stack == STACKS[0] && most != "1" {
+                let over_one = |cell: &Cell| [cell.at.clone(), elsewhere(cell, &[("lanes", "1")])];
+                let (numerator, denominator) = (over_one(udp), over_one(tcp));
+                let statement = format!(
+                    "{stack}, {way}: without cryptography one connection gains more by lanes over UDP."
+                );
+                let shape = Shape::RatioOfRatios { numerator, denominator, low: Some(1.0), high: None };
+                claims.push(Claim { statement, source: "N30".to_owned(), metric: RATE.to_owned(), shape });
+            } else if STACKS[2..].contains(&&*stack) {
+                let statement = format!(
+                    "{over_udp}, {way}, native: over UDP one connection is as fast as over TCP, within 10 %."
+                );
+                claims.push(ratio("N30", statement, RATE, [udp, tcp], ALIKE));
+            }
+        }
+        claims
+    }))
+}
+
+/// Threads for connections against threads for processors (N34).
+fn fairness(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    let lanes = bench.most_lanes();
+    let usual = bench.timing;
+    for (stack, tier) in [(STACKS[0], None), (STACKS[4], Some(Tier::Native)), (MODERN, None)] {
+        for connections in [CONNECTIONS, 96, 384] {
+            bench.timing = usual.of_connections(connections);
+            let one = Setup {
+                connections,
+                placement: Placement::Connection,
+                ..Setup::new(stack, Direction::Send, tier)
+            };
+            let threads = Setup { is_apart: true, ..one.clone() };
+            bench.beside_the_first("N34", vec![Setup { lanes, ..one }, threads])?;
+        }
+    }
+    bench.timing = usual;
+    let mut measures = vec![
+        rate(),
+        Measure::new("jain", "Jain's index").decimals(3),
+        Measure::new("max_over_min", "max / min").decimals(2),
+    ];
+    measures.extend(counters(&["switches_per_s"]));
+    let notes = [
+        "The paper (figure 11): without cryptography a thread for each connection gives more in all, a thread for each processor \
+         is fairer; with cryptography the difference disappears.",
+        "By connection, a lane asks its connections in turn; a thread has one connection to itself for as long as the scheduler \
+         lets it run. How fair a slice was is said only where each connection had ten batches.",
+    ];
+    let axes = ["stack", "by", "tier", "connections", "lanes"];
+    let plots = vec![
+        Plot::new(Drawn::Lines, "connections", RATE, &["by"]).titled("Rate").each("stack"),
+        Plot::new(Drawn::Lines, "connections", "jain", &["by"]).titled("Jain's index").each("stack"),
+    ];
+    let experiment = Experiment::new("fairness", "N34", "Connections", &axes, measures).notes(&notes);
+    Ok(bench.outcome(experiment.shown(View::Cells, plots), &["N34"], Vec::new(), |cells| {
+        let mut claims = Vec::new();
+        for threads in cells.iter().filter(|cell| cell.at["by"] == THREADS) {
+            let [stack, tier, connections] = ["stack", "tier", "connections"].map(|axis| &*threads.at[axis]);
+            let lanes = lanes.to_string();
+            let Some(processors) = other(cells, threads, &[("by", "connection"), ("lanes", &lanes)]) else {
+                continue;
+            };
+            let (what, bounds) = match (tier, stack == STACKS[0]) {
+                ("native", _) => ("with cryptography both give the same in all, within 10 %", ALIKE),
+                (_, true) => {
+                    ("without cryptography a thread for each connection gives more in all", at_least(1.0))
+                }
+                _ => continue,
+            };
+            let statement = format!("{stack}, {connections} connections: {what}.");
+            claims.push(ratio("N34", statement, RATE, [threads, processors], bounds));
+            let statement = format!(
+                "{stack}, {connections} connections: a thread for each processor is no less fair (Jain)."
+            );
+            claims.push(ratio("N34", statement, "jain", [processors, threads], at_least(1.0)));
+        }
+        claims
+    }))
+}
+
+/// Layers, functions and blocks (N36), each where it can gain, beside one lane and beside packets.
+fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
+    let lanes = bench.most_lanes();
+    let native = Some(Tier::Native);
+    let cases = [
+        ("des/tcp/md5/ip/fddi", Direction::Send, Placement::Layer),
+        ("des/tcp/md5/ip/fddi", Direction::Receive, Placement::Layer),
+        ("etm(des,hmac-md5)/tcp/ip/fddi", Direction::Receive, Placement::Function),
+        ("des-ecb/tcp/ip/fddi", Direction::Send, Placement::Block),
+        ("aes-128-ctr/tcp/ip/fddi", Direction::Send, Placement::Block),
+        ("des/tcp/ip/fddi", Direction::Receive, Placement::Block),
+    ];
+    let short = cases.map(|(stack, direction, placement)| (Setup::new(stack, direction, native), placement));
+    let long = TREES.iter().flat_map(|stack| {
+        Direction::ALL.map(|direction| {
+            (Setup { message_bytes: LONG_BYTES, ..Setup::new(stack, direction, native) }, Placement::Block)
+        })
+    });
+    for (one, placement) in short.into_iter().chain(long) {
+        let packet = Setup { lanes, ..one.clone() };
+        let parts = Setup { placement, ..packet.clone() };
+        bench.beside_the_first("N36", vec![one, packet, parts])?;
+    }
+    let mut measures = vec![rate(), Measure::times("times", "times one lane")];
+    measures.extend(counters(&["lock_wait", "hand_offs", "switches_per_s", "reorder_depth"]));
+    let notes = [
+        "Tier native, one connection. The paper draws layers and packets, and names functions and blocks.",
+        "Layers gain at most what the slowest one leaves of the whole, and every packet changes lanes. Functions gain on \
+         opening: authenticator and cipher read the same ciphertext. Blocks gain where a mode lets them: ECB and CTR both ways, \
+         CBC when it is opened, so the two ends of one connection may cut it differently. BLAKE3 is a tree: its subtrees are \
+         pieces too, in the rows over links of 64 KiB, whose messages fill a packet; the others have 4 KB.",
+    ];
+    let axes = ["stack", "by", "way", "lanes"];
+    let experiment =
+        Experiment::new("parts", "N36", "Layers, functions and blocks", &axes, measures).notes(&notes);
+    Ok(bench.outcome(experiment, &["N36"], Vec::new(), |cells| {
+        let mut claims = Vec::new();
+        for cell in cells.iter().filter(|cell| lanes_of(cell) > 1 && cell.at["by"] != "packet") {
+            let [stack, by, way, lanes] = axes.map(|axis| &*cell.at[axis]);
+            let is_layer = by == Placement::Layer.name();
+            let compared = if is_layer { lanes } else { "1" };
+            let Some(compared) = other(cells, cell, &[("by", "packet"), ("lanes", compared)]) else {
+                continue;
+            };
+            let (what, bounds) = if is_layer {
+                // A layer waits for the one that takes longest.
+                ("are slower than by packet", (None, Some(1.0)))
+            } else if stack.starts_with("aes") {
+                // By instructions AES is done before another lane has its copy, so a packet stays whole.
+                ("lose at most 7 % to one", at_least(0.93))
+            } else {
+                ("are faster than one", at_least(1.0))
+            };
+            let statement = format!("{stack}, {way}: {lanes} lanes by {by} {what}.");
+            claims.push(ratio("N36", statement, RATE, [cell, compared], bounds));
+        }
+        claims
+    }))
+}

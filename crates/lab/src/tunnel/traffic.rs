@@ -1,0 +1,233 @@
+//! What is run through a tunnel: bulk transfers by iperf3, round trips, and pages of a web server on the last host.
+//!
+//! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended.
+
+use super::net::{Net, unavailable};
+use crate::LabError;
+use crate::experiment::{Found, RATE, Sample};
+use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload, tiny_pages};
+use crate::surroundings::Surroundings;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Names of all tests, as in results. `ah` is run in memory.
+pub const TESTS: [&str; 14] = [
+    "ttcp-64",
+    "ttcp-512",
+    "ttcp-1024",
+    "ttcp-1470",
+    "ttcp-8192",
+    "tcp1",
+    "tcp4",
+    "udp1400",
+    "udp64",
+    "rtt",
+    "rtt-loaded",
+    "tiny",
+    "large",
+    "ah",
+];
+
+/// A test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Test {
+    pub(super) name: &'static str,
+    /// The measure that it is about.
+    pub(super) measure: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// iperf3 with these arguments.
+    Bulk(&'static str),
+    /// Round trips.
+    Ping,
+    /// Round trips beside four connections.
+    LoadedPing,
+    /// A thousand tiny pages.
+    Tiny,
+    /// One large file.
+    Large,
+}
+
+/// Round trips of a run, and milliseconds between them.
+const PINGS: (u32, u32) = (300, 3);
+/// Between round trips beside load.
+const LOADED_PING_MS: u32 = 15;
+/// The load is under way by then.
+const LOAD_TIME: Duration = Duration::from_millis(400);
+/// Seconds beyond its own that a run of iperf3 may take: by itself it waits for ever where a link has gone.
+const PATIENCE_S: u32 = 30;
+/// A link that carries nothing for so long is out of order.
+const UP_TIME: Duration = Duration::from_secs(20);
+/// Pages of a run of `tiny`.
+const TINY_FILES: u32 = 1000;
+/// The study's large file.
+pub(super) const LARGE_BYTES: u64 = 200_000_000;
+
+impl Test {
+    /// The test of this name that goes through tunnels.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let name = TESTS.into_iter().find(|test| *test == name)?;
+        let (measure, kind) = match name {
+            // ttcp's buffers in the study are of 65,535 bytes.
+            "ttcp-64" => ("gbit_per_s", Kind::Bulk("-l 64 -w 65535")),
+            "ttcp-512" => ("gbit_per_s", Kind::Bulk("-l 512 -w 65535")),
+            "ttcp-1024" => ("gbit_per_s", Kind::Bulk("-l 1024 -w 65535")),
+            "ttcp-1470" => ("gbit_per_s", Kind::Bulk("-l 1470 -w 65535")),
+            "ttcp-8192" => ("gbit_per_s", Kind::Bulk("-l 8192 -w 65535")),
+            "tcp1" => ("gbit_per_s", Kind::Bulk("")),
+            "tcp4" => ("gbit_per_s", Kind::Bulk("-P 4")),
+            "udp1400" => ("packets_per_s", Kind::Bulk("-u -b 0 -l 1372")),
+            "udp64" => ("packets_per_s", Kind::Bulk("-u -b 0 -l 64")),
+            "rtt" => ("rtt_us", Kind::Ping),
+            "rtt-loaded" => ("rtt_us", Kind::LoadedPing),
+            "tiny" => ("packets_per_s", Kind::Tiny),
+            "large" => ("gbit_per_s", Kind::Large),
+            _ => return None,
+        };
+        Some(Self { name, measure, kind })
+    }
+
+    /// Whether it asks a web server.
+    pub(super) fn is_web(&self) -> bool {
+        matches!(self.kind, Kind::Tiny | Kind::Large)
+    }
+}
+
+/// Why there can be no web server.
+pub(super) fn missing_for_web(surroundings: &Surroundings) -> Option<String> {
+    ["curl", "nginx", "openssl"]
+        .into_iter()
+        .find_map(|name| surroundings.program(name).err())
+        .map(|absent| absent.reason)
+}
+
+/// Waits until the hosts reach each other.
+pub(super) fn carries(net: Net) -> Result<Net, LabError> {
+    let deadline = Instant::now() + UP_TIME;
+    let mut reached = 0;
+    while Instant::now() < deadline && reached < net.clients {
+        let ping = net.command(reached, "ping", &format!("-c 1 -W 1 {}", net.server)).output();
+        reached += usize::from(ping.is_ok_and(|ping| ping.status.success()));
+    }
+    if reached == net.clients { Ok(net) } else { Err(unavailable("the hosts do not reach each other")) }
+}
+
+/// Figures of a run, by measure.
+type Figures = BTreeMap<String, f64>;
+
+/// Runs through one tunnel.
+pub(super) struct Traffic<'a> {
+    pub(super) net: &'a Net,
+    pub(super) seconds: u32,
+    pub(super) surroundings: &'a Arc<Surroundings>,
+    /// The large file.
+    pub(super) workload: Option<&'a Workload>,
+    pub(super) is_tls: bool,
+}
+
+impl Traffic<'_> {
+    pub(super) fn run(&self, test: Test) -> Result<Sample, LabError> {
+        let rtt = |rtt_us: f64| ("rtt_us".to_owned(), rtt_us);
+        let figures = match test.kind {
+            Kind::Ping => self.ping(PINGS.0, PINGS.1).map(|us| Figures::from([rtt(us)])),
+            Kind::LoadedPing => thread::scope(|scope| {
+                let busy_ms = (1000 * self.seconds).saturating_sub(2 * LOAD_TIME.as_millis() as u32);
+                let times = scope.spawn(move || {
+                    thread::sleep(LOAD_TIME);
+                    self.ping((busy_ms / LOADED_PING_MS).max(5), LOADED_PING_MS)
+                });
+                let mut figures = self.iperf3("-P 4")?;
+                figures.extend([rtt(times.join().ok()??)]);
+                Some(figures)
+            }),
+            Kind::Tiny => {
+                let rate = tiny_pages(&self.net.hosts(0), self.surroundings, (TINY_FILES, self.is_tls))?;
+                Some(Figures::from([("packets_per_s".to_owned(), rate)]))
+            }
+            Kind::Large => Some(self.large()?),
+            Kind::Bulk(how) => self.iperf3(how),
+        };
+        let found = Found::Values(figures.ok_or_else(|| unavailable("no result"))?);
+        Ok(Sample { found, ..Sample::default() })
+    }
+
+    /// The large file, by curl from a web server.
+    fn large(&self) -> Result<Figures, LabError> {
+        let workload = self.workload.ok_or_else(|| unavailable("no large file"))?;
+        let tool = if self.is_tls { &CURL_HTTPS } else { &CURL_HTTP };
+        let curl = Installed::between(tool, self.surroundings, self.net.hosts(0));
+        let mut curl = curl.map_err(|skipped| unavailable(skipped.reason))?;
+        workload.clear_target()?;
+        let before = self.net.cpu_seconds();
+        let sample = curl.run(workload)?;
+        let cpu_s = self.net.cpu_seconds() - before;
+        let mb_per_s = sample.value(RATE).ok_or_else(|| unavailable("no rate"))?;
+        let figures = [("gbit_per_s", 8e-3 * mb_per_s), ("cpu_s_per_gb", cpu_s * 1e9 / LARGE_BYTES as f64)];
+        Ok(figures
+            .into_iter()
+            .filter(|(_, value)| *value > 0.0)
+            .map(|(id, value)| (id.to_owned(), value))
+            .collect())
+    }
+
+    /// The mean of so many round trips from the first host, in µs.
+    fn ping(&self, count: u32, apart_ms: u32) -> Option<f64> {
+        let words = format!("-q -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, self.net.server);
+        let ping = self.net.command(0, "ping", &words).output().ok()?;
+        let text = String::from_utf8_lossy(&ping.stdout).into_owned();
+        let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
+        let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
+        Some(1000.0 * milliseconds)
+    }
+
+    /// One run of iperf3 from every host that asks, by what the servers received.
+    fn iperf3(&self, how: &str) -> Option<Figures> {
+        let serve = |client: usize| {
+            let hosts = self.net.hosts(client);
+            Server::listening(&hosts, "iperf3 --server", |port| {
+                Ok(["iperf3", "-s", "-1", "-p", &port.to_string()].map(Into::into).to_vec())
+            })
+        };
+        let servers: Vec<(Server, u16)> = (0..self.net.clients).map(serve).collect::<Result<_, _>>().ok()?;
+        let before = self.net.cpu_seconds();
+        let (limit_s, seconds, server) = (self.seconds + PATIENCE_S, self.seconds, self.net.server);
+        let start = |(client, (_, port)): (usize, &(Server, u16))| {
+            let words = format!("{limit_s} iperf3 -c {server} -p {port} -t {seconds} -J {how}");
+            let mut command = self.net.command(client, "timeout", &words);
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+        };
+        let clients: Vec<_> = servers.iter().enumerate().map(start).collect();
+        let outputs: Vec<_> =
+            clients.into_iter().map(|client| client.and_then(Child::wait_with_output)).collect();
+        let cpu_s = self.net.cpu_seconds() - before;
+        let (mut sums, mut all_bytes) = (Figures::new(), 0.0);
+        for output in outputs {
+            let output = output.ok().filter(|output| output.status.success())?;
+            let report: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let of = |object: &str, field: &str| report["end"][object][field].as_f64();
+            all_bytes += of("sum_received", "bytes")?;
+            let lost = of("sum_received", "lost_packets").unwrap_or_default();
+            let packets = of("sum_received", "packets").zip(of("sum_received", "seconds"));
+            for (measure, figure) in [
+                ("gbit_per_s", Some(of("sum_received", "bits_per_second")? / 1e9)),
+                ("packets_per_s", packets.map(|(packets, seconds)| (packets - lost) / seconds)),
+                ("retransmissions", of("sum_sent", "retransmits")),
+            ] {
+                if let Some(figure) = figure {
+                    *sums.entry(measure.to_owned()).or_insert(0.0) += figure;
+                }
+            }
+        }
+        if cpu_s > 0.0 && all_bytes > 0.0 {
+            sums.insert("cpu_s_per_gb".to_owned(), cpu_s * 1e9 / all_bytes);
+        }
+        Some(sums)
+    }
+}
