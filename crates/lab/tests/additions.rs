@@ -45,11 +45,12 @@ fn content(from: &Path) -> Vec<u8> {
     }
     if from == root().join("Cargo.toml") {
         let manifest = String::from_utf8(found).unwrap();
-        let (before, profiles) =
-            manifest.split_once("[profile.dev.package.sealane-").expect("profiles of crates");
-        let profiles =
-            profiles.replace("opt-level = 2", "opt-level = 0").replace("opt-level = 3", "opt-level = 1");
-        return format!("{before}[profile.dev.package.sealane-{profiles}").into_bytes();
+        let (before, profiles) = manifest.split_once("[profile.dev.package]\n").expect("profiles of crates");
+        let lines = profiles.split_inclusive('\n').map(|line| match line.starts_with("sealane-") {
+            true => line.replace("opt-level = 2", "opt-level = 0").replace("opt-level = 3", "opt-level = 1"),
+            false => line.to_owned(),
+        });
+        return format!("{before}[profile.dev.package]\n{}", lines.collect::<String>()).into_bytes();
     }
     found
 }
