@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -66,6 +66,8 @@ pub struct Endpoint {
     /// Half-open ones, by where they come from and the initiator's SPI: our SPI.
     half_open: HashMap<(SocketAddr, u64), u64>,
     cookies: Option<Cookies>,
+    /// Where peers are begun with, ours first, in place of what their configuration says.
+    ways: HashMap<usize, (IpAddr, IpAddr)>,
     next_ike: u64,
     counters: Counters,
 }
@@ -89,6 +91,7 @@ impl Endpoint {
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
             cookies: None,
+            ways: HashMap::new(),
             next_ike: 0,
             counters: Counters::default(),
         }
@@ -342,8 +345,8 @@ impl Endpoint {
             context.update(&header.spis.initiator.to_be_bytes());
             let (remote, port) = (path.remote.ip(), path.remote.port());
             match remote {
-                std::net::IpAddr::V4(address) => context.update(&address.octets()),
-                std::net::IpAddr::V6(address) => context.update(&address.octets()),
+                IpAddr::V4(address) => context.update(&address.octets()),
+                IpAddr::V6(address) => context.update(&address.octets()),
             }
             context.update(&port.to_be_bytes());
             context.sign()
@@ -351,6 +354,23 @@ impl Endpoint {
         let current = make(&cookies.current);
         let is_current = current.as_ref().ct_eq(given) | make(&cookies.previous).as_ref().ct_eq(given);
         Ok((!bool::from(is_current)).then(|| only_notify(header, NotifyType::COOKIE, current.as_ref())))
+    }
+
+    /// From now on a peer is begun with from our address `local` at its address `remote`, whatever its configuration says; it may
+    /// still begin from wherever that allows.
+    pub fn set_way(&mut self, peer: usize, local: IpAddr, remote: IpAddr) {
+        self.ways.insert(peer, (local, remote));
+    }
+
+    /// When an IKE SA is rekeyed; `None`: never, or it does not stand.
+    pub fn rekey_at(&self, ike: IkeId) -> Option<Instant> {
+        self.sas.get(&self.current(ike)?)?.rekey_at()
+    }
+
+    /// When a child is rekeyed; `None`: never, or another one has taken its place.
+    pub fn child_rekey_at(&self, child: ChildId) -> Option<Instant> {
+        let sa = self.sas.get(&self.of_child(child)?)?;
+        sa.children.iter().find(|known| known.id == child)?.rekey_at
     }
 
     /// Begins an IKE SA with a peer, and its first child, for the packet whose selectors are given, ours first. `None` if the peer, the
@@ -363,9 +383,13 @@ impl Endpoint {
         now: Instant,
     ) -> Option<IkeId> {
         let configured = self.peers.get(peer)?.clone();
+        let (local, remote) = match self.ways.get(&peer) {
+            Some(&way) => way,
+            None => (configured.local?, configured.remote?),
+        };
         let path = Path {
-            local: SocketAddr::new(configured.local?, self.settings.ike_port),
-            remote: SocketAddr::new(configured.remote?, self.settings.ike_port),
+            local: SocketAddr::new(local, self.settings.ike_port),
+            remote: SocketAddr::new(remote, self.settings.ike_port),
         };
         if child.is_some_and(|child| child >= configured.children.len()) {
             return None;

@@ -195,6 +195,21 @@ impl Offer {
         !self.additional.is_empty()
     }
 
+    /// The suites of ESP that it takes.
+    pub fn esp_suites(&self) -> Vec<EspSuite> {
+        let integrities: Vec<Option<Integrity>> = match self.integrity.is_empty() {
+            true => vec![None],
+            false => self.integrity.iter().copied().map(Some).collect(),
+        };
+        let of = |&encryption: &Encryption| {
+            let beside = integrities.iter().flat_map(move |&integrity| {
+                self.extended.iter().map(move |&extended| EspSuite { encryption, integrity, extended })
+            });
+            beside.collect::<Vec<_>>()
+        };
+        self.encryption.iter().flat_map(of).collect()
+    }
+
     /// The same without any key exchange, as IKE_AUTH sends it.
     pub fn without_exchange(&self) -> Self {
         Self { exchange: Vec::new(), additional: Vec::new(), ..self.clone() }

@@ -298,6 +298,11 @@ impl Sa {
         matches!(self.phase, Phase::Established)
     }
 
+    /// When it asks for new keys.
+    pub(crate) fn rekey_at(&self) -> Option<Instant> {
+        self.rekey_at
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished)
     }
