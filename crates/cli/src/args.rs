@@ -31,7 +31,7 @@ pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
-    TunnelStatusArgs, TunnelUpArgs,
+    TunnelPkiArgs, TunnelStatusArgs, TunnelUpArgs,
 };
 
 use crate::exit::EXIT_STATUSES;

@@ -2,6 +2,7 @@
 
 mod hooks;
 mod new;
+mod pki;
 
 use crate::args::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
@@ -18,6 +19,7 @@ use sealane_peer::Identity;
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
 use sealane_tunnel::host::{self, HostError, Wanted, keeper};
+use sealane_tunnel::keying::ike;
 use sealane_tunnel::manual::{self, Allowed, Seen};
 use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
@@ -39,6 +41,7 @@ pub(crate) fn run(arguments: &TunnelArgs) -> Result<(), Failure> {
         TunnelCommand::Check(arguments) => check(arguments),
         TunnelCommand::KeepHost => keep_host(),
         TunnelCommand::New(arguments) => new::run(arguments),
+        TunnelCommand::Pki(arguments) => pki::run(arguments),
     }
 }
 
@@ -107,9 +110,10 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let say = |message: &str| text::complain(format_args!("{message}"));
     gateway::run(&settings, is_ended, heed, up, say).map_err(|error| {
         let status = match error {
-            GatewayError::Manual(_) | GatewayError::Identity(_) | GatewayError::OwnKey { .. } => {
-                ExitStatus::Usage
-            }
+            GatewayError::Manual(_)
+            | GatewayError::Identity(_)
+            | GatewayError::Ike(_)
+            | GatewayError::OwnKey { .. } => ExitStatus::Usage,
             _ => ExitStatus::Io,
         };
         Failure::new(status, error)
@@ -211,6 +215,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
         seen.read(peer).map_err(usage)?;
     }
+    ike::configured(&site).map_err(usage)?;
     print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device)) {
@@ -232,7 +237,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
 
 /// Prints the gateway's own key, if it has peers that are to know it.
 fn own_key(site: &Site) -> Result<(), Failure> {
-    if site.peers.iter().all(|peer| matches!(peer.keys, Keys::Manual(_))) {
+    if !site.peers.iter().any(|peer| matches!(peer.keys, Keys::Peer(_))) {
         return Ok(());
     }
     let path = match &site.identity {

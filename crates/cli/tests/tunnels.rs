@@ -13,11 +13,23 @@ fn tunnels_are_as_documented() {
         script: "tunnels/session.sh",
         head: "# Tunnels step by step\n\n\
                Sessions between hosts: `hq` and `branch` are gateways with networks behind them, `laptop` is elsewhere each day,\n\
-               and `home` is behind a router that translates addresses. `cargo xtask session` writes this file, and a test\n\
-               repeats every command and compares the output. `sealane tunnel --help` explains the files.\n",
+               `home` is behind a router that translates addresses, and `office` has a strongSwan. `cargo xtask session` writes\n\
+               this file, and a test repeats every command and compares the output. `sealane tunnel --help` explains the files.\n",
         // Its statements are those that the tests of `tunnel_host.rs` hold the program to.
         tail: include_str!("tunnels/host.md"),
-        tools: &["unshare", "ip", "sshd", "ssh", "ssh-keygen", "ping", "nft", "setpriv"],
+        tools: &[
+            "unshare",
+            "ip",
+            "sshd",
+            "ssh",
+            "ssh-keygen",
+            "ping",
+            "nft",
+            "setpriv",
+            "openssl",
+            "charon-systemd",
+            "swanctl",
+        ],
     };
     session.holds();
 }

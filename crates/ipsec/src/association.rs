@@ -6,11 +6,13 @@
 
 use std::{
     fmt,
+    net::SocketAddr,
     str::FromStr,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use sealane_engine::{Implementations, Session};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -18,8 +20,10 @@ use crate::{
     lifetime::{Age, Carried, Lifetime},
     policy::PeerId,
     replay::{ReplayWindow, WindowSizeError},
+    selector::Flow,
     sequence::{Numbers, SequenceBits},
     suite::Suite,
+    traffic::Traffic,
 };
 
 /// The protocol of an association.
@@ -169,6 +173,22 @@ pub enum AssociationError {
     Window(#[from] WindowSizeError),
 }
 
+/// Where a peer's end is, which the associations with it share: outbound packets go there, and inbound ones move it.
+#[derive(Debug, Default)]
+pub struct Whereabouts(ArcSwapOption<SocketAddr>);
+
+impl Whereabouts {
+    /// The address and port; `None`: not known yet.
+    pub fn get(&self) -> Option<SocketAddr> {
+        self.0.load().as_deref().copied()
+    }
+
+    /// Packets go to `address` from now on.
+    pub fn set(&self, address: SocketAddr) {
+        self.0.store(Some(Arc::new(address)));
+    }
+}
+
 /// Four bytes that go in front of a counted IV (RFC 4106, section 4: secret, as the key is).
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Salt(pub(crate) [u8; 4]);
@@ -180,6 +200,10 @@ pub struct Association {
     salt: Salt,
     carried: Carried,
     installed: Instant,
+    /// `None`: all that policy gives to its peer.
+    traffic: Option<Arc<Traffic>>,
+    /// `None`: its peer has one end, whose place is known elsewhere.
+    whereabouts: Option<Arc<Whereabouts>>,
 }
 
 impl fmt::Debug for Association {
@@ -216,7 +240,9 @@ impl Association {
         salt.0[..salt_bytes.len()].copy_from_slice(salt_bytes);
         let keys = Zeroizing::new([cipher_key, mac_key].concat());
         let session = Session::with(implementations, suite.protection(), &keys).map_err(|_| wrong())?;
-        Ok(Self { parameters, session: Arc::new(session), salt, carried: Carried::default(), installed: now })
+        let (session, carried) = (Arc::new(session), Carried::default());
+        let (traffic, whereabouts) = (None, None);
+        Ok(Self { parameters, session, salt, carried, installed: now, traffic, whereabouts })
     }
 
     /// Its parameters.
@@ -231,6 +257,16 @@ impl Association {
 
     pub(crate) fn salt(&self) -> [u8; 4] {
         self.salt.0
+    }
+
+    /// Whether `flow`, which policy gives to its peer, is of the traffic that both ends have agreed on.
+    pub fn takes(&self, flow: &Flow) -> bool {
+        self.traffic.as_ref().is_none_or(|traffic| traffic.matches(flow))
+    }
+
+    /// Where the end is that it joins; `None`: its peer has one end, whose place is known elsewhere.
+    pub fn whereabouts(&self) -> Option<&Whereabouts> {
+        self.whereabouts.as_deref()
     }
 
     /// What it has carried.
@@ -272,6 +308,14 @@ impl Outbound {
         Ok(Self { association, numbers: Numbers::new(parameters.sequence, first) })
     }
 
+    /// The same for `traffic` alone, with the end that is at `whereabouts`.
+    #[must_use]
+    pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
+        self.association.traffic = Some(traffic);
+        self.association.whereabouts = Some(whereabouts);
+        self
+    }
+
     /// What both directions have.
     pub fn association(&self) -> &Association {
         &self.association
@@ -304,6 +348,14 @@ impl Inbound {
     ) -> Result<Self, AssociationError> {
         let window = Mutex::new(ReplayWindow::new(window_packets)?);
         Ok(Self { association: Association::new(implementations.into(), parameters, material, now)?, window })
+    }
+
+    /// The same for `traffic` alone, with the end that is at `whereabouts`.
+    #[must_use]
+    pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
+        self.association.traffic = Some(traffic);
+        self.association.whereabouts = Some(whereabouts);
+        self
     }
 
     /// What both directions have.

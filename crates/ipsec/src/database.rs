@@ -3,12 +3,12 @@
 //! Guarantees: lanes read a snapshot, without a lock; an install or a removal replaces the snapshot whole, and copies of it what it
 //! changes; requests to the key maker are bounded, and one stands once however many packets ask for it.
 //!
-//! A peer has one outbound association at a time, the newest, and any number of inbound ones, so that a rekey loses no packet:
-//! the successor's inbound side is installed first, then its outbound side replaces the old one, and the old inbound side goes
-//! when nothing can be under way any more (RFC 7296, section 2.8).
+//! A peer may have several outbound associations: the newest that takes a packet's flow protects it. It may have any number of
+//! inbound ones, so that a rekey loses no packet: the successor's inbound side is installed first, then its outbound side takes the
+//! old one's place, and the old inbound side goes when nothing can be under way any more (RFC 7296, section 2.8).
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -19,6 +19,7 @@ use crate::{
     association::{Inbound, Outbound, Protocol},
     lifetime::Age,
     policy::{PeerId, Policies},
+    selector::Flow,
     table::Table,
 };
 
@@ -33,13 +34,34 @@ pub enum Request {
     Expired(PeerId),
 }
 
+/// The outbound associations of one peer, of which there is one at least.
+#[derive(Clone, Debug)]
+pub struct Outbounds(Arc<[Arc<Outbound>]>);
+
+impl Outbounds {
+    /// The newest.
+    pub fn newest(&self) -> &Arc<Outbound> {
+        &self.0[0]
+    }
+
+    /// The newest that takes `flow`.
+    pub fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
+        self.0.iter().find(|outbound| outbound.association().takes(flow))
+    }
+
+    /// All of them, the newest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Outbound>> {
+        self.0.iter()
+    }
+}
+
 /// What lanes read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Which packets go where.
     pub policies: Arc<Policies>,
-    /// The outbound association of each peer.
-    pub outbound: Table<PeerId, Arc<Outbound>>,
+    /// The outbound associations of each peer.
+    pub outbound: Table<PeerId, Outbounds>,
     /// The inbound associations by what a packet names.
     pub inbound: Table<(Protocol, u32), Arc<Inbound>>,
 }
@@ -50,7 +72,8 @@ pub struct Database {
     snapshot: ArcSwap<Snapshot>,
     /// Writers one after the other; lanes never take it.
     writing: Mutex<()>,
-    requests: Mutex<BTreeSet<Request>>,
+    /// What is asked for, and the flow of the first packet that asked for it.
+    requests: Mutex<BTreeMap<Request, Option<Flow>>>,
 }
 
 /// Requests that may stand at a time. A peer has three at most, so this many peers are served without loss.
@@ -116,12 +139,38 @@ impl Database {
         })
     }
 
-    /// Begins to protect the peer's packets by `outbound`; what it replaces is handed back.
-    pub fn install_outbound(&self, outbound: Arc<Outbound>) -> Option<Arc<Outbound>> {
+    /// Begins to protect all of the peer's packets by `outbound`, in place of any others.
+    pub fn install_outbound(&self, outbound: Arc<Outbound>) {
         let peer = outbound.association().parameters().peer;
-        let old = self.change(|snapshot| snapshot.outbound.insert(peer, outbound));
+        self.change(|snapshot| snapshot.outbound.insert(peer, Outbounds(Arc::new([outbound]))));
         self.answered(peer);
-        old
+    }
+
+    /// Begins to protect the flows of the peer that `outbound` takes; others of the peer's stay for the flows that it does not take,
+    /// and for the time after it.
+    pub fn add_outbound(&self, outbound: Arc<Outbound>) {
+        let peer = outbound.association().parameters().peer;
+        self.change(|snapshot| {
+            let others = snapshot.outbound.get(&peer).into_iter().flat_map(Outbounds::iter).cloned();
+            let all = std::iter::once(outbound).chain(others).collect();
+            snapshot.outbound.insert(peer, Outbounds(all));
+        });
+        self.answered(peer);
+    }
+
+    /// No longer protects packets by the peer's outbound association with this SPI; says whether there was one.
+    pub fn remove_outbound(&self, peer: PeerId, spi: u32) -> bool {
+        let is_it = |outbound: &Arc<Outbound>| outbound.association().parameters().spi == spi;
+        self.change(|snapshot| {
+            let Some(all) = snapshot.outbound.get(&peer) else { return false };
+            let rest: Arc<[_]> = all.iter().filter(|outbound| !is_it(outbound)).cloned().collect();
+            let is_less = rest.len() < all.0.len();
+            match rest.is_empty() {
+                true => snapshot.outbound.remove(&peer),
+                false => snapshot.outbound.insert(peer, Outbounds(rest)),
+            };
+            is_less
+        })
     }
 
     /// No longer accepts packets of this association; says whether there was one.
@@ -138,7 +187,7 @@ impl Database {
         self.answered(peer);
     }
 
-    fn requests(&self) -> std::sync::MutexGuard<'_, BTreeSet<Request>> {
+    fn requests(&self) -> std::sync::MutexGuard<'_, BTreeMap<Request, Option<Flow>>> {
         self.requests.lock().expect("nobody panics holding the requests")
     }
 
@@ -152,24 +201,47 @@ impl Database {
 
     /// Asks the key maker. Says whether the request is new, so that the caller wakes it.
     pub fn request(&self, request: Request) -> bool {
+        self.ask(request, None)
+    }
+
+    /// Asks the key maker for an association that takes `flow`, as [`Self::request`] does.
+    pub fn acquire(&self, peer: PeerId, flow: &Flow) -> bool {
+        self.ask(Request::Acquire(peer), Some(*flow))
+    }
+
+    fn ask(&self, request: Request, flow: Option<Flow>) -> bool {
         let mut requests = self.requests();
-        requests.len() < REQUESTS_MAX && requests.insert(request)
+        let is_new = requests.len() < REQUESTS_MAX && !requests.contains_key(&request);
+        if is_new {
+            requests.insert(request, flow);
+        }
+        is_new
     }
 
     /// What the key maker has not answered yet, in no order. A request stands until its peer gets an outbound association.
     pub fn standing_requests(&self) -> Vec<Request> {
-        self.requests().iter().copied().collect()
+        self.requests().keys().copied().collect()
+    }
+
+    /// The flow for which [`Request::Acquire`] of this peer stands.
+    pub fn acquired_flow(&self, peer: PeerId) -> Option<Flow> {
+        self.requests().get(&Request::Acquire(peer)).copied().flatten()
+    }
+
+    /// The key maker has done what it can for a request, so that a later packet asks anew.
+    pub fn withdraw(&self, request: Request) {
+        self.requests().remove(&request);
     }
 
     /// Asks for successors of all associations that have passed a limit; hard ones stop carrying by themselves.
     pub fn request_due(&self, now: Instant) -> bool {
         let snapshot = self.snapshot.load();
-        let due =
-            snapshot.outbound.iter().filter_map(|(&peer, outbound)| match outbound.association().age(now) {
-                Age::Young => None,
-                Age::Soft => Some(Request::Rekey(peer)),
-                Age::Hard => Some(Request::Expired(peer)),
-            });
+        let all = snapshot.outbound.iter().flat_map(|(&peer, all)| all.iter().map(move |one| (peer, one)));
+        let due = all.filter_map(|(peer, outbound)| match outbound.association().age(now) {
+            Age::Young => None,
+            Age::Soft => Some(Request::Rekey(peer)),
+            Age::Hard => Some(Request::Expired(peer)),
+        });
         // Each is asked, whatever the others say.
         due.fold(false, |any, request| self.request(request) | any)
     }
@@ -197,7 +269,15 @@ impl View<'_> {
 
 #[cfg(test)]
 mod tests {
+    use sealane_engine::Implementations;
+
     use super::*;
+    use crate::{
+        association::{Mode, Parameters},
+        lifetime::Lifetime,
+        sequence::SequenceBits,
+        traffic::{Ports, Range, Traffic},
+    };
 
     #[test]
     fn a_request_stands_once_until_its_peer_is_served() {
@@ -209,5 +289,58 @@ mod tests {
         }
         database.remove_peer(PeerId(1));
         assert_eq!(database.standing_requests(), all(PeerId(2)));
+    }
+
+    #[test]
+    fn the_newest_association_that_takes_a_flow_protects_it() {
+        let flow = |remote: &str| Flow {
+            local: "10.1.0.1".parse().expect("an address"),
+            remote: remote.parse().expect("an address"),
+            protocol: 6,
+            local_port: Some(1),
+            remote_port: Some(2),
+        };
+        let range = |first: &str, last: &str| {
+            let addresses = first.parse().expect("an address")..=last.parse().expect("an address");
+            Range { protocol: None, ports: Ports::Any, addresses }
+        };
+        let outbound = |spi: u32, last: &str| {
+            let (local, remote) = (vec![range("10.1.0.0", "10.1.0.255")], vec![range("10.2.0.0", last)]);
+            let parameters = Parameters {
+                spi,
+                peer: PeerId(1),
+                protocol: Protocol::Esp,
+                mode: Mode::Tunnel,
+                suite: "aes-128-gcm".parse().expect("a suite"),
+                sequence: SequenceBits::Extended,
+                lifetime: Lifetime::default(),
+            };
+            let made = Outbound::new(Implementations::default(), parameters, &[7; 20], 1, Instant::now());
+            let traffic = Arc::new(Traffic { local, remote });
+            Arc::new(made.expect("good parameters").only_for(traffic, Arc::default()))
+        };
+        let database = Database::default();
+        let chosen = |remote: &str| {
+            let snapshot = database.snapshot();
+            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote))?;
+            Some(chosen.association().parameters().spi)
+        };
+        assert!(
+            database.acquire(PeerId(1), &flow("10.2.0.9")) && !database.acquire(PeerId(1), &flow("10.2.0.8"))
+        );
+        assert_eq!(database.acquired_flow(PeerId(1)), Some(flow("10.2.0.9")));
+        database.add_outbound(outbound(0x101, "10.2.0.255"));
+        assert_eq!(database.standing_requests(), []);
+        database.add_outbound(outbound(0x102, "10.2.0.15"));
+        assert_eq!((chosen("10.2.0.1"), chosen("10.2.0.200")), (Some(0x102), Some(0x101)));
+        assert_eq!(chosen("10.3.0.1"), None);
+        assert!(database.remove_outbound(PeerId(1), 0x102) && !database.remove_outbound(PeerId(1), 0x102));
+        assert_eq!(chosen("10.2.0.1"), Some(0x101));
+        database.add_outbound(outbound(0x103, "10.2.0.255"));
+        assert_eq!((chosen("10.2.0.1"), chosen("10.2.0.200")), (Some(0x103), Some(0x103)));
+        database.install_outbound(outbound(0x104, "10.2.0.15"));
+        assert_eq!((chosen("10.2.0.1"), chosen("10.2.0.200")), (Some(0x104), None));
+        assert!(database.remove_outbound(PeerId(1), 0x104));
+        assert!(database.snapshot().outbound.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 //! - A [`suite::Suite`] says how packets are protected; [`association::Outbound`] and [`association::Inbound`] are one with
 //!   keys, numbers, a replay window and a lifetime.
 //! - [`database::Database`] holds associations and [`policy::Policies`] for lanes to read without a lock, and carries the key
-//!   maker's installs and the lanes' requests.
+//!   makers' installs and the lanes' requests; [`key_maker::KeyMaker`] is what makes keys.
 //! - [`esp`] lays and opens packets that travel inside something else (UDP); [`frame`] does whole IP packets, in tunnel and
 //!   transport mode, with ESP or AH.
 //!
@@ -17,6 +17,7 @@ pub mod database;
 pub mod esp;
 pub mod flow;
 pub mod frame;
+pub mod key_maker;
 pub mod lifetime;
 pub mod marks;
 pub mod mutable;
@@ -29,3 +30,4 @@ pub mod sequence;
 pub mod suite;
 pub mod table;
 pub mod too_big;
+pub mod traffic;

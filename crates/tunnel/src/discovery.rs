@@ -213,8 +213,9 @@ impl Paths {
                 });
                 let snapshot = peers.database().snapshot();
                 let judged = places.get(&place(to)).into_iter().flatten().filter_map(|&id| {
-                    let verdict = judge(&quoted, snapshot.outbound.get(&id)?);
-                    (verdict != Verdict::Foreign).then_some((id, verdict))
+                    let all = snapshot.outbound.get(&id)?.iter();
+                    let verdict = all.map(|one| judge(&quoted, one)).find(|&it| it != Verdict::Foreign)?;
+                    Some((id, verdict))
                 });
                 let judged: Vec<_> = judged.collect();
                 peers.messages().count(judged.first().map_or(Verdict::Foreign, |&(_, verdict)| verdict));

@@ -12,17 +12,15 @@ use std::{
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::{self, Command},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{EngineChoice, Implementations};
-use sealane_ipsec::{
-    counters::DropReason,
-    database::{Database, Request},
-    policy::PeerId,
-};
+use sealane_ike::Random;
+use sealane_ipsec::{counters::DropReason, database::Request, key_maker::KeyMaker, policy::PeerId};
 use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
@@ -36,7 +34,12 @@ use crate::{
     host::{HostError, Wanted, keeper::Keeper},
     inward::{Acceptor, Arrival, Opener},
     keep_alive::KeepAlive,
-    keying::{KeyMaker, calls::Calls},
+    keying::{
+        calls::Calls,
+        carrier::{Carrier, IKE_PORT, Routes},
+        ike::{self, Ike, IkeError},
+        makers::Makers,
+    },
     lanes::{Lanes, while_doing},
     manual::{Allowed, ManualError, Manuals},
     names::{self, Names},
@@ -51,7 +54,7 @@ use crate::{
     way::{LOADS, Way},
 };
 
-/// How often the key maker looks after numbers and lifetimes.
+/// How often the housekeeper looks after peers, and for the end.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Why a gateway does not come up, or ends.
@@ -82,8 +85,11 @@ pub enum GatewayError {
     /// Privileges cannot be given away.
     #[error("cannot give away privileges: {0}")]
     Privileges(#[source] io::Error),
+    /// A peer that speaks IKE cannot be spoken with.
+    #[error(transparent)]
+    Ike(#[from] IkeError),
     /// A socket cannot be bound.
-    #[error("cannot listen on {listen}: {source}")]
+    #[error("cannot listen on {listen}: {source}{}", listen_hint(*listen, source))]
     Listen {
         /// The address.
         listen: SocketAddr,
@@ -119,6 +125,15 @@ fn hint(error: &io::Error) -> &'static str {
             "; there is no /dev/net/tun: load the module tun, or give the container the device"
         }
         io::ErrorKind::ResourceBusy => "; another process has it",
+        _ => "",
+    }
+}
+
+fn listen_hint(listen: SocketAddr, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse if listen.port() == IKE_PORT => {
+            "; another program that speaks IKE has it, such as strongSwan: stop that one first"
+        }
         _ => "",
     }
 }
@@ -164,6 +179,7 @@ pub fn run(
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
     let threads = Lanes::default();
+    let negotiated = ike::configured(site)?;
     let mut manuals = Manuals::default();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
@@ -189,6 +205,14 @@ pub fn run(
     let (mut to_peers, dummies_out) = to_peers.split();
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
+    let (heard, letters_out) = heard.split();
+    let speaks_ike = |letters_out| -> io::Result<(Carrier, Arc<Routes>)> {
+        let routes = Arc::new(Routes::open(site.listen.ip(), mark)?);
+        Ok((Carrier::open(site.listen, letters_out, mark, Arc::clone(&routes))?, routes))
+    };
+    let ike_listen = SocketAddr::new(site.listen.ip(), IKE_PORT);
+    let spoken = (!negotiated.is_empty()).then(|| speaks_ike(letters_out)).transpose();
+    let spoken = spoken.map_err(|source| GatewayError::Listen { listen: ike_listen, source })?;
     let lanes = lanes.get();
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
@@ -273,8 +297,17 @@ pub fn run(
         let mut minder = Minder::new(site, &peers, &heard, paths, &dummies);
         if let Some(calls) = &calls {
             let (peers, say, requests, dummies) = (&peers, &say, Vec::new(), &dummies);
-            makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
+            let look_at = Instant::now();
+            makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests, look_at }));
         }
+        let carrier = spoken.map(|(carrier, routes)| {
+            let own_address = Box::new(move |remote| routes.own_address(remote));
+            let (settings, random, now) = (ike::settings(), Random::system(), Instant::now());
+            let negotiated = ike::Negotiated { peers: negotiated, settings, random, own_address };
+            makers.push(Box::new(Ike::new(&peers, site, implementations, negotiated, now)));
+            carrier
+        });
+        let mut makers = Makers::new(makers, carrier, &peers);
         threads.guard("housekeeping", || {
             let is_ended = || {
                 if keeper.is_gone() {
@@ -320,6 +353,8 @@ struct Caller<'scope, 'env, 'peers, 'here, S> {
     say: &'scope S,
     dummies: &'here RefCell<Dummies>,
     requests: Vec<Request>,
+    /// When the peers' keys look at the traffic again.
+    look_at: Instant,
 }
 
 impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
@@ -327,13 +362,17 @@ impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
         self.requests.push(request);
     }
 
-    fn tick(&mut self, _: &Database, now: Instant) -> Vec<String> {
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.look_at)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.look_at = now + TICK;
         for peer in self.calls.poll(self.scope, &self.requests, now, self.say) {
             // The lanes find out what is wrong with the socket.
             let _ = self.dummies.borrow_mut().send(self.peers, peer);
         }
         self.requests.clear();
-        Vec::new()
     }
 }
 
@@ -416,35 +455,53 @@ fn cpu_s() -> f64 {
 /// The housekeeper: answers questions, and has keys made, until it is told to end.
 fn keep(
     control: &Listener,
-    makers: &mut [Box<dyn KeyMaker + '_>],
+    makers: &mut Makers<'_>,
     peers: &Peers,
     mut mind: impl FnMut(Instant),
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
 ) {
-    let mut ending = false;
-    while !ending && !is_ended() {
-        let socket = control.listener().as_fd();
-        // A poll that fails is tried again after its tick.
-        let asked = sealane_stack::wait(&mut [PollFd::new(&socket, PollFlags::IN)], TICK);
-        if asked.unwrap_or_default() {
+    let (mut is_ending, mut is_more) = (false, false);
+    let mut mind_at = Instant::now();
+    while !is_ending && !is_ended() {
+        let bells = peers.bells();
+        bells.announce(0);
+        let is_waiting = is_more || peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
+        let until = makers.poll_timeout().map_or(mind_at, |at| at.min(mind_at));
+        let wait = match is_waiting {
+            true => Duration::ZERO,
+            false => until.saturating_duration_since(Instant::now()),
+        };
+        let (socket, bell) = (control.listener().as_fd(), bells.fd(0));
+        let letters = makers.carrier().map(Carrier::fd);
+        let mut polled: Vec<_> =
+            [&socket, &bell].into_iter().chain(&letters).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        // A poll that fails is tried again.
+        let is_polled = sealane_stack::wait(&mut polled, wait).unwrap_or_default();
+        let is_ready = |at: usize| is_polled && !polled[at].revents().is_empty();
+        let (is_asked, is_rung) = (is_ready(0), is_ready(1));
+        bells.awake(0);
+        if is_asked {
             control.answer(|ask| match ask {
                 Ask::Status => Answer::Status(status()),
                 Ask::Down => {
-                    ending = true;
+                    is_ending = true;
                     Answer::Ending
                 }
             });
         }
         let now = Instant::now();
-        mind(now);
-        let database = peers.database();
-        database.request_due(now);
-        let requests = database.standing_requests();
-        for maker in &mut *makers {
-            requests.iter().for_each(|&request| maker.request(request, now));
-            maker.tick(database, now).iter().for_each(|news| say(news));
+        let is_due = now >= mind_at;
+        if is_due {
+            mind_at = now + TICK;
+            mind(now);
+            peers.database().request_due(now);
         }
+        if is_due || is_rung {
+            makers.hand_on_requests(now);
+        }
+        is_more = makers.turn(now, &say);
     }
+    makers.close(&say);
 }

@@ -25,6 +25,7 @@ use sealane_wire::{Esp, protocol};
 
 use crate::{
     keep_alive::KEEP_ALIVE,
+    keying::mailbox::NON_ESP_MARKER,
     peers::Peers,
     way::{Hand, LOADS, Loads},
 };
@@ -105,7 +106,21 @@ impl<'a> Opener<'a> {
         Self { peers, view: peers.database().view(), engine: Submitter::new(queue, LOADS.get()) }
     }
 
-    /// The association of packets with this SPI. The marker of RFC 3948 has none either.
+    /// Hands a datagram behind the non-ESP marker (RFC 3948, section 2.2) to the key makers; `None`: it is ESP, or nobody takes it.
+    fn deliver(&self, datagram: &[u8], source: Option<SocketAddr>) -> Option<Result<(), DropReason>> {
+        let mailbox = self.peers.mailbox()?;
+        if !datagram.starts_with(&NON_ESP_MARKER) {
+            return None;
+        }
+        let is_taken = source.is_some_and(|source| mailbox.put(datagram, source));
+        if !is_taken {
+            return Some(Err(DropReason::NoRoom));
+        }
+        self.peers.bells().ring();
+        Some(Ok(()))
+    }
+
+    /// The association of packets with this SPI. The marker of RFC 3948 has none.
     fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
         let found =
             self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;
@@ -124,7 +139,7 @@ impl<'a> Opener<'a> {
 /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
 impl Hand<Arrival> for Opener<'_> {
     fn begin(&mut self, arrival: &mut Arrival) -> Option<Work> {
-        let Arrival { batch, time, pending, openings, runs, .. } = arrival;
+        let Arrival { batch, time, pending, openings, runs, source, .. } = arrival;
         let protocol = self.peers.protocol();
         batch.clear_jobs(Direction::Open);
         let mut index = 0;
@@ -132,6 +147,14 @@ impl Hand<Arrival> for Opener<'_> {
             if self.peers.has_ports() && batch.bytes(index) == KEEP_ALIVE {
                 // It has done its work on the way (RFC 3948, section 2.3).
                 batch.packets[index].refuse(Verdict::Consumed);
+                index += 1;
+                continue;
+            }
+            if let Some(delivered) = self.deliver(batch.bytes(index), *source) {
+                match delivered {
+                    Ok(()) => batch.packets[index].refuse(Verdict::Consumed),
+                    Err(reason) => self.refuse(batch, index, reason),
+                }
                 index += 1;
                 continue;
             }
@@ -198,8 +221,8 @@ pub struct Acceptor<'a> {
     peers: &'a Peers,
     view: View<'a>,
     cache: PolicyCache,
-    /// The flow that was looked up last, and the peer that it may come from.
-    last: Option<(FlowMark, PeerId)>,
+    /// The flow that was looked up last, and the inbound SPI under which it may come.
+    last: Option<(FlowMark, u32)>,
 }
 
 impl<'a> Acceptor<'a> {
@@ -264,7 +287,7 @@ impl<'a> Acceptor<'a> {
             first = *end;
             // A peer is where its newest genuine packet came from.
             if let (Some(number), Some(source)) = (newest, *source) {
-                self.peers.heard(peer, source, number);
+                self.peers.heard_under(association, source, number);
             }
             association.carried().add(packets, inner_bytes);
             self.peers.received(peer, packets, outer_bytes);
@@ -286,7 +309,7 @@ impl<'a> Acceptor<'a> {
         }
         if let Some(ends) = self.ends(peer) {
             let inner = give_header(batch, payload, ends, traffic_class, next)?;
-            let admitted = self.admit(batch.work.buffer.bytes_mut(), peer, inner);
+            let admitted = self.admit(batch.work.buffer.bytes_mut(), inbound, inner);
             if admitted.is_err() {
                 batch.packets.pop();
             }
@@ -294,7 +317,7 @@ impl<'a> Acceptor<'a> {
         }
         let bytes = batch.work.buffer.bytes_mut();
         let inner = frame::inner_packet(bytes, payload, next, Ecn::of(traffic_class))?;
-        self.admit(bytes, peer, inner)?;
+        self.admit(bytes, inbound, inner)?;
         Ok(inner)
     }
 
@@ -309,7 +332,7 @@ impl<'a> Acceptor<'a> {
         if let Some(ends) = self.ends(peer) {
             frame::readdress(packet, ends, 0)?;
         }
-        self.admit(bytes, peer, inner)?;
+        self.admit(bytes, inbound, inner)?;
         Ok(inner)
     }
 
@@ -320,15 +343,16 @@ impl<'a> Acceptor<'a> {
     }
 
     /// RFC 4301, section 5.2: what came out must be what this association may carry.
-    fn admit(&mut self, bytes: &mut [u8], peer: PeerId, inner: Span) -> Result<(), DropReason> {
+    fn admit(&mut self, bytes: &mut [u8], inbound: &Inbound, inner: Span) -> Result<(), DropReason> {
+        let &Parameters { peer, spi, .. } = inbound.association().parameters();
         let mark = FlowMark::of(&bytes[inner.range()]);
-        if mark.is_none() || self.last != mark.map(|mark| (mark, peer)) {
+        if mark.is_none() || self.last != mark.map(|mark| (mark, spi)) {
             self.last = None;
             let flow = flow(&bytes[inner.range()], Way::In)?;
-            if self.cache.decide(&flow)? != Action::Protect(peer) {
+            if self.cache.decide(&flow)? != Action::Protect(peer) || !inbound.association().takes(&flow) {
                 return Err(DropReason::SelectorMismatch);
             }
-            self.last = mark.map(|mark| (mark, peer));
+            self.last = mark.map(|mark| (mark, spi));
         }
         let packet = &mut bytes[inner.range()];
         let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);

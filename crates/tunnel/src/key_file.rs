@@ -64,6 +64,17 @@ pub enum KeyFileError {
 /// # Errors
 /// The file is not safe, or not such a file.
 pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+    let content = || KeyFileError::Content { path: path.into(), expected_bytes };
+    let text = read_secret(path, FILE_BYTES_MAX)?.ok_or_else(content)?;
+    let material = decode(&text).ok_or_else(content)?;
+    if material.len() == expected_bytes { Ok(material) } else { Err(content()) }
+}
+
+/// Reads a file that nobody else may read, as it is; `None`: it has more than `bytes_max` bytes.
+///
+/// # Errors
+/// The file is not safe, or cannot be read.
+pub fn read_secret(path: &Path, bytes_max: usize) -> Result<Option<Zeroizing<Vec<u8>>>, KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.into(), source };
     let mut file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -75,7 +86,7 @@ pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Ke
         return Err(KeyFileError::Exposed { path: path.into(), mode });
     }
     // Of fixed size: a growing buffer would leave copies of the key behind.
-    let mut text = Zeroizing::new([0; FILE_BYTES_MAX + 1]);
+    let mut text = Zeroizing::new(vec![0; bytes_max + 1]);
     let mut length = 0;
     while length < text.len() {
         match file.read(&mut text[length..]) {
@@ -85,12 +96,8 @@ pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Ke
             Err(error) => return Err(failed(error)),
         }
     }
-    let content = || KeyFileError::Content { path: path.into(), expected_bytes };
-    if length > FILE_BYTES_MAX {
-        return Err(content());
-    }
-    let material = decode(&text[..length]).ok_or_else(content)?;
-    if material.len() == expected_bytes { Ok(material) } else { Err(content()) }
+    text.truncate(length);
+    Ok((length <= bytes_max).then_some(text))
 }
 
 fn decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {

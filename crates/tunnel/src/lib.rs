@@ -7,7 +7,9 @@
 //! - [`path`] is how long packets to a peer may be, and who is told.
 //! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
 //! - [`endpoint`] is where a peer is reached, and what can be no such place; [`news`] is what is told of peers.
-//! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
+//! - [`keying`] makes associations with peers that are known by their keys or speak IKE, whose secrets and certificates are
+//!   [`credentials`]; [`manual`] makes them from files.
+//! - [`pki`] makes certificates for gateways.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers; [`privilege`] what it gives away before that.
 //!
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
@@ -16,6 +18,7 @@
 pub mod alone;
 pub mod control;
 pub mod counter_file;
+pub mod credentials;
 pub mod device;
 pub mod discovery;
 pub mod endpoint;
@@ -34,6 +37,7 @@ pub mod outside;
 pub mod outward;
 pub mod path;
 pub mod peers;
+pub mod pki;
 pub mod privilege;
 pub mod site;
 pub mod status;

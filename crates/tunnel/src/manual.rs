@@ -5,12 +5,18 @@
 //! its files are called: their numbers are counted apart, so nonces would come twice. A suite whose nonces are
 //! counted, and a broken one, are refused unless that was allowed.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sealane_engine::Implementations;
 use sealane_ipsec::{
     association::{AssociationError, Inbound, Outbound, Parameters},
-    database::{Database, Request, SpiInUse},
+    database::{Request, SpiInUse},
+    key_maker::KeyMaker,
     lifetime::Lifetime,
     policy::PeerId,
 };
@@ -21,7 +27,6 @@ use crate::{
     counter_file::{CounterError, CounterFile},
     heard_file::HeardFile,
     key_file::{self, KeyFileError},
-    keying::KeyMaker,
     peers::Peers,
     site::{Keys, PeerSite},
 };
@@ -121,8 +126,10 @@ pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
     if is_manual && suite.iv().is_counted() && !allowed.manual_counter {
         return Err(ManualError::Counted { peer: name(), suite: text() });
     }
-    if suite.is_legacy() && !allowed.legacy {
-        return Err(ManualError::Legacy { peer: name(), suite: text() });
+    if let Some(suite) = peer.suites().into_iter().find(|suite| suite.is_legacy())
+        && !allowed.legacy
+    {
+        return Err(ManualError::Legacy { peer: name(), suite: suite.to_string() });
     }
     Ok(())
 }
@@ -197,7 +204,13 @@ pub struct Manuals {
     heard: Vec<Heard>,
     /// What was said of numbers that cannot be reserved.
     told: Vec<String>,
+    /// What is still to be said.
+    news: VecDeque<String>,
+    looked: Option<Instant>,
 }
+
+/// Between two looks at the numbers. The fastest traffic uses up a reservation in seconds.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Manuals {
     /// Makes and installs both associations of `peer`, if its keys come from files.
@@ -249,6 +262,7 @@ impl Manuals {
         let file = HeardFile::open(&manual.receive.file).map_err(counter_error)?;
         peers.may_be_replayed_up_to(id, file.before());
         self.heard.push(Heard { inbound: Arc::clone(&inbound), file });
+        self.looked = Some(now);
         peers
             .database()
             .install_inbound(inbound)
@@ -263,9 +277,16 @@ impl KeyMaker for Manuals {
     /// There are no others: an association that ends ends the traffic.
     fn request(&mut self, _: Request, _: Instant) {}
 
+    /// None, where no peer's keys are from files.
+    fn poll_timeout(&self) -> Option<Instant> {
+        let is_needed = !self.reserved.is_empty() || !self.heard.is_empty();
+        self.looked.filter(|_| is_needed).map(|looked| looked + LOOK)
+    }
+
     /// Reserves further numbers where half of them are used, and writes down how far the peers have got. Where the
     /// first fails, the association stops with its numbers.
-    fn tick(&mut self, _: &Database, _: Instant) -> Vec<String> {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.looked = Some(now);
         let mut errors = Vec::new();
         for Reserved { outbound, counter, last } in &mut self.reserved {
             if outbound.numbers().left() >= RESERVED_NUMBERS / 2 {
@@ -280,13 +301,15 @@ impl KeyMaker for Manuals {
             let top = inbound.window().top();
             errors.extend(file.look(top).err());
         }
-        let mut news = Vec::new();
         for text in errors.iter().map(ToString::to_string) {
             if !self.told.contains(&text) {
                 self.told.push(text.clone());
-                news.push(text);
+                self.news.push_back(text);
             }
         }
-        news
+    }
+
+    fn poll_news(&mut self) -> Option<String> {
+        self.news.pop_front()
     }
 }

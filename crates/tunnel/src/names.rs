@@ -100,7 +100,7 @@ struct Name {
     asked: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
 }
 
-/// The names of a site's peers with keys from files.
+/// The names of a site's peers; those that are called are looked up by the calls.
 #[derive(Debug)]
 pub struct Names {
     names: Vec<Name>,
@@ -112,7 +112,7 @@ impl Names {
     pub fn new(site: &Site) -> Self {
         let names =
             (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match (&peer.endpoint, &peer.keys) {
-                (Some(Endpoint::Name(name)), Keys::Manual(_)) => {
+                (Some(Endpoint::Name(name)), Keys::Manual(_) | Keys::Ike(_)) => {
                     Some(Name { id, name: name.clone(), plan: Plan::new(), asked: None })
                 }
                 _ => None,

@@ -165,7 +165,7 @@ impl News {
             let agreed = snapshot.outbound.get(&id).filter(|_| peer.has_agreed_keys());
             let sight = Sight {
                 name: &peer.name,
-                agreed: agreed.and_then(|outbound| now.checked_sub(outbound.association().lived(now))),
+                agreed: agreed.and_then(|all| now.checked_sub(all.newest().association().lived(now))),
                 endpoint: peers.endpoint(id),
                 sent: peer.sent.read().0,
                 heard_ms: peer.heard_ms(),

@@ -17,7 +17,7 @@ use sealane_ipsec::{
     ah::Alignment,
     association::{Mode, Outbound, Parameters, Protocol},
     counters::DropReason,
-    database::{Request, View},
+    database::{Outbounds, Request, View},
     esp::{self, Given, Shape},
     flow::{FlowMark, Way, flow},
     frame::{self, Ends, Framed, Outer},
@@ -102,9 +102,9 @@ pub fn room(site: &Site) -> Room {
     if site.protocol == Protocol::Ah {
         return Room { headroom_bytes: frame::HEADROOM_BYTES, ..Room::NONE };
     }
-    let suites = || site.peers.iter().map(crate::site::PeerSite::suite);
+    let suites: Vec<_> = site.peers.iter().flat_map(crate::site::PeerSite::suites).collect();
     let most = |length: fn(&Shape) -> usize| {
-        suites().map(|suite| length(&Shape::of(suite))).max().unwrap_or_default()
+        suites.iter().map(|&suite| length(&Shape::of(suite))).max().unwrap_or_default()
     };
     Room {
         headroom_bytes: most(|shape| shape.header_bytes() as usize),
@@ -235,8 +235,8 @@ impl<'a> Router<'a> {
         self.cache.follow(&snapshot.policies);
         // The device has no clear way out: to bypass it is the routing table's.
         let Action::Protect(peer) = self.cache.decide(flow)? else { return Err(DropReason::NoPolicy) };
-        let Some(outbound) = snapshot.outbound.get(&peer) else {
-            self.peers.request(Request::Acquire(peer));
+        let Some(outbound) = snapshot.outbound.get(&peer).and_then(|all| all.taking(flow)) else {
+            self.peers.acquire(peer, flow);
             return Err(DropReason::NoAssociation);
         };
         match outbound.association().age(now) {
@@ -247,7 +247,7 @@ impl<'a> Router<'a> {
                 return Err(DropReason::Expired);
             }
         }
-        let endpoint = self.peers.endpoint(peer).ok_or(DropReason::NoAssociation)?;
+        let endpoint = self.peers.endpoint_of(outbound.association()).ok_or(DropReason::NoAssociation)?;
         let is_own_train = flow.protocol == protocol::UDP
             && flow.remote_port == Some(endpoint.port())
             && flow.local_port == Some(self.peers.listen().port());
@@ -447,9 +447,8 @@ impl Dummies {
     /// The socket is unusable.
     pub fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let snapshot = peers.database().snapshot();
-        let (Some(outbound), Some(endpoint)) = (snapshot.outbound.get(&peer), peers.endpoint(peer)) else {
-            return Ok(());
-        };
+        let Some(outbound) = snapshot.outbound.get(&peer).map(Outbounds::newest) else { return Ok(()) };
+        let Some(endpoint) = peers.endpoint_of(outbound.association()) else { return Ok(()) };
         let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
         self.load.recycle();
         // ESP says itself that nothing follows; in AH's place an IP packet says so.

@@ -6,7 +6,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -14,11 +14,11 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use sealane_ipsec::{
-    association::{Kind, Protocol},
+    association::{Association, Kind, Protocol},
     counters::Drops,
     database::{Database, Request},
     policy::{Action, PeerId, Policies, Policy},
-    selector::{Prefix, Selector},
+    selector::{Flow, Prefix, Selector},
 };
 use sealane_stack::Bells;
 
@@ -26,6 +26,7 @@ use crate::{
     discovery::Messages,
     endpoint::{Endpoint, can_be_endpoint},
     keep_alive,
+    keying::{agreements::Agreement, mailbox::Mailbox},
     news::{SILENT, SharedState},
     path::{self, Overhead},
     site::{Encapsulation, Hosts, Keys, Site},
@@ -68,6 +69,8 @@ pub struct Peer {
     /// Its state, which the housekeeper writes.
     pub state: SharedState,
     has_agreed_keys: bool,
+    /// What IKE has agreed on with it.
+    agreements: Mutex<Vec<Agreement>>,
     /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
     /// 1 if we are behind a NAT on the way to it, 0 if not, or [`UNKNOWN`].
@@ -112,6 +115,11 @@ impl Peer {
     /// Whether associations with it are agreed in calls.
     pub fn has_agreed_keys(&self) -> bool {
         self.has_agreed_keys
+    }
+
+    /// What IKE has agreed on with it: an entry for each IKE SA.
+    pub fn agreements(&self) -> MutexGuard<'_, Vec<Agreement>> {
+        self.agreements.lock().expect("nobody panics holding agreements")
     }
 
     /// Whether we are behind a NAT on the way to it; `None`: no call has told.
@@ -178,6 +186,8 @@ pub struct Peers {
     bells: Bells,
     /// Whether packets have ports.
     has_ports: bool,
+    /// For datagrams that are not ESP; `None`: nobody takes them.
+    mailbox: Option<Mailbox>,
 }
 
 impl Peers {
@@ -187,7 +197,8 @@ impl Peers {
             name: peer.name.clone(),
             networks: peer.networks.clone(),
             state: SharedState::default(),
-            has_agreed_keys: matches!(peer.keys, Keys::Peer(_)),
+            has_agreed_keys: matches!(peer.keys, Keys::Peer(_) | Keys::Ike(_)),
+            agreements: Mutex::default(),
             keep_alive: peer.keep_alive,
             is_behind_nat: AtomicU8::new(UNKNOWN),
             sent_ms: AtomicU64::new(0),
@@ -210,7 +221,9 @@ impl Peers {
         let &Site { listen, protocol, .. } = site;
         let (peers, drops, messages) = (peers.collect(), Drops::default(), Messages::default());
         let has_ports = site.encapsulation == Encapsulation::Udp;
-        Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports }
+        let takes_mail = site.peers.iter().any(|peer| matches!(peer.keys, Keys::Ike(_)));
+        let mailbox = takes_mail.then(Mailbox::default);
+        Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports, mailbox }
     }
 
     /// The associations and policies.
@@ -258,11 +271,36 @@ impl Peers {
         self.get(id).endpoint.load().as_deref().copied()
     }
 
+    /// Where packets under `association` go, if that is known.
+    pub fn endpoint_of(&self, association: &Association) -> Option<SocketAddr> {
+        match association.whereabouts() {
+            Some(whereabouts) => whereabouts.get(),
+            None => self.endpoint(association.parameters().peer),
+        }
+    }
+
     /// Asks the key maker, once.
     pub fn request(&self, request: Request) {
         if self.database.request(request) {
             self.bells.ring();
         }
+    }
+
+    /// Asks the key maker, once, for an association that takes `flow`.
+    pub fn acquire(&self, peer: PeerId, flow: &Flow) {
+        if self.database.acquire(peer, flow) {
+            self.bells.ring();
+        }
+    }
+
+    /// What wakes the housekeeper, who has the key makers.
+    pub fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
+    /// Where datagrams that are not ESP wait for the key makers; `None`: nobody takes them.
+    pub fn mailbox(&self) -> Option<&Mailbox> {
+        self.mailbox.as_ref()
     }
 
     /// Counts a train to a peer.
@@ -278,6 +316,17 @@ impl Peers {
     /// Counts packets of a peer.
     pub fn received(&self, id: PeerId, packets: u64, bytes: u64) {
         self.get(id).received.add(packets, bytes);
+    }
+
+    /// A genuine packet came under `association` from `from`, with this number, newer than all before.
+    pub fn heard_under(&self, association: &Association, from: SocketAddr, number: u64) {
+        if let Some(whereabouts) = association.whereabouts()
+            && whereabouts.get() != Some(from)
+            && can_be_endpoint(from, self.has_ports)
+        {
+            whereabouts.set(from);
+        }
+        self.heard(association.parameters().peer, from, number);
     }
 
     /// A genuine packet of the peer came from `from`, with this number, newer than all before.
@@ -347,22 +396,25 @@ impl Peers {
     }
 }
 
-/// Everything between the inside and a peer's networks goes through the peer's tunnel, the most precise network first.
+/// Everything between the inside, or those of its networks that the peer knows of, and a peer's networks goes through the peer's
+/// tunnel, the most precise network first.
 fn policies(site: &Site) -> Policies {
-    let mut ordered: Vec<Policy> = (0..)
-        .map(PeerId)
-        .zip(&site.peers)
-        .flat_map(|(id, peer)| {
-            peer.networks.iter().map(move |&remote| {
-                let local = match peer.hosts {
-                    Some(hosts) => Prefix::host(hosts.local),
-                    None if remote.address().is_ipv4() => Prefix::ALL_V4,
-                    None => Prefix::ALL_V6,
-                };
-                Policy { selector: Selector::between(local, remote), action: Action::Protect(id) }
-            })
-        })
-        .collect();
+    let mut ordered = Vec::new();
+    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
+        for &remote in &peer.networks {
+            let is_v4 = remote.address().is_ipv4();
+            let locals = match (peer.hosts, &peer.keys) {
+                (Some(hosts), _) => vec![Prefix::host(hosts.local)],
+                (None, Keys::Ike(ike)) => ike.local_networks.clone(),
+                (None, _) => vec![if is_v4 { Prefix::ALL_V4 } else { Prefix::ALL_V6 }],
+            };
+            let locals = locals.into_iter().filter(|local| local.address().is_ipv4() == is_v4);
+            ordered.extend(locals.map(|local| Policy {
+                selector: Selector::between(local, remote),
+                action: Action::Protect(id),
+            }));
+        }
+    }
     ordered.sort_by_key(|policy| std::cmp::Reverse(policy.selector.remote.bits()));
     Policies::new(ordered)
 }

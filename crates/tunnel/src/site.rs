@@ -21,6 +21,8 @@
 //! receive = { spi = 0x2001, key-file = "from-branch.key" }
 //! ```
 //!
+//! A peer that is another implementation is known by a `[peers.ike]` table; see [`ike`].
+//!
 //! `encapsulation = "none"` beside `listen` sends ESP as a protocol of its own (50) instead of inside UDP, as other gateways may
 //! ask for; it is slower, because the kernel takes such packets one by one, and passes no NAT. `direct = true` beside it hands ESP
 //! packets over IPv4 to the network device itself, where that is of Ethernet: some 1.4 times as many, which the host's
@@ -50,6 +52,7 @@
 
 mod faults;
 mod hooks;
+pub mod ike;
 
 use std::{
     fmt,
@@ -74,6 +77,7 @@ use toml::Spanned;
 use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX};
 use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
+use ike::{IkePeer, RawIke};
 
 /// The most peers of one file.
 pub const PEERS_MAX: usize = 65_536;
@@ -192,11 +196,20 @@ impl PeerSite {
         Kind { protocol: self.protocol, mode, suite: self.suite() }
     }
 
-    /// How its packets are protected.
+    /// How its packets are protected; where IKE chooses among suites, the one that adds the most to a packet.
     pub fn suite(&self) -> Suite {
         match &self.keys {
             Keys::Peer(keys) => keys.suite,
             Keys::Manual(manual) => manual.suite,
+            Keys::Ike(ike) => ike.largest_suite(),
+        }
+    }
+
+    /// All suites that its packets may be protected by.
+    pub fn suites(&self) -> Vec<Suite> {
+        match &self.keys {
+            Keys::Peer(_) | Keys::Manual(_) => vec![self.suite()],
+            Keys::Ike(ike) => ike.suites().collect(),
         }
     }
 }
@@ -208,6 +221,8 @@ pub enum Keys {
     Peer(PeerKey),
     /// Files.
     Manual(Manual),
+    /// Associations are negotiated with it by IKEv2.
+    Ike(Box<IkePeer>),
 }
 
 /// A peer that is known by its key.
@@ -282,6 +297,7 @@ struct RawPeer {
     suite: Option<Spanned<String>>,
     rekey_seconds: Option<Spanned<u32>>,
     manual: Option<Spanned<RawManual>>,
+    ike: Option<Spanned<RawIke>>,
 }
 
 #[derive(Deserialize)]
@@ -392,18 +408,7 @@ impl Site {
         if raw.peers.len() > PEERS_MAX {
             return Err(place.error(None, format_args!("more than {PEERS_MAX} peers")));
         }
-        let mut peers = Vec::with_capacity(raw.peers.len());
-        for raw in &raw.peers {
-            let peer = peer(&place, raw, protocol, listen, &addresses)?;
-            contradiction(&peers, &peer)
-                .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
-            own_network(&place, raw.get_ref(), &peer, &addresses)?;
-            peers.push(peer);
-        }
-        let identity = raw.identity.as_ref().map(|file| place.beside(file));
-        let hooks = Hooks::read(&place, &raw)?;
-        let fails_open = raw.fail_open;
-        Ok(Self {
+        let mut site = Self {
             device,
             listen,
             encapsulation,
@@ -411,11 +416,19 @@ impl Site {
             protocol,
             addresses,
             mtu,
-            identity,
-            hooks,
-            fails_open,
-            peers,
-        })
+            identity: raw.identity.as_ref().map(|file| place.beside(file)),
+            hooks: Hooks::read(&place, &raw)?,
+            fails_open: raw.fail_open,
+            peers: Vec::with_capacity(raw.peers.len()),
+        };
+        for raw in &raw.peers {
+            let peer = peer(&place, raw, &site)?;
+            contradiction(&site.peers, &peer)
+                .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
+            own_network(&place, raw.get_ref(), &peer, &site.addresses)?;
+            site.peers.push(peer);
+        }
+        Ok(site)
     }
 
     /// Reads a file that nobody but this user and root can have written: who writes it chooses whom the gateway
@@ -500,13 +513,9 @@ fn hosts(
     Ok(Hosts { local, remote })
 }
 
-fn peer(
-    place: &Text<'_>,
-    raw: &Spanned<RawPeer>,
-    protocol: Protocol,
-    listen: SocketAddr,
-    addresses: &[(IpAddr, u8)],
-) -> Result<PeerSite, SiteError> {
+/// A peer of `site`, of which everything but the peers has been read.
+fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSite, SiteError> {
+    let &Site { protocol, listen, ref addresses, .. } = site;
     let (start, raw) = (raw.span().start, raw.get_ref());
     let name = raw.name.get_ref();
     // It is written to terminals, logs and Prometheus.
@@ -543,22 +552,24 @@ fn peer(
         }
         _ => None,
     };
-    let keys = match (&raw.key, &raw.manual) {
-        (Some(key), None) => Keys::Peer(peer_key(place, raw, key, protocol)?),
-        (None, Some(manual)) => {
+    let twice = |at: usize| {
+        let message = "keys twice: a peer has `key`, or a [peers.manual] or [peers.ike] table";
+        Err(place.error(Some(at), message))
+    };
+    let keys = match (&raw.key, &raw.manual, &raw.ike) {
+        (Some(key), None, None) => Keys::Peer(peer_key(place, raw, key, protocol)?),
+        (None, Some(manual), None) => {
             let elsewhere = raw.suite.as_ref().map(|suite| suite.span());
             if let Some(span) = elsewhere.or_else(|| raw.rekey_seconds.as_ref().map(|s| s.span())) {
                 return Err(place.error(Some(span.start), "this belongs to a peer with `key`"));
             }
             Keys::Manual(manual_keys(place, manual.get_ref(), protocol)?)
         }
-        (Some(_), Some(manual)) => {
-            let message = "keys twice: a peer has `key` or a [peers.manual] table";
-            return Err(place.error(Some(manual.span().start), message));
-        }
-        (None, None) => {
-            let message =
-                "no keys: give the peer the `key` that `sealane id` prints there, or a [peers.manual] table";
+        (None, None, Some(ike)) => Keys::Ike(Box::new(ike::read(place, raw, ike, mode, site)?)),
+        (_, Some(manual), _) => return twice(manual.span().start),
+        (Some(_), None, Some(ike)) => return twice(ike.span().start),
+        (None, None, None) => {
+            let message = "no keys: give the peer the `key` that `sealane id` prints there, or a [peers.ike] or [peers.manual] table";
             return Err(place.error(Some(start), message));
         }
     };
@@ -600,15 +611,25 @@ fn peer_key(
         Some(word) => suite(place, word, protocol)?,
         None => default.parse().expect("a suite's name"),
     };
-    let seconds = match &raw.rekey_seconds {
+    let rekey = parsed_seconds(place, raw.rekey_seconds.as_ref(), REKEY_S_DEFAULT)?;
+    Ok(PeerKey { key: place.parsed(key)?, suite, rekey })
+}
+
+/// How long keys last.
+fn parsed_seconds(
+    place: &Text<'_>,
+    word: Option<&Spanned<u32>>,
+    default_s: u32,
+) -> Result<Duration, SiteError> {
+    let seconds = match word {
         Some(seconds) if !(1..=REKEY_S_MAX).contains(seconds.get_ref()) => {
             let message = format!("associations last from 1 to {REKEY_S_MAX} seconds");
             return Err(place.error(Some(seconds.span().start), message));
         }
         Some(seconds) => *seconds.get_ref(),
-        None => REKEY_S_DEFAULT,
+        None => default_s,
     };
-    Ok(PeerKey { key: place.parsed(key)?, suite, rekey: Duration::from_secs(seconds.into()) })
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 fn manual_keys(place: &Text<'_>, manual: &RawManual, protocol: Protocol) -> Result<Manual, SiteError> {
@@ -649,6 +670,11 @@ fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
             }
             (Keys::Peer(theirs), Keys::Peer(own)) if theirs.key == own.key => {
                 return Some(format!("the key is {:?}'s already", other.name));
+            }
+            (Keys::Ike(theirs), Keys::Ike(own))
+                if (&theirs.id, &theirs.local_id) == (&own.id, &own.local_id) =>
+            {
+                return Some(format!("the identity {:?} is {:?}'s already", own.id, other.name));
             }
             _ => {}
         }

@@ -4,11 +4,12 @@
 
 use std::{collections::HashMap, fmt::Write as _, time::Instant};
 
-use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
+use sealane_ipsec::{association::Association, counters::DropReason, database::Outbounds, policy::PeerId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     discovery::Verdict,
+    keying::agreements::Agreement,
     news::State,
     peers::{Peer, Peers},
 };
@@ -76,6 +77,37 @@ pub struct PeerStatus {
     pub received_bytes: u64,
     /// Its associations.
     pub associations: Vec<AssociationStatus>,
+    /// Its IKE SAs, of a peer that speaks IKE.
+    #[serde(default)]
+    pub ike: Vec<IkeStatus>,
+}
+
+/// An IKE SA.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IkeStatus {
+    /// Who the peer has proved to be.
+    pub identity: String,
+    /// The algorithms of IKE itself, by the names that proposals have.
+    pub algorithms: String,
+    /// Seconds since it stands.
+    pub age_s: u64,
+    /// Seconds until it gets new keys; `None`: not by time.
+    pub rekey_s: Option<u64>,
+    /// Its children.
+    pub children: Vec<ChildStatus>,
+}
+
+/// A pair of associations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildStatus {
+    /// The SPI of what comes in.
+    pub inbound_spi: u32,
+    /// The SPI of what goes out.
+    pub outbound_spi: u32,
+    /// The traffic, ours first.
+    pub traffic: String,
+    /// Seconds until it gets a successor; `None`: not by time, or it has one.
+    pub rekey_s: Option<u64>,
 }
 
 /// An association.
@@ -125,6 +157,23 @@ fn association(direction: &str, association: &Association, number: u64, now: Ins
     }
 }
 
+fn ike(agreement: &Agreement, now: Instant) -> IkeStatus {
+    let left = |at: Option<Instant>| at.map(|at| at.saturating_duration_since(now).as_secs());
+    let children = agreement.children.iter().map(|child| ChildStatus {
+        inbound_spi: child.inbound_spi,
+        outbound_spi: child.outbound_spi,
+        traffic: child.traffic.clone(),
+        rekey_s: left(child.rekey_at),
+    });
+    IkeStatus {
+        identity: agreement.identity.clone(),
+        algorithms: agreement.algorithms.clone(),
+        age_s: now.saturating_duration_since(agreement.since).as_secs(),
+        rekey_s: left(agreement.rekey_at),
+        children: children.collect(),
+    }
+}
+
 impl Status {
     /// The gateway as it is now.
     pub fn of(device: &str, listen: String, begun: Instant, cpu_s: f64, peers: &Peers) -> Self {
@@ -137,10 +186,10 @@ impl Status {
             all_inbound.entry(own.parameters().peer).or_default().push(status);
         }
         let of_peer = |(id, peer): (PeerId, &Peer)| {
-            let out = snapshot
-                .outbound
-                .get(&id)
-                .map(|outbound| association("out", outbound.association(), outbound.numbers().next(), now));
+            let all = snapshot.outbound.get(&id).into_iter().flat_map(Outbounds::iter);
+            let out: Vec<_> = all
+                .map(|outbound| association("out", outbound.association(), outbound.numbers().next(), now))
+                .collect();
             let mut inbound = all_inbound.remove(&id).unwrap_or_default();
             inbound.sort_by_key(|association| association.spi);
             let (sent, received) = (peer.sent.read(), peer.received.read());
@@ -151,7 +200,7 @@ impl Status {
                 networks: peer.networks.iter().map(ToString::to_string).collect(),
                 state: peer.state.get().name().to_owned(),
                 silent_direction: silent_direction(peers, id, peer),
-                handshake_s: out.as_ref().filter(|_| peer.has_agreed_keys()).map(|out| out.age_s),
+                handshake_s: out.first().filter(|_| peer.has_agreed_keys()).map(|out| out.age_s),
                 is_behind_nat: peer.is_behind_nat(),
                 keepalive_s: peer.keep_alive().map(|interval| interval.as_secs()),
                 mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
@@ -161,6 +210,7 @@ impl Status {
                 received_packets: received.0,
                 received_bytes: received.1,
                 associations: out.into_iter().chain(inbound).collect(),
+                ike: peer.agreements().iter().map(|agreement| ike(agreement, now)).collect(),
             }
         };
         let drops = peers.drops().iter().filter(|&(_, packets)| packets > 0);
@@ -199,6 +249,16 @@ impl Status {
             let _ = writeln!(text, "  networks  {}", peer.networks.join(", "));
             if let Some(seconds) = peer.handshake_s {
                 let _ = writeln!(text, "  keys      agreed {seconds} s ago");
+            }
+            let until = |left: Option<u64>| left.map_or_else(String::new, |s| format!(", rekey in {s} s"));
+            for ike in &peer.ike {
+                let IkeStatus { identity, algorithms, age_s, rekey_s, children } = ike;
+                let _ = writeln!(text, "  ike       {identity}, {algorithms}, {age_s} s{}", until(*rekey_s));
+                for child in children {
+                    let ChildStatus { inbound_spi, traffic, rekey_s, .. } = child;
+                    let rekey = until(*rekey_s);
+                    let _ = writeln!(text, "  child     {traffic}, in by {inbound_spi:#010x}{rekey}");
+                }
             }
             if let Some(direction) = &peer.silent_direction {
                 let _ = writeln!(text, "  silent    {direction}");
@@ -305,6 +365,18 @@ mod tests {
             received_packets: 4,
             received_bytes: 400,
             associations: Vec::new(),
+            ike: vec![IkeStatus {
+                identity: "branch.example".to_owned(),
+                algorithms: "aes256gcm16-prfsha384".to_owned(),
+                age_s: 70,
+                rekey_s: Some(14_000),
+                children: vec![ChildStatus {
+                    inbound_spi: 0x1234,
+                    outbound_spi: 0x5678,
+                    traffic: "10.1.0.0/16 === 10.2.0.0/16".to_owned(),
+                    rekey_s: None,
+                }],
+            }],
         };
         Status {
             device: "sl0".to_owned(),
@@ -351,6 +423,8 @@ mod tests {
         for line in [
             "  networks  10.2.0.0/16, fd02::/64\n",
             "  keys      agreed 77 s ago\n",
+            "  ike       branch.example, aes256gcm16-prfsha384, 70 s, rekey in 14000 s\n",
+            "  child     10.1.0.0/16 === 10.2.0.0/16, in by 0x00001234\n",
             "  silent    from the peer to us\n",
             "  alive     after 25 s without a packet to it, behind a NAT\n",
         ] {

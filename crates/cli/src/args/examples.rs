@@ -85,6 +85,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     (
+        "sealane-tunnel-pki",
+        &[(
+            "sealane tunnel pki pki vpn.example.org",
+            "make an authority in the folder pki, and the key and certificate of the gateway vpn.example.org",
+        )],
+    ),
+    (
         "sealane-tunnel-check",
         &[("sealane tunnel check site.toml", "say whether it is valid, or which line is not")],
     ),

@@ -40,7 +40,22 @@ SEALANE_DEVICE is the name of the device. If one of `up` fails, the gateway ends
 ask that resolver while the gateway is up, by `resolvectl` or `resolvconf`; `dns-search = [\"corp.example\"]` beside it asks \
 there only for names in that domain.
 
-A peer that is another implementation has keys from files instead:
+A peer that is another implementation, such as strongSwan, is spoken with by IKEv2, on UDP ports 500 and 4500:
+
+  [peers.ike]
+  id = \"branch.example\"
+  local-id = \"hq.example\"
+  psk-file = \"branch.psk\"
+
+`id` is who the peer is, and `local-id` who we are to it: host names, mail addresses or IP addresses. `local-networks` are the \
+networks on our side, by default those of `addresses`. In place of `psk-file`, the file of a shared secret, there may be \
+`private-key` with our `certificate`, and `ca`, the file of the authority that answers for the peer, or the peer's \
+`public-key`; all are PEM. `proposals` and `esp-proposals` are lists in strongSwan's words, such as \
+\"aes256gcm16-prfsha384-x25519-ke1_mlkem768\" and \"aes256gcm16-x25519\"; by default the strongest that both ends have is taken. \
+Associations are renewed after `rekey-seconds` in the peer, an IKE SA after `ike-rekey-seconds` in the table (default four hours). \
+`status` shows what was agreed on, and the log says which proposal or identity did not match.
+
+A peer may have keys from files instead:
 
   [peers.manual]
   suite = \"aes-128-cbc+hmac-sha256-128\"
@@ -85,6 +100,20 @@ At least one end needs an endpoint, the address and port at which the other end 
   sealane cp /etc/sealane/hq.toml root@branch:/etc/sealane/
   sudo systemctl enable --now sealane-tunnel@branch";
 
+const PKI_LONG_ABOUT: &str = "\
+Make certificates by which gateways prove who they are in IKE. The authority is made in FOLDER at first, as ca.key and ca.crt; for \
+each NAME a private key and its certificate are, as NAME.key and NAME.crt. A name is the host name that clients connect to.
+
+  sealane tunnel pki pki vpn.example.org branch.example.org
+
+The site file of vpn.example.org then has, in the table `ike` of a peer:
+
+  private-key = \"vpn.example.org.key\"
+  certificate = \"vpn.example.org.crt\"
+  ca = \"ca.crt\"
+
+Certificates have what Windows, macOS, iOS and Android look for: the name in full, and the purposes of a server and of IKE.";
+
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
@@ -112,6 +141,25 @@ pub enum TunnelCommand {
     /// Write the site files of both ends of a new tunnel
     #[command(long_about = NEW_LONG_ABOUT)]
     New(Box<TunnelNewArgs>),
+    /// Make an authority and certificates of gateways, for peers that speak IKE
+    #[command(long_about = PKI_LONG_ABOUT)]
+    Pki(TunnelPkiArgs),
+}
+
+/// Arguments of `sealane tunnel pki`.
+#[derive(Debug, Args)]
+pub struct TunnelPkiArgs {
+    /// The folder of the authority and of what it makes
+    pub folder: PathBuf,
+    /// Host names of gateways that get certificates
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// An address at which clients reach the gateway, beside its name; may be repeated
+    #[arg(long = "address", value_name = "ADDRESS")]
+    pub addresses: Vec<IpAddr>,
+    /// Make RSA keys, which iOS needs that is set up by hand; by default they are of ECDSA
+    #[arg(long)]
+    pub rsa: bool,
 }
 
 /// Arguments of `sealane tunnel up`.

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod pair;
+pub(crate) mod strongswan;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -19,7 +19,7 @@ grep -q ^sealane: /etc/passwd || echo 'sealane:x:64321:64321::/var/lib/sealane:/
 ip netns add net
 ip -n net link add bridge type bridge
 ip -n net link set bridge up
-for host in hq branch laptop router home; do
+for host in hq branch laptop router home office; do
     ip netns add $host
     ip -n $host link set lo up
     mkdir -p /etc/netns/$host/sealane "$scratch/run-$host"
@@ -34,6 +34,7 @@ attach hq 192.0.2.1
 attach branch 192.0.2.2
 attach laptop 192.0.2.3
 attach router 192.0.2.4
+attach office 192.0.2.5
 ip link add eth1 netns router type veth peer name eth0 netns home
 ip -n router link set eth1 up
 ip -n home link set eth0 up
@@ -52,6 +53,7 @@ END
 # A network behind each gateway.
 ip -n hq address add 10.91.1.1/24 dev lo
 ip -n branch address add 10.91.2.1/24 dev lo
+ip -n office address add 10.91.5.1/24 dev lo
 
 # root@hq may log in at the others.
 ssh-keygen -q -t ed25519 -N '' -f "$scratch/host"
@@ -168,6 +170,87 @@ answers home 10.91.1.1
 answers hq 10.91.0.4
 on hq "ping -c 1 10.91.0.4 $brief"
 on home 'sealane tunnel down'
+
+chapter 'With strongSwan'
+# Its ESP is in user space here, so that the kernel needs no IPsec.
+ip netns exec office sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+cp -r /etc/swanctl /etc/netns/office/swanctl
+cat >/etc/netns/office/strongswan.conf <<'END'
+charon-systemd {
+    load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac kernel-libipsec kernel-netlink socket-default vici
+    plugins {
+        kernel-libipsec {
+            allow_peer_ts = yes
+        }
+    }
+    journal {
+        default = -1
+    }
+}
+END
+cat >/etc/netns/office/swanctl/conf.d/branch.conf <<'END'
+connections {
+    branch {
+        version = 2
+        proposals = aes256gcm16-prfsha384-x25519
+        encap = yes
+        local {
+            auth = psk
+            id = office.example
+        }
+        remote {
+            auth = psk
+            id = branch.example
+        }
+        children {
+            net {
+                local_ts = 10.91.5.0/24
+                remote_ts = 10.91.2.0/24
+                esp_proposals = aes256gcm16-x25519
+            }
+        }
+    }
+}
+END
+secret=$(openssl rand -base64 32)
+printf 'secrets {\n    ike-branch {\n        id = branch.example\n        secret = "%s"\n    }\n}\n' "$secret" \
+    >/etc/netns/office/swanctl/conf.d/secret.conf
+(umask 077; echo "$secret" >/etc/netns/branch/sealane/office.psk)
+cat >/etc/netns/branch/sealane/office.toml <<'END'
+device = "sl0"
+listen = "0.0.0.0:4500"
+
+[[peers]]
+name = "office"
+endpoint = "192.0.2.5:4500"
+networks = ["10.91.5.0/24"]
+
+[peers.ike]
+id = "office.example"
+local-id = "branch.example"
+local-networks = ["10.91.2.0/24"]
+psk-file = "office.psk"
+END
+enter office 'exec charon-systemd' >"$scratch/charon.log" 2>&1 &
+daemons="$daemons $!"
+eventually enter office 'swanctl --load-all'
+prose 'A gateway of another make is spoken with by IKEv2, on UDP ports 500 and 4500. Here it is a strongSwan that expects us; the secret' \
+    'that both have was made by `openssl rand -base64 32`.'
+on office 'cat /etc/swanctl/conf.d/branch.conf'
+on branch 'cat /etc/sealane/office.toml'
+prose '`id` is who the peer is, and `local-id` who we are to it. `encap = yes` has strongSwan send ESP in UDP, which is what we send.'
+on branch 'sealane tunnel check /etc/sealane/office.toml | head -1'
+up branch 'sealane tunnel up /etc/sealane/office.toml'
+answers branch 10.91.5.1 '-I 10.91.2.1'
+on branch "ping -c 1 -I 10.91.2.1 10.91.5.1 $brief"
+on branch "sealane tunnel status | grep -E '^  (ike|child)' | cut -d, -f1"
+on office 'swanctl --list-sas | grep -o "ESTABLISHED, IKEv2"'
+on branch 'sealane tunnel down'
+prose 'Without an `endpoint` we wait for the peer to begin. In place of `psk-file` either end may have a certificate:'
+on branch 'sealane tunnel pki /etc/sealane/pki branch.example office.example'
+prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan takes the same files in `private`, `x509` and `x509ca`.' \
+    'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
+    'IKE is for the rest of the world.'
 
 chapter 'Commands and resolvers'
 prose '`up` and `down` are commands of the shell, run by root when packets flow and when the gateway has ended. SEALANE_DEVICE is' \

@@ -33,7 +33,6 @@ use crate::{
     endpoint::Endpoint,
     host::keeper::Keeper,
     keying::{
-        KeyMaker as _,
         agreement::{self, Answer, EXPORTER_LABEL, Material, Offer, READY, Refusal, Seen},
         peer_keys::{Errand, PeerKeys, Timing, Traffic, Who},
         strangers::{self, Stranger},
@@ -174,7 +173,7 @@ impl<'a> Calls<'a> {
     ) -> Vec<PeerId> {
         for &request in requests {
             if let Some(&place) = self.by_id.get(&request.peer()) {
-                self.known[place].keys().request(request, now);
+                self.known[place].keys().request(request);
             }
         }
         let (mut owed, snapshot) = (Vec::new(), self.peers.database().snapshot());

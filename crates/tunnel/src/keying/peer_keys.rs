@@ -19,10 +19,7 @@ use sealane_ipsec::{
     sequence::SequenceBits,
 };
 
-use crate::keying::{
-    KeyMaker,
-    agreement::{Answer, Material, Offer, Refusal, Seen},
-};
+use crate::keying::agreement::{Answer, Material, Offer, Refusal, Seen};
 
 /// Most inbound associations of a peer: the newest, one to come, and those that still drain.
 pub const INBOUND_MAX: usize = 8;
@@ -176,6 +173,12 @@ impl PeerKeys {
     /// Whether the last call came to nothing.
     pub fn has_failed(&self) -> bool {
         self.call_not_before.is_some()
+    }
+
+    /// The lanes ask for an association.
+    pub fn request(&mut self, request: Request) {
+        debug_assert_eq!(request.peer(), self.id);
+        self.wanted = true;
     }
 
     /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a
@@ -378,18 +381,6 @@ impl PeerKeys {
         self.pause = self.timing.retry;
         self.call_not_before = None;
         self.unanswered_since = None;
-    }
-}
-
-impl KeyMaker for PeerKeys {
-    fn request(&mut self, request: Request, _now: Instant) {
-        debug_assert_eq!(request.peer(), self.id);
-        self.wanted = true;
-    }
-
-    fn tick(&mut self, database: &Database, now: Instant) -> Vec<String> {
-        self.drain(database, now);
-        Vec::new()
     }
 }
 

@@ -84,6 +84,13 @@ impl Refusals {
 
     /// The line about a caller from `from` that showed `key`; `None` after too many lines.
     pub(super) fn of(&mut self, from: SocketAddr, key: PublicKey, now: Instant) -> Option<String> {
+        let message =
+            format!("refused a call from {from}: no peer in the site file has the key that it showed, {key}");
+        self.line(&message, now)
+    }
+
+    /// The line with this message; `None` after too many lines.
+    pub(super) fn line(&mut self, message: &str, now: Instant) -> Option<String> {
         let since = *self.since.get_or_insert(now);
         let earned = now.saturating_duration_since(since).as_secs() / PAUSE.as_secs();
         if earned > 0 {
@@ -99,9 +106,7 @@ impl Refusals {
             0 => String::new(),
             count => format!(" ({count} more since the last such line)"),
         };
-        Some(format!(
-            "refused a call from {from}: no peer in the site file has the key that it showed, {key}{unsaid}"
-        ))
+        Some(format!("{message}{unsaid}"))
     }
 }
 

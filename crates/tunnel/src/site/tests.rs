@@ -41,7 +41,7 @@ fn a_peer_is_known_by_its_key_in_four_lines() {
     let good = format!("{head}key = \"{key}\"\n");
     let keys = |text: &str| match parse(text).expect("a good file").peers.remove(0).keys {
         Keys::Peer(keys) => keys,
-        Keys::Manual(_) => panic!("it has a key"),
+        Keys::Manual(_) | Keys::Ike(_) => panic!("it has a key"),
     };
     assert_eq!(keys(&good).key, key);
     assert_eq!((keys(&good).suite.to_string(), keys(&good).rekey.as_secs()), ("aes-256-gcm".into(), 600));

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use zeroize::Zeroizing;
 
+use sealane_ipsec::database::Outbounds;
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -106,7 +108,7 @@ impl World {
 
     fn send(&mut self, from: usize, is_dummy: bool) {
         let end = &mut self.ends[from];
-        if let Some(outbound) = end.database.snapshot().outbound.get(&PeerId(0)) {
+        if let Some(outbound) = end.database.snapshot().outbound.get(&PeerId(0)).map(Outbounds::newest) {
             let number = outbound.numbers().reserve(1).expect("numbers are left").start;
             end.sent += u64::from(!is_dummy);
             let spi = outbound.association().parameters().spi;
@@ -170,7 +172,7 @@ impl World {
                     let End { keys, database, sent, received, heard_ms, .. } = &mut self.ends[from];
                     if database.request_due(self.now) {
                         for request in database.standing_requests() {
-                            keys.request(request, self.now);
+                            keys.request(request);
                         }
                     }
                     let traffic =

@@ -1,0 +1,122 @@
+//! strongSwan as the gateway of a namespace, with its ESP in user space (kernel-libipsec), so that the kernel needs no IPsec.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Net;
+use crate::program::text;
+
+/// Why it cannot run here.
+pub(crate) fn missing() -> Option<String> {
+    let has = |program: &&str| {
+        ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists())
+    };
+    let program = ["charon-systemd", "swanctl"].into_iter().find(|program| !has(program));
+    super::missing().or_else(|| program.map(|program| format!("strongSwan's {program} is missing")))
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} does not come to be");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// strongSwan in a host of a [`Net`], which ends it.
+pub(crate) struct StrongSwan {
+    host: &'static str,
+    folder: PathBuf,
+}
+
+impl StrongSwan {
+    /// Starts it with the text of swanctl.conf(5); files go into the folder that `prepare` is given first.
+    pub(crate) fn start(
+        net: &mut Net,
+        host: &'static str,
+        connections: &str,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
+        let folder = net.folder.path().join(format!("{host}.strongswan"));
+        for sub in ["x509", "x509ca", "private"] {
+            fs::create_dir_all(folder.join("swanctl").join(sub)).expect("a folder");
+        }
+        prepare(&folder.join("swanctl"));
+        for setting in ["all", "default"] {
+            let set = net.run(host, "sysctl", &format!("-qw net.ipv4.conf.{setting}.rp_filter=0"));
+            assert!(set.status.success(), "{}", text(&set.stderr));
+        }
+        let shown = folder.display();
+        let configuration = format!(
+            "charon-systemd {{
+                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac kernel-libipsec kernel-netlink socket-default vici
+                plugins {{
+                    vici {{
+                        socket = unix://{shown}/vici
+                    }}
+                    kernel-libipsec {{
+                        allow_peer_ts = yes
+                    }}
+                }}
+                journal {{
+                    default = -1
+                }}
+                filelog {{
+                    f {{
+                        path = {shown}/log
+                        flush_line = yes
+                        default = 1
+                    }}
+                }}
+            }}
+"
+        );
+        fs::write(folder.join("strongswan.conf"), configuration).expect("a file");
+        fs::write(folder.join("swanctl/swanctl.conf"), connections).expect("a file");
+        let out = fs::File::create(folder.join("out")).expect("a file");
+        let mut command = net.command(host, "charon-systemd", "");
+        command.env("STRONGSWAN_CONF", folder.join("strongswan.conf"));
+        command.stdin(Stdio::null()).stdout(out.try_clone().expect("a file")).stderr(out);
+        net.children.push(command.spawn().expect("it starts"));
+        let own = Self { host, folder };
+        wait_for("strongSwan's control socket", || own.folder.join("vici").exists());
+        own.control(net, "--load-all");
+        own
+    }
+
+    fn command(&self, net: &Net, arguments: &str) -> Command {
+        let mut command = net.command(self.host, "swanctl", arguments);
+        command.args(["--uri", &format!("unix://{}", self.folder.join("vici").display())]);
+        command.env("STRONGSWAN_CONF", self.folder.join("strongswan.conf"));
+        command.env("SWANCTL_DIR", self.folder.join("swanctl"));
+        command
+    }
+
+    /// What a command of swanctl says, whether it succeeds or not.
+    pub(crate) fn try_control(&self, net: &Net, arguments: &str) -> Output {
+        self.command(net, arguments).output().expect("swanctl runs")
+    }
+
+    /// What a command of swanctl says.
+    #[track_caller]
+    pub(crate) fn control(&self, net: &Net, arguments: &str) -> String {
+        let output = self.try_control(net, arguments);
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "swanctl {arguments}: {said}\n{}", self.log());
+        said
+    }
+
+    /// Its associations.
+    pub(crate) fn associations(&self, net: &Net) -> String {
+        self.control(net, "--list-sas")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}

@@ -1,0 +1,395 @@
+//! `sealane tunnel` with gateways that speak IKEv2: strongSwan as a process of its own, in either role, and another of ours.
+
+mod network;
+mod program;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use network::strongswan::{self, StrongSwan, wait_for};
+use network::{Net, ip};
+use program::{pattern, skip, text};
+
+const PSK: &str = "0123456789abcdef0123456789abcdef";
+/// Addresses inside: ours and the peer's.
+const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
+
+/// Two hosts with a cable between them: `a` at 10.90.0.1, whose gateway is ours, and `b` at 10.90.0.2.
+fn two_hosts(tag: &str) -> Net {
+    let net = Net::new(tag, &["a", "b"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    // strongSwan's routes begin at an address in its network.
+    ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
+    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    net
+}
+
+fn secret(folder: &Path, name: &str, content: &str) {
+    let path = folder.join(name);
+    fs::write(&path, content).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
+/// Our site file behind its first lines; `peer` and `ike` are more of the peer's table and of its `ike`.
+fn site(peer: &str, ike: &str) -> String {
+    format!(
+        "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"branch\"\nnetworks = [\"10.91.2.0/24\"]\n{peer}\n\
+         [peers.ike]\nid = \"branch.example\"\nlocal-id = \"hq.example\"\n{ike}\n",
+        INNER[0]
+    )
+}
+
+const ENDPOINT: &str = "endpoint = \"10.90.0.2:4500\"\n";
+
+/// strongSwan's connections: its proposals, how either end proves who it is, and more of the connection and of the child.
+fn connections(proposals: [&str; 2], local: &str, remote: &str, more: &str, child: &str) -> String {
+    let [ike, esp] = proposals;
+    format!(
+        "connections {{
+    t {{
+        version = 2
+        local_addrs = 10.90.0.2
+        proposals = {ike}
+        encap = yes
+        {more}
+        local {{
+            {local}
+            id = branch.example
+        }}
+        remote {{
+            {remote}
+            id = hq.example
+        }}
+        children {{
+            c {{
+                local_ts = 10.91.2.0/24
+                remote_ts = 10.91.1.0/24
+                esp_proposals = {esp}
+                {child}
+            }}
+        }}
+    }}
+}}
+secrets {{
+    ike-1 {{
+        id-1 = hq.example
+        id-2 = branch.example
+        secret = \"{PSK}\"
+    }}
+}}
+"
+    )
+}
+
+/// The packets that our gateway has dropped for these reasons.
+fn dropped(net: &Net, host: &str, reasons: &[&str]) -> Vec<serde_json::Value> {
+    let status = net.status(host);
+    let drops = status["drops"].as_array().expect("a list");
+    drops.iter().filter(|drop| reasons.iter().any(|reason| drop[0] == *reason)).cloned().collect()
+}
+
+/// The SPIs under which our gateway sends.
+fn spis(net: &Net, host: &str) -> Vec<u64> {
+    let status = net.status(host);
+    let all = status["peers"][0]["associations"].as_array().expect("a list").clone();
+    let out = all.iter().filter(|association| association["direction"] == "out");
+    out.map(|association| association["spi"].as_u64().expect("a number")).collect()
+}
+
+/// Sends `bytes` from our inside to the peer's and compares them.
+fn transfer(net: &Net, bytes: usize) {
+    let listener = net.inside("b", || TcpListener::bind((INNER[1], 0)).expect("a port"));
+    let at = listener.local_addr().expect("a port");
+    let near = net.inside("a", || TcpStream::connect(at).expect("the other end"));
+    network::stream(near, &listener, &pattern(bytes));
+}
+
+/// Sends bytes between the ends both ways at once for so long, not faster than 4 MB a second, and compares them. Returns how often
+/// our gateway had another SPI to send under.
+fn load(net: &Net, time: Duration) -> usize {
+    let serve = |host: &str, inner: &str| net.inside(host, || TcpListener::bind((inner, 0)).expect("a port"));
+    let listeners = [serve("b", INNER[1]), serve("a", INNER[0])];
+    let at: Vec<_> = listeners.iter().map(|listener| listener.local_addr().expect("a port")).collect();
+    let near = [("a", at[0]), ("b", at[1])]
+        .map(|(host, at)| net.inside(host, || TcpStream::connect(at).expect("the other end")));
+    let until = Instant::now() + time;
+    let piece = pattern(40_000);
+    let (mut seen, mut changes) = (spis(net, "a"), 0);
+    thread::scope(|scope| {
+        for (mut near, listener) in near.into_iter().zip(&listeners) {
+            let piece = &piece;
+            let sent = scope.spawn(move || {
+                let mut pieces = 0;
+                while Instant::now() < until {
+                    near.write_all(piece).expect("the other end reads");
+                    pieces += 1;
+                    thread::sleep(Duration::from_millis(10));
+                }
+                pieces
+            });
+            scope.spawn(move || {
+                let (mut far, _) = listener.accept().expect("a connection");
+                far.set_read_timeout(Some(Duration::from_secs(30))).expect("a stream");
+                let mut got = Vec::new();
+                far.read_to_end(&mut got).expect("all of it");
+                let pieces: usize = sent.join().expect("no panic");
+                assert_eq!(got.len(), pieces * piece.len());
+                assert!(got.chunks(piece.len()).all(|got| got == &piece[..]), "other bytes");
+            });
+        }
+        while Instant::now() < until {
+            thread::sleep(Duration::from_millis(200));
+            let now = spis(net, "a");
+            changes += usize::from(now != seen);
+            seen = now;
+        }
+    });
+    changes
+}
+
+#[test]
+fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_load() {
+    if let Some(why) = strongswan::missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("ki");
+    let psk = "auth = psk";
+    let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], psk, psk, "", "");
+    let far = StrongSwan::start(&mut net, "b", &text, |_| {});
+    let rekeys = "rekey-seconds = 2\n";
+    net.gateway(
+        "a",
+        1400,
+        &site(&format!("{ENDPOINT}{rekeys}"), "psk-file = \"psk\"\nike-rekey-seconds = 3"),
+    );
+    net.wait_for_ping("a", INNER[1]);
+    let status = net.status("a");
+    let ike = &status["peers"][0]["ike"][0];
+    assert_eq!(ike["identity"], "branch.example", "{status}");
+    assert_eq!(ike["algorithms"], "aes256gcm16-prfsha384");
+    assert_eq!(ike["children"][0]["traffic"], "10.91.1.0/24 === 10.91.2.0/24");
+    assert!(ike["rekey_s"].is_u64() && status["peers"][0]["endpoint"] == "10.90.0.2:4500", "{status}");
+    let changes = load(&net, Duration::from_secs(8));
+    assert!(changes >= 2, "{changes} successors\n{}", far.log());
+    let lost = dropped(&net, "a", &["no_association", "expired", "unknown_spi", "selector_mismatch"]);
+    let early = |drop: &serde_json::Value| drop[0] == "no_association";
+    assert!(lost.iter().all(early), "{lost:?}\n{}", far.log());
+    assert!(far.log().contains("rekeyed between"), "{}", far.log());
+    // It hears that we end.
+    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel down");
+    command.env("SEALANE_RUN", net.folder.path().join("a.run"));
+    assert!(command.output().expect("it runs").status.success());
+    wait_for("strongSwan's end", || !far.associations(&net).contains("ESTABLISHED"));
+}
+
+#[test]
+fn strongswan_begins_and_rekeys_and_ends() {
+    if let Some(why) = strongswan::missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("kr");
+    let psk = "auth = psk";
+    let more = "remote_addrs = 10.90.0.1\n        rekey_time = 3s\n        over_time = 30s";
+    let child = "rekey_time = 2s\n                rand_time = 0s\n                life_time = 30s";
+    let text = connections(["aes256-sha256-modp2048", "aes256-sha256"], psk, psk, more, child);
+    let far = StrongSwan::start(&mut net, "b", &text, |_| {});
+    let ike = "psk-file = \"psk\"\nesp-proposals = [\"aes256gcm16\", \"aes256-sha256\"]";
+    net.gateway("a", 1400, &site("", ike));
+    far.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    assert_eq!(net.status("a")["peers"][0]["associations"][0]["suite"], "aes-256-cbc+hmac-sha256-128");
+    let changes = load(&net, Duration::from_secs(8));
+    assert!(changes >= 2, "{changes} successors\n{}", far.log());
+    let lost = dropped(&net, "a", &["expired", "unknown_spi", "selector_mismatch"]);
+    assert!(lost.is_empty(), "{lost:?}\n{}", far.log());
+    far.control(&net, "--terminate --ike t");
+    wait_for("our end", || spis(&net, "a").is_empty());
+    assert_eq!(net.status("a")["peers"][0]["ike"], serde_json::json!([]));
+}
+
+/// An authority and the certificates of both ends, in PEM, by OpenSSL.
+fn certificates(folder: &Path, kind: &str) -> Result<(), String> {
+    let openssl = |arguments: &str| {
+        let output = Command::new("openssl")
+            .args(arguments.split(' '))
+            .current_dir(folder)
+            .output()
+            .map_err(|error| format!("openssl: {error}"))?;
+        let said = || format!("openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(()) } else { Err(said()) }
+    };
+    openssl(&format!("genpkey -algorithm {kind} -out ca.key"))?;
+    openssl(
+        "req -x509 -new -key ca.key -subj /CN=CA -days 30 -addext basicConstraints=critical,CA:TRUE -out ca.crt",
+    )?;
+    for name in ["hq", "branch"] {
+        openssl(&format!("genpkey -algorithm {kind} -out {name}.key"))?;
+        openssl(&format!("req -new -key {name}.key -subj /CN={name}.example -out request"))?;
+        let extensions =
+            format!("subjectAltName=DNS:{name}.example\nextendedKeyUsage=serverAuth,clientAuth\n");
+        fs::write(folder.join("extensions"), extensions).map_err(|error| error.to_string())?;
+        openssl(&format!(
+            "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile extensions -out {name}.crt"
+        ))?;
+        openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
+    if let Some(why) = strongswan::missing() {
+        return skip(&why);
+    }
+    let mut net = Net::new("kn", &["a", "r", "b"]);
+    net.link([("a", "o0", "192.168.7.2/24"), ("r", "i0", "192.168.7.1/24")], 1500);
+    net.link([("r", "i1", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    ip(&format!("-n {} route add default via 192.168.7.1", net.name("a")));
+    ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
+    for rule in [
+        "add table ip nat",
+        "add chain ip nat out { type nat hook postrouting priority 100 ; }",
+        "add rule ip nat out oifname i1 masquerade random",
+    ] {
+        let output = net.command("r", "nft", "").arg(rule).output().expect("ip runs");
+        if !output.status.success() {
+            return skip(&format!("no address translation: {}", text(&output.stderr)));
+        }
+    }
+    let folder = net.folder.path().to_owned();
+    if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
+        return skip(&format!("no certificates: {problem}"));
+    }
+    let local = "auth = pubkey\n            certs = branch.crt";
+    let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
+    let text = connections(proposals, local, "auth = pubkey", "remote_addrs = %any", "");
+    let far = StrongSwan::start(&mut net, "b", &text, |swanctl| {
+        for (name, to) in [("ca.crt", "x509ca"), ("branch.crt", "x509"), ("branch.key", "private")] {
+            fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
+        }
+    });
+    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
+    secret(&folder, "hq.key", &key);
+    let ike = "private-key = \"hq.key\"\ncertificate = \"hq.crt\"\nca = \"ca.crt\"";
+    net.gateway("a", 1400, &site(ENDPOINT, ike));
+    net.wait_for_ping("a", INNER[1]);
+    let said = far.associations(&net);
+    assert!(said.contains("hq.example") && said.contains("INSTALLED"), "{said}");
+    transfer(&net, 1 << 20);
+}
+
+#[test]
+fn strongswan_is_joined_by_public_keys_without_certificates() {
+    if let Some(why) = strongswan::missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("kp");
+    let folder = net.folder.path().to_owned();
+    if let Err(problem) = certificates(&folder, "ED25519") {
+        return skip(&format!("no keys: {problem}"));
+    }
+    let (local, remote) =
+        ("auth = pubkey\n            pubkeys = branch.pub", "auth = pubkey\n            pubkeys = hq.pub");
+    // Our own proposals, of which the first has ML-KEM: older versions do not know it.
+    let proposals = ["aes256gcm16-prfsha384-x25519,default", "aes256gcm16,default"];
+    let text = connections(proposals, local, remote, "remote_addrs = %any", "");
+    StrongSwan::start(&mut net, "b", &text, |swanctl| {
+        fs::create_dir(swanctl.join("pubkey")).expect("a folder");
+        for (name, to) in [("hq.pub", "pubkey"), ("branch.pub", "pubkey"), ("branch.key", "private")] {
+            fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
+        }
+    });
+    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
+    secret(&folder, "hq.key", &key);
+    net.gateway("a", 1400, &site(ENDPOINT, "private-key = \"hq.key\"\npublic-key = \"branch.pub\""));
+    net.wait_for_ping("a", INNER[1]);
+    transfer(&net, 1 << 20);
+}
+
+/// The site file of the gateway at `end` of two that are ours.
+fn own_site(end: usize, rest: &str) -> String {
+    let names = ["hq.example", "branch.example"];
+    let network = |end: usize| format!("10.91.{}.0/24", end + 1);
+    format!(
+        "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"other\"\nnetworks = [\"{}\"]\n\
+         endpoint = \"10.90.0.{}:4500\"\n{rest}\n[peers.ike]\nid = \"{}\"\nlocal-id = \"{}\"\npsk-file = \"psk\"\n",
+        INNER[end],
+        network(1 - end),
+        2 - end,
+        names[1 - end],
+        names[end],
+    )
+}
+
+#[test]
+fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let mut net = Net::new("ko", &["a", "b"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    secret(net.folder.path(), "psk", PSK);
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        net.gateway(host, 1400, &own_site(end, "rekey-seconds = 2\n"));
+    }
+    net.wait_for_ping("a", INNER[1]);
+    assert!(load(&net, Duration::from_secs(5)) >= 1);
+    // The other one has lost everything, and says so.
+    let mut far = net.children.pop().expect("it runs");
+    far.kill().expect("it runs");
+    far.wait().expect("it ends");
+    net.gateway("b", 1400, &own_site(1, ""));
+    net.wait_for_ping("b", INNER[0]);
+    // Our end moves; the other one follows.
+    let name = net.name("a");
+    ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
+    ip(&format!("-n {name} address del 10.90.0.1/24 dev o0"));
+    ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+    wait_for("the new address", || net.status("b")["peers"][0]["endpoint"] == "10.90.0.77:4500");
+    net.wait_for_ping("a", INNER[1]);
+    net.wait_for_ping("b", INNER[0]);
+}
+
+#[test]
+fn the_log_says_what_does_not_match() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let mut net = Net::new("kl", &["a", "b"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    secret(net.folder.path(), "psk", PSK);
+    net.gateway(
+        "b",
+        1400,
+        &own_site(1, "").replace("endpoint", "#").replace("id = \"hq.example\"", "id = \"else.example\""),
+    );
+    net.gateway("a", 1400, &own_site(0, ""));
+    for (place, says) in
+        [(0, "expected is else.example (towards branch.example)"), (1, "AUTHENTICATION_FAILED")]
+    {
+        let stderr = net.children[place].stderr.as_mut().expect("a pipe");
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        while !String::from_utf8_lossy(&said).contains(says) {
+            stderr.read_exact(&mut byte).expect("it says more");
+            said.push(byte[0]);
+        }
+    }
+    // What is wrong with a secret is said before anything is begun.
+    let path = net.folder.path().join("second.toml");
+    fs::write(&path, format!("device = \"sl1\"\n{}", own_site(0, ""))).expect("a site file");
+    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
+    let output = command.arg(&path).output().expect("it runs");
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(said.contains("good, 1 peers") && !said.contains("this gateway's key"), "{said}");
+    fs::set_permissions(net.folder.path().join("psk"), fs::Permissions::from_mode(0o644)).expect("a mode");
+    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
+    let output = command.arg(&path).output().expect("it runs");
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(!output.status.success() && said.contains("chmod 600"), "{said}");
+}

@@ -1,0 +1,157 @@
+//! The sockets of key makers: UDP port 500 of their own, and what lanes receive on the port of ESP in UDP.
+//!
+//! Guarantees: it never waits; a datagram that cannot be sent is lost, as on any network; at most [`TURN_MAX`] datagrams are taken
+//! in one turn, so that the housekeeper has time for others.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Arc,
+};
+
+use sealane_ipsec::key_maker::Transmit;
+use sealane_port::Port as _;
+use sealane_stack::Batch;
+
+use crate::{keying::mailbox::Mailbox, outside::Outside};
+
+/// The port of IKE (RFC 7296, section 2).
+pub const IKE_PORT: u16 = 500;
+/// Datagrams that are taken in one turn.
+const TURN_MAX: usize = 64;
+/// The longest datagram.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// See the module.
+pub struct Carrier {
+    ike: UdpSocket,
+    outside: Outside,
+    batch: Batch,
+    buffer: Vec<u8>,
+    listen: SocketAddr,
+    routes: Arc<Routes>,
+}
+
+impl std::fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Carrier").field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Finds the address of ours from which packets to another leave.
+#[derive(Debug)]
+pub struct Routes {
+    listen: IpAddr,
+    /// The gateway's mark, by which routes are chosen, is on them.
+    sockets: [Option<UdpSocket>; 2],
+}
+
+impl Routes {
+    /// For a gateway that listens on `listen`, whose packets carry `mark`.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn open(listen: IpAddr, mark: Option<u32>) -> io::Result<Self> {
+        let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
+        let [v4, v6] = any.map(|any| -> io::Result<Option<UdpSocket>> {
+            // A host may have one family alone.
+            let Ok(socket) = UdpSocket::bind((any, 0)) else { return Ok(None) };
+            mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark))?;
+            Ok(Some(socket))
+        });
+        Ok(Self { listen, sockets: [v4?, v6?] })
+    }
+
+    /// Our address towards `remote`; `None`: no route leads there.
+    pub fn own_address(&self, remote: IpAddr) -> Option<IpAddr> {
+        if !self.listen.is_unspecified() {
+            return Some(self.listen.to_canonical());
+        }
+        let remote = remote.to_canonical();
+        let socket = self.sockets[usize::from(remote.is_ipv6())].as_ref()?;
+        // Nothing is sent: a connection of UDP is a look at the routes. The address of the one before stays otherwise.
+        let _ = rustix::net::connect_unspec(socket);
+        socket.connect((remote, IKE_PORT)).ok()?;
+        let own = socket.local_addr().ok()?.ip();
+        (!own.is_unspecified()).then_some(own)
+    }
+}
+
+impl Carrier {
+    /// Opens port 500 at the address of `listen`; `outside` sends on the other port.
+    ///
+    /// # Errors
+    /// The port is taken, or the system refuses it.
+    pub fn open(
+        listen: SocketAddr,
+        outside: Outside,
+        mark: Option<u32>,
+        routes: Arc<Routes>,
+    ) -> io::Result<Self> {
+        let ike = UdpSocket::bind((listen.ip(), IKE_PORT))?;
+        ike.set_nonblocking(true)?;
+        mark.map_or(Ok(()), |mark| sealane_port::set_mark(&ike, mark))?;
+        Ok(Self {
+            ike,
+            outside,
+            batch: Batch::new(DATAGRAM_BYTES_MAX, 1),
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
+            listen,
+            routes,
+        })
+    }
+
+    /// What to poll for datagrams on port 500.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.ike.as_fd()
+    }
+
+    /// Hands on datagrams of both ports, with where they came from and were sent to. Whether others may wait.
+    pub fn receive(
+        &mut self,
+        mailbox: &Mailbox,
+        mut hand_on: impl FnMut(&[u8], SocketAddr, SocketAddr),
+    ) -> bool {
+        let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        let mut taken = 0;
+        while taken < TURN_MAX {
+            taken += 1;
+            match self.ike.recv_from(&mut self.buffer) {
+                Ok((bytes, from)) => {
+                    if let Some(own) = self.routes.own_address(from.ip()) {
+                        hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, IKE_PORT));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // What an earlier datagram of ours met on its way.
+                Err(_) => {}
+            }
+        }
+        let mut left = TURN_MAX;
+        while left > 0
+            && let Some((datagram, from)) = mailbox.take()
+        {
+            left -= 1;
+            if let Some(own) = self.routes.own_address(from.ip()) {
+                hand_on(&datagram, canonical(from), SocketAddr::new(own, self.listen.port()));
+            }
+        }
+        taken == TURN_MAX || left == 0
+    }
+
+    /// Sends a datagram.
+    pub fn send(&mut self, Transmit { from, to, bytes }: &Transmit) {
+        if from.port() == IKE_PORT {
+            // It is sent again if nobody answers.
+            let _ = self.ike.send_to(bytes, *to);
+            return;
+        }
+        self.batch.clear();
+        if self.batch.push_bytes(0, bytes, 0) {
+            self.outside.aim(*to, 0, false);
+            // The lanes find out what is wrong with the socket.
+            let _ = self.outside.send(&self.batch, 0);
+        }
+    }
+}

@@ -1,0 +1,673 @@
+//! Associations that are negotiated by IKEv2: the events of an [`Endpoint`] become associations, endpoints of peers, and lines
+//! for the operator. No socket, no clock, no thread.
+//!
+//! Guarantees: an inbound association receives for [`GRACE`] after it has ended, so a rekey loses no packet, and an outbound one ends
+//! at once; a peer that we may begin with is begun with until it answers, ever more slowly; a child without a place in the database
+//! is ended at the peer too; strangers and peers that fail again and again cannot fill the log.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sealane_engine::Implementations;
+use sealane_ike::{
+    ChildId, ChildPolicy, Endpoint, Event, IkeId, Install, Mode, Path, Peer, Random, Reason, Settings,
+    wire::TrafficSelector,
+};
+use sealane_ipsec::{
+    association::{self, Inbound, Outbound, Parameters, Protocol, Whereabouts},
+    database::Request,
+    key_maker::{KeyMaker, Transmit},
+    lifetime::{Age, Lifetime, Limits},
+    policy::PeerId,
+    selector::{Flow, Prefix},
+    sequence::SequenceBits,
+    traffic::{Ports, Range, Traffic},
+};
+
+use crate::{
+    credentials::{CredentialError, Reader},
+    endpoint::Endpoint as Place,
+    keying::{
+        agreements::{Agreement, ChildAgreement},
+        words::Refusals,
+    },
+    peers::Peers,
+    site::{Keys, PeerSite, Site},
+};
+
+/// For so long an inbound association receives after it has ended.
+const GRACE: Duration = Duration::from_secs(10);
+/// The first pause before a peer is begun with again; it doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Between two looks at which children have received.
+const LOOK: Duration = Duration::from_millis(500);
+/// After so much silence a peer is asked whether it lives.
+const PROBE_AFTER: Duration = Duration::from_secs(20);
+/// IKE SAs with one peer at most: two ends that begin at the same moment have two.
+const SAS_MAX: usize = 4;
+/// Lines that wait for the operator at most.
+const NEWS_MAX: usize = 256;
+
+/// Finds our address from which packets to another leave.
+pub type OwnAddress<'a> = Box<dyn Fn(IpAddr) -> Option<IpAddr> + 'a>;
+
+/// A peer that speaks IKE.
+#[derive(Debug)]
+struct Known {
+    id: PeerId,
+    name: String,
+    window_packets: u32,
+    /// Age at which its associations get successors.
+    rekey: Duration,
+    /// The address in the site file; `None`: a name, which is looked up.
+    address: Option<IpAddr>,
+    may_begin: bool,
+    pause: Duration,
+    /// When it may be asked for something again.
+    not_before: Option<Instant>,
+    /// The flow that it was asked for last.
+    wanted: Option<Flow>,
+    /// When it is begun with, if nothing asks before.
+    begin_at: Option<Instant>,
+    /// What was said of it last.
+    told: String,
+}
+
+/// An IKE SA that stands.
+#[derive(Debug)]
+struct Stands {
+    place: usize,
+    identity: String,
+    algorithms: String,
+    since: Instant,
+    path: Option<Path>,
+    whereabouts: Arc<Whereabouts>,
+}
+
+/// A child that is installed.
+#[derive(Debug)]
+struct Child {
+    ike: IkeId,
+    place: usize,
+    inbound: Arc<Inbound>,
+    outbound: Arc<Outbound>,
+    traffic: Arc<Traffic>,
+    replaces: Option<ChildId>,
+    is_live: bool,
+    /// The newest number that had been received at the last look.
+    top: u64,
+    /// A successor has been asked for.
+    is_renewed: bool,
+}
+
+/// Why a gateway cannot speak IKE with a peer.
+#[derive(Debug, thiserror::Error)]
+#[error("peer {peer:?}: {source}")]
+pub struct IkeError {
+    /// The peer.
+    pub peer: String,
+    /// Why.
+    pub source: CredentialError,
+}
+
+/// The peers of `site` as crate `ike` is told of them, with their credentials, and their ids.
+///
+/// # Errors
+/// A file is not taken.
+pub fn configured(site: &Site) -> Result<Vec<(PeerId, Peer)>, IkeError> {
+    let mut reader = Reader::default();
+    let mut all = Vec::new();
+    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
+        let Keys::Ike(ike) = &peer.keys else { continue };
+        let credentials =
+            reader.read(&ike.proof).map_err(|source| IkeError { peer: peer.name.clone(), source })?;
+        let selectors = |networks: &[Prefix]| {
+            let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
+            networks.iter().map(of).collect()
+        };
+        let child = ChildPolicy {
+            name: peer.name.clone(),
+            local: selectors(&ike.local_networks),
+            remote: selectors(&peer.networks),
+            proposals: ike.esp_proposals.clone(),
+            mode: Mode::Tunnel,
+        };
+        let configured = Peer {
+            name: peer.name.clone(),
+            // It is begun with where it is at that time, and may begin from anywhere.
+            local: None,
+            remote: None,
+            local_identity: sealane_ike::Identity::from_text(&ike.local_id),
+            remote_identity: Some(sealane_ike::Identity::from_text(&ike.id)),
+            prove: credentials.prove,
+            expect: credentials.expect,
+            proposals: ike.proposals.clone(),
+            children: vec![child],
+            always_encapsulate: true,
+            mobike: true,
+            childless: false,
+            ike_lifetime: Some(ike.ike_rekey),
+            child_lifetime: Some(ike.rekey),
+            probe_after: Some(PROBE_AFTER),
+            pool: None,
+            asks_for: sealane_ike::Families::default(),
+        };
+        all.push((id, configured));
+    }
+    Ok(all)
+}
+
+/// What an endpoint of a gateway is made with.
+pub fn settings() -> Settings {
+    let retransmission =
+        sealane_ike::Retransmission { first: Duration::from_secs(1), factor_percent: 180, tries: 5 };
+    Settings { retransmission, ..Settings::default() }
+}
+
+/// What [`Ike`] is made with.
+pub struct Negotiated<'a> {
+    /// As [`configured`] gives them.
+    pub peers: Vec<(PeerId, Peer)>,
+    /// As [`settings`] gives them.
+    pub settings: Settings,
+    /// Where nonces come from.
+    pub random: Random,
+    /// Finds our address towards a peer.
+    pub own_address: OwnAddress<'a>,
+}
+
+impl std::fmt::Debug for Negotiated<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Negotiated").field("peers", &self.peers.len()).finish_non_exhaustive()
+    }
+}
+
+/// All peers of a gateway that speak IKE.
+pub struct Ike<'a> {
+    peers: &'a Peers,
+    endpoint: Endpoint,
+    implementations: Implementations,
+    /// In the order of the endpoint's peers.
+    known: Vec<Known>,
+    places: BTreeMap<PeerId, usize>,
+    sas: BTreeMap<IkeId, Stands>,
+    children: BTreeMap<ChildId, Child>,
+    /// Inbound associations that have ended, and when they go.
+    draining: VecDeque<(Instant, u32)>,
+    /// When peers are begun with.
+    begins: BTreeSet<(Instant, usize)>,
+    look_at: Instant,
+    news: VecDeque<String>,
+    refusals: Refusals,
+    /// Peers whose agreements have changed.
+    changed: BTreeSet<usize>,
+    own_address: OwnAddress<'a>,
+    is_closing: bool,
+}
+
+impl std::fmt::Debug for Ike<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ike").field("sas", &self.sas).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Ike<'a> {
+    /// Over the peers of `site` that speak IKE. Those with an endpoint are begun with soon.
+    pub fn new(
+        peers: &'a Peers,
+        site: &Site,
+        implementations: Implementations,
+        negotiated: Negotiated<'a>,
+        now: Instant,
+    ) -> Self {
+        let Negotiated { peers: configured, settings, random, own_address } = negotiated;
+        let mut known = Vec::with_capacity(configured.len());
+        let (mut all, mut begins) = (Vec::with_capacity(configured.len()), BTreeSet::new());
+        for (place, (id, peer)) in configured.into_iter().enumerate() {
+            let own: &PeerSite = &site.peers[id.0 as usize];
+            let may_begin = own.endpoint.is_some();
+            if may_begin {
+                begins.insert((now, place));
+            }
+            known.push(Known {
+                id,
+                name: own.name.clone(),
+                window_packets: own.window_packets,
+                rekey: peer.child_lifetime.unwrap_or_default(),
+                address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
+                may_begin,
+                pause: PAUSE,
+                not_before: None,
+                wanted: None,
+                begin_at: may_begin.then_some(now),
+                told: String::new(),
+            });
+            all.push(peer);
+        }
+        Self {
+            peers,
+            endpoint: Endpoint::new(settings, all, random),
+            implementations,
+            places: known.iter().enumerate().map(|(place, known)| (known.id, place)).collect(),
+            known,
+            sas: BTreeMap::new(),
+            children: BTreeMap::new(),
+            draining: VecDeque::new(),
+            begins,
+            look_at: now,
+            news: VecDeque::new(),
+            refusals: Refusals::new(),
+            changed: BTreeSet::new(),
+            own_address,
+            is_closing: false,
+        }
+    }
+
+    fn say(&mut self, line: String) {
+        if self.news.len() < NEWS_MAX {
+            self.news.push_back(line);
+        }
+    }
+
+    /// Says what is new of a peer.
+    fn tell(&mut self, place: usize, message: String) {
+        let known = &mut self.known[place];
+        if known.told == message {
+            return;
+        }
+        known.told.clone_from(&message);
+        let line = format!("peer {:?}: {message}", known.name);
+        self.say(line);
+    }
+
+    /// Says something of a stranger, unless too much has been said.
+    fn tell_refused(&mut self, message: &str, now: Instant) {
+        let line = self.refusals.line(message, now);
+        line.into_iter().for_each(|line| self.say(line));
+    }
+
+    fn schedule(&mut self, place: usize, at: Option<Instant>) {
+        if let Some(before) = std::mem::replace(&mut self.known[place].begin_at, at) {
+            self.begins.remove(&(before, place));
+        }
+        self.begins.extend(at.map(|at| (at, place)));
+    }
+
+    /// Asks the peer for a child that takes `flow`, on the IKE SA that stands or on one that begins.
+    fn acquire(&mut self, place: usize, flow: Option<Flow>, now: Instant) {
+        self.schedule(place, None);
+        let known = &mut self.known[place];
+        known.not_before = Some(now + known.pause);
+        known.pause = (2 * known.pause).min(PAUSE_MAX);
+        known.wanted = flow;
+        let retry = known.not_before.filter(|_| known.may_begin);
+        let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
+        let local = remote.and_then(|remote| (self.own_address)(remote));
+        let Some((local, remote)) = local.zip(remote) else {
+            // Its name is not resolved yet, or no route leads there.
+            self.schedule(place, retry);
+            return;
+        };
+        self.endpoint.set_way(place, local.to_canonical(), remote);
+        let trigger = flow.map(|flow| trigger(&flow));
+        self.endpoint.acquire(place, 0, trigger, now);
+    }
+
+    fn stands_with(&self, place: usize) -> bool {
+        self.sas.values().any(|stands| stands.place == place)
+    }
+
+    /// Takes all that the endpoint has to tell.
+    fn take_events(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.take(event, now);
+        }
+        for place in std::mem::take(&mut self.changed) {
+            self.publish(place);
+        }
+    }
+
+    fn take(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Established { ike, peer: place, identity, algorithms, .. } => {
+                let identity = identity.to_string();
+                self.known[place].pause = PAUSE;
+                self.schedule(place, None);
+                self.tell(place, format!("IKE SA with {identity} ({algorithms})"));
+                let (path, whereabouts) = (None, Arc::default());
+                self.sas.insert(ike, Stands { place, identity, algorithms, since: now, path, whereabouts });
+                self.changed.insert(place);
+                let of_peer: Vec<IkeId> = self
+                    .sas
+                    .iter()
+                    .filter(|(_, stands)| stands.place == place)
+                    .map(|(&ike, _)| ike)
+                    .collect();
+                // Their numbers grow.
+                if of_peer.len() > SAS_MAX {
+                    self.endpoint.close(of_peer[0], now);
+                }
+            }
+            Event::Rekeyed { ike } => self.changed.extend(self.sas.get(&ike).map(|stands| stands.place)),
+            Event::Down { ike, peer, reason } => self.take_down(ike, peer, &reason, now),
+            Event::Install(install) => self.install(*install, now),
+            Event::UseOutbound { child } => self.go_live(child),
+            Event::Remove { child, .. } => self.remove(child, now),
+            Event::ChildFailed { ike, reason, .. } => {
+                if let Some(place) = self.sas.get(&ike).map(|stands| stands.place) {
+                    self.tell(place, format!("no association: {reason}"));
+                }
+            }
+            Event::Refused { path, reason } => {
+                let from = path.remote;
+                self.tell_refused(&format!("refused to negotiate with {from}: {reason}"), now);
+            }
+            Event::Moved { ike, path, .. } => {
+                if let Some(stands) = self.sas.get_mut(&ike) {
+                    stands.path = Some(path);
+                    stands.whereabouts.set(path.remote);
+                    self.peers.is_at(self.known[stands.place].id, path.remote);
+                    self.changed.insert(stands.place);
+                }
+            }
+            // The crate may come to tell more.
+            _ => {}
+        }
+    }
+
+    fn take_down(&mut self, ike: IkeId, peer: Option<usize>, reason: &Reason, now: Instant) {
+        let place = self.sas.remove(&ike).map(|stands| stands.place).or(peer);
+        let Some(place) = place else {
+            return self.tell_refused(&format!("a negotiation came to nothing: {reason}"), now);
+        };
+        self.changed.insert(place);
+        if *reason != Reason::Replaced && !self.is_closing {
+            self.tell(place, format!("no IKE SA: {reason}"));
+        }
+        if self.known[place].may_begin && !self.stands_with(place) && !self.is_closing {
+            let known = &self.known[place];
+            // Two ends that lose each other do not begin at the same moment each time: one of them was first.
+            let at = known.not_before.filter(|&at| at > now).unwrap_or(now + PAUSE);
+            self.schedule(place, Some(at));
+        }
+    }
+
+    fn install(&mut self, install: Install, now: Instant) {
+        let place = install.peer;
+        let Some(child) = self.make(&install, now) else {
+            self.endpoint.delete_child(install.child, now);
+            return self.tell(place, "an association that was agreed on cannot be made".to_owned());
+        };
+        if self.peers.database().install_inbound(Arc::clone(&child.inbound)).is_err() {
+            // Its index is that of one that drains, or of one with keys from files.
+            return self.endpoint.delete_child(install.child, now);
+        }
+        let is_of_use = install.replaces.is_some() || self.is_of_use(&child);
+        self.children.insert(install.child, child);
+        if let Some(stands) = self.sas.get_mut(&install.ike) {
+            stands.path = Some(install.path);
+            // What has been heard of since may be newer.
+            if stands.whereabouts.get().is_none() {
+                stands.whereabouts.set(install.path.remote);
+                self.peers.is_at(self.known[place].id, install.path.remote);
+            }
+        }
+        self.look_at = self.look_at.min(now + LOOK);
+        self.changed.insert(place);
+        if !is_of_use {
+            self.endpoint.delete_child(install.child, now);
+        } else if install.is_outbound_live {
+            self.go_live(install.child);
+        }
+    }
+
+    /// Whether a new child carries what was asked for, or at least other traffic than those before it.
+    fn is_of_use(&mut self, child: &Child) -> bool {
+        let Some(wanted) = self.known[child.place].wanted.take() else { return true };
+        if child.traffic.matches(&wanted) {
+            self.known[child.place].pause = PAUSE;
+            return true;
+        }
+        let (from, to, traffic) = (wanted.local, wanted.remote, &child.traffic);
+        let message =
+            format!("no association for packets from {from} to {to}: the peer takes {traffic} alone");
+        let is_known = |other: &Child| other.ike == child.ike && other.traffic == *traffic;
+        let is_of_use = !self.children.values().any(is_known);
+        self.tell(child.place, message);
+        is_of_use
+    }
+
+    /// Both associations of a child; `None` where what was agreed on cannot be.
+    fn make(&self, install: &Install, now: Instant) -> Option<Child> {
+        let known = &self.known[install.peer];
+        let traffic = Arc::new(Traffic {
+            local: install.local.iter().map(range).collect(),
+            remote: install.remote.iter().map(range).collect(),
+        });
+        // The crate `ike` sees to age; it does not see packets.
+        let lifetime = Lifetime {
+            soft: Limits { bytes: Some(1 << 40), packets: Some(1 << 31), age: None },
+            hard: Limits { bytes: Some(1 << 42), packets: Some(1 << 33), age: Some(3 * known.rekey) },
+        };
+        let suite = install.suite.name().parse().ok()?;
+        let parameters = |spi| Parameters {
+            spi,
+            peer: known.id,
+            protocol: Protocol::Esp,
+            mode: association::Mode::Tunnel,
+            suite,
+            sequence: if install.suite.extended { SequenceBits::Extended } else { SequenceBits::Short },
+            lifetime,
+        };
+        let whereabouts = Arc::clone(&self.sas.get(&install.ike)?.whereabouts);
+        let window = known.window_packets;
+        let (inward, outward) = (&install.inbound, &install.outbound);
+        let inbound =
+            Inbound::new(self.implementations, parameters(inward.spi), &inward.material, window, now).ok()?;
+        let outbound =
+            Outbound::new(self.implementations, parameters(outward.spi), &outward.material, 1, now).ok()?;
+        Some(Child {
+            ike: install.ike,
+            place: install.peer,
+            inbound: Arc::new(inbound.only_for(Arc::clone(&traffic), Arc::clone(&whereabouts))),
+            outbound: Arc::new(outbound.only_for(Arc::clone(&traffic), whereabouts)),
+            traffic,
+            replaces: install.replaces,
+            is_live: false,
+            top: 0,
+            is_renewed: false,
+        })
+    }
+
+    /// The child's outbound association is used from now on, in place of the one that it replaces.
+    fn go_live(&mut self, id: ChildId) {
+        let Some(child) = self.children.get_mut(&id) else { return };
+        if std::mem::replace(&mut child.is_live, true) {
+            return;
+        }
+        self.peers.database().add_outbound(Arc::clone(&child.outbound));
+        if let Some(old) = child.replaces.and_then(|old| self.children.get(&old)) {
+            let parameters = old.outbound.association().parameters();
+            self.peers.database().remove_outbound(parameters.peer, parameters.spi);
+        }
+    }
+
+    fn remove(&mut self, id: ChildId, now: Instant) {
+        let Some(child) = self.children.remove(&id) else { return };
+        let outbound = child.outbound.association().parameters();
+        self.peers.database().remove_outbound(outbound.peer, outbound.spi);
+        self.draining.push_back((now + GRACE, child.inbound.association().parameters().spi));
+        self.changed.insert(child.place);
+    }
+
+    /// Tells the endpoint which children have received, and moves with our own address.
+    fn look(&mut self, now: Instant) {
+        self.look_at = now + LOOK;
+        let mut received = Vec::new();
+        for (&id, child) in &mut self.children {
+            let top = child.inbound.window().top();
+            if top != child.top {
+                child.top = top;
+                received.push(id);
+            }
+        }
+        received.into_iter().for_each(|id| self.endpoint.note_received(id, now));
+        let moved: Vec<_> = self
+            .sas
+            .iter()
+            .filter_map(|(&ike, stands)| {
+                let path = stands.path?;
+                let own = (self.own_address)(path.remote.ip())?.to_canonical();
+                (own != path.local.ip()).then(|| (ike, SocketAddr::new(own, path.local.port())))
+            })
+            .collect();
+        for (ike, local) in moved {
+            let goes_on = self.endpoint.relocate(ike, local, now);
+            if let Some(path) = self.sas.get_mut(&ike).and_then(|stands| stands.path.as_mut()) {
+                // Asked once for each address.
+                path.local = local;
+            }
+            if !goes_on {
+                self.endpoint.probe(ike, now);
+            }
+        }
+    }
+
+    /// Writes down what stands with a peer, for those who ask.
+    fn publish(&self, place: usize) {
+        let of = |(&ike, stands): (&IkeId, &Stands)| Agreement {
+            identity: stands.identity.clone(),
+            algorithms: stands.algorithms.clone(),
+            since: stands.since,
+            rekey_at: self.endpoint.rekey_at(ike),
+            children: self
+                .children
+                .iter()
+                .filter(|(_, child)| child.ike == ike)
+                .map(|(&id, child)| ChildAgreement {
+                    inbound_spi: child.inbound.association().parameters().spi,
+                    outbound_spi: child.outbound.association().parameters().spi,
+                    traffic: child.traffic.to_string(),
+                    rekey_at: self.endpoint.child_rekey_at(id),
+                })
+                .collect(),
+        };
+        let stand = self.sas.iter().filter(|(_, stands)| stands.place == place);
+        *self.peers.get(self.known[place].id).agreements() = stand.map(of).collect();
+    }
+}
+
+/// The selectors of a packet, ours first.
+fn trigger(flow: &Flow) -> (TrafficSelector, TrafficSelector) {
+    let of = |address: IpAddr, port: Option<u16>| TrafficSelector {
+        protocol: flow.protocol,
+        ports: port.map_or((0, u16::MAX), |port| (port, port)),
+        addresses: (address, address),
+    };
+    (of(flow.local, flow.local_port), of(flow.remote, flow.remote_port))
+}
+
+/// What a selector means to the lanes.
+fn range(selector: &TrafficSelector) -> Range {
+    Range {
+        protocol: (selector.protocol != 0).then_some(selector.protocol),
+        ports: match selector.ports {
+            (0, u16::MAX) => Ports::Any,
+            _ if selector.is_opaque() => Ports::Hidden,
+            (first, last) => Ports::Within(first..=last),
+        },
+        addresses: selector.addresses.0..=selector.addresses.1,
+    }
+}
+
+impl KeyMaker for Ike<'_> {
+    fn request(&mut self, request: Request, now: Instant) {
+        let Some(&place) = self.places.get(&request.peer()) else { return };
+        match request {
+            Request::Acquire(id) => {
+                if self.known[place].not_before.is_none_or(|at| at <= now) && !self.is_closing {
+                    let flow = self.peers.database().acquired_flow(id);
+                    self.peers.database().withdraw(request);
+                    self.acquire(place, flow, now);
+                    self.take_events(now);
+                }
+            }
+            Request::Rekey(_) | Request::Expired(_) => {
+                let is_due = |child: &Child| {
+                    child.place == place
+                        && !child.is_renewed
+                        && (child.outbound.association().age(now) != Age::Young
+                            || child.outbound.numbers().left() == 0)
+                };
+                let mut due = Vec::new();
+                for (&id, child) in self.children.iter_mut().filter(|(_, child)| is_due(child)) {
+                    child.is_renewed = true;
+                    due.push(id);
+                }
+                due.into_iter().for_each(|id| self.endpoint.rekey_child(id, now));
+                self.take_events(now);
+            }
+        }
+    }
+
+    fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
+        self.endpoint.handle(datagram, from, to, now);
+        self.take_events(now);
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit> {
+        let sealane_ike::Transmit { path, bytes } = self.endpoint.poll_transmit()?;
+        Some(Transmit { from: path.local, to: path.remote, bytes })
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let look = (!self.children.is_empty()).then_some(self.look_at);
+        let begins = self.begins.first().map(|&(at, _)| at).filter(|_| !self.is_closing);
+        let drains = self.draining.front().map(|&(at, _)| at);
+        [self.endpoint.poll_timeout(), look, begins, drains].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+        while let Some((_, spi)) = self.draining.pop_front_if(|(at, _)| *at <= now) {
+            self.peers.database().remove_inbound(Protocol::Esp, spi);
+        }
+        while let Some(&(at, place)) = self.begins.first()
+            && at <= now
+            && !self.is_closing
+        {
+            match self.stands_with(place) {
+                true => self.schedule(place, None),
+                false => self.acquire(place, None, now),
+            }
+        }
+        if !self.children.is_empty() && self.look_at <= now {
+            self.look(now);
+        }
+        self.take_events(now);
+    }
+
+    fn poll_news(&mut self) -> Option<String> {
+        self.news.pop_front()
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.is_closing = true;
+        let all: Vec<IkeId> = self.sas.keys().copied().collect();
+        all.into_iter().for_each(|ike| self.endpoint.close(ike, now));
+        self.take_events(now);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sas.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! Two gateways' makers on a virtual clock, with datagrams as events of one queue.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use sealane_stack::Bells;
+
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+const PSK: &str = "0123456789abcdef0123456789abcdef";
+
+/// A peer's table: who it is, who we are, its networks, ours, and more.
+struct Text {
+    id: &'static str,
+    local_id: &'static str,
+    networks: &'static str,
+    local_networks: &'static str,
+    psk: &'static str,
+    endpoint: Option<usize>,
+    more: &'static str,
+}
+
+fn near() -> Text {
+    Text {
+        id: "far.example",
+        local_id: "near.example",
+        networks: "10.2.0.0/16",
+        local_networks: "10.1.0.0/16",
+        psk: PSK,
+        endpoint: Some(1),
+        more: "",
+    }
+}
+
+fn far() -> Text {
+    Text {
+        id: "near.example",
+        local_id: "far.example",
+        networks: "10.1.0.0/16",
+        local_networks: "10.2.0.0/16",
+        psk: PSK,
+        endpoint: None,
+        more: "",
+    }
+}
+
+fn address(end: usize) -> IpAddr {
+    IpAddr::from([192, 0, 2, 1 + end as u8])
+}
+
+/// The site of `text`, whose secret is in `folder`.
+fn site(text: &Text, rekey_s: u32, folder: &std::path::Path) -> Site {
+    let psk = folder.join("psk");
+    fs::write(&psk, text.psk).expect("a file");
+    fs::set_permissions(&psk, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let endpoint =
+        text.endpoint.map_or_else(String::new, |end| format!("endpoint = \"{}:4500\"\n", address(end)));
+    let Text { id, local_id, networks, local_networks, more, .. } = text;
+    let text = format!(
+        "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\n[[peers]]\nname = \"other\"\n{endpoint}networks = [\"{networks}\"]\n\
+         rekey-seconds = {rekey_s}\n[peers.ike]\nid = \"{id}\"\nlocal-id = \"{local_id}\"\nlocal-networks = [\"{local_networks}\"]\n\
+         psk-file = \"{}\"\n{more}\n",
+        psk.display()
+    );
+    Site::parse(std::path::Path::new("/site.toml"), &text).expect("a good site file")
+}
+
+struct End {
+    peers: &'static Peers,
+    ike: Ike<'static>,
+    said: Vec<String>,
+}
+
+impl End {
+    fn new(end: usize, text: &Text, rekey_s: u32, seed: u64, now: Instant) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let site = site(text, rekey_s, folder.path());
+        // A test's own, for as long as it runs.
+        let peers: &'static Peers =
+            Box::leak(Box::new(Peers::new(&site, now, Bells::new(1).expect("bells"))));
+        let mut state = seed;
+        let random = Random::from_source(move |bytes| {
+            for byte in bytes {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *byte = (state >> 56) as u8;
+            }
+        });
+        let negotiated = Negotiated {
+            peers: configured(&site).expect("good credentials"),
+            settings: settings(),
+            random,
+            own_address: Box::new(move |_| Some(address(end))),
+        };
+        let ike = Ike::new(peers, &site, Implementations::default(), negotiated, now);
+        Self { peers, ike, said: Vec::new() }
+    }
+
+    /// The SPI under which it sends to `remote`.
+    fn sends_under(&self, local: &str, remote: &str) -> Option<u32> {
+        let flow = flow(local, remote);
+        let snapshot = self.peers.database().snapshot();
+        let outbound = snapshot.outbound.get(&PeerId(0))?.taking(&flow)?;
+        Some(outbound.association().parameters().spi)
+    }
+
+    fn receives_under(&self, spi: u32) -> bool {
+        self.peers.database().snapshot().inbound.contains_key(&(Protocol::Esp, spi))
+    }
+
+    fn said(&self, words: &str) -> bool {
+        self.said.iter().any(|line| line.contains(words))
+    }
+}
+
+fn flow(local: &str, remote: &str) -> Flow {
+    let address = |word: &str| word.parse().expect("an address");
+    Flow {
+        local: address(local),
+        remote: address(remote),
+        protocol: 6,
+        local_port: Some(1024),
+        remote_port: Some(80),
+    }
+}
+
+struct Pair {
+    ends: [End; 2],
+    now: Instant,
+    under_way: VecDeque<(Instant, usize, Transmit)>,
+    /// Nothing reaches or leaves this end.
+    dead: Option<usize>,
+}
+
+impl Pair {
+    fn new(texts: [Text; 2], rekey_s: u32) -> Self {
+        let now = Instant::now();
+        let [near, far] = texts;
+        let ends = [End::new(0, &near, rekey_s, 1, now), End::new(1, &far, rekey_s, 2, now)];
+        Self { ends, now, under_way: VecDeque::new(), dead: None }
+    }
+
+    fn collect(&mut self) {
+        for (from, end) in self.ends.iter_mut().enumerate() {
+            while let Some(transmit) = end.ike.poll_transmit() {
+                if self.dead.is_none() {
+                    self.under_way.push_back((self.now + S / 50, 1 - from, transmit));
+                }
+            }
+            while let Some(line) = end.ike.poll_news() {
+                end.said.push(line);
+            }
+        }
+    }
+
+    /// Goes on for `seconds`, and calls `look` after each event.
+    fn run(&mut self, seconds: u32, mut look: impl FnMut(&[End; 2])) {
+        let until = self.now + seconds * S;
+        for _ in 0..1_000_000 {
+            self.collect();
+            look(&self.ends);
+            let arrival = self.under_way.front().map(|(at, ..)| *at);
+            let due = self.ends.iter().enumerate().filter(|(end, _)| self.dead != Some(*end));
+            let due = due.filter_map(|(_, end)| end.ike.poll_timeout()).min();
+            let Some(next) = arrival.into_iter().chain(due).min().filter(|next| *next <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(next);
+            while let Some((_, to, transmit)) = self.under_way.pop_front_if(|(at, ..)| *at <= self.now) {
+                let Transmit { from, to: at, bytes } = transmit;
+                self.ends[to].ike.handle(&bytes, from, at, self.now);
+            }
+            for (end, own) in self.ends.iter_mut().enumerate() {
+                if self.dead != Some(end) && own.ike.poll_timeout().is_some_and(|at| at <= self.now) {
+                    own.ike.handle_timeout(self.now);
+                }
+            }
+        }
+        panic!("the ends never come to rest");
+    }
+
+    /// Whether what either end sends is received by the other.
+    fn is_joined(ends: &[End; 2]) -> bool {
+        let [near, far] = ends;
+        let (forth, back) =
+            (near.sends_under("10.1.0.1", "10.2.0.1"), far.sends_under("10.2.0.1", "10.1.0.1"));
+        forth.is_some_and(|spi| far.receives_under(spi)) && back.is_some_and(|spi| near.receives_under(spi))
+    }
+}
+
+#[test]
+fn rekeying_never_leaves_an_end_without_keys_that_the_other_has() {
+    let more = "ike-rekey-seconds = 7";
+    let mut pair = Pair::new([Text { more, ..near() }, Text { more, ..far() }], 3);
+    pair.run(2, |_| ());
+    assert!(Pair::is_joined(&pair.ends), "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
+    let mut spis = BTreeSet::new();
+    pair.run(120, |ends| {
+        assert!(Pair::is_joined(ends), "{:?} {:?}", ends[0].said, ends[1].said);
+        spis.extend(ends[0].sends_under("10.1.0.1", "10.2.0.1"));
+    });
+    assert!(spis.len() > 20, "{} successors", spis.len());
+    for end in &pair.ends {
+        let snapshot = end.peers.database().snapshot();
+        assert!(snapshot.inbound.len() <= 8, "{} inbound associations stay", snapshot.inbound.len());
+        let agreements = end.peers.get(PeerId(0)).agreements();
+        assert_eq!(agreements.len(), 1);
+        assert_eq!(agreements[0].algorithms, "aes256gcm16-prfsha384");
+        assert!(agreements[0].rekey_at.is_some() && agreements[0].children.len() == 1, "{agreements:?}");
+        assert_eq!(end.peers.endpoint(PeerId(0)).map(|at| at.port()), Some(4500));
+    }
+}
+
+#[test]
+fn a_dead_peer_is_noticed_and_joined_again_when_it_is_back() {
+    let mut pair = Pair::new([near(), far()], 3600);
+    pair.run(2, |_| ());
+    assert!(Pair::is_joined(&pair.ends));
+    pair.dead = Some(1);
+    pair.run(120, |_| ());
+    let near = &pair.ends[0];
+    assert!(
+        near.sends_under("10.1.0.1", "10.2.0.1").is_none() && near.said("does not answer"),
+        "{:?}",
+        near.said
+    );
+    // It has lost what it knew.
+    pair.ends[1] = End::new(1, &far(), 3600, 3, pair.now);
+    pair.dead = None;
+    pair.run(120, |_| ());
+    assert!(Pair::is_joined(&pair.ends), "{:?}", pair.ends[0].said);
+    // The other way round it is told at once: a peer that begins says that it has nothing.
+    pair.ends[0] = End::new(0, &self::near(), 3600, 4, pair.now);
+    pair.run(2, |_| ());
+    assert!(Pair::is_joined(&pair.ends), "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
+    assert_eq!(pair.ends[1].peers.get(PeerId(0)).agreements().len(), 1);
+}
+
+#[test]
+fn a_gateway_that_ends_tells_its_peer() {
+    let mut pair = Pair::new([near(), far()], 3600);
+    pair.run(2, |_| ());
+    let now = pair.now;
+    pair.ends[0].ike.close(now);
+    assert!(!pair.ends[0].ike.is_closed());
+    pair.run(1, |_| ());
+    assert!(pair.ends[0].ike.is_closed());
+    for end in &pair.ends {
+        assert!(end.peers.database().snapshot().outbound.is_empty());
+        assert!(end.peers.get(PeerId(0)).agreements().is_empty());
+    }
+    assert!(pair.ends[1].said("the peer ended it"), "{:?}", pair.ends[1].said);
+}
+
+#[test]
+fn traffic_is_what_both_ends_have_in_common() {
+    let narrow = Text { networks: "10.1.7.0/24", ..far() };
+    let mut pair = Pair::new([near(), narrow], 3600);
+    pair.run(2, |_| ());
+    let near = &pair.ends[0];
+    assert!(near.sends_under("10.1.7.1", "10.2.0.1").is_some(), "{:?}", near.said);
+    assert!(near.sends_under("10.1.8.1", "10.2.0.1").is_none());
+    assert_eq!(near.peers.get(PeerId(0)).agreements()[0].children[0].traffic, "10.1.7.0/24 === 10.2.0.0/16");
+    // A packet of traffic that the peer does not want asks, and then for a while nothing does.
+    let request = Request::Acquire(PeerId(0));
+    let mut asked = 0;
+    for _ in 0..100 {
+        let now = pair.now;
+        let end = &mut pair.ends[0];
+        end.peers.database().acquire(PeerId(0), &flow("10.1.8.1", "10.2.0.1"));
+        end.ike.request(request, now);
+        pair.collect();
+        asked += pair.under_way.len();
+        pair.run(1, |_| ());
+    }
+    assert!((1..20).contains(&asked), "{asked} messages in 100 seconds");
+    assert!(pair.ends[0].said("no association"), "{:?}", pair.ends[0].said);
+    assert!(pair.ends[0].sends_under("10.1.7.1", "10.2.0.1").is_some());
+}
+
+#[test]
+fn what_does_not_match_is_said_once() {
+    for (other, at_responder, at_initiator) in [
+        (Text { psk: "another secret that is as long", ..far() }, "near.example", "AUTHENTICATION_FAILED"),
+        (Text { id: "else.example", ..far() }, "expected is else.example", "AUTHENTICATION_FAILED"),
+        (
+            Text { more: "proposals = [\"aes128-sha512-modp4096\"]", ..far() },
+            "no common",
+            "NO_PROPOSAL_CHOSEN",
+        ),
+        (Text { more: "esp-proposals = [\"aes128-sha256\"]", ..far() }, "no common", "NO_PROPOSAL_CHOSEN"),
+        (Text { local_networks: "10.9.0.0/16", ..far() }, "no common traffic", "TS_UNACCEPTABLE"),
+    ] {
+        let mut pair = Pair::new([near(), other], 3600);
+        pair.run(100, |_| ());
+        let [near, far] = &pair.ends;
+        assert!(!Pair::is_joined(&pair.ends));
+        assert!(far.said(at_responder), "{at_responder}: {:?}", far.said);
+        assert!(near.said(at_initiator), "{at_initiator}: {:?}", near.said);
+        assert!(near.said.len() < 10 && far.said.len() < 20, "{:?} {:?}", near.said, far.said);
+    }
+}

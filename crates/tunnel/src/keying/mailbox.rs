@@ -1,0 +1,75 @@
+//! Datagrams that lanes have received and key makers are to take: those behind the non-ESP marker on the port of ESP in UDP.
+//!
+//! Guarantees: what waits is bounded in number and bytes, whatever strangers send; a lane waits for no more than a copy.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard},
+};
+
+/// What stands in front of a datagram that is not ESP, where the SPI would be (RFC 3948, section 2.2).
+pub const NON_ESP_MARKER: [u8; 4] = [0; 4];
+/// Datagrams that wait at most.
+const DATAGRAMS_MAX: usize = 512;
+/// Bytes that wait at most.
+const BYTES_MAX: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    datagrams: VecDeque<(Vec<u8>, SocketAddr)>,
+    bytes: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Mailbox(Mutex<Waiting>);
+
+impl Mailbox {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().expect("nobody panics holding the mailbox")
+    }
+
+    /// Puts a datagram that came from `from` behind the others; whether there was room.
+    pub fn put(&self, datagram: &[u8], from: SocketAddr) -> bool {
+        let mut waiting = self.waiting();
+        let has_room = waiting.datagrams.len() < DATAGRAMS_MAX && waiting.bytes + datagram.len() <= BYTES_MAX;
+        if has_room {
+            waiting.bytes += datagram.len();
+            waiting.datagrams.push_back((datagram.to_vec(), from));
+        }
+        has_room
+    }
+
+    /// Takes the oldest.
+    pub fn take(&self) -> Option<(Vec<u8>, SocketAddr)> {
+        let mut waiting = self.waiting();
+        let (datagram, from) = waiting.datagrams.pop_front()?;
+        waiting.bytes -= datagram.len();
+        Some((datagram, from))
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting().datagrams.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_and_in_order() {
+        let from = SocketAddr::from(([192, 0, 2, 1], 500));
+        for (bytes, most) in [(1, DATAGRAMS_MAX), (65_000, BYTES_MAX / 65_000)] {
+            let mailbox = Mailbox::default();
+            let taken = (0..2000).filter(|&number| mailbox.put(&vec![number as u8; bytes], from)).count();
+            assert_eq!(taken, most);
+            for number in 0..most {
+                assert_eq!(mailbox.take(), Some((vec![number as u8; bytes], from)));
+            }
+            assert!(mailbox.is_empty() && mailbox.take().is_none() && mailbox.put(&[1], from));
+        }
+    }
+}

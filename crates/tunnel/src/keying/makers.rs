@@ -1,0 +1,101 @@
+//! All makers of keys of a gateway, with the sockets of those that have datagrams.
+//!
+//! Guarantees: whatever a maker wants sent is sent in the turn in which it says so; peers have [`CLOSE_TIME`] at most to hear that
+//! the gateway ends.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use sealane_ipsec::key_maker::KeyMaker;
+
+use crate::{keying::carrier::Carrier, peers::Peers};
+
+/// For so long a gateway that ends waits for its peers' answers.
+const CLOSE_TIME: Duration = Duration::from_millis(500);
+
+/// See the module.
+pub struct Makers<'a> {
+    makers: Vec<Box<dyn KeyMaker + 'a>>,
+    carrier: Option<Carrier>,
+    peers: &'a Peers,
+}
+
+impl std::fmt::Debug for Makers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Makers").field("makers", &self.makers.len()).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Makers<'a> {
+    /// Over the associations of `peers`; datagrams go by `carrier`.
+    pub fn new(makers: Vec<Box<dyn KeyMaker + 'a>>, carrier: Option<Carrier>, peers: &'a Peers) -> Self {
+        Self { makers, carrier, peers }
+    }
+
+    /// The sockets.
+    pub fn carrier(&self) -> Option<&Carrier> {
+        self.carrier.as_ref()
+    }
+
+    /// When the next turn is due, whatever arrives before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.makers.iter().filter_map(|maker| maker.poll_timeout()).min()
+    }
+
+    /// Hands on what the lanes ask for.
+    pub fn hand_on_requests(&mut self, now: Instant) {
+        let requests = self.peers.database().standing_requests();
+        for maker in &mut self.makers {
+            requests.iter().for_each(|&request| maker.request(request, now));
+        }
+    }
+
+    /// Takes datagrams, does what is due, sends what is to be sent. Whether further datagrams may wait.
+    pub fn turn(&mut self, now: Instant, say: impl Fn(&str)) -> bool {
+        let Self { makers, carrier, peers } = self;
+        let mut is_more = false;
+        if let (Some(carrier), Some(mailbox)) = (carrier.as_mut(), peers.mailbox()) {
+            is_more = carrier.receive(mailbox, |datagram, from, to| {
+                makers.iter_mut().for_each(|maker| maker.handle(datagram, from, to, now));
+            });
+        }
+        for maker in makers {
+            if maker.poll_timeout().is_some_and(|at| at <= now) {
+                maker.handle_timeout(now);
+            }
+            while let Some(transmit) = maker.poll_transmit() {
+                carrier.iter_mut().for_each(|carrier| carrier.send(&transmit));
+            }
+            while let Some(news) = maker.poll_news() {
+                say(&news);
+            }
+        }
+        is_more
+    }
+
+    /// Tells peers that the gateway ends, and waits a moment for their answers.
+    pub fn close(&mut self, say: impl Fn(&str)) {
+        let until = Instant::now() + CLOSE_TIME;
+        self.makers.iter_mut().for_each(|maker| maker.close(Instant::now()));
+        loop {
+            let now = Instant::now();
+            self.turn(now, &say);
+            if self.makers.iter().all(|maker| maker.is_closed()) || now >= until {
+                return;
+            }
+            let due = self.poll_timeout().map_or(until, |at| at.min(until));
+            // Answers may come by the lanes too, which ring.
+            let bells = self.peers.bells();
+            bells.announce(0);
+            let bell = bells.fd(0);
+            let socket = self.carrier.as_ref().map(Carrier::fd);
+            let mut fds = vec![PollFd::new(&bell, PollFlags::IN)];
+            fds.extend(socket.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            let is_waiting = self.peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
+            let wait = if is_waiting { Duration::ZERO } else { due.saturating_duration_since(now) };
+            // A poll that fails is tried again.
+            let _ = sealane_stack::wait(&mut fds, wait);
+            bells.awake(0);
+        }
+    }
+}
