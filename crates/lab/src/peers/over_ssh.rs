@@ -56,7 +56,7 @@ pub(crate) fn is_over_ssh(name: &str) -> bool {
     TOOLS.into_iter().chain([&OWN]).any(|tool| tool.name == name)
 }
 
-fn through_the_server(found: &mut Found, argument: &str) -> Result<Version, Skipped> {
+fn through_the_server(found: &Found, argument: &str) -> Result<Version, Skipped> {
     found.sshd()?;
     version(found.program(), argument)
 }
