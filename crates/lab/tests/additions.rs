@@ -78,7 +78,9 @@ fn copy(from: &Path, to: &Path, keeps: &dyn Fn(&str) -> bool) {
 fn a_cipher_and_a_digest_take_a_folder_and_a_line_each_and_a_study_a_file_and_a_line() {
     let built = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let workspace = built.join("additions");
-    let is_sample = |name: &str| ["samples.rs", "coin.rs"].contains(&name) || SAMPLES.iter().any(|(folder, ..)| *folder == name);
+    let is_sample = |name: &str| {
+        ["samples.rs", "coin.rs"].contains(&name) || SAMPLES.iter().any(|(folder, ..)| *folder == name)
+    };
     for part in ["Cargo.toml", "Cargo.lock", "crates", "testing", "xtask"] {
         copy(&root().join(part), &workspace.join(part), &is_sample);
     }
