@@ -187,6 +187,9 @@ charon-systemd {
         default = -1
     }
 }
+swanctl {
+    load = random openssl pem pkcs1 pkcs8 x509
+}
 END
 cat >/etc/netns/office/swanctl/conf.d/branch.conf <<'END'
 connections {
