@@ -62,7 +62,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "tunnel",
-        may_know: &["ipsec", "port", "peer", "stack", "wire", "engine", "transform"],
+        may_know: &["ike", "ipsec", "port", "peer", "stack", "wire", "engine", "transform"],
         why: "the daemon: devices, files and control round the protocols",
     },
     Crate {
