@@ -236,3 +236,9 @@ fn whatever_is_lost_both_ends_are_up_with_the_same_keys_or_down_with_a_reason() 
     let ups = histories(0..250, |dice| dice.below(31));
     assert!(ups > 250 / 4, "{ups} of 250 stand");
 }
+
+/// A history in which an end deletes a child on a successor that the other end has not decided for yet.
+#[test]
+fn a_deletion_on_the_successor_that_stays_is_not_answered_too_early() {
+    histories(2853..2854, |_| 30);
+}

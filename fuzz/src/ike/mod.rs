@@ -11,7 +11,7 @@ use sealane_ike::{
     crypto::{Encryption, KeyExchange, Ongoing, Prf, sign::SigningKey},
     keys::{IkeKeys, KeyPlan, Nonces, seed},
     wire::{
-        Exchange, HEADER_BYTES, Header, Identification, Payload, PayloadType, Payloads, Spis, TrafficSelector,
+        Exchange, HEADER_BYTES, Header, Identification, Notify, NotifyType, Payload, PayloadType, Payloads, Spis, TrafficSelector,
         payload,
     },
 };
@@ -92,6 +92,8 @@ impl Talk {
             Payload::SecurityAssociation(vec![offer.to_wire(1, Vec::new())]),
             Payload::KeyExchange { method: KeyExchange::X25519.number(), data: ongoing.public().to_vec() },
             Payload::Nonce(nonce.clone()),
+            // Without it the gateway's Ed25519 key proves nothing, and no EAP would begin.
+            Payload::Notify(Notify::new(NotifyType::SIGNATURE_HASH_ALGORITHMS, [0, 5])),
         ]
         .into_iter()
         .collect();

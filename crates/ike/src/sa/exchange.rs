@@ -10,7 +10,7 @@ use crate::{
     crypto::{CryptoError, Ongoing, Sealer},
     event::{ChildId, Path, Reason, Transmit},
     message::{Arrived, Assembly, Opened},
-    wire::{Exchange, Header, NotifyType, Payloads},
+    wire::{Delete, Exchange, Header, NotifyType, Payloads},
 };
 
 /// What the response to our request is for.
@@ -226,10 +226,18 @@ impl Sa {
         let arrived = self.sealer(false).map(|sealer| assembly.open(sealer, header, message));
         self.replies.assembly = assembly;
         let Some(Ok(Arrived::Message(opened))) = arrived else { return };
+        let parsed = Parts::parse(opened.first, &opened.clear);
+        // A successor without children, because which of two that collide stays is not known here yet, hears of its own end alone. What
+        // else the peer asks of it, it asks again: an answer that a child is not there would leave that child here for ever.
+        let is_undecided = matches!(self.phase, Phase::Spare) && self.replies.expected == 0;
+        let is_end = parsed.as_ref().is_ok_and(|parts| parts.deletes.contains(&Delete::Ike));
+        if is_undecided && !is_end {
+            return;
+        }
         self.replies.expected += 1;
         self.replies.last.clear();
         self.note_life(context, header, path);
-        let parts = match Parts::parse(opened.first, &opened.clear) {
+        let parts = match parsed {
             Ok(parts) => parts,
             Err(crate::wire::Malformed::UnknownCritical { number }) => {
                 return self.refuse(
