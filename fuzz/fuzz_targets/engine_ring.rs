@@ -28,7 +28,8 @@ thread_local! {
 /// Each step is an action, a place and a value.
 fn run(memory: &Memory, steps: &[u8]) {
     memory.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    let (mut producer, mut consumer) = (Producer::new(Direction::Requests), Consumer::new(Direction::Requests));
+    let (mut producer, mut consumer) =
+        (Producer::new(Direction::Requests), Consumer::new(Direction::Requests));
     let mut content = Vec::new();
     let mut is_honest = true;
     let mut pushed = std::collections::VecDeque::new();
@@ -38,7 +39,11 @@ fn run(memory: &Memory, steps: &[u8]) {
         match step[0] % 4 {
             0 => {
                 is_honest = false;
-                let at = if place % 2 == 0 { [0, 16, 32, 33, 34][step[7] as usize % 5] } else { usize::from(place) % WORDS };
+                let at = if place % 2 == 0 {
+                    [0, 16, 32, 33, 34][step[7] as usize % 5]
+                } else {
+                    usize::from(place) % WORDS
+                };
                 // Some words are small, as counts are; some are near the end of what a count can be.
                 let word = if step[7] % 3 == 0 { u64::from(value % 256) } else { !u64::from(value) };
                 memory.words()[at].store(word, Ordering::Relaxed);

@@ -138,7 +138,9 @@ fn seeds_of_the_engine_service() {
             || decode::<Told>(bytes).is_ok()
             || str::from_utf8(bytes).is_ok_and(is_text)
     });
-    check("engine_ring", &[], |steps| steps.len() % 8 == 0 && steps.iter().step_by(8).any(|action| action % 4 == 2));
+    check("engine_ring", &[], |steps| {
+        steps.len() % 8 == 0 && steps.iter().step_by(8).any(|action| action % 4 == 2)
+    });
 }
 
 #[test]

@@ -20,7 +20,7 @@ use shuttle::{check_random, thread};
 use std::sync::Arc;
 use sync::AtomicU64;
 
-const SCHEDULES: usize = 200;
+const SCHEDULES: usize = 60;
 
 /// Both rings, the doorbells, and what the kernel does for sleepers.
 struct World {
