@@ -5,14 +5,14 @@
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use sealane_ike::{
-    ChildPolicy, EapServer, EapTls, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Pool, Prove,
-    Random, Settings, TlsIdentity, Users,
+    ChildPolicy, EapServer, EapTls, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Pool,
+    Prove, Random, Settings, TlsIdentity, Users,
     certificate::Authorities,
     crypto::{Encryption, KeyExchange, Ongoing, Prf, sign::SigningKey},
     keys::{IkeKeys, KeyPlan, Nonces, seed},
     wire::{
-        Exchange, HEADER_BYTES, Header, Identification, Notify, NotifyType, Payload, PayloadType, Payloads, Spis, TrafficSelector,
-        payload,
+        Exchange, HEADER_BYTES, Header, Identification, Notify, NotifyType, Payload, PayloadType, Payloads,
+        Spis, TrafficSelector, payload,
     },
 };
 
@@ -154,9 +154,12 @@ impl Talk {
         while let Some(transmit) = self.gateway.poll_transmit() {
             has_answered = true;
             let header = Header::parse(&transmit.bytes).expect("our own");
-            let opened = self.keys.responder.open(&transmit.bytes, HEADER_BYTES + 4).expect("one datagram, our own");
+            let opened =
+                self.keys.responder.open(&transmit.bytes, HEADER_BYTES + 4).expect("one datagram, our own");
             assert_eq!(header.message_id, self.message_id);
-            for payload in payload::parse_all(PayloadType(transmit.bytes[HEADER_BYTES]), &opened).expect("our own") {
+            for payload in
+                payload::parse_all(PayloadType(transmit.bytes[HEADER_BYTES]), &opened).expect("our own")
+            {
                 if let Payload::Eap(packet) = payload {
                     self.eap = packet[1];
                 }
