@@ -78,6 +78,7 @@ fn seeds_of_files_and_arguments() {
     check("filter", &["bad"], |bytes| {
         Filter::new(rules(bytes).1.into_iter().map(|(_, pattern)| Rule::Exclude(pattern.to_owned()))).is_ok()
     });
+    check("fleet", &["backwards", "no-line"], sealane_fleet::fuzzing::understands);
     check("location", &[], |bytes| Location::parse(OsStr::from_bytes(bytes)).is_ok());
     check("stack_spec", &["open"], |bytes| {
         std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<Spec>().is_ok())

@@ -78,13 +78,17 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
-/// Installs every package that is not there yet, wireguard-go where Go is, and a newer strongSwan where Debian's mirror is.
+/// The queue's server, of which distributions have versions that are out of support.
+const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
+
+/// Installs every package that is not there yet, what Go builds where Go is, and a newer strongSwan where Debian's mirror is.
 ///
 /// # Errors
 /// When `apt-get` is missing, refuses, or the user may not install packages.
 pub(crate) fn install() -> Result<()> {
     packages()?;
-    wireguard_go()?;
+    of_go("wireguard", WIREGUARD_GO, "tunnels are compared with")?;
+    of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     strongswan()
 }
 
@@ -176,21 +180,21 @@ fn packages() -> Result<()> {
     apt_get(&arguments)
 }
 
-/// The tunnel's rival, as `wireguard`. Without Go, without network or without the right to install there is none, and what is
-/// compared with it says so.
-fn wireguard_go() -> Result<()> {
+/// What distributions have in old versions, built by Go. Without Go, without network or without the right to install there is
+/// none, and what is compared or tried with it says so.
+fn of_go(program: &str, module: &str, what: &str) -> Result<()> {
     let has = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_ok();
-    if has("wireguard", "--version") {
+    if has(program, "--version") {
         return Ok(());
     }
     if !has("go", "version") {
-        println!("no go: `go install {WIREGUARD_GO}` brings the wireguard-go that tunnels are compared with");
+        println!("no go: `go install {module}` brings the {program} that {what}");
         return Ok(());
     }
     let mut command = Command::new("go");
-    command.args(["install", WIREGUARD_GO]).env("GOBIN", "/usr/local/bin");
+    command.args(["install", module]).env("GOBIN", "/usr/local/bin");
     if !command.status().context("running go")?.success() {
-        println!("go install {WIREGUARD_GO} failed: tunnels are compared without wireguard-go");
+        println!("go install {module} failed: there is no {program} that {what}");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod digest;
 mod engine;
 pub(crate) mod examples;
 mod filters;
+mod fleet;
 mod lab;
 mod peers;
 mod serve;
@@ -22,6 +23,7 @@ pub use engine::{
     EngineSocketArgs, EngineStatusArgs,
 };
 pub use filters::Filters;
+pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 pub use lab::{
     CaptureArgs, LabArgs, LabCommand, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs,
     NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
@@ -72,6 +74,9 @@ pub enum Command {
     /// Copy files and trees between hosts, or on this one
     #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
     Cp(Box<CpArgs>),
+    /// Look after copies between many hosts
+    #[command(long_about = fleet::LONG_ABOUT)]
+    Fleet(FleetArgs),
     /// Serve a folder to authorised peers, without ssh
     #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
     Serve(ServeArgs),
@@ -133,6 +138,9 @@ pub struct IdArgs {
     /// The identity of this system's tunnels, /etc/sealane/identity
     #[arg(long, conflicts_with = "identity")]
     pub system: bool,
+    /// Print a certificate of the key instead, in PEM: for a NATS server, and for its list of clients
+    #[arg(long)]
+    pub certificate: bool,
 }
 
 /// Which kernels run, as a section of the help text.

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     reporter.finish(outcome, interrupts.received())
 }
 
-fn start(arguments: &CpArgs) -> Event {
+pub(crate) fn start(arguments: &CpArgs) -> Event {
     let text = |path: &OsString| path.to_string_lossy().into_owned();
     let (target, sources) = arguments.paths.split_last().expect("the definition asks for at least one path");
     Event::Start {

@@ -31,6 +31,25 @@ pub enum Event {
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreed),
+    /// Between many hosts: the run, which `sealane fleet` takes.
+    Run {
+        /// Its name.
+        run: String,
+        /// Shares that an earlier invocation has done.
+        done: u64,
+    },
+    /// Between many hosts: a host does not take part any more.
+    LeftOut {
+        /// Which.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// Between many hosts: a host takes part from now on.
+    Joined {
+        /// Which.
+        host: String,
+    },
     /// How far it is; about four times a second.
     Progress {
         /// Content bytes moved.

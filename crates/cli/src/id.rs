@@ -28,6 +28,10 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
     if is_new {
         text::complain(format_args!("made a new identity: {}", path.display()));
     }
+    let text = match arguments.certificate {
+        true => identity.certificate_pem().map_err(failed)?,
+        false => format!("{}\n", identity.public_key()),
+    };
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", identity.public_key()).and_then(|()| stdout.flush()).map_err(Failure::output)
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }

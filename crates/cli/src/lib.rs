@@ -18,6 +18,7 @@ pub mod events;
 pub mod exit;
 mod failure;
 mod far_end;
+mod fleet;
 mod id;
 mod lab;
 mod listed;
@@ -71,7 +72,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     }
     let outcome = match cli.command {
         // A transfer reports its own failures: as JSON, below its progress bar, or with how to go on.
+        Command::Cp(arguments) if fleet::is_many(&arguments) => {
+            return fleet::copy(*arguments, environment::arguments().split_off(1));
+        }
         Command::Cp(arguments) => return cp::run(*arguments),
+        Command::Fleet(arguments) => return conclude(fleet::run(arguments)),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         Command::Engine(arguments) => engine::run(arguments),
@@ -97,6 +102,7 @@ fn holds_keys(command: &Command) -> bool {
     matches!(
         command,
         Command::Cp(_)
+            | Command::Fleet(_)
             | Command::Serve(_)
             | Command::Tunnel(_)
             | Command::Engine(_)

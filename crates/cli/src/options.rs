@@ -79,6 +79,15 @@ pub enum MeaningError {
     /// `--files-from` with several sources, or none that is a folder.
     #[error("--files-from takes one source: the folder that its paths are relative to")]
     ListOfManySources,
+    /// A flag that has no meaning between many hosts.
+    #[error("{flag} cannot be combined with sources or targets on many hosts")]
+    NotBetweenMany {
+        /// As it was given.
+        flag: &'static str,
+    },
+    /// Many hosts without folders.
+    #[error("copies between many hosts need -r or -a: what is copied is a folder")]
+    ManyWithoutRecursion,
     /// `--files-from -` beside `-`.
     #[error("--files-from - reads the list from standard input, which cannot be a source as well")]
     ListAndData,
@@ -157,6 +166,46 @@ impl Plan {
         };
         Ok(Self { sources, target, options: options(arguments, recursive), reporting })
     }
+}
+
+/// What arguments mean whose sources or target stand for many hosts.
+///
+/// # Errors
+/// When they contradict each other, or ask for what is not possible between many hosts.
+pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> {
+    not_here(&arguments)?;
+    let flags = [
+        (arguments.dry_run, "-n"),
+        (arguments.digest, "--digest"),
+        (arguments.files_from.is_some(), "--files-from"),
+        (arguments.remove_source_files, "--remove-source-files"),
+        (arguments.install_far_end, "--install-far-end"),
+        (arguments.limit_rate.is_some() || arguments.kilobits.is_some(), "--limit-rate"),
+        (arguments.max_delete.is_some(), "--max-delete"),
+        (arguments.sink == SinkArg::Null, "--sink null"),
+        (arguments.end != EndArg::Both, "--end"),
+        (arguments.paths.iter().any(|path| path == "-"), "-"),
+    ];
+    if let Some((_, flag)) = flags.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(MeaningError::NotBetweenMany { flag });
+    }
+    if !arguments.recursive && !arguments.archive {
+        return Err(MeaningError::ManyWithoutRecursion);
+    }
+    if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
+        return Err(MeaningError::Legacy { suite: suite.name() });
+    }
+    let reporting = Reporting {
+        json: arguments.json,
+        quiet: arguments.quiet,
+        verbose: arguments.verbose,
+        stats: arguments.stats,
+        dry_run: false,
+        pushes: true,
+        stdout_is_data: false,
+        resumable: !arguments.no_resume,
+    };
+    Ok((options(arguments, true), reporting))
 }
 
 /// Whether anything is to be deleted at the target.
@@ -239,6 +288,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         patterns: arguments.filters.0,
         following,
         listed: None,
+        share: None,
         one_file_system: arguments.one_file_system,
         fsync: arguments.fsync,
         sink: match arguments.sink {

@@ -230,8 +230,26 @@ impl Reporter {
         status
     }
 
-    fn line(&self, line: &str) {
+    /// Prints a line for people, beside the progress bar.
+    pub(crate) fn line(&self, line: &str) {
         self.meter.suspend(|| say(line));
+    }
+
+    /// Complains, beside the progress bar.
+    pub(crate) fn complain(&self, message: &str) {
+        self.meter.suspend(|| complain(format_args!("{}", printable(message.as_bytes()))));
+    }
+
+    /// Tells programs that read lines of JSON; people are told in other words.
+    pub(crate) fn tell(&self, event: &Event) {
+        if self.reporting.json {
+            emit(self.reporting, event);
+        }
+    }
+
+    /// Whether people read what is said, and want to.
+    pub(crate) fn is_for_people(&self) -> bool {
+        !self.reporting.json && !self.reporting.quiet
     }
 }
 

@@ -10,6 +10,8 @@ use sealane_stack::Placement;
 use sealane_tree::{Following, RelativePath};
 use serde::{Deserialize, Serialize};
 
+use crate::{error::Error, session::agree};
+
 /// How far the data on the wire is protected: the ladder of the multicore GridFTP study (`PROT` C, S, P
 /// with and without `DCAU`). Ordered: a later level promises all that an earlier one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -246,6 +248,9 @@ pub struct Options {
     pub following: Following,
     /// Only these paths below the only source, which is a directory, and the directories that they are in.
     pub listed: Option<Vec<RelativePath>>,
+    /// The transfer is one of many of the same sources and target that run at once, and this is its name among them: each
+    /// has a journal of its own.
+    pub share: Option<[u8; 16]>,
     /// Do not cross file-system boundaries.
     pub one_file_system: bool,
     /// Flush every file to stable storage before its rename.
@@ -264,6 +269,16 @@ pub struct Options {
     pub engine: EngineChoice,
     /// How the far end is reached.
     pub remote: RemoteOptions,
+}
+
+impl Options {
+    /// The suite that a session of these options agrees on, or none.
+    ///
+    /// # Errors
+    /// The suite that was asked for does not fit the level, or is outdated and not allowed.
+    pub fn agreed_suite(&self) -> Result<Suite, Error> {
+        agree::suite(self)
+    }
 }
 
 impl Default for Options {
@@ -289,6 +304,7 @@ impl Default for Options {
             patterns: Vec::new(),
             following: Following::Roots,
             listed: None,
+            share: None,
             one_file_system: false,
             fsync: false,
             sink: Sink::Files,

@@ -140,6 +140,18 @@ pub fn spawn_local(
     RemoteProcess::spawn(command, stderr, ChannelKind::Local, PeerName::Local)
 }
 
+/// Starts `sealane fleet work` on this machine, by the program that is running now.
+///
+/// # Errors
+/// The running program cannot be found, or the child cannot be started.
+pub fn spawn_local_worker(stderr: &StderrMode) -> Result<RemoteProcess, PeerError> {
+    let program = std::env::current_exe()
+        .map_err(|source| PeerError::Spawn { program: "our own program".into(), source })?;
+    let mut command = Command::new(program);
+    command.args(["fleet", "work"]);
+    RemoteProcess::spawn(command, stderr, ChannelKind::Local, PeerName::Local)
+}
+
 /// A child that is killed and reaped at the latest when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ChildGuard {

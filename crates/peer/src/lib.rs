@@ -21,6 +21,7 @@
 #![deny(unsafe_code)]
 
 mod accept;
+mod certificate;
 mod channel;
 mod error;
 mod frame;
@@ -38,13 +39,14 @@ pub use error::{ChannelError, PeerError, TrustFault};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
 pub use identity::Identity;
 pub use key::{Fingerprint, KeyFault, PublicKey};
-pub use launch::{RemoteProcess, StderrMode, spawn_local};
+pub use launch::{RemoteProcess, StderrMode, spawn_local, spawn_local_worker};
 pub use location::{HostPort, Location};
 pub use ssh::{
     AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
 };
 pub use tls::{
-    Application, Dial, TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by, connect_tls_over,
+    Application, Dial, QueueTls, TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by,
+    connect_tls_over,
 };
 pub use trust::{
     AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust, check_trusted_folder,

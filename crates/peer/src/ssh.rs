@@ -70,6 +70,8 @@ pub enum RemoteCommand {
         /// A TCP port at the far end.
         port: u16,
     },
+    /// `sealane fleet work`: a worker of a run on many hosts.
+    Fleet,
     /// sshd's subsystem `sftp`, which needs no program of ours and no shell.
     Sftp,
 }
@@ -251,6 +253,7 @@ impl SshCommand {
             RemoteCommand::Relay { port } => {
                 line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
             }
+            RemoteCommand::Fleet => line.extend_from_slice(b" fleet work"),
             RemoteCommand::Sftp => {}
         }
         if program == DEFAULT_PROGRAM.as_bytes() {
@@ -393,6 +396,7 @@ mod tests {
         check(|_| (), both, &["--", "host", &found(" serve --stdio --allow-legacy --measuring")]);
         check(|_| (), SERVE, &["--", "host", &found(" serve --stdio")]);
         check(|_| (), Relay { port: 4000 }, &["--", "host", &found(" serve --relay 4000")]);
+        check(|_| (), RemoteCommand::Fleet, &["--", "host", &found(" fleet work")]);
         check(|_| (), RemoteCommand::Sftp, &["-s", "--", "host", "sftp"]);
         let alone = ["-oControlMaster=no", "-oControlPath=none", "-oBatchMode=yes"];
         let further = [&alone[..], &["-s", "-p", "2222", "--", "host", "sftp"]].concat();

@@ -61,6 +61,11 @@ const ARROWS: &[Crate] = &[
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {
+        folder: "fleet",
+        may_know: &["copy", "peer", "tree"],
+        why: "shares work among hosts: each share is a transfer",
+    },
+    Crate {
         folder: "tunnel",
         may_know: &["ike", "ipsec", "port", "peer", "stack", "wire", "engine", "transform"],
         why: "the daemon: devices, files and control round the protocols",
@@ -107,6 +112,7 @@ const ARROWS: &[Crate] = &[
         folder: "cli",
         may_know: &[
             "lab",
+            "fleet",
             "tunnel",
             "service",
             "client",

@@ -5,6 +5,8 @@ use crate::units;
 use clap::{Args, ValueEnum};
 use sealane_copy::{Level, RelativePath};
 use sealane_engine::{EngineChoice, Suite};
+#[cfg(feature = "nats")]
+use sealane_fleet::nats::Server;
 use sealane_stack::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +31,12 @@ not sent again.
 In a path on a far host `~` means the home directory, and `*`, `?` and `[a-z]` match names there. Quote them, as in \
 `sealane cp 'host:/var/log/*.log' logs/`. A pattern counts as several sources, so the target is a folder. Between two \
 far hosts the data passes through this host, protected from end to end.
+
+Sources and target may be many hosts, as in `sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'`, or `@FILE:/data` with a host a \
+line in FILE; hosts that are added to the file take part, and hosts that are removed from it end. The sources must see the same \
+folder; the targets may share a folder, or have one each, and then each gets a part of the tree. Here the target is always a \
+folder that gets the source under its own name (`/in/data`), and with -T it is the new name itself. The sources copy straight to \
+the targets, which they reach by their own ssh configuration and with the options of ssh given here. See `sealane fleet`.
 
 An interrupted copy leaves in the target: complete files under their names, incomplete ones as `.sealane-*.part`, and a \
 journal `.sealane-*.journal` that records what has arrived. The same command removes the last two when it completes. To \
@@ -166,6 +174,15 @@ pub struct CpArgs {
     /// The engine of this end
     #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help(), help_heading = "Speed")]
     pub engine: EngineChoice,
+    /// Between many hosts: keep the work in a NATS server, as tls://HOST[:PORT], so that `sealane fleet work` can take part on hosts
+    /// that this one does not reach. The server needs `sync_interval: always` to keep what it has acknowledged
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "QUEUE", help_heading = "Connection")]
+    pub queue: Option<Server>,
+    /// Between many hosts: number of copies that each source host makes at a time; 0 with --queue leaves all to workers that come
+    /// by themselves
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64), default_value_t = 2, help_heading = "Speed")]
+    pub movers: u16,
     /// Limit the rate of all streams together, in bytes a second, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
     pub limit_rate: Option<u64>,

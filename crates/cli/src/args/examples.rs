@@ -36,6 +36,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "sealane cp --level safe --digest big.img host:",
                 "authenticate without encryption; print a digest that both ends have checked",
             ),
+            (
+                "sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'",
+                "copy a tree from four hosts to eight, which share the work; it becomes /in/data",
+            ),
             ("tar c data | sealane cp - host:data.tar", "copy from a pipe"),
             (
                 "sealane cp --through-ssh big.img host:",
@@ -44,6 +48,30 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("sealane cp data.bin sealane://host:7522/incoming/", "copy to a daemon"),
         ],
     ),
+    (
+        "sealane-fleet",
+        &[
+            ("sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'", "start a run"),
+            ("sealane fleet status", "list the runs that were started here"),
+        ],
+    ),
+    (
+        "sealane-fleet-status",
+        &[
+            ("sealane fleet status 3f0c", "show how far a run is"),
+            ("sealane fleet status head:3f0c --json", "the same as JSON, from another host"),
+        ],
+    ),
+    ("sealane-fleet-failed", &[("sealane fleet failed 3f0c", "list what could not be copied, and why")]),
+    ("sealane-fleet-retry", &[("sealane fleet retry 3f0c", "go on, and try again what failed")]),
+    (
+        "sealane-fleet-work",
+        &[(
+            "sealane fleet work --queue tls://head:4222 --run 3f0c12ab90",
+            "copy shares of a run from this host, until there are none",
+        )],
+    ),
+    ("sealane-fleet-stop", &[("sealane fleet stop 3f0c", "stop a run, which `retry` goes on with")]),
     (
         "sealane-serve",
         &[

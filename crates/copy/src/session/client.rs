@@ -636,6 +636,9 @@ impl Transfer<'_> {
                 hasher.update(&(path.len() as u64).to_le_bytes());
                 hasher.update(&path);
             }
+            if let Some(share) = &options.share {
+                hasher.update(share);
+            }
             let mut name = [0; 16];
             hasher.finalize_xof().fill(&mut name);
             name

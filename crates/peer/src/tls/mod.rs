@@ -10,6 +10,7 @@
 //! * The client judges the server's key before it shows its own.
 
 mod connect;
+mod queue;
 mod serve;
 
 use std::io;
@@ -27,6 +28,7 @@ use crate::error::ChannelError;
 use crate::key::PublicKey;
 
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
+pub use queue::QueueTls;
 pub use serve::{TlsArrival, accept_tls};
 
 /// The protocol within a connection. Both ends must name the same application (ALPN, RFC 7301), so that a peer that

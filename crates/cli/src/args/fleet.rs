@@ -1,0 +1,99 @@
+//! Arguments of `sealane fleet`.
+
+use clap::{Args, Subcommand};
+#[cfg(feature = "nats")]
+use sealane_fleet::nats::Server;
+use std::path::PathBuf;
+
+pub(super) const LONG_ABOUT: &str = "\
+Look after copies between many hosts, which `sealane cp` starts when a source or the target names several:
+
+  sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'
+
+Each such run has a name, which the copy prints. These commands take it on the host where the copy was started, and from every \
+other host as HOST:RUN, over ssh. The beginning of a name is enough.";
+
+pub(super) const WORK_LONG_ABOUT: &str = "\
+Take part in a run whose queue is a NATS server, as one of its sources, until there is no more work. A scheduler such as Slurm or \
+Kubernetes starts workers like this; `sealane cp --queue` starts the run.
+
+Without --queue this works for the `sealane cp` that has started it, on standard input and output.";
+
+/// Arguments of `sealane fleet`.
+#[derive(Debug, Args)]
+pub struct FleetArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub command: FleetCommand,
+}
+
+/// The commands for runs.
+#[derive(Debug, Subcommand)]
+pub enum FleetCommand {
+    /// Show how far a run is, or list all runs
+    Status(FleetStatusArgs),
+    /// List the entries of a run that failed
+    Failed(FleetRunArgs),
+    /// Go on with a run that was stopped or is incomplete
+    Retry(FleetRetryArgs),
+    /// Stop a run; what has arrived stays
+    Stop(FleetRetryArgs),
+    /// Take part in a run whose queue is a NATS server
+    #[command(long_about = WORK_LONG_ABOUT)]
+    Work(FleetWorkArgs),
+}
+
+/// A run, or all.
+#[derive(Debug, Args)]
+pub struct FleetStatusArgs {
+    /// The run, as RUN or HOST:RUN; all runs of this host by default
+    #[arg(value_name = "RUN")]
+    pub run: Option<String>,
+    /// Print JSON, one object a line for each run
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A run.
+#[derive(Debug, Args)]
+pub struct FleetRunArgs {
+    /// The run, as RUN or HOST:RUN
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Print JSON, one object a line for each entry
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A run.
+#[derive(Debug, Args)]
+pub struct FleetRetryArgs {
+    /// The run, as RUN or HOST:RUN
+    #[arg(value_name = "RUN")]
+    pub run: String,
+}
+
+/// A queue, and who this is to it.
+#[derive(Debug, Args)]
+pub struct FleetWorkArgs {
+    /// The queue, as tls://HOST[:PORT]
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "QUEUE", requires = "run")]
+    pub queue: Option<Server>,
+    /// The run
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "RUN", requires = "queue")]
+    pub run: Option<String>,
+    /// Name of this host in reports; by default its own name
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// File of your identity, whose certificate the queue knows; by default the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// File of known queues and their keys; by default the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub known_peers: Option<PathBuf>,
+    /// Trust the key of a new queue, and remember it
+    #[arg(long)]
+    pub accept_new: bool,
+}

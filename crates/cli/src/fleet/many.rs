@@ -1,0 +1,211 @@
+//! `sealane cp` between many hosts: arguments, progress and words of a run. What the run does is in the crate `fleet`.
+
+use crate::args::{Cli, Command, CpArgs, command};
+use crate::environment;
+use crate::events::Event;
+use crate::exit::ExitStatus;
+use crate::failure::chain;
+use crate::options::{Reporting, of_many};
+use crate::report::{self, Reporter};
+use crate::signals::Interrupts;
+use crate::text::printable;
+use clap::FromArgMatches;
+use sealane_copy::{Agreement, CpuSeconds, Dropped, Error, ErrorKind, Notice, Options, Progress, Summary};
+use sealane_fleet::{FleetError, News, Places, Plan, Runs, Totals, coordinate};
+use sealane_stack::Placement;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Instant;
+
+/// True for a copy between many hosts.
+pub(crate) fn is_many(arguments: &CpArgs) -> bool {
+    arguments.paths.iter().any(|path| Places::is_many(path))
+}
+
+/// Words as they were given.
+pub(super) fn words(bytes: &[Vec<u8>]) -> Vec<OsString> {
+    bytes.iter().cloned().map(OsString::from_vec).collect()
+}
+
+/// The arguments of `sealane cp`.
+pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
+    let all = ["sealane", "cp"].into_iter().map(OsString::from).chain(words.iter().cloned());
+    let found = command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
+    match found.map_err(|error| FleetError::Usage(error.to_string()))?.command {
+        Command::Cp(arguments) => Ok(*arguments),
+        _ => Err(FleetError::Usage("these are no arguments of sealane cp".into())),
+    }
+}
+
+/// The options that arguments stand for.
+pub(super) fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
+    let (mut options, reporting) = of_many(arguments).map_err(|error| FleetError::Usage(chain(&error)))?;
+    options.remote.ssh_program = environment::ssh_program();
+    options.remote.config_dir = environment::config_dir();
+    options.remote.state_dir = environment::state_dir();
+    options.implementations =
+        environment::implementations().map_err(|error| FleetError::Usage(chain(error.as_ref())))?;
+    options.agreed_suite()?;
+    Ok((options, reporting))
+}
+
+/// The status for a run that failed in this way.
+pub(super) fn status_of(error: &FleetError) -> ExitStatus {
+    ExitStatus::of_kind(kind_of(error))
+}
+
+fn kind_of(error: &FleetError) -> ErrorKind {
+    match error {
+        FleetError::Copy(error) => error.kind(),
+        FleetError::Usage(_) | FleetError::Hosts { .. } | FleetError::NoRun { .. } => ErrorKind::Usage,
+        FleetError::UnderWay { .. } => ErrorKind::Refused,
+        FleetError::Protocol(_) => ErrorKind::Protocol,
+        FleetError::Channel(_)
+        | FleetError::NobodyLeft { .. }
+        | FleetError::Unfit(_)
+        | FleetError::Queue(_) => ErrorKind::Connect,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), FleetError> {
+    let movers = arguments.movers;
+    #[cfg(feature = "nats")]
+    let queue = super::queue::coordinators(&arguments)?;
+    #[cfg(not(feature = "nats"))]
+    let queue = None;
+    if movers == 0 && queue.is_none() {
+        return Err(FleetError::Usage("--movers 0 needs --queue: nobody would copy".into()));
+    }
+    let (target, sources) =
+        arguments.paths.split_last().ok_or_else(|| FleetError::Usage("the target is missing".into()))?;
+    if sources.is_empty() {
+        return Err(FleetError::Usage(
+            "the target is missing: give at least one source, then the target".into(),
+        ));
+    }
+    let sources = sources.iter().map(|text| Places::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let target = Places::parse(target)?;
+    let given: Vec<Vec<u8>> = sources.iter().chain([&target]).map(|places| places.given().to_vec()).collect();
+    let (options, reporting) = options(arguments)?;
+    let state = environment::state_dir();
+    let state = state.ok_or_else(|| {
+        FleetError::Usage("a run is kept below your home folder, and HOME names none".into())
+    })?;
+    let meaning = format!("{:?}", (&options.patterns, &options.preserve, &options.upkeep, options.as_named));
+    let parts: Vec<&[u8]> = given.iter().map(Vec::as_slice).chain([meaning.as_bytes()]).collect();
+    let run = Runs::below(&state).of(&parts);
+    let here = std::env::current_dir().unwrap_or_default();
+    let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let command = sealane_fleet::Command::new(words, &here);
+    Ok((Plan { sources, target, options, movers, command, run, queue }, reporting))
+}
+
+/// Copies between many hosts, and says how it went. `words` are the arguments of `sealane cp`.
+pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
+    let started = Instant::now();
+    let (json, start) = (arguments.json, crate::cp::start(&arguments));
+    let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
+    let (plan, reporting) = match plan(arguments, &words) {
+        Ok(planned) => planned,
+        Err(error) => {
+            report::refuse(json, &start, kind_of(&error), &chain(&error));
+            return status_of(&error);
+        }
+    };
+    let progress = Arc::new(Progress::default());
+    let reporter = Reporter::start(reporting, target, &progress, &start);
+    let interrupts = Interrupts::listen({
+        let progress = progress.clone();
+        move |_| progress.cancel.store(true, SeqCst)
+    });
+    let interrupts = match interrupts {
+        Ok(interrupts) => interrupts,
+        Err(error) => {
+            reporter.failed("io", &format!("listening for signals: {error}"));
+            return ExitStatus::Io;
+        }
+    };
+    let agreed = agreement(&plan.options);
+    let mut tell = |news: News| match news {
+        News::Begun { run, done } => {
+            reporter.notice(&Notice::Agreed(agreed.clone()));
+            reporter.tell(&Event::Run { run: run.clone(), done });
+            if reporter.is_for_people() {
+                let before = match done {
+                    0 => String::new(),
+                    done => format!("; {done} shares were done before"),
+                };
+                reporter
+                    .line(&format!("run {run}: `sealane fleet status {run}` shows how far it is{before}"));
+            }
+        }
+        News::EntryFailed { path, reason } => reporter.notice(&Notice::EntryFailed { path, reason }),
+        News::LeftOut(host) => {
+            reporter.tell(&Event::LeftOut { host: host.host.clone(), reason: host.reason.clone() });
+            if !json {
+                reporter.complain(&format!("{} is left out: {}", host.host, host.reason));
+            }
+        }
+        News::Joined { host } => {
+            reporter.tell(&Event::Joined { host: host.clone() });
+            if reporter.is_for_people() {
+                reporter.line(&format!("{} takes part from now on", printable(host.as_bytes())));
+            }
+        }
+    };
+    let run = plan.run.name().to_owned();
+    let outcome = coordinate(plan, &progress, &mut tell);
+    let is_incomplete = outcome.as_ref().is_ok_and(|totals| totals.failed > 0);
+    let outcome = match outcome {
+        Ok(totals) => Ok(summary(totals, &agreed, started.elapsed().as_secs_f64())),
+        Err(error) => Err(Error::new(kind_of(&error), chain(&error))),
+    };
+    let for_people = reporter.is_for_people();
+    let status = reporter.finish(outcome, interrupts.received());
+    if is_incomplete && for_people {
+        crate::text::complain(format_args!(
+            "`sealane fleet failed {run}` lists what failed, and `sealane fleet retry {run}` tries it again"
+        ));
+    }
+    status
+}
+
+/// The wishes of the user. Each session agrees by itself, and fails where they are not met.
+fn agreement(options: &Options) -> Agreement {
+    Agreement {
+        level: options.level,
+        // It was asked for before.
+        suite: options.agreed_suite().ok(),
+        streams: options.streams.unwrap_or(0),
+        lanes: options.lanes.unwrap_or(0),
+        placement: options.placement.unwrap_or(Placement::Connection),
+    }
+}
+
+fn summary(totals: Totals, agreed: &Agreement, seconds: f64) -> Summary {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Summary {
+        bytes: totals.copied.bytes,
+        files: totals.copied.files,
+        skipped: totals.skipped,
+        failed: totals.failed,
+        deleted: totals.deleted,
+        undeleted: 0,
+        removed: 0,
+        unremoved: 0,
+        dropped: Dropped::default(),
+        seconds,
+        cpu_seconds: CpuSeconds { local: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9, remote: None },
+        resent_bytes: 0,
+        resumed_bytes: 0,
+        level: agreed.level,
+        suite: agreed.suite,
+        streams: agreed.streams,
+        lanes: agreed.lanes,
+        placement: agreed.placement,
+        tier: "by each session",
+    }
+}

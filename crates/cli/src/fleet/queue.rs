@@ -1,0 +1,49 @@
+//! Queues on NATS servers: who this process is to them, and whom it trusts.
+
+use crate::args::{CpArgs, FleetWorkArgs};
+use crate::environment;
+use sealane_fleet::nats::{Keeping, NatsDesk, NatsQueue, Server};
+use sealane_fleet::{Desk, FleetError, OpenQueue};
+use sealane_peer::{Identity, KnownPeers, QueueTls, ServerTrust};
+use std::path::Path;
+
+/// The queue of `sealane cp --queue`, if one is asked for.
+pub(super) fn coordinators(arguments: &CpArgs) -> Result<Option<OpenQueue>, FleetError> {
+    let Some(server) = arguments.queue.clone() else { return Ok(None) };
+    let tls =
+        tls(&server, arguments.identity.as_deref(), arguments.known_peers.as_deref(), arguments.accept_new)?;
+    let open = move |run: &str, journal| {
+        let desk = NatsDesk::open(&server, tls.as_ref(), run, journal, Keeping::default())?;
+        Ok(Box::new(desk) as Box<dyn Desk>)
+    };
+    Ok(Some(Box::new(open)))
+}
+
+/// The queue of `sealane fleet work`.
+pub(super) fn worker(arguments: &FleetWorkArgs, server: &Server, run: &str) -> Result<NatsQueue, FleetError> {
+    let tls =
+        tls(server, arguments.identity.as_deref(), arguments.known_peers.as_deref(), arguments.accept_new)?;
+    NatsQueue::connect(server, tls.as_ref(), run, None)
+}
+
+/// TLS for a server; none where the server is on this host and its address says so.
+fn tls(
+    server: &Server,
+    identity: Option<&Path>,
+    known_peers: Option<&Path>,
+    accept_new: bool,
+) -> Result<Option<QueueTls>, FleetError> {
+    if !server.is_protected {
+        return Ok(None);
+    }
+    let identity = match identity {
+        Some(path) => Identity::load(path)?,
+        None => Identity::load_or_create(&environment::config_file(Identity::FILE_NAME)?)?,
+    };
+    let known = match known_peers {
+        Some(path) => path.to_owned(),
+        None => environment::config_file(KnownPeers::FILE_NAME)?,
+    };
+    let trust = if accept_new { ServerTrust::accept_new(known) } else { ServerTrust::pinned(known) };
+    Ok(Some(QueueTls::new(server.address.clone(), &identity, trust)?))
+}

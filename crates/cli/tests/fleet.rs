@@ -1,0 +1,415 @@
+//! One tree copied between many hosts, which are private sshds here.
+
+mod program;
+mod support;
+
+use program::{events, sealane, skip, text, write};
+use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::run::{Run, peak_bytes};
+use support::{Chance, setting};
+
+/// Hosts that are private sshds. Those of one sshd share a file system by themselves.
+struct Scene {
+    sshds: Vec<PrivateSshd>,
+    folder: tempfile::TempDir,
+    config: PathBuf,
+    program: PathBuf,
+}
+
+impl Scene {
+    /// All hosts are one sshd by many names.
+    fn set() -> Option<Self> {
+        Self::of(&["src* dst*"])
+    }
+
+    /// One sshd for each of these patterns of names.
+    fn of(names: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("ssh_config");
+        let (mut sshds, mut all) = (Vec::new(), String::new());
+        for names in names {
+            let sshd =
+                PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
+            let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
+            all.push_str(&text.replacen(&format!("Host {}", PrivateSshd::HOST), &format!("Host {names}"), 1));
+            sshds.push(sshd);
+        }
+        write(&config, all.as_bytes());
+        Some(Self { sshds, folder, config, program: env!("CARGO_BIN_EXE_sealane").into() })
+    }
+
+    /// From now on the hosts of the sshd of this number see a folder of their own where others see `name`.
+    fn part(&mut self, numbers: &[usize], name: &str) {
+        let (script, owns) = (self.at("sealane-of-a-host"), self.at("own"));
+        for &number in numbers {
+            fs::create_dir_all(owns.join(self.sshds[number].port().to_string())).expect("folders");
+        }
+        let text = format!(
+            "#!/bin/sh\nown={}/${{SSH_CONNECTION##* }}\n[ -d \"$own\" ] || exec {program} \"$@\"\n\
+             exec unshare -m sh -c 'mount --bind \"$1\" {} && shift && exec {program} \"$@\"' sh \"$own\" \"$@\"\n",
+            owns.display(),
+            self.at(name).display(),
+            program = self.program.display(),
+        );
+        write(&script, text.as_bytes());
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a mode");
+        self.program = script;
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn place(&self, hosts: &str, name: &str) -> String {
+        format!("{hosts}:{}", self.at(name).display())
+    }
+
+    fn command(&self, options: &[&str], from: &str, to: &str) -> Command {
+        let mut command = sealane(&["cp", "-r", "--json", "--timeout", "20", "--remote-program"]);
+        command.arg(&self.program).arg("-F").arg(&self.config).args(options).args([from, to]);
+        command.env("XDG_STATE_HOME", self.at("state"));
+        command
+    }
+
+    fn copy(&self, options: &[&str], from: &str, to: &str) -> Output {
+        self.command(options, from, to).output().expect("the program starts")
+    }
+
+    fn fleet(&self, arguments: &[&str]) -> Output {
+        let mut command = sealane(&[&["fleet"], arguments].concat());
+        command.env("XDG_STATE_HOME", self.at("state")).output().expect("the program starts")
+    }
+}
+
+/// A tree with small and large files, links, empty folders and odd names.
+fn plant(at: &Path, seed: u64, files: u64) {
+    let mut chance = Chance::new(seed);
+    for number in 0..files {
+        let folder = at.join(format!("f{}/g{}", number % 7, number % 31));
+        fs::create_dir_all(&folder).expect("folders");
+        let bytes = if number % 500 == 3 { 3_000_000 } else { chance.below(3000) as usize };
+        write(&folder.join(format!("n{number}")), &chance.bytes(bytes));
+    }
+    fs::create_dir_all(at.join("empty/deep")).expect("folders");
+    symlink("f0", at.join("link")).expect("a link");
+    write(&at.join(std::ffi::OsStr::from_bytes(b"odd \xff\n name")), b"odd");
+    fs::set_permissions(at.join("f1"), fs::Permissions::from_mode(0o750)).expect("a mode");
+    fs::set_permissions(at.join("empty"), fs::Permissions::from_mode(0o555)).expect("a mode");
+}
+
+type Tree = BTreeMap<PathBuf, (u32, i64, Vec<u8>)>;
+
+/// What a tree is: modes, times and contents.
+fn tree(at: &Path) -> Tree {
+    let mut found = Tree::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(at.join(&folder)).expect("a folder").flatten() {
+            let path = folder.join(entry.file_name());
+            let metadata = entry.metadata().expect("an entry");
+            let content = match metadata.file_type() {
+                kind if kind.is_dir() => {
+                    folders.push(path.clone());
+                    Vec::new()
+                }
+                kind if kind.is_symlink() => {
+                    fs::read_link(at.join(&path)).expect("a link").into_os_string().as_bytes().to_vec()
+                }
+                _ => fs::read(at.join(&path)).expect("a file"),
+            };
+            found.insert(path, (metadata.mode(), metadata.mtime(), content));
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn same(one: &Path, other: &Path) {
+    let (one, other) = (tree(one), tree(other));
+    let paths: Vec<_> =
+        one.keys().chain(other.keys()).filter(|path| one.get(*path) != other.get(*path)).collect();
+    let about =
+        |tree: &Tree, path: &Path| tree.get(path).map(|(mode, time, content)| (*mode, *time, content.len()));
+    let shown: Vec<_> =
+        paths.iter().take(5).map(|path| (path, about(&one, path), about(&other, path))).collect();
+    assert!(paths.is_empty(), "{} differ: {shown:?}", paths.len());
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> serde_json::Value {
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    events(&output.stdout).pop().expect("an event")
+}
+
+#[test]
+fn a_tree_goes_from_many_hosts_to_many() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 1, 1500);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-3]", "in"));
+    let done = succeeds(&scene.copy(&[], &from, &to));
+    assert_eq!((&done["event"], &done["failed"]), (&"done".into(), &0.into()), "{done}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    // Nothing is left but the tree.
+    assert_eq!(fs::read_dir(scene.at("in")).expect("a folder").count(), 1);
+    // The same command again copies nothing.
+    let done = succeeds(&scene.copy(&[], &from, &to));
+    assert_eq!(done["bytes"], 0, "{done}");
+    // With --delete, names and links.
+    write(&scene.at("in/data/extra"), b"extra");
+    fs::hard_link(scene.at("data/f0/g0/n0"), scene.at("data/second")).expect("a link");
+    let done = succeeds(&scene.copy(&["-a", "--delete"], &from, &to));
+    assert_eq!(done["deleted"], 1, "{done}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    let inode = |name: &str| fs::metadata(scene.at("in/data").join(name)).expect("a file").ino();
+    assert_eq!(inode("second"), inode("f0/g0/n0"));
+    let listed = scene.fleet(&["status", "--json"]);
+    let runs = events(&listed.stdout);
+    assert!(runs.len() == 2 && runs.iter().all(|run| run["state"] == "done"), "{runs:?}");
+}
+
+/// Movers that run on the scene's hosts now: processes that its sshd started.
+fn movers(scene: &Scene) -> Vec<u32> {
+    let port = format!(" {}\0", scene.sshds[0].port()).into_bytes();
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_mover = |number: &u32| {
+        let read = |file: &str| fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
+        let has = |bytes: Vec<u8>, part: &[u8]| bytes.windows(part.len()).any(|found| found == part);
+        has(read("cmdline"), b"\0fleet\0work\0") && has(read("environ"), &port)
+    };
+    numbers.filter(is_mover).collect()
+}
+
+fn kill(number: u32) {
+    let number = rustix::process::Pid::from_raw(number as i32).expect("a process has a number");
+    // It fails only where the process has ended already.
+    let _ = rustix::process::kill_process(number, rustix::process::Signal::KILL);
+}
+
+/// Every result of the scene's only run: each job once, and how many shares there are.
+fn results(scene: &Scene) -> usize {
+    let runs = fs::read_dir(scene.at("state/sealane/runs")).expect("runs").flatten();
+    let mut ids = Vec::new();
+    for run in runs {
+        sealane_fleet::journal::Journal::scan(&run.path().join("results"), |id, _| ids.push(id))
+            .expect("a journal");
+    }
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "a job has two results");
+    all
+}
+
+#[test]
+fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
+    let Some(scene) = Scene::set() else { return };
+    let (files, kills) = (setting("SEALANE_FLEET_FILES", 2500), setting("SEALANE_FLEET_KILLS", 4));
+    plant(&scene.at("data"), 2, files);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-3]", "in"));
+    let mut chance = Chance::new(setting("SEALANE_FAULT_SEED", 3));
+    let mut run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+    let (mut killed, mut starts) = (0, 1);
+    let deadline = Instant::now() + Duration::from_secs(60 + 5 * kills);
+    let ended = loop {
+        assert!(Instant::now() < deadline, "it hangs after {killed} kills: {:?}", run.events().last());
+        sleep(Duration::from_millis(100 + chance.below(500)));
+        if run.has_ended() {
+            let ended = run.end().expect("it has ended");
+            if killed >= kills || ended.code != Some(0) {
+                break ended;
+            }
+            // All was done before there were enough kills: again, from the beginning.
+            fs::remove_dir_all(scene.at("in/data")).expect("it is there");
+            run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+            continue;
+        }
+        if killed >= kills {
+            continue;
+        }
+        killed += 1;
+        let movers = movers(&scene);
+        if chance.below(4) == 0 || movers.is_empty() {
+            run.kill();
+            let _ = run.end();
+            starts += 1;
+            run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+        } else {
+            kill(chance.one_of(&movers));
+        }
+    };
+    assert_eq!(ended.code, Some(0), "after {killed} kills and {starts} starts: {ended:?}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    results(&scene);
+}
+
+#[test]
+fn what_failed_is_listed_and_tried_again() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 3, 40);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let pipe = scene.at("data/f1/pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("a pipe");
+    let output = scene.copy(&[], &scene.place("src[1-2]", "data"), &scene.place("dst1", "in"));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let told = events(&output.stdout);
+    let run = told.iter().find(|event| event["event"] == "run").expect("it has a name")["run"].clone();
+    let run = run.as_str().expect("text");
+    assert!(told.iter().any(|event| event["event"] == "entry_failed"), "{told:?}");
+    let failed = scene.fleet(&["failed", run, "--json"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stdout).contains("pipe"), "{}", text(&failed.stdout));
+    let status = events(&scene.fleet(&["status", &run[..4], "--json"]).stdout).remove(0);
+    assert_eq!((&status["state"], &status["failed"]), (&"incomplete".into(), &1.into()), "{status}");
+    assert!(text(&scene.fleet(&["status", run]).stdout).contains("incomplete"));
+    fs::remove_file(&pipe).expect("it is there");
+    write(&pipe, b"a file now");
+    let output = scene.fleet(&["retry", run]);
+    assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+    same(&scene.at("data"), &scene.at("in/data"));
+    let failed = scene.fleet(&["failed", run]);
+    assert!(failed.status.success() && failed.stdout.is_empty());
+    for wrong in [&["status", "0123456789"][..], &["stop", run], &["failed", "x:"], &["retry", "-"]] {
+        assert_eq!(scene.fleet(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn hosts_join_and_leave_and_a_run_is_stopped() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 4, 2500);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (sources, targets) = (scene.at("sources"), scene.at("targets"));
+    write(&sources, b"src1\n");
+    write(&targets, b"dst1\ndst2\n");
+    let place = |list: &Path, name: &str| format!("@{}:{}", list.display(), scene.at(name).display());
+    let (from, to) = (place(&sources, "data"), place(&targets, "in"));
+    let options = ["--movers", "1", "--streams", "1"];
+    let mut run = Run::of(scene.command(&options, &from, &to));
+    let seen = |run: &mut Run, what: &str, host: &str| {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        let is_seen = |event: &serde_json::Value| event["event"] == what && event["host"] == host;
+        while !run.events().iter().any(is_seen) {
+            assert!(
+                !run.has_ended() && Instant::now() < give_up,
+                "{host} has not {what}: {:?}",
+                run.events()
+            );
+            sleep(Duration::from_millis(20));
+        }
+    };
+    let name = loop {
+        let named = run.events().iter().find_map(|event| Some(event["run"].as_str()?.to_owned()));
+        if let Some(name) = named {
+            break name;
+        }
+        assert!(!run.has_ended(), "{:?}", run.end());
+        sleep(Duration::from_millis(20));
+    };
+    write(&sources, b"src1\nsrc2\n");
+    seen(&mut run, "joined", "src2");
+    // It is stopped from another host, which is this one by another name.
+    let stopped = scene.fleet(&["stop", &name]);
+    let ended = run.end().expect("it ends");
+    let was_over = ended.code == Some(0);
+    assert!(was_over || ended.code == Some(130), "{ended:?} {stopped:?}");
+    write(&sources, b"src2\n");
+    write(&targets, b"dst2\n");
+    succeeds(&scene.copy(&options, &from, &to));
+    same(&scene.at("data"), &scene.at("in/data"));
+}
+
+#[test]
+fn what_many_hosts_cannot_do_is_refused() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 5, 3);
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let local = scene.at("in").display().to_string();
+    for (options, from, to, code, said) in [
+        (&["-n"][..], &*from, &*to, 2, "-n"),
+        (&[], &from, &local, 2, "far host"),
+        (&[], &scene.place("src[2-1]", "data"), &to, 2, "backwards"),
+        (&[], "sealane://src[1-2]/data", &to, 2, "ssh"),
+        (&[], &scene.place("src[1-2]", "no-such"), &to, 5, "no-such"),
+        (&[], &from, &scene.place("dst[1-2]", "no/such"), 3, "no/such"),
+        (&[], &scene.place("nobody[1-2]", "data"), &to, 3, "nobody"),
+    ] {
+        let output = scene.copy(options, from, to);
+        let all = format!("{}{}", text(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{from} {to}: {all}");
+        assert!(all.contains(said), "{from} {to}: {all}");
+    }
+}
+
+/// `SEALANE_FLEET_MEMORY_FILES=1000000 cargo test --release -p sealane --test fleet memory` is the whole measurement.
+#[test]
+fn the_coordinators_memory_does_not_depend_on_the_number_of_files() {
+    let Some(scene) = Scene::set() else { return };
+    let files = setting("SEALANE_FLEET_MEMORY_FILES", 1500);
+    for number in 0..files {
+        let folder = scene.at(&format!("data/{}/{}", number % 100, number / 100 % 100));
+        if number < 10_000 {
+            fs::create_dir_all(&folder).expect("folders");
+        }
+        write(&folder.join(format!("a file with a name of some length {number}")), b"x");
+    }
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let mut run = Run::of(scene.command(&["--movers", "1"], &from, &to));
+    let mut most = 0;
+    let give_up = Instant::now() + Duration::from_secs(60 + files / 500);
+    while !run.has_ended() {
+        assert!(Instant::now() < give_up, "it hangs: {:?}", run.events().last());
+        // Before it says something, it may still be the copy of this process that starts it.
+        let has_begun = !run.events().is_empty();
+        most = if has_begun { peak_bytes(run.number()) } else { 0 }.max(most);
+        sleep(Duration::from_millis(10));
+    }
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    println!("{files} files: {} KiB", most >> 10);
+    assert!(most > 0 && most <= 64 << 20, "the coordinator has taken {most} bytes");
+}
+
+#[test]
+fn targets_with_folders_of_their_own_have_the_tree_together() {
+    let Some(mut scene) = Scene::of(&["src*", "dst1", "dst2"]) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip("hosts with file systems of their own take root");
+    }
+    plant(&scene.at("data"), 6, 600);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    scene.part(&[1, 2], "in");
+    let own = |number: usize| scene.at("own").join(scene.sshds[number].port().to_string()).join("data");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    succeeds(&scene.copy(&[], &from, &to));
+    let (one, other, all) = (tree(&own(1)), tree(&own(2)), tree(&scene.at("data")));
+    let is_folder = |path: &Path| all.get(path).is_some_and(|(mode, ..)| mode & 0o170_000 == 0o040_000);
+    assert!(
+        one.keys().filter(|path| other.contains_key(*path)).all(|path| is_folder(path)),
+        "a file is there twice"
+    );
+    let files = |tree: &Tree| tree.keys().filter(|path| !is_folder(path)).count();
+    assert!(files(&one) > 150 && files(&other) > 150, "{} and {}", files(&one), files(&other));
+    let together: Tree = one.into_iter().chain(other).collect();
+    assert!(together == all, "the tree is not whole");
+    assert!(!scene.at("in/data").exists());
+    // The same files go to the same hosts.
+    let done = succeeds(&scene.copy(&[], &from, &to));
+    assert_eq!(done["bytes"], 0, "{done}");
+    // What takes all of a tree in one place is refused.
+    let output = scene.copy(&["--delete"], &from, &to);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+}

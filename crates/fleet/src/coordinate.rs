@@ -1,0 +1,651 @@
+//! The coordinator of a copy between many hosts: it has the queue, keeps movers on the sources, and knows how far the whole is.
+//!
+//! Guarantees: content never passes this process; what it holds in memory depends on the numbers of hosts and shares, not on
+//! that of files; a host that fails again and again is left out and named; the end of the process is the end of its movers,
+//! and the same command goes on where it stopped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sealane_copy::{Error, ErrorKind, Location, Options, Progress};
+use sealane_peer::{Channel, RemoteCommand, StderrMode, spawn_local_worker};
+
+use crate::error::{FleetError, Result};
+use crate::hosts::{Places, shown_host};
+use crate::journal::Journal;
+use crate::memory::{Bounds, MemoryQueue, Standing};
+use crate::queue::{Put, Weight};
+use crate::record::{Command, Held, LeftOut, Run, State, Status};
+use crate::serve::{Desk, chain, serve};
+use crate::wire::Part;
+use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
+
+/// The interval at which the coordinator looks at results and signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// The interval at which it notes the run's status and looks at lists of hosts.
+const NOTE: Duration = Duration::from_secs(1);
+/// A host that could not be used so often in a row is left out.
+const STARTS_MAX: u32 = 3;
+/// A mover that was lost so often in a row, without a result in between, is left out.
+const LOSSES_MAX: u32 = 10;
+/// Before a mover is started again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A copy between many hosts, as it is meant.
+pub struct Plan {
+    /// The sources. All stand for the same hosts.
+    pub sources: Vec<Places>,
+    /// The targets.
+    pub target: Places,
+    /// The options of every session.
+    pub options: Options,
+    /// Movers on each source.
+    pub movers: u16,
+    /// The command, to be given to movers and to be given again.
+    pub command: Command,
+    /// The run.
+    pub run: Run,
+    /// A queue elsewhere, which other workers reach too; in this process by default.
+    pub queue: Option<OpenQueue>,
+}
+
+/// Opens a queue elsewhere for the run of this name, whose results are kept in this journal too.
+pub type OpenQueue = Box<dyn FnOnce(&str, Journal) -> Result<Box<dyn Desk>> + Send>;
+
+/// An event that is worth a line.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// The run has begun.
+    Begun {
+        /// Its name.
+        run: String,
+        /// Shares that an earlier invocation has done.
+        done: u64,
+    },
+    /// An entry failed.
+    EntryFailed {
+        /// Its path, as the session called it.
+        path: Vec<u8>,
+        /// Why, in words that name it.
+        reason: String,
+    },
+    /// A host does not take part any more.
+    LeftOut(LeftOut),
+    /// A host takes part from now on.
+    Joined {
+        /// The host.
+        host: String,
+    },
+}
+
+/// The totals of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// The files and bytes that the targets have by this invocation.
+    pub copied: Weight,
+    /// Entries that were there already.
+    pub skipped: u64,
+    /// Entries that were deleted.
+    pub deleted: u64,
+    /// Entries that failed.
+    pub failed: u64,
+}
+
+/// Runs a copy to its end.
+///
+/// # Errors
+/// The run failed as a whole. The same command goes on.
+pub fn coordinate(plan: Plan, progress: &Arc<Progress>, tell: &mut dyn FnMut(News)) -> Result<Totals> {
+    let held = plan.run.clone().hold(&plan.command)?;
+    let mut coordinator = Coordinator::new(plan, held)?;
+    let outcome = coordinator.run(progress, tell);
+    coordinator.conclude(&outcome);
+    outcome
+}
+
+/// The folders that are copied, and the sources' places: hosts' first.
+fn roots(plan: &Plan) -> Result<Vec<Root>> {
+    let hosts = |places: &Places| places.texts().iter().map(|text| shown_host(text)).collect::<Vec<_>>();
+    let first = plan.sources.first().ok_or_else(|| FleetError::Usage("there is nothing to copy".into()))?;
+    let mut roots = Vec::new();
+    for places in &plan.sources {
+        if hosts(places) != hosts(first) {
+            return Err(FleetError::Usage("all sources must be on the same hosts".into()));
+        }
+        let text = places.texts().swap_remove(0);
+        let path = match Location::parse(OsStr::from_bytes(&text))? {
+            Location::Ssh { path, .. } => path,
+            Location::Local(path) => std::path::absolute(&path)
+                .map_err(|error| Error::io("cannot find the source", &error))?
+                .into_os_string()
+                .into_encoded_bytes(),
+            Location::Daemon { .. } => {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                return Err(FleetError::Usage(format!(
+                    "{text}: a source of many hosts is reached by ssh, which starts sealane there"
+                )));
+            }
+        };
+        let name = last_component(&path).filter(|_| !plan.options.as_named).map(<[u8]>::to_vec);
+        roots.push(Root { path, name, stamp: None });
+    }
+    if roots.len() > 1 && roots.iter().any(|root| root.name.is_none()) {
+        return Err(FleetError::Usage("several sources need names of their own in the target".into()));
+    }
+    Ok(roots)
+}
+
+/// The name that a path has of its own; none where it ends in `.`, `..` or a root.
+fn last_component(path: &[u8]) -> Option<&[u8]> {
+    let last = path.split(|&byte| byte == b'/').rfind(|component| !component.is_empty())?;
+    (last != b"." && last != b"..").then_some(last)
+}
+
+/// A mover's place in the run.
+struct Seat {
+    is_leaving: AtomicBool,
+}
+
+/// The state that movers' threads share.
+struct Shared {
+    queue: Box<dyn Desk>,
+    options: Options,
+    is_stopped: AtomicBool,
+    movers: AtomicU64,
+    news: Mutex<VecDeque<News>>,
+    /// The failure of the last mover that went.
+    last: Mutex<String>,
+}
+
+impl Shared {
+    fn tell(&self, news: News) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push_back(news);
+    }
+}
+
+/// The stage of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Looking,
+    Copying,
+    Finishing,
+    Tidying,
+    Ending,
+}
+
+struct Coordinator {
+    plan: Plan,
+    held: Held,
+    order: Order,
+    shared: Arc<Shared>,
+    stage: Stage,
+    /// Results that have been looked at.
+    seen: u64,
+    walks_left: usize,
+    looks_asked: u32,
+    totals: Totals,
+    started: Instant,
+    left_out: Vec<LeftOut>,
+    seats: BTreeMap<Vec<u8>, Arc<Seat>>,
+    resumed: u64,
+    standing: Standing,
+    /// Other workers may come to the queue, so it is no end when none is left here.
+    is_open: bool,
+}
+
+impl Coordinator {
+    fn new(mut plan: Plan, held: Held) -> Result<Self> {
+        let roots = roots(&plan)?;
+        let targets = plan.target.texts();
+        for target in &targets {
+            destination(target, None)?;
+        }
+        let journal = held.journal()?;
+        let resumed = journal.last_number();
+        let mut invocation = [0; 16];
+        getrandom::fill(&mut invocation).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the system gives no random bytes: {error}"))
+        })?;
+        let order = Order {
+            run: plan.run.name().to_owned(),
+            words: plan.command.words.clone(),
+            roots,
+            targets,
+            spread: Spread::Unknown,
+            invocation,
+        };
+        let workers = plan.sources[0].texts().len().saturating_mul(plan.movers.into());
+        let bounds = Bounds { jobs: workers.saturating_mul(2).clamp(16, 1024), ..Bounds::default() };
+        let is_open = plan.queue.is_some();
+        let queue: Box<dyn Desk> = match plan.queue.take() {
+            Some(open) => open(plan.run.name(), journal)?,
+            None => Box::new(MemoryQueue::journaled(bounds, journal)),
+        };
+        let shared = Shared {
+            queue,
+            options: plan.options.clone(),
+            is_stopped: AtomicBool::new(false),
+            movers: AtomicU64::new(0),
+            news: Mutex::default(),
+            last: Mutex::default(),
+        };
+        Ok(Self {
+            walks_left: order.roots.len(),
+            plan,
+            held,
+            order,
+            shared: Arc::new(shared),
+            stage: Stage::Looking,
+            seen: resumed,
+            looks_asked: 0,
+            totals: Totals::default(),
+            started: Instant::now(),
+            left_out: Vec::new(),
+            seats: BTreeMap::new(),
+            resumed,
+            standing: Standing::default(),
+            is_open,
+        })
+    }
+
+    fn run(&mut self, progress: &Arc<Progress>, tell: &mut dyn FnMut(News)) -> Result<Totals> {
+        let done = self.resumed;
+        tell(News::Begun { run: self.order.run.clone(), done });
+        let shared = Arc::clone(&self.shared);
+        shared.queue.announce(&self.order.encode())?;
+        self.look()?;
+        let outcome = thread::scope(|scope| {
+            let outcome = self.steer(scope, progress, tell);
+            shared.is_stopped.store(outcome.is_err(), SeqCst);
+            outcome
+        });
+        // Movers have gone: what they still had to say is told.
+        self.pass_on(tell);
+        outcome
+    }
+
+    fn steer<'scope>(
+        &mut self,
+        scope: &'scope thread::Scope<'scope, '_>,
+        progress: &Arc<Progress>,
+        tell: &mut dyn FnMut(News),
+    ) -> Result<Totals> {
+        let mut threads: Vec<thread::ScopedJoinHandle<'scope, ()>> = Vec::new();
+        let mut noted: Option<Instant> = None;
+        loop {
+            if noted.is_none_or(|then| then.elapsed() >= NOTE) {
+                self.refresh(scope, &mut threads, noted.is_none())?;
+                self.held.note(&self.status(State::Running))?;
+                noted = Some(Instant::now());
+            }
+            // Before results are looked at: what has ended by now has left its result.
+            self.standing = self.shared.queue.standing()?;
+            self.take_in(tell)?;
+            self.pass_on(tell);
+            self.count(progress);
+            if progress.cancel.load(Relaxed) || self.held.run.is_stopped() {
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "stopped; the same command, or `sealane fleet retry`, goes on",
+                )
+                .into());
+            }
+            self.advance()?;
+            threads.retain(|thread| !thread.is_finished());
+            if threads.is_empty() {
+                self.take_in(tell)?;
+                if self.stage == Stage::Ending {
+                    return Ok(self.totals);
+                }
+                if self.is_open {
+                    thread::sleep(LOOK);
+                    continue;
+                }
+                self.pass_on(tell);
+                let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                return Err(FleetError::NobodyLeft { last });
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Looks at the lists of hosts; new ones take part, others end after what they have in hand.
+    fn refresh<'scope>(
+        &mut self,
+        scope: &'scope thread::Scope<'scope, '_>,
+        threads: &mut Vec<thread::ScopedJoinHandle<'scope, ()>>,
+        is_first: bool,
+    ) -> Result<()> {
+        let has_changed = self.plan.sources[0].refresh();
+        if is_first || has_changed {
+            let wanted: BTreeSet<Vec<u8>> = self.plan.sources[0].texts().into_iter().collect();
+            self.seats.retain(|place, seat| {
+                let stays = wanted.contains(place);
+                seat.is_leaving.fetch_or(!stays, SeqCst);
+                stays
+            });
+            for place in wanted {
+                if self.seats.contains_key(&place) {
+                    continue;
+                }
+                let seat = Arc::new(Seat { is_leaving: AtomicBool::new(false) });
+                self.seats.insert(place.clone(), Arc::clone(&seat));
+                let is_reached = Arc::new(AtomicBool::new(false));
+                for number in 0..u32::from(self.plan.movers) {
+                    let (shared, seat, place) = (Arc::clone(&self.shared), Arc::clone(&seat), place.clone());
+                    let is_reached = Arc::clone(&is_reached);
+                    let thread = thread::Builder::new().name(format!("mover {number}"));
+                    let started =
+                        thread.spawn_scoped(scope, move || tend(&shared, &seat, &place, number, &is_reached));
+                    threads.push(started.map_err(FleetError::Thread)?);
+                }
+                if !is_first {
+                    self.shared.tell(News::Joined { host: shown_host(&place) });
+                }
+            }
+        }
+        if self.plan.target.refresh() && self.stage != Stage::Looking {
+            let wanted = self.plan.target.texts();
+            // Who has gone gets nothing more; who has come is looked at first.
+            let stay: Vec<_> =
+                self.order.targets.iter().filter(|target| wanted.contains(target)).cloned().collect();
+            if !stay.is_empty() && stay.len() < self.order.targets.len() {
+                self.order.targets = stay;
+                self.shared.queue.announce(&self.order.encode())?;
+            }
+            if wanted.iter().any(|target| !self.order.targets.contains(target))
+                && self.stage == Stage::Copying
+            {
+                self.look()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a mover look at the targets.
+    fn look(&mut self) -> Result<()> {
+        self.looks_asked += 1;
+        // Movers see all that are wanted; those that are known already stay what they are.
+        let mut order = self.order.clone();
+        order.targets = self.plan.target.texts();
+        let job = Work::Look { targets: order.targets }.job(Weight::default(), &self.salt(self.looks_asked));
+        self.put(&job)
+    }
+
+    fn salt(&self, number: u32) -> Vec<u8> {
+        [&self.order.invocation[..], &number.to_le_bytes()].concat()
+    }
+
+    /// Puts what is not to wait for room: few jobs, and short ones.
+    fn put(&self, job: &crate::queue::Job) -> Result<()> {
+        while self.shared.queue.put(job)? == Put::Full {
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Looks at results that have come.
+    fn take_in(&mut self, tell: &mut dyn FnMut(News)) -> Result<()> {
+        loop {
+            let outcomes = self.shared.queue.results(self.seen)?;
+            let Some(last) = outcomes.last() else { return Ok(()) };
+            self.seen = last.number;
+            for outcome in outcomes {
+                self.account(Report::read(&outcome.result)?, tell)?;
+            }
+        }
+    }
+
+    fn account(&mut self, report: Report, tell: &mut dyn FnMut(News)) -> Result<()> {
+        for failure in &report.failures {
+            tell(News::EntryFailed { path: failure.path.clone(), reason: failure.reason.clone() });
+        }
+        if report.failures_left_out > 0 {
+            let reason = format!("{} more entries failed", report.failures_left_out);
+            tell(News::EntryFailed { path: Vec::new(), reason });
+        }
+        self.totals.failed += report.failures.len() as u64 + report.failures_left_out;
+        let fault = report.error.as_ref().map(|fault| Error::new(fault.kind, fault.message.clone()));
+        match report.kind {
+            WorkKind::Look => return self.looked(report, fault),
+            WorkKind::Walk => {
+                if let Some(fault) = fault {
+                    return Err(fault.into());
+                }
+                self.walks_left = self.walks_left.saturating_sub(1);
+            }
+            WorkKind::Share => {
+                self.totals.copied = self.totals.copied.plus(report.copied);
+                self.totals.skipped += report.skipped;
+            }
+            WorkKind::Finish => {
+                self.totals.deleted += report.deleted;
+                // Folders, which no share has counted; whatever else it has found to do, too.
+                self.totals.copied = self.totals.copied.plus(report.copied);
+            }
+            WorkKind::Unmark => {}
+        }
+        if let Some(fault) = fault {
+            self.totals.failed += 1;
+            tell(News::EntryFailed { path: Vec::new(), reason: fault.to_string() });
+        }
+        Ok(())
+    }
+
+    fn looked(&mut self, report: Report, fault: Option<Error>) -> Result<()> {
+        let is_first = self.stage == Stage::Looking;
+        if let Some(fault) = fault {
+            if is_first {
+                return Err(fault.into());
+            }
+            self.shared
+                .tell(News::LeftOut(LeftOut { host: "a new target".into(), reason: fault.to_string() }));
+            return Ok(());
+        }
+        for (target, reason) in &report.unreachable {
+            self.leave_out(shown_host(target), reason.clone());
+        }
+        if !is_first {
+            if report.spread == self.order.spread {
+                for target in report.targets.iter().filter(|target| !self.order.targets.contains(target)) {
+                    self.shared.tell(News::Joined { host: shown_host(target) });
+                }
+                self.order.targets = report.targets;
+                return self.shared.queue.announce(&self.order.encode());
+            }
+            let reason =
+                "the new target is not to the others as they are to each other: all share a folder, or none";
+            self.leave_out("a new target".into(), reason.into());
+            return Ok(());
+        }
+        self.order.targets = report.targets;
+        self.order.spread = report.spread;
+        for (root, stamp) in self.order.roots.iter_mut().zip(report.stamps) {
+            root.stamp = Some(stamp);
+        }
+        let options = &self.plan.options;
+        if self.order.spread == Spread::Own
+            && (options.upkeep.delete.is_some() || options.preserve.hard_links)
+        {
+            return Err(FleetError::Usage(
+                "each target has a folder of its own: --delete, and --hard-links or -a, need targets that share one".into(),
+            ));
+        }
+        self.shared.queue.announce(&self.order.encode())?;
+        self.stage = Stage::Copying;
+        for root in 0..self.order.roots.len() as u32 {
+            self.put(&Work::Walk { root }.job(Weight::default(), &self.order.invocation))?;
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, host: String, reason: String) {
+        self.shared.tell(News::LeftOut(LeftOut { host, reason }));
+    }
+
+    /// Goes on to the next stage, when this one is over.
+    fn advance(&mut self) -> Result<()> {
+        let standing = self.standing;
+        let is_idle = standing.waiting == 0 && standing.held == 0;
+        if !is_idle || self.walks_left > 0 {
+            return Ok(());
+        }
+        match self.stage {
+            Stage::Copying => {
+                self.stage = Stage::Finishing;
+                let places: Vec<_> = match self.order.spread {
+                    Spread::Own => self.order.targets.iter().cloned().map(Some).collect(),
+                    _ => vec![None],
+                };
+                for root in 0..self.order.roots.len() as u32 {
+                    for target in &places {
+                        let work = Work::Finish { root, target: target.clone() };
+                        self.put(&work.job(Weight::default(), &self.order.invocation))?;
+                    }
+                }
+            }
+            Stage::Finishing => {
+                self.stage = Stage::Tidying;
+                self.put(&Work::Unmark.job(Weight::default(), &self.order.invocation))?;
+            }
+            Stage::Tidying => {
+                self.stage = Stage::Ending;
+                self.shared.queue.seal()?;
+            }
+            Stage::Looking | Stage::Ending => {}
+        }
+        Ok(())
+    }
+
+    /// Tells what movers' threads have to say.
+    fn pass_on(&mut self, tell: &mut dyn FnMut(News)) {
+        let news = std::mem::take(&mut *self.shared.news.lock().unwrap_or_else(PoisonError::into_inner));
+        for news in news {
+            if let News::LeftOut(host) = &news {
+                self.left_out.push(host.clone());
+            }
+            tell(news);
+        }
+    }
+
+    fn count(&self, progress: &Progress) {
+        let standing = self.standing;
+        let moved = standing.finished.plus(standing.under_way);
+        progress.bytes_found.store(standing.put.bytes, Relaxed);
+        progress.files_found.store(standing.put.files, Relaxed);
+        progress.files_measured.store(standing.put.files, Relaxed);
+        progress.bytes_moved.store(moved.bytes.min(standing.put.bytes), Relaxed);
+        progress.files_done.store(moved.files.min(standing.put.files), Relaxed);
+        progress.scan_complete.store(self.walks_left == 0, Relaxed);
+    }
+
+    fn status(&self, state: State) -> Status {
+        let standing = self.standing;
+        let moved = standing.finished.plus(standing.under_way);
+        let seconds = self.started.elapsed().as_secs_f64();
+        let left = standing.put.bytes.saturating_sub(moved.bytes);
+        let rate = moved.bytes as f64 / seconds.max(0.001);
+        let seconds_left = (self.walks_left == 0 && moved.bytes > 0).then(|| left as f64 / rate);
+        Status {
+            run: self.order.run.clone(),
+            state,
+            command: self.plan.command.command.clone(),
+            process: std::process::id(),
+            seconds,
+            bytes: moved.bytes.min(standing.put.bytes),
+            bytes_found: standing.put.bytes,
+            files: moved.files.min(standing.put.files),
+            files_found: standing.put.files,
+            walked: self.walks_left == 0,
+            seconds_left: seconds_left.filter(|_| state == State::Running),
+            waiting: standing.waiting as u64,
+            in_hand: standing.held as u64,
+            movers: self.shared.movers.load(Relaxed),
+            sources: self.seats.keys().map(|place| shown_host(place)).collect(),
+            targets: self.order.targets.iter().map(|place| shown_host(place)).collect(),
+            left_out: self.left_out.clone(),
+            failed: self.totals.failed,
+            error: None,
+        }
+    }
+
+    /// Notes how it ended.
+    fn conclude(&self, outcome: &Result<Totals>) {
+        let state = match outcome {
+            Ok(totals) if totals.failed == 0 => State::Done,
+            Ok(_) => State::Incomplete,
+            Err(FleetError::Copy(error)) if error.kind() == ErrorKind::Cancelled => State::Stopped,
+            Err(_) => State::Failed,
+        };
+        let error = outcome.as_ref().err().map(|error| chain(error));
+        // Where it cannot be noted, the run looks as if it had been killed, and the same command goes on.
+        let _ = self.held.note(&Status { error, ..self.status(state) });
+    }
+}
+
+/// Keeps one mover on a host, for as long as there is work.
+fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &AtomicBool) {
+    let host = shown_host(place);
+    let is_over = || shared.is_stopped.load(SeqCst) || seat.is_leaving.load(SeqCst);
+    // The first login may ask its user for something: the others follow when it is in.
+    while number > 0 && !is_reached.load(SeqCst) {
+        if is_over() {
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+    let (mut starts, mut losses) = (0, 0);
+    while !is_over() {
+        let error = match start(shared, place) {
+            Err(error) => {
+                starts += 1;
+                error
+            }
+            Ok(mut channel) => {
+                shared.movers.fetch_add(1, Relaxed);
+                let part = Part::Work { host: host.clone(), number };
+                let reached = || is_reached.store(true, SeqCst);
+                let served =
+                    serve(&mut channel, &*shared.queue, part, &seat.is_leaving, &shared.is_stopped, &reached);
+                shared.movers.fetch_sub(1, Relaxed);
+                match served.ended {
+                    Ok(()) => return,
+                    Err(error) => {
+                        match (served.was_heard, served.finished) {
+                            (false, _) => starts += 1,
+                            (true, 0) => losses += 1,
+                            (true, _) => (starts, losses) = (0, 0),
+                        }
+                        error
+                    }
+                }
+            }
+        };
+        let reason = chain(&error);
+        shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&format!("{host}: {reason}"));
+        if starts >= STARTS_MAX || losses >= LOSSES_MAX || matches!(error, FleetError::Unfit(_)) {
+            // The others need not wait for a host that nobody reaches.
+            let is_new = !seat.is_leaving.swap(true, SeqCst);
+            if is_new {
+                shared.tell(News::LeftOut(LeftOut { host, reason }));
+            }
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn start(shared: &Shared, place: &[u8]) -> Result<Channel> {
+    let child = match Location::parse(OsStr::from_bytes(place))? {
+        Location::Ssh { user, host, port, .. } => {
+            shared.options.remote.ssh_command(user, host, port).spawn(RemoteCommand::Fleet)?
+        }
+        _ => spawn_local_worker(&StderrMode::Inherit)?,
+    };
+    Ok(Channel::from_child(child)?)
+}

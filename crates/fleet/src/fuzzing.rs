@@ -1,0 +1,19 @@
+//! Parsers, for the fuzzer.
+
+use crate::{hosts, journal, wire, work};
+
+/// Reads what follows the first byte by the parser that it names; says whether that has understood it.
+pub fn understands(bytes: &[u8]) -> bool {
+    let Some((&parser, bytes)) = bytes.split_first() else { return false };
+    match parser {
+        b'p' => hosts::expand(bytes).is_ok_and(|places| {
+            assert!(!places.is_empty() && places.len() <= hosts::HOSTS_MAX);
+            true
+        }),
+        b'l' => hosts::parse_list(bytes).is_ok(),
+        b'j' => journal::parse_line(bytes).is_some(),
+        b'm' => wire::read_any(bytes),
+        b'w' => work::read_any(bytes),
+        _ => false,
+    }
+}

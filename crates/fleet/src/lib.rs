@@ -1,0 +1,47 @@
+//! Work shared by many hosts: a queue as a trait, and one tree copied by movers on many hosts.
+//!
+//! [`Queue`] is what workers share. A [`MemoryQueue`] is one process's; [`serve`] gives it to a worker at the other end of a
+//! pipe or of ssh, which has it as a [`Remote`]. [`coordinate`] runs `sealane cp` between many hosts: it keeps a mover on
+//! each source ([`work`]), which takes shares from the queue and copies each, as an ordinary session, to one target.
+//!
+//! Invariants: content goes from a source to a target and never through the coordinator; a share is done when its result is
+//! on stable storage; what a host that goes away had in hand is done by another; what is in memory does not depend on the
+//! number of files.
+
+#![forbid(unsafe_code)]
+
+mod child;
+mod coordinate;
+mod error;
+pub mod hosts;
+pub mod journal;
+mod mark;
+mod memory;
+mod mover;
+#[cfg(feature = "nats")]
+pub mod nats;
+mod queue;
+mod record;
+mod remote;
+mod serve;
+mod share;
+mod walk;
+mod wire;
+mod work;
+
+pub use child::{work, work_from};
+pub use coordinate::{News, OpenQueue, Plan, Totals, coordinate};
+pub use error::{FleetError, Result};
+pub use hosts::Places;
+pub use memory::{Bounds, MemoryQueue, Standing};
+pub use queue::{
+    BODY_BYTES_MAX, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_MAX, Taken, Weight,
+};
+pub use record::{Command, Held, LeftOut, Run, Runs, State, Status};
+pub use remote::Remote;
+pub use serve::{Desk, Expire, Served, serve};
+pub use wire::{Greeting, Part};
+pub use work::Failure;
+
+#[doc(hidden)]
+pub mod fuzzing;

@@ -1,0 +1,140 @@
+//! Finding out if targets write to one folder: each is asked to make a file of a name that the run has, or to read it.
+//!
+//! Guarantees: two targets answer alike exactly where they see the same folder. The file is made exclusively, which also
+//! network file systems decide at one place, so no cache of names or attributes makes two folders of one.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sealane_copy::{Location, Options};
+use sealane_peer::{Channel, RemoteCommand};
+
+use crate::error::{FleetError, Result};
+use crate::queue::JobId;
+use crate::wire::{Answer, Greeting, Part, VERSION, decode, encode};
+use crate::work::Order;
+
+/// The mode of a folder whose own is still to come: a session that meets it gives it that.
+const UNFINISHED: u32 = 0o1700;
+
+/// The name of a run's mark, which every copy leaves alone as it does a journal.
+fn name(key: [u8; 16]) -> String {
+    format!(".sealane-{}.journal", JobId(key))
+}
+
+/// The mark of a run.
+pub(crate) fn key(run: &str) -> [u8; 16] {
+    JobId::of(&[b"mark", run.as_bytes()]).0
+}
+
+/// At the target: makes or reads the mark, after the folders.
+pub(crate) fn make(folder: &[u8], names: &[Vec<u8>], key: [u8; 16]) -> io::Result<[u8; 16]> {
+    let folder = Path::new(OsStr::from_bytes(folder));
+    make_folder(folder, names.is_empty())?;
+    for name in names {
+        make_folder(&folder.join(OsStr::from_bytes(name)), true)?;
+    }
+    let path = folder.join(name(key));
+    let mut mark = [0; 16];
+    getrandom::fill(&mut mark).map_err(io::Error::other)?;
+    // Whole before it has its name: nobody ever reads half a mark.
+    let fresh = folder.join(name(mark));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    let made =
+        file.write_all(&mark).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&fresh, &path));
+    fs::remove_file(&fresh)?;
+    match made {
+        Ok(()) => return Ok(mark),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(_) => {}
+    }
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(nofollow).open(&path)?.read_exact(&mut mark)?;
+    Ok(mark)
+}
+
+fn make_folder(path: &Path, is_root: bool) -> io::Result<()> {
+    match DirBuilder::new().create(path) {
+        // A tree's own folder gets its mode at the end.
+        Ok(()) if is_root => fs::set_permissions(path, Permissions::from_mode(UNFINISHED)),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// At the target: takes the mark away.
+pub(crate) fn remove(folder: &[u8], key: [u8; 16]) -> io::Result<()> {
+    match fs::remove_file(Path::new(OsStr::from_bytes(folder)).join(name(key))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// At the target, as a child: does what the greeting asks for.
+pub(crate) fn answer(part: &Part) -> Answer {
+    let Part::Mark { folder, names, key, removes } = part else { return Answer::Done };
+    let shown = || PathBuf::from(OsStr::from_bytes(folder)).display().to_string();
+    match removes {
+        true => match remove(folder, *key) {
+            Ok(()) => Answer::Done,
+            Err(error) => Answer::Failed(format!("cannot remove a mark in {}: {error}", shown())),
+        },
+        false => match make(folder, names, *key) {
+            Ok(mark) => Answer::Marked(mark),
+            Err(error) => Answer::Failed(format!("cannot write to {}: {error}", shown())),
+        },
+    }
+}
+
+/// On a mover: what a target answers; `None` where nobody can be asked there.
+pub(crate) fn ask(
+    order: &Order,
+    target: &[u8],
+    removes: bool,
+    options: &Options,
+) -> Result<Option<[u8; 16]>> {
+    let location = Location::parse(OsStr::from_bytes(target))?;
+    let Location::Ssh { user, host, port, path } = location else { return Ok(None) };
+    let command = options.remote.ssh_command(user, host, port);
+    let mut channel = Channel::from_child(command.spawn(RemoteCommand::Fleet)?)?;
+    let names = order.roots.iter().filter_map(|root| root.name.clone()).collect();
+    let part = Part::Mark { folder: path, names, key: key(&order.run), removes };
+    let program = concat!("sealane ", env!("CARGO_PKG_VERSION")).to_owned();
+    let patience = options.timeout.max(Duration::from_secs(60));
+    channel.send(&encode(&Greeting { version: VERSION, program, part }), Instant::now() + patience)?;
+    let frame = channel.recv(Instant::now() + patience)?;
+    let frame = frame.ok_or_else(|| FleetError::Protocol("a target does not answer".into()))?;
+    let answer = decode(&frame)?;
+    let _ = channel.close(Instant::now() + Duration::from_secs(2));
+    match answer {
+        Answer::Marked(mark) => Ok(Some(mark)),
+        Answer::Done if removes => Ok(None),
+        Answer::Failed(why) => Err(FleetError::Queue(why)),
+        _ => Err(FleetError::Protocol("a target answers what it was not asked".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sees_the_same_folder_answers_alike() {
+        let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let folder = |at: &tempfile::TempDir| at.path().join("in").into_os_string().into_encoded_bytes();
+        let mark = |at| make(&folder(at), &[b"data".to_vec()], [7; 16]).expect("a mark");
+        let first = mark(&one);
+        assert!(first == mark(&one) && first != mark(&other));
+        let mode = fs::metadata(one.path().join("in/data")).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o7777, UNFINISHED);
+        remove(&folder(&one), [7; 16]).expect("it goes");
+        remove(&folder(&one), [7; 16]).expect("it has gone");
+        assert!(first != mark(&one));
+    }
+}

@@ -1,0 +1,393 @@
+//! A mover: a worker on a source host that takes jobs of a copy from a queue and does them.
+//!
+//! Guarantees: a share is an ordinary session to one target, and has its result when the target has its files under their
+//! final names; a share that fails at one target goes to others, and what fails at three is a result; when the queue is
+//! lost, the session in progress ends.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sealane_copy::{
+    Error, ErrorKind, Location, Notice, Options, Pattern, Progress, RelativePath, Summary, copy,
+};
+
+use crate::error::{FleetError, Result};
+use crate::mark;
+use crate::queue::{Job, Lease, Put, Queue, Taken, Weight};
+use crate::serve::chain;
+use crate::share::ranked;
+use crate::walk;
+use crate::work::{Order, Report, Root, Share, Spread, Work, destination};
+
+/// A mover waits so long for work before it asks again.
+const WAIT: Duration = Duration::from_secs(1);
+/// The interval at which a mover reports its progress.
+const TELL: Duration = Duration::from_millis(500);
+/// A share is tried at so many targets, and handed out so often.
+const TRIES: usize = 3;
+/// Before a share is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Targets that are asked at the same time.
+const ASKED_AT_ONCE: usize = 8;
+
+/// Turns the arguments of `sealane cp` into options.
+pub(crate) type Reading<'a> = dyn Fn(&[Vec<u8>]) -> Result<Options> + Sync + 'a;
+
+/// A worker for copies.
+pub(crate) struct Mover<'a> {
+    pub(crate) queue: &'a dyn Queue,
+    pub(crate) host: String,
+    pub(crate) reading: &'a Reading<'a>,
+    /// The number of the next target, where all are alike.
+    pub(crate) turn: Cell<usize>,
+}
+
+/// The end of an attempt at a job.
+enum End {
+    Finish,
+    /// Somebody, or somebody else, is to try again.
+    Again(Duration),
+}
+
+/// The order and the options that a job is done by.
+struct Desk {
+    order: Order,
+    options: Options,
+}
+
+impl Mover<'_> {
+    /// Works until there is no more work.
+    ///
+    /// # Errors
+    /// The queue is lost, or this host cannot take part.
+    pub(crate) fn run(&self) -> Result<()> {
+        loop {
+            match self.queue.take(WAIT)? {
+                Taken::Job(lease) => self.one(lease)?,
+                Taken::Nothing => {}
+                Taken::Over => return Ok(()),
+            }
+        }
+    }
+
+    fn desk(&self) -> Result<Desk> {
+        let order = Order::read(&self.queue.announcement()?)?;
+        let options = (self.reading)(&order.words)?;
+        Ok(Desk { order, options })
+    }
+
+    fn one(&self, lease: Lease) -> Result<()> {
+        let desk = self.desk()?;
+        let other = desk
+            .order
+            .roots
+            .iter()
+            .find(|root| root.stamp.as_ref().is_some_and(|stamp| !walk::is_same(&root.path, stamp)));
+        if let Some(root) = other {
+            self.queue.give_back(lease, Duration::ZERO)?;
+            return Err(FleetError::Unfit(format!(
+                "{}: {} is not the same folder as on the other sources; sources must share one file system",
+                self.host,
+                path(&root.path).display()
+            )));
+        }
+        let work = Work::read(&lease.job.body)?;
+        let started = Instant::now();
+        let mut report = Report {
+            kind: work.kind(),
+            host: self.host.clone(),
+            weight: lease.job.weight,
+            ..Report::default()
+        };
+        let end =
+            self.keeping(&lease, |progress| self.work(&desk, &lease, &work, &mut report, progress))??;
+        report.micros = started.elapsed().as_micros() as u64;
+        match end {
+            End::Finish => self.queue.finish(lease, &report.encode()).map(drop),
+            End::Again(after) => self.queue.give_back(lease, after),
+        }
+    }
+
+    /// Does something while the queue hears that somebody is at it. When the queue is lost, what is done is cancelled.
+    fn keeping<T>(&self, lease: &Lease, work: impl FnOnce(&Arc<Progress>) -> T) -> Result<T> {
+        let progress = Arc::new(Progress::default());
+        thread::scope(|scope| {
+            let (done, is_done) = channel::<()>();
+            let teller = thread::Builder::new().name("teller".into());
+            let (queue, told) = (self.queue, &progress);
+            let teller = teller.spawn_scoped(scope, move || {
+                while is_done.recv_timeout(TELL) == Err(RecvTimeoutError::Timeout) {
+                    let moved = Weight {
+                        files: told.files_done.load(Relaxed),
+                        bytes: told.bytes_moved.load(Relaxed),
+                    };
+                    if let Err(error) = queue.extend(lease, moved) {
+                        told.cancel.store(true, SeqCst);
+                        return Err(error);
+                    }
+                }
+                Ok(())
+            });
+            let teller = teller.map_err(FleetError::Thread)?;
+            let result = work(&progress);
+            drop(done);
+            let told =
+                teller.join().unwrap_or_else(|_| Err(FleetError::Protocol("the teller panicked".into())));
+            told.map(|()| result)
+        })
+    }
+
+    fn work(
+        &self,
+        desk: &Desk,
+        lease: &Lease,
+        work: &Work,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        match work {
+            Work::Look { targets } => self.look(desk, targets, report),
+            Work::Walk { root } => {
+                let (order, options) = (&desk.order, &desk.options);
+                let walked = walk::run(order, *root, options, report, |job| {
+                    if progress.cancel.load(Relaxed) {
+                        return Err(FleetError::Queue("it is lost".into()));
+                    }
+                    self.put(&job)
+                });
+                match walked {
+                    Ok(()) => {}
+                    Err(FleetError::Copy(error)) => report.fault(error.kind(), &chain(&error)),
+                    Err(FleetError::Usage(error)) => report.fault(ErrorKind::Usage, &error),
+                    Err(error) => return Err(error),
+                }
+                Ok(End::Finish)
+            }
+            Work::Share(share) => self.share(desk, lease, share, report, progress),
+            Work::Finish { root, target } => {
+                self.finishing(desk, lease, *root, target.as_deref(), report, progress)
+            }
+            Work::Unmark => {
+                for target in &desk.order.targets {
+                    // What stays is removed by whoever removes what a copy has left.
+                    let _ = mark::ask(&desk.order, target, true, &desk.options);
+                }
+                Ok(End::Finish)
+            }
+        }
+    }
+
+    /// Puts a share, and copies others while there is no room for it.
+    fn put(&self, job: &Job) -> Result<()> {
+        while self.queue.put(job)? == Put::Full {
+            match self.queue.take(Duration::ZERO)? {
+                Taken::Job(lease) => match Work::read(&lease.job.body)? {
+                    Work::Share(_) => self.one(lease)?,
+                    _ => self.queue.give_back(lease, PAUSE)?,
+                },
+                Taken::Nothing | Taken::Over => thread::sleep(TELL / 5),
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self, desk: &Desk, targets: &[Vec<u8>], report: &mut Report) -> Result<End> {
+        for root in &desk.order.roots {
+            match walk::open(&root.path, &desk.options).and_then(|_| {
+                walk::stamp(&root.path).map_err(|error| Error::io("cannot read a source", &error).into())
+            }) {
+                Ok(stamp) => report.stamps.push(stamp),
+                Err(error) => {
+                    report.fault(ErrorKind::Io, &format!("{}: {}", self.host, chain(&error)));
+                    return Ok(End::Finish);
+                }
+            }
+        }
+        let mut answers = Vec::new();
+        for some in targets.chunks(ASKED_AT_ONCE) {
+            thread::scope(|scope| {
+                let ask = |target: &'_ Vec<u8>| mark::ask(&desk.order, target, false, &desk.options);
+                let asked: Vec<_> = some.iter().map(|target| scope.spawn(move || ask(target))).collect();
+                answers.extend(asked.into_iter().map(|thread| {
+                    thread.join().unwrap_or_else(|_| Err(FleetError::Protocol("a thread panicked".into())))
+                }));
+            });
+        }
+        let mut marks = Vec::new();
+        for (target, answer) in targets.iter().zip(answers) {
+            match answer {
+                Ok(mark) => {
+                    report.targets.push(target.clone());
+                    marks.push(mark);
+                }
+                Err(error) => report.unreachable.push((target.clone(), chain(&error))),
+            }
+        }
+        if let (true, Some((target, why))) = (marks.is_empty(), report.unreachable.last()) {
+            let message = format!("{}: {why}", crate::hosts::shown_host(target));
+            report.fault(ErrorKind::Connect, &message);
+            return Ok(End::Finish);
+        }
+        let known: Vec<_> = marks.iter().flatten().collect();
+        let mut distinct = known.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        report.spread = match (marks.len(), known.len(), distinct.len()) {
+            (1, ..) => Spread::Shared,
+            (all, known, 1) if all == known => Spread::Shared,
+            (_, known, distinct) if known == distinct => Spread::Own,
+            _ => {
+                report.fault(
+                    ErrorKind::Refused,
+                    "some of the targets share a folder and others do not; all must, or none",
+                );
+                Spread::Unknown
+            }
+        };
+        Ok(End::Finish)
+    }
+
+    /// The targets for a job, first choice first.
+    fn candidates<'o>(&self, order: &'o Order, share: &Share) -> Vec<&'o Vec<u8>> {
+        let count = order.targets.len();
+        let mut targets: Vec<_> = match (order.spread, &share.target) {
+            (Spread::Own, Some(wanted)) => {
+                let first = order.targets.iter().find(|target| *target == wanted);
+                let key = share.paths.first().map(Vec::as_slice).unwrap_or_default();
+                let others = ranked(key, &order.targets).into_iter().filter(|target| *target != wanted);
+                first.into_iter().chain(others).collect()
+            }
+            _ => {
+                let turn = self.turn.get();
+                self.turn.set(turn.wrapping_add(1));
+                (0..count).map(|at| &order.targets[(turn % count.max(1) + at) % count]).collect()
+            }
+        };
+        targets.truncate(TRIES);
+        targets
+    }
+
+    fn share(
+        &self,
+        desk: &Desk,
+        lease: &Lease,
+        share: &Share,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        let root = desk.order.root(share.root)?;
+        let paths: std::result::Result<Vec<_>, _> = share.paths.iter().map(RelativePath::new).collect();
+        let paths = paths.map_err(|error| FleetError::Protocol(error.to_string()))?;
+        let mut options = desk.options.clone();
+        options.recursive = false;
+        options.listed = Some(paths);
+        options.share = Some(lease.job.id.0);
+        options.patterns = Vec::new();
+        options.as_named = false;
+        options.preserve.hard_links = false;
+        options.upkeep.delete = None;
+        let end =
+            self.at_one_of(lease, &self.candidates(&desk.order, share), root, &options, report, progress)?;
+        // What failed is named one by one, so that a list of it can be had.
+        if let Some(fault) = report.error.take() {
+            report.failures.clear();
+            for path in &share.paths {
+                let shown = String::from_utf8_lossy(path);
+                report.fail(path.clone(), &format!("{shown}: {}", fault.message));
+            }
+        }
+        Ok(end)
+    }
+
+    fn finishing(
+        &self,
+        desk: &Desk,
+        lease: &Lease,
+        root: u32,
+        target: Option<&[u8]>,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        let root = desk.order.root(root)?;
+        let mut options = desk.options.clone();
+        options.recursive = true;
+        options.as_named = true;
+        options.share = Some(lease.job.id.0);
+        // A second look at all files is only for what needs one.
+        if options.upkeep.delete.is_none() && !options.preserve.hard_links {
+            options.patterns.push(Pattern::Include("*/".into()));
+            options.patterns.push(Pattern::Exclude("*".into()));
+        }
+        let targets: Vec<_> = match target {
+            Some(target) => desk.order.targets.iter().filter(|found| *found == target).collect(),
+            None => desk.order.targets.iter().collect(),
+        };
+        self.at_one_of(lease, &targets, root, &options, report, progress)
+    }
+
+    fn at_one_of(
+        &self,
+        lease: &Lease,
+        targets: &[&Vec<u8>],
+        root: &Root,
+        options: &Options,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        let source = Location::Local(path(&root.path));
+        let mut last = Error::new(ErrorKind::Connect, "no target is left");
+        for target in targets.iter().take(TRIES) {
+            let place = destination(target, root.name.as_deref())?;
+            report.target.clone_from(target);
+            report.failures.clear();
+            report.failures_left_out = 0;
+            let mut observer = |notice: Notice| {
+                if let Notice::EntryFailed { path, reason } = notice {
+                    report.fail(path, &reason);
+                }
+            };
+            match copy(std::slice::from_ref(&source), &place, options, progress, &mut observer) {
+                Ok(summary) => {
+                    account(report, &summary);
+                    return Ok(End::Finish);
+                }
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(End::Again(Duration::ZERO)),
+                Err(error) => {
+                    last = Error::new(error.kind(), format!("{}: {error}", crate::hosts::shown_host(target)))
+                }
+            }
+        }
+        if lease.attempt < TRIES as u32 && last.kind() != ErrorKind::Usage {
+            return Ok(End::Again(PAUSE * lease.attempt));
+        }
+        report.fault(last.kind(), &chain(&last));
+        Ok(End::Finish)
+    }
+}
+
+fn account(report: &mut Report, summary: &Summary) {
+    report.copied = Weight { files: summary.files, bytes: summary.bytes };
+    report.skipped = summary.skipped;
+    report.deleted = summary.deleted;
+    let dropped = summary.dropped;
+    for (count, what) in [
+        (dropped.owners, "entries did not get their owner"),
+        (dropped.set_ids, "entries lost set-user-id or set-group-id"),
+        (dropped.xattrs, "extended attributes were lost"),
+        (summary.undeleted, "entries were not deleted"),
+    ] {
+        if count > 0 {
+            report.fail(Vec::new(), &format!("{count} {what}"));
+        }
+    }
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,659 @@
+//! The queue of a NATS server (JetStream), for hosts that no coordinator reaches: those of a scheduler, or more than a hundred.
+//!
+//! Guarantees: those of [`Queue`]. A lease is the server's acknowledgement wait: a worker that goes away is noticed when
+//! [`ACK_WAIT`] has passed since it last said that it is at work. A result is kept before its job is acknowledged, so a worker
+//! or server that is killed in between costs at most the work, never the result; and the first result of a job is the only one,
+//! because the server takes it only where there is none. No content of files passes the server.
+//!
+//! The server's setting `sync_interval: always` decides if acknowledged messages outlive a power cut; no client can see it. All of this crate's asynchronous code runs on one thread that belongs to the queue.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::context::{Context, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
+};
+use async_nats::jetstream::{self, AckKind, ErrorCode, Message};
+use async_nats::{ConnectOptions, ServerAddr};
+use futures_util::StreamExt;
+use sealane_peer::{HostPort, QueueTls};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::error::{FleetError, Result};
+use crate::journal::Journal;
+use crate::memory::Standing;
+use crate::queue::{
+    Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER, RESULTS_PER_ANSWER, Taken,
+    Weight, check_body, check_order, check_result,
+};
+use crate::serve::{Desk, Expire};
+use crate::wire::{decode, encode};
+use crate::work::{Report, WorkKind};
+
+/// A worker that has not been heard for so long has gone. A mover is heard twice a second.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+/// The server forgets after this which jobs were put; whoever puts them again finds their results.
+const DUPLICATES: Duration = Duration::from_secs(24 * 3600);
+/// Workers that may wait for work at once, and jobs that may be in hand.
+const WORKERS_MAX: i64 = 4096;
+/// An answer of the server takes no longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The port of a server whose address names none.
+pub const DEFAULT_PORT: u16 = 4222;
+/// The oldest server: those before know no `sync_interval`.
+const VERSION_MIN: (u32, u32) = (2, 10);
+/// The one consumer that all workers share.
+const CONSUMER: &str = "workers";
+
+/// A server's address: `tls://HOST[:PORT]`, or `nats://HOST[:PORT]` without protection, for this host only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The address at which it listens.
+    pub address: HostPort,
+    /// It is spoken to by TLS.
+    pub is_protected: bool,
+}
+
+impl std::str::FromStr for Server {
+    type Err = FleetError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fault = |fault: &str| FleetError::Hosts { text: text.to_owned(), fault: fault.to_owned() };
+        let (is_protected, rest) = match (text.strip_prefix("tls://"), text.strip_prefix("nats://")) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => return Err(fault("a queue is tls://HOST[:PORT]")),
+        };
+        let bare = rest.trim_end_matches('/');
+        let mut address: HostPort = bare.parse()?;
+        if !bare.ends_with(&format!(":{}", address.port)) {
+            address.port = DEFAULT_PORT;
+        }
+        let is_here = address.host == "localhost"
+            || address.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        match is_protected || is_here {
+            true => Ok(Self { address, is_protected }),
+            false => Err(fault(
+                "over a network a queue is tls://HOST: nats:// is neither encrypted nor authenticated",
+            )),
+        }
+    }
+}
+
+/// The server's settings for a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Keeping {
+    /// Jobs that may wait.
+    pub jobs: i64,
+    /// After how long a worker that is not heard has gone.
+    pub ack_wait: Duration,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self { jobs: 1024, ack_wait: ACK_WAIT }
+    }
+}
+
+/// A run's queue on a NATS server.
+#[derive(Debug)]
+pub struct NatsQueue {
+    engine: Engine,
+    context: Context,
+    jobs: Stream,
+    results: Stream,
+    workers: Consumer<pull::Config>,
+    run: String,
+    /// The messages that this process has in hand.
+    held: Mutex<HashMap<u64, Message>>,
+}
+
+/// The thread that all asynchronous code runs on.
+#[derive(Debug)]
+struct Engine {
+    handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    fn start() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(FleetError::Thread)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("queue".into());
+        let thread = thread.spawn(move || {
+            // It ends when the sender is dropped, too.
+            let _ = runtime.block_on(stopped);
+        });
+        Ok(Self { handle, stop: Some(stop), thread: Some(thread.map_err(FleetError::Thread)?) })
+    }
+
+    fn run<T>(&self, patience: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let bounded = async { tokio::time::timeout(patience, work).await };
+        self.handle
+            .block_on(bounded)
+            .unwrap_or_else(|_| Err(FleetError::Queue("the server does not answer".into())))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // Nothing in it panics, and there is nothing left to lose.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn failed(error: impl std::error::Error) -> FleetError {
+    FleetError::Queue(crate::serve::chain(&error))
+}
+
+impl NatsQueue {
+    /// Connects to a run's queue; with `keeping` it is made where there is none.
+    ///
+    /// # Errors
+    /// The server cannot be reached, is not trusted or too old, or has no such queue.
+    pub fn connect(
+        server: &Server,
+        tls: Option<&QueueTls>,
+        run: &str,
+        keeping: Option<Keeping>,
+    ) -> Result<Self> {
+        let engine = Engine::start()?;
+        let mut options = ConnectOptions::new().name("sealane").connection_timeout(Duration::from_secs(10));
+        if let Some(tls) = tls {
+            options = options.require_tls(true).tls_client_config(tls.config()?);
+        }
+        let scheme = if tls.is_some() { "tls" } else { "nats" };
+        let address: ServerAddr = format!("{scheme}://{}", server.address)
+            .parse()
+            .map_err(|error: std::io::Error| FleetError::Usage(error.to_string()))?;
+        // Once without trying again: whoever is not let in must hear so.
+        let connected = engine.run(PATIENCE, async { options.connect(address).await.map_err(failed) });
+        if let Some(tls) = tls {
+            tls.judge(connected.is_ok())?;
+        }
+        let client = connected
+            .map_err(|error| FleetError::Queue(format!("cannot connect to {}: {error}", server.address)))?;
+        let version = client.server_info().version;
+        let number =
+            |at: usize| version.split('.').nth(at).and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
+        if (number(0), number(1)) < VERSION_MIN {
+            let printable: String =
+                version.chars().filter(|character| !character.is_control()).take(40).collect();
+            return Err(FleetError::Queue(format!(
+                "{} is NATS {printable}; 2.10 is the oldest that can keep what it acknowledges",
+                server.address
+            )));
+        }
+        let context = jetstream::new(client);
+        let (jobs, results, workers) = engine.run(PATIENCE, async {
+            let (jobs, results) = match keeping {
+                Some(keeping) => (
+                    context.get_or_create_stream(jobs_config(run, keeping)).await.map_err(failed)?,
+                    context.get_or_create_stream(results_config(run)).await.map_err(failed)?,
+                ),
+                None => (
+                    context.get_stream(format!("sealane-{run}-jobs")).await.map_err(failed)?,
+                    context.get_stream(format!("sealane-{run}-results")).await.map_err(failed)?,
+                ),
+            };
+            let config = pull::Config {
+                durable_name: Some(CONSUMER.into()),
+                ack_policy: AckPolicy::Explicit,
+                ack_wait: keeping.unwrap_or_default().ack_wait,
+                // A job is handed out until it has a result; who does it counts how often.
+                max_deliver: -1,
+                max_ack_pending: WORKERS_MAX,
+                max_waiting: WORKERS_MAX,
+                ..pull::Config::default()
+            };
+            let workers = match keeping {
+                Some(_) => jobs.get_or_create_consumer(CONSUMER, config).await.map_err(failed)?,
+                None => {
+                    jobs.get_consumer(CONSUMER).await.map_err(|error| FleetError::Queue(error.to_string()))?
+                }
+            };
+            Ok((jobs, results, workers))
+        })?;
+        Ok(Self { engine, context, jobs, results, workers, run: run.to_owned(), held: Mutex::default() })
+    }
+
+    fn subject(&self, kind: &str, name: &str) -> String {
+        format!("sealane.{}.{kind}.{name}", self.run)
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Message>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last message of a subject, if there is one.
+    async fn last(&self, subject: &str) -> Result<Option<Vec<u8>>> {
+        match self.results.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload.to_vec())),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn publish(&self, subject: String, message: PublishMessage) -> Result<Published> {
+        let sent = self.context.send_publish(subject, message).await.map_err(failed)?;
+        match sent.await {
+            Ok(ack) if ack.duplicate => Ok(Published::Known),
+            Ok(_) => Ok(Published::New),
+            Err(error) => match error.kind() {
+                PublishErrorKind::WrongLastSequence => Ok(Published::Known),
+                PublishErrorKind::Other if is_full(&error) => Ok(Published::Full),
+                _ => Err(failed(error)),
+            },
+        }
+    }
+
+    /// True if a job of this id has its result.
+    async fn is_done(&self, id: &JobId) -> Result<bool> {
+        Ok(self.last(&self.subject("result", &id.to_string())).await?.is_some())
+    }
+
+    async fn is_over(&self) -> Result<bool> {
+        if self.last(&self.subject("meta", "sealed")).await?.is_none() {
+            return Ok(false);
+        }
+        let info = self.jobs.get_info().await.map_err(failed)?;
+        Ok(info.state.messages == 0)
+    }
+
+    async fn take_one(&self, deadline: Instant) -> Result<Taken> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(20));
+            let batch =
+                self.workers.batch().max_messages(1).expires(left).messages().await.map_err(failed)?;
+            let mut batch = std::pin::pin!(batch);
+            let Some(message) = batch.next().await else {
+                return match self.is_over().await? {
+                    true => Ok(Taken::Over),
+                    false => Ok(Taken::Nothing),
+                };
+            };
+            let message = message.map_err(|error| FleetError::Queue(error.to_string()))?;
+            let (attempt, token) = {
+                let info = message.info().map_err(|error| FleetError::Queue(error.to_string()))?;
+                (u32::try_from(info.delivered).unwrap_or(u32::MAX), info.consumer_sequence)
+            };
+            let job: Job = match decode(&message.payload) {
+                Ok(job) => job,
+                Err(error) => {
+                    // Nobody will ever read it.
+                    let _ = message.ack_with(AckKind::Term).await;
+                    return Err(error);
+                }
+            };
+            if self.is_done(&job.id).await? {
+                message.double_ack().await.map_err(|error| FleetError::Queue(error.to_string()))?;
+                continue;
+            }
+            self.held().insert(token, message);
+            return Ok(Taken::Job(Lease { job, attempt, token }));
+        }
+    }
+
+    async fn acknowledge(&self, token: u64, kind: AckKind) -> Result<()> {
+        let message = self.held().get(&token).cloned();
+        match message {
+            Some(message) => {
+                message.ack_with(kind).await.map_err(|error| FleetError::Queue(error.to_string()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+enum Published {
+    New,
+    Known,
+    Full,
+}
+
+/// True if a stream has refused a message for want of room.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(found) = cause {
+        if let Some(refusal) = found.downcast_ref::<jetstream::Error>() {
+            return refusal.error_code() == ErrorCode::STREAM_STORE_FAILED
+                || refusal.to_string().contains("maximum messages exceeded");
+        }
+        cause = found.source();
+    }
+    false
+}
+
+fn jobs_config(run: &str, keeping: Keeping) -> Config {
+    Config {
+        name: format!("sealane-{run}-jobs"),
+        subjects: vec![format!("sealane.{run}.job.*")],
+        retention: RetentionPolicy::WorkQueue,
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        max_messages: keeping.jobs,
+        duplicate_window: DUPLICATES,
+        ..Config::default()
+    }
+}
+
+/// Results, the announcement and the seal: the last message of each subject.
+fn results_config(run: &str) -> Config {
+    Config {
+        name: format!("sealane-{run}-results"),
+        subjects: vec![format!("sealane.{run}.result.*"), format!("sealane.{run}.meta.*")],
+        storage: StorageType::File,
+        max_messages_per_subject: 1,
+        allow_direct: true,
+        ..Config::default()
+    }
+}
+
+impl Queue for NatsQueue {
+    fn put(&self, job: &Job) -> Result<Put> {
+        check_body(job)?;
+        self.engine.run(PATIENCE, async {
+            if self.is_done(&job.id).await? {
+                return Ok(Put::Known);
+            }
+            let name = job.id.to_string();
+            let message = PublishMessage::build().payload(encode(job).into()).message_id(&name);
+            match self.publish(self.subject("job", &name), message).await? {
+                Published::New => Ok(Put::New),
+                Published::Known => Ok(Put::Known),
+                Published::Full => Ok(Put::Full),
+            }
+        })
+    }
+
+    fn seal(&self) -> Result<()> {
+        self.engine.run(PATIENCE, async {
+            let message = PublishMessage::build().payload("sealed".into());
+            self.publish(self.subject("meta", "sealed"), message).await.map(drop)
+        })
+    }
+
+    fn take(&self, wait: Duration) -> Result<Taken> {
+        self.engine.run(PATIENCE + wait, self.take_one(Instant::now() + wait))
+    }
+
+    fn extend(&self, lease: &Lease, _done: Weight) -> Result<()> {
+        self.engine.run(PATIENCE, self.acknowledge(lease.token, AckKind::Progress))
+    }
+
+    fn finish(&self, lease: Lease, result: &[u8]) -> Result<Finished> {
+        check_result(result)?;
+        let id = lease.job.id;
+        let finished = self.engine.run(PATIENCE, async {
+            // Only where there is none.
+            let message = PublishMessage::build()
+                .payload(encode(&(id, result)).into())
+                .expected_last_subject_sequence(0);
+            let published = self.publish(self.subject("result", &id.to_string()), message).await?;
+            let message = self.held().get(&lease.token).cloned();
+            if let Some(message) = message {
+                message.double_ack().await.map_err(|error| FleetError::Queue(error.to_string()))?;
+            }
+            match published {
+                Published::New => Ok(Finished::First),
+                Published::Known => Ok(Finished::Known),
+                Published::Full => Err(FleetError::Queue("the server has no room for a result".into())),
+            }
+        })?;
+        self.held().remove(&lease.token);
+        Ok(finished)
+    }
+
+    fn give_back(&self, lease: Lease, after: Duration) -> Result<()> {
+        let kind = AckKind::Nak((!after.is_zero()).then_some(after));
+        let given = self.engine.run(PATIENCE, self.acknowledge(lease.token, kind));
+        self.held().remove(&lease.token);
+        given
+    }
+
+    fn results(&self, after: u64) -> Result<Vec<Outcome>> {
+        let subject = self.subject("result", "*");
+        self.engine.run(PATIENCE * 4, async {
+            let (mut found, mut bytes, mut next) = (Vec::new(), 0, after + 1);
+            while found.len() < RESULTS_PER_ANSWER && bytes < RESULT_BYTES_PER_ANSWER {
+                let message = match self.results.direct_get_next_for_subject(&subject, Some(next)).await {
+                    Ok(message) => message,
+                    Err(error) if error.kind() == jetstream::stream::DirectGetErrorKind::NotFound => break,
+                    Err(error) => return Err(failed(error)),
+                };
+                let (id, result): (JobId, Vec<u8>) = decode(&message.payload)?;
+                bytes += result.len();
+                next = message.sequence + 1;
+                found.push(Outcome { number: message.sequence, id, result });
+            }
+            Ok(found)
+        })
+    }
+
+    fn announce(&self, order: &[u8]) -> Result<()> {
+        check_order(order)?;
+        self.engine.run(PATIENCE, async {
+            let message = PublishMessage::build().payload(order.to_vec().into());
+            self.publish(self.subject("meta", "order"), message).await.map(drop)
+        })
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        let subject = self.subject("meta", "order");
+        self.engine.run(PATIENCE, async { Ok(self.last(&subject).await?.unwrap_or_default()) })
+    }
+}
+
+impl Expire for NatsQueue {
+    fn expire(&self, token: u64) {
+        // Where the server cannot be told, the lease ends by itself.
+        let _ = self.engine.run(PATIENCE, self.acknowledge(token, AckKind::Nak(None)));
+        self.held().remove(&token);
+    }
+}
+
+/// A run's queue on a NATS server as its coordinator has it: results are kept in a journal here, too.
+///
+/// The queue is made anew whenever a coordinator begins: what was done is known from the journal, and whoever has a job in hand
+/// does it again.
+#[derive(Debug)]
+pub struct NatsDesk {
+    queue: NatsQueue,
+    state: Mutex<DeskState>,
+}
+
+#[derive(Debug)]
+struct DeskState {
+    journal: Journal,
+    /// Results of the server that are in the journal.
+    seen: u64,
+    put: Weight,
+    finished: Weight,
+    /// The progress of workers that this process serves.
+    under_way: HashMap<u64, Weight>,
+}
+
+impl NatsDesk {
+    /// Makes the queue of a run, with the results that the journal has.
+    ///
+    /// # Errors
+    /// The server cannot be reached, is not trusted, or is too old.
+    pub fn open(
+        server: &Server,
+        tls: Option<&QueueTls>,
+        run: &str,
+        mut journal: Journal,
+        keeping: Keeping,
+    ) -> Result<Self> {
+        let queue = NatsQueue::connect(server, tls, run, Some(keeping))?;
+        // What has come while nobody coordinated.
+        let mut seen = 0;
+        loop {
+            let outcomes = queue.results(seen)?;
+            let Some(last) = outcomes.last() else { break };
+            seen = last.number;
+            for outcome in outcomes {
+                let is_good = Report::read(&outcome.result)
+                    .is_ok_and(|report| report.kind == WorkKind::Share && report.is_good());
+                if is_good && !journal.has(&outcome.id) {
+                    journal.append(outcome.id, &outcome.result)?;
+                }
+            }
+        }
+        queue.delete()?;
+        let queue = NatsQueue::connect(server, tls, run, Some(keeping))?;
+        let mut seen = 0;
+        for number in 1..=journal.last_number() {
+            if let Some(outcome) = journal.read(number)? {
+                queue.keep(outcome.id, &outcome.result)?;
+                seen += 1;
+            }
+        }
+        let state = DeskState {
+            journal,
+            seen,
+            put: Weight::default(),
+            finished: Weight::default(),
+            under_way: HashMap::new(),
+        };
+        Ok(Self { queue, state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, DeskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NatsQueue {
+    /// Takes the queue away.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub fn delete(&self) -> Result<()> {
+        self.engine.run(PATIENCE, async {
+            for kind in ["jobs", "results"] {
+                self.context.delete_stream(format!("sealane-{}-{kind}", self.run)).await.map_err(failed)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn keep(&self, id: JobId, result: &[u8]) -> Result<()> {
+        self.engine.run(PATIENCE, async {
+            let message = PublishMessage::build().payload(encode(&(id, result)).into());
+            self.publish(self.subject("result", &id.to_string()), message).await.map(drop)
+        })
+    }
+
+    /// Jobs that wait, and jobs that are in hand.
+    fn counts(&self) -> Result<(usize, usize)> {
+        self.engine.run(PATIENCE, async {
+            let held = self.workers.get_info().await.map_err(|error| FleetError::Queue(error.to_string()))?;
+            // Asked last: a job that was put meanwhile is among these.
+            let all = self.jobs.get_info().await.map_err(failed)?.state.messages as usize;
+            let held = held.num_ack_pending.min(all);
+            Ok((all - held, held))
+        })
+    }
+}
+
+impl Desk for NatsDesk {
+    fn standing(&self) -> Result<Standing> {
+        let (waiting, held) = self.queue.counts()?;
+        let state = self.state();
+        let under_way = state.under_way.values().fold(Weight::default(), |sum, done| sum.plus(*done));
+        Ok(Standing { waiting, held, put: state.put, finished: state.finished, under_way })
+    }
+}
+
+impl Expire for NatsDesk {
+    fn expire(&self, token: u64) {
+        self.state().under_way.remove(&token);
+        self.queue.expire(token);
+    }
+}
+
+impl Queue for NatsDesk {
+    fn put(&self, job: &Job) -> Result<Put> {
+        if self.state().journal.has(&job.id) {
+            return Ok(Put::Known);
+        }
+        let put = self.queue.put(job)?;
+        if put == Put::New {
+            let mut state = self.state();
+            state.put = state.put.plus(job.weight);
+        }
+        Ok(put)
+    }
+
+    fn seal(&self) -> Result<()> {
+        self.queue.seal()
+    }
+
+    fn take(&self, wait: Duration) -> Result<Taken> {
+        self.queue.take(wait)
+    }
+
+    fn extend(&self, lease: &Lease, done: Weight) -> Result<()> {
+        self.state().under_way.insert(lease.token, done);
+        self.queue.extend(lease, done)
+    }
+
+    fn finish(&self, lease: Lease, result: &[u8]) -> Result<Finished> {
+        self.state().under_way.remove(&lease.token);
+        self.queue.finish(lease, result)
+    }
+
+    fn give_back(&self, lease: Lease, after: Duration) -> Result<()> {
+        self.state().under_way.remove(&lease.token);
+        self.queue.give_back(lease, after)
+    }
+
+    fn results(&self, after: u64) -> Result<Vec<Outcome>> {
+        let seen = self.state().seen;
+        let fresh = self.queue.results(seen)?;
+        let mut state = self.state();
+        for outcome in fresh {
+            if outcome.number <= state.seen {
+                continue;
+            }
+            state.seen = outcome.number;
+            if !state.journal.has(&outcome.id) {
+                state.journal.append(outcome.id, &outcome.result)?;
+                let weight = Report::read(&outcome.result).map(|report| report.weight).unwrap_or_default();
+                state.finished = state.finished.plus(weight);
+            }
+        }
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for number in after + 1..=state.journal.last_number() {
+            if found.len() >= RESULTS_PER_ANSWER || bytes >= RESULT_BYTES_PER_ANSWER {
+                break;
+            }
+            if let Some(outcome) = state.journal.read(number)? {
+                bytes += outcome.result.len();
+                found.push(outcome);
+            }
+        }
+        Ok(found)
+    }
+
+    fn announce(&self, order: &[u8]) -> Result<()> {
+        self.queue.announce(order)
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        self.queue.announcement()
+    }
+}

@@ -1,0 +1,226 @@
+//! The queue that hosts share, as a trait.
+//!
+//! Guarantees that every implementation gives, and that one set of tests (`tests/queue.rs`) checks:
+//! * a job that was put is handed out until it has a result: what a worker that goes away had in hand is handed out
+//!   again;
+//! * a job has one result, the first; whoever comes second is told so;
+//! * a job of an id that is waiting, in hand or done is not put a second time;
+//! * a queue says that it is over only when it was sealed and every job has its result;
+//! * jobs and results are bounded, and so is what waits: a full queue says so.
+//!
+//! A job may be done twice (a worker may die between its work and its result), so work must be such that this does no
+//! harm.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FleetError, Result};
+
+/// The longest body of a job, in bytes.
+pub const BODY_BYTES_MAX: usize = 512 << 10;
+/// The longest result, in bytes.
+pub const RESULT_BYTES_MAX: usize = 256 << 10;
+/// Results in one answer, at most; and bytes of them, but for the last.
+pub(crate) const RESULTS_PER_ANSWER: usize = 1000;
+pub(crate) const RESULT_BYTES_PER_ANSWER: usize = 256 << 10;
+
+/// The name of a job: the same work has the same name, also in a later run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub [u8; 16]);
+
+impl JobId {
+    /// The name of work that these bytes describe.
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        let mut id = [0; 16];
+        hasher.finalize_xof().fill(&mut id);
+        Self(id)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(());
+        }
+        let number = u128::from_str_radix(text, 16).map_err(drop)?;
+        Ok(Self(number.to_be_bytes()))
+    }
+}
+
+/// An amount of work, as a progress bar counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Weight {
+    /// Files, or whatever a job consists of.
+    pub files: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Weight {
+    /// Both together; at most the largest number there is.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { files: self.files.saturating_add(other.files), bytes: self.bytes.saturating_add(other.bytes) }
+    }
+}
+
+/// One piece of work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub id: JobId,
+    /// Its amount.
+    pub weight: Weight,
+    /// Its description, in the words of the worker; at most [`BODY_BYTES_MAX`].
+    pub body: Vec<u8>,
+}
+
+/// A job in somebody's hands.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The job.
+    pub job: Job,
+    /// The number of times it was handed out, this time included.
+    pub attempt: u32,
+    /// The queue's own name for this lease.
+    pub token: u64,
+}
+
+/// The answer to [`Queue::put`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Put {
+    /// It waits.
+    New,
+    /// It waits already, is in somebody's hands, or has its result.
+    Known,
+    /// There is no room now.
+    Full,
+}
+
+/// The answer to [`Queue::take`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Taken {
+    /// This.
+    Job(Lease),
+    /// There is none now.
+    Nothing,
+    /// There will be none any more.
+    Over,
+}
+
+/// The answer to [`Queue::finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Finished {
+    /// It is the job's result.
+    First,
+    /// The job had one.
+    Known,
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Its place among all results, from 1.
+    pub number: u64,
+    /// The job that it belongs to.
+    pub id: JobId,
+    /// In the words of whoever did the job; at most [`RESULT_BYTES_MAX`].
+    pub result: Vec<u8>,
+}
+
+/// Work that hosts share.
+///
+/// A lease that is dropped without [`finish`](Self::finish) or [`give_back`](Self::give_back) ends when the queue learns
+/// that its holder has gone, or has been silent for too long.
+pub trait Queue: Send + Sync {
+    /// Puts a job.
+    ///
+    /// # Errors
+    /// It is too long, or the queue cannot be reached or cannot keep it.
+    fn put(&self, job: &Job) -> Result<Put>;
+
+    /// No more jobs will come.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn seal(&self) -> Result<()>;
+
+    /// Asks for work, and waits so long for it.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn take(&self, wait: Duration) -> Result<Taken>;
+
+    /// Says that the holder is at work, and how far.
+    ///
+    /// # Errors
+    /// The queue cannot be reached; then the holder should end what it does.
+    fn extend(&self, lease: &Lease, done: Weight) -> Result<()>;
+
+    /// Gives a job its result. When this returns, the result is kept.
+    ///
+    /// # Errors
+    /// It is too long, or the queue cannot be reached or cannot keep it.
+    fn finish(&self, lease: Lease, result: &[u8]) -> Result<Finished>;
+
+    /// Gives a job back, to be handed out again after so long.
+    ///
+    /// # Errors
+    /// The queue cannot be reached; the lease ends by itself then.
+    fn give_back(&self, lease: Lease, after: Duration) -> Result<()>;
+
+    /// Results behind the first `after` ones, in order; some of them, and none only where there are none.
+    ///
+    /// # Errors
+    /// The queue cannot be reached, or what it has kept cannot be read.
+    fn results(&self, after: u64) -> Result<Vec<Outcome>>;
+
+    /// Tells all workers something; what was told before is forgotten.
+    ///
+    /// # Errors
+    /// It is too long, or the queue cannot be reached.
+    fn announce(&self, order: &[u8]) -> Result<()>;
+
+    /// The last announcement; empty if there was none.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn announcement(&self) -> Result<Vec<u8>>;
+}
+
+pub(crate) fn check_body(job: &Job) -> Result<()> {
+    check("a job", job.body.len(), BODY_BYTES_MAX)
+}
+
+pub(crate) fn check_result(result: &[u8]) -> Result<()> {
+    check("a result", result.len(), RESULT_BYTES_MAX)
+}
+
+pub(crate) fn check_order(order: &[u8]) -> Result<()> {
+    check("an announcement", order.len(), BODY_BYTES_MAX)
+}
+
+fn check(what: &'static str, bytes: usize, most: usize) -> Result<()> {
+    if bytes > most { Err(FleetError::TooLong { what, bytes }) } else { Ok(()) }
+}

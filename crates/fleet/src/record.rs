@@ -1,0 +1,374 @@
+//! The records of a run on the host that coordinates it: a folder with its command, results and status.
+//!
+//! Guarantees: one process at a time coordinates a run; a reader never sees half a file; what a run that was done left is not
+//! taken for work of the next one.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FleetError, Result};
+use crate::journal::Journal;
+use crate::queue::{JobId, Outcome};
+use crate::work::{Failure, Report, WorkKind};
+
+const PLAN: &str = "plan.json";
+const RESULTS: &str = "results";
+const STATUS: &str = "status.json";
+const STOP: &str = "stop";
+const LOCK: &str = "lock";
+/// Digits of a run's name.
+const DIGITS: usize = 10;
+
+/// The command of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// As people read it.
+    pub command: String,
+    /// The arguments of `sealane cp`, byte for byte.
+    pub words: Vec<Vec<u8>>,
+    /// The folder in which it was given.
+    pub folder: Vec<u8>,
+}
+
+/// The state of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its coordinator is at work.
+    #[default]
+    Running,
+    /// Everything was done.
+    Done,
+    /// All that could be done was done; some entries failed.
+    Incomplete,
+    /// Somebody stopped it, or its coordinator was killed.
+    Stopped,
+    /// It failed as a whole.
+    Failed,
+}
+
+/// The status of a run, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The run.
+    pub run: String,
+    /// Its state.
+    pub state: State,
+    /// Its command, as people read it.
+    pub command: String,
+    /// Process that coordinates it.
+    pub process: u32,
+    /// Seconds since this invocation began.
+    pub seconds: f64,
+    /// Content bytes that the targets have by it.
+    pub bytes: u64,
+    /// Content bytes found so far that are to be copied.
+    pub bytes_found: u64,
+    /// Files done.
+    pub files: u64,
+    /// Files found so far.
+    pub files_found: u64,
+    /// True once all files were found.
+    pub walked: bool,
+    /// Seconds that are left, once that can be said.
+    pub seconds_left: Option<f64>,
+    /// Shares that wait, and shares in hand.
+    pub waiting: u64,
+    /// Shares that movers have in hand.
+    pub in_hand: u64,
+    /// Movers that are connected.
+    pub movers: u64,
+    /// Sources that take part.
+    pub sources: Vec<String>,
+    /// Targets that take part.
+    pub targets: Vec<String>,
+    /// Hosts that were left out, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Entries that failed.
+    pub failed: u64,
+    /// Why it failed as a whole.
+    pub error: Option<String>,
+}
+
+/// A host that does not take part any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The host.
+    pub host: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All runs of a user on this host.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    folder: PathBuf,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    name: String,
+    folder: PathBuf,
+}
+
+/// A run that this process coordinates.
+#[derive(Debug)]
+pub struct Held {
+    /// The run.
+    pub run: Run,
+    /// Held locked as long as this lives.
+    _lock: File,
+}
+
+impl Runs {
+    /// Those below a folder for states.
+    pub fn below(state: &Path) -> Self {
+        Self { folder: state.join("runs") }
+    }
+
+    /// The run of a command: the same command has the same.
+    pub fn of(&self, parts: &[&[u8]]) -> Run {
+        let name = JobId::of(parts).to_string()[..DIGITS].to_owned();
+        Run { folder: self.folder.join(&name), name }
+    }
+
+    /// A run by its name, or by the beginning of it if no other begins so.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, name: &str) -> Result<Run> {
+        let none = || FleetError::NoRun { run: name.to_owned() };
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let found: Vec<_> =
+            self.all().into_iter().filter(|run| is_name && run.name.starts_with(name)).collect();
+        match <[Run; 1]>::try_from(found) {
+            Ok([run]) => Ok(run),
+            Err(_) => Err(none()),
+        }
+    }
+
+    /// All of them, the oldest first.
+    pub fn all(&self) -> Vec<Run> {
+        let Ok(found) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let mut runs: Vec<_> = found
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let folder = entry.path();
+                let began = fs::metadata(folder.join(PLAN)).and_then(|plan| plan.modified()).ok()?;
+                Some((began, Run { name, folder }))
+            })
+            .collect();
+        runs.sort_by(|(one, a), (other, b)| (one, &a.name).cmp(&(other, &b.name)));
+        runs.into_iter().map(|(_, run)| run).collect()
+    }
+}
+
+impl Run {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes it in hand, and notes its command.
+    ///
+    /// # Errors
+    /// Another process has it in hand, or the folder cannot be written.
+    pub fn hold(self, command: &Command) -> Result<Held> {
+        let failed = || FleetError::file("cannot keep the state of the run in", &self.folder);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed())?;
+        let path = self.folder.join(LOCK);
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+        let lock = lock.map_err(failed())?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(FleetError::UnderWay { run: self.name });
+        }
+        let _ = fs::remove_file(self.folder.join(STOP));
+        write_whole(&self.folder, PLAN, command)?;
+        Ok(Held { run: self, _lock: lock })
+    }
+
+    /// True if a process coordinates it.
+    pub fn is_held(&self) -> bool {
+        let Ok(lock) = File::open(self.folder.join(LOCK)) else { return false };
+        flock(&lock, FlockOperation::NonBlockingLockShared).is_err()
+    }
+
+    /// Its command.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn command(&self) -> Result<Command> {
+        read_whole(&self.folder, PLAN)
+    }
+
+    /// Its status.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn status(&self) -> Result<Status> {
+        let mut status: Status = read_whole(&self.folder, STATUS)?;
+        if status.state == State::Running && !self.is_held() {
+            status.state = State::Stopped;
+            status.movers = 0;
+        }
+        Ok(status)
+    }
+
+    /// Calls `each` for everything that failed in its last invocation.
+    ///
+    /// # Errors
+    /// The results cannot be read.
+    pub fn failures(&self, mut each: impl FnMut(&Failure)) -> Result<()> {
+        Journal::scan(&self.folder.join(RESULTS), |_, result| {
+            let report = Report::read(&result).unwrap_or_default();
+            report.failures.iter().for_each(&mut each);
+            if report.failures_left_out > 0 {
+                let reason = format!("{} more entries failed", report.failures_left_out);
+                each(&Failure { path: Vec::new(), reason });
+            }
+            if let Some(fault) = report.error {
+                each(&Failure { path: Vec::new(), reason: fault.message });
+            }
+        })
+    }
+
+    /// Asks its coordinator to end.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn stop(&self) -> Result<()> {
+        File::create(self.folder.join(STOP))
+            .map(drop)
+            .map_err(FleetError::file("cannot write", self.folder.join(STOP)))
+    }
+
+    /// True if somebody asked for the end.
+    pub fn is_stopped(&self) -> bool {
+        self.folder.join(STOP).exists()
+    }
+}
+
+impl Held {
+    /// The results that are still good: those of shares that were done in full, unless all of the run was.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn journal(&self) -> Result<Journal> {
+        let path = self.run.folder.join(RESULTS);
+        let before: Option<Status> = read_whole(&self.run.folder, STATUS).ok();
+        if before.is_some_and(|status| status.state == State::Done) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(FleetError::file("cannot begin anew", path)(error));
+                }
+                _ => {}
+            }
+        }
+        Journal::open(&path, |outcome: &Outcome| {
+            Report::read(&outcome.result)
+                .is_ok_and(|report| report.kind == WorkKind::Share && report.is_good())
+        })
+    }
+
+    /// Notes how it stands.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note(&self, status: &Status) -> Result<()> {
+        write_whole(&self.run.folder, STATUS, status)
+    }
+}
+
+impl Command {
+    /// From the arguments of `sealane cp`.
+    pub fn new(words: Vec<Vec<u8>>, folder: &Path) -> Self {
+        let shown = |word: &Vec<u8>| {
+            let text = String::from_utf8_lossy(word);
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
+            match !text.is_empty() && text.bytes().all(is_plain) {
+                true => text.into_owned(),
+                false => format!("'{}'", text.replace('\'', r"'\''")),
+            }
+        };
+        let words_shown: Vec<_> = words.iter().map(shown).collect();
+        let command = format!("sealane cp {}", words_shown.join(" "));
+        Self { command, words, folder: folder.as_os_str().as_bytes().to_vec() }
+    }
+
+    /// The folder in which it was given.
+    pub fn folder(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.folder))
+    }
+}
+
+fn write_whole<T: Serialize>(folder: &Path, name: &str, value: &T) -> Result<()> {
+    let path = folder.join(name);
+    let fresh = folder.join(format!("{name}.new"));
+    let text = serde_json::to_vec(value).expect("these have no part that cannot be written");
+    let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
+    let written = open.and_then(|mut file| file.write_all(&text)).and_then(|()| fs::rename(&fresh, &path));
+    written.map_err(FleetError::file("cannot write", path))
+}
+
+fn read_whole<T: for<'a> Deserialize<'a>>(folder: &Path, name: &str) -> Result<T> {
+    let path = folder.join(name);
+    let failed = || FleetError::file("cannot read", &path);
+    let text = fs::read(&path).map_err(failed())?;
+    serde_json::from_slice(&text).map_err(|error| failed()(io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_at_a_time_has_a_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runs = Runs::below(folder.path());
+        let command = Command::new(vec![b"-r".to_vec(), b"a b".to_vec()], Path::new("/"));
+        assert_eq!(command.command, "sealane cp -r 'a b'");
+        let run = runs.of(&[b"one"]);
+        let held = run.clone().hold(&command).expect("nobody has it");
+        assert!(run.is_held() && runs.find(run.name()).is_ok() && runs.find("").is_err());
+        assert!(matches!(run.clone().hold(&command), Err(FleetError::UnderWay { .. })));
+        held.note(&Status { state: State::Running, ..Status::default() }).expect("room");
+        assert_eq!(run.status().expect("it was noted").state, State::Running);
+        drop(held);
+        assert_eq!(run.status().expect("it was noted").state, State::Stopped);
+        assert_eq!(run.command().expect("it was noted"), command);
+    }
+
+    #[test]
+    fn what_failed_is_done_again_and_what_was_done_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = Runs::below(folder.path()).of(&[b"one"]);
+        let command = Command::new(Vec::new(), Path::new("/"));
+        let held = run.clone().hold(&command).expect("nobody has it");
+        let mut journal = held.journal().expect("a journal");
+        let mut bad = Report::default();
+        bad.fail(b"x".to_vec(), "no");
+        journal.append(JobId([1; 16]), &Report::default().encode()).expect("room");
+        journal.append(JobId([2; 16]), &bad.encode()).expect("room");
+        let failed = |run: &Run| {
+            let mut all = Vec::new();
+            run.failures(|failure| all.push(failure.path.clone())).expect("readable");
+            all
+        };
+        assert_eq!(failed(&run), [b"x"]);
+        let mut journal = held.journal().expect("a journal");
+        assert!(journal.has(&JobId([1; 16])) && !journal.has(&JobId([2; 16])));
+        journal.append(JobId([2; 16]), &Report::default().encode()).expect("room");
+        assert!(failed(&run).is_empty());
+        held.note(&Status { state: State::Done, ..Status::default() }).expect("room");
+        assert!(!held.journal().expect("a journal").has(&JobId([1; 16])));
+    }
+}

@@ -1,0 +1,147 @@
+//! The queue at the other end of a stream, as a worker has it.
+//!
+//! Guarantees: those of [`Queue`]; a call returns within [`PATIENCE`] and what it waits for, or fails.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sealane_peer::Channel;
+
+use crate::error::{FleetError, Result};
+use crate::queue::{
+    Finished, Job, Lease, Outcome, Put, Queue, Taken, Weight, check_body, check_order, check_result,
+};
+use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode};
+
+/// An answer takes no longer than the write of a result to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A queue behind a channel.
+#[derive(Debug)]
+pub struct Remote {
+    channel: Mutex<Channel>,
+}
+
+impl Remote {
+    /// Receives the greeting of whoever has the queue.
+    ///
+    /// # Errors
+    /// None comes, or one of another version.
+    pub fn greeted(channel: &mut Channel) -> Result<Greeting> {
+        let frame = channel.recv(Instant::now() + PATIENCE)?;
+        let frame = frame.ok_or_else(|| FleetError::Protocol("nobody says what this is for".into()))?;
+        let greeting: Greeting = decode(&frame)?;
+        match greeting.version {
+            VERSION => Ok(greeting),
+            _ => Err(FleetError::Protocol(format!(
+                "whoever started this has {}, which speaks another version",
+                greeting
+                    .program
+                    .chars()
+                    .filter(|character| !character.is_control())
+                    .take(80)
+                    .collect::<String>()
+            ))),
+        }
+    }
+
+    /// The queue behind a channel that was greeted.
+    ///
+    /// # Errors
+    /// The other end refuses this version.
+    pub fn new(channel: Channel) -> Result<Self> {
+        let remote = Self { channel: Mutex::new(channel) };
+        remote.done(&Ask::Hello(VERSION))?;
+        Ok(remote)
+    }
+
+    /// Says why this worker cannot take part.
+    pub(crate) fn leave(&self, why: &str) {
+        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever does not hear it sees that the worker has gone.
+        let _ = channel.send(&encode(&Ask::Leave(why.to_owned())), Instant::now() + PATIENCE);
+        let _ = channel.recv(Instant::now() + Duration::from_secs(2));
+    }
+
+    fn ask(&self, ask: &Ask, wait: Duration) -> Result<Answer> {
+        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        channel.send(&encode(ask), Instant::now() + PATIENCE)?;
+        let frame = channel.recv(Instant::now() + PATIENCE + wait)?;
+        let frame = frame.ok_or_else(|| FleetError::Protocol("it does not answer".into()))?;
+        match decode(&frame)? {
+            Answer::Failed(why) => Err(FleetError::Queue(why)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn done(&self, ask: &Ask) -> Result<()> {
+        match self.ask(ask, Duration::ZERO)? {
+            Answer::Done => Ok(()),
+            _ => Err(no_answer()),
+        }
+    }
+}
+
+fn no_answer() -> FleetError {
+    FleetError::Protocol("it answers what was not asked".into())
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+impl Queue for Remote {
+    fn put(&self, job: &Job) -> Result<Put> {
+        check_body(job)?;
+        match self.ask(&Ask::Put(job.clone()), Duration::ZERO)? {
+            Answer::Put(put) => Ok(put),
+            _ => Err(no_answer()),
+        }
+    }
+
+    fn seal(&self) -> Result<()> {
+        self.done(&Ask::Seal)
+    }
+
+    fn take(&self, wait: Duration) -> Result<Taken> {
+        match self.ask(&Ask::Take(millis(wait)), wait)? {
+            Answer::Taken(taken) => Ok(taken),
+            _ => Err(no_answer()),
+        }
+    }
+
+    fn extend(&self, lease: &Lease, done: Weight) -> Result<()> {
+        self.done(&Ask::Extend(lease.token, done))
+    }
+
+    fn finish(&self, lease: Lease, result: &[u8]) -> Result<Finished> {
+        check_result(result)?;
+        match self.ask(&Ask::Finish(lease.token, lease.job.id, result.to_vec()), Duration::ZERO)? {
+            Answer::Finished(finished) => Ok(finished),
+            _ => Err(no_answer()),
+        }
+    }
+
+    fn give_back(&self, lease: Lease, after: Duration) -> Result<()> {
+        self.done(&Ask::GiveBack(lease.token, millis(after)))
+    }
+
+    fn results(&self, after: u64) -> Result<Vec<Outcome>> {
+        match self.ask(&Ask::Results(after), Duration::ZERO)? {
+            Answer::Results(results) => Ok(results),
+            _ => Err(no_answer()),
+        }
+    }
+
+    fn announce(&self, order: &[u8]) -> Result<()> {
+        check_order(order)?;
+        self.done(&Ask::Announce(order.to_vec()))
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        match self.ask(&Ask::Announcement, Duration::ZERO)? {
+            Answer::Announcement(order) => Ok(order),
+            _ => Err(no_answer()),
+        }
+    }
+}

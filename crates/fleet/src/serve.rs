@@ -1,0 +1,203 @@
+//! A queue for the worker at the other end of a stream.
+//!
+//! Guarantees: what the worker has in hand is handed out again when the stream ends, or when the worker has been silent
+//! for [`SILENCE`]; an answer is a frame.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use sealane_peer::{Channel, ChannelError};
+
+use crate::error::{FleetError, Result};
+use crate::memory::{MemoryQueue, Standing};
+use crate::queue::{Job, JobId, Lease, Queue, Taken, Weight};
+use crate::wire::{Answer, Ask, Greeting, Part, VERSION, decode, encode};
+
+/// A worker says something at least every second, and is given up after this.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+/// A worker that was just started may have to log in first: somebody may be asked for a password.
+const LOGIN: Duration = Duration::from_secs(120);
+/// The interval at which the end is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+/// A worker is not made to wait longer for work, so that it is heard.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// A queue that can be told that a holder has gone.
+pub trait Expire: Queue {
+    /// Ends the lease of a holder that has gone.
+    fn expire(&self, token: u64);
+}
+
+/// A queue as its coordinator needs it.
+pub trait Desk: Expire {
+    /// Its standing.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn standing(&self) -> Result<Standing>;
+}
+
+impl Desk for MemoryQueue {
+    fn standing(&self) -> Result<Standing> {
+        Ok(Self::standing(self))
+    }
+}
+
+impl Expire for MemoryQueue {
+    fn expire(&self, token: u64) {
+        Self::expire(self, token);
+    }
+}
+
+/// The outcome of serving a worker.
+#[derive(Debug)]
+pub struct Served {
+    /// Results that it gave.
+    pub finished: u64,
+    /// It has said something.
+    pub was_heard: bool,
+    /// Success if it ended because it was told to.
+    pub ended: Result<()>,
+}
+
+/// Serves the queue to a worker that was started a moment ago, until there is no more work, the worker goes, or `is_leaving`
+/// asks for an end after what the worker has in hand, or `is_stopped` for one at once. `reached` is called when the worker
+/// has said its first word.
+pub fn serve<Q: Expire + ?Sized>(
+    channel: &mut Channel,
+    queue: &Q,
+    part: Part,
+    is_leaving: &AtomicBool,
+    is_stopped: &AtomicBool,
+    reached: &dyn Fn(),
+) -> Served {
+    let mut serving =
+        Serving { queue, held: HashMap::new(), finished: 0, was_heard: false, is_over: false, reached };
+    let ended = serving.run(channel, part, is_leaving, is_stopped);
+    for token in serving.held.into_keys() {
+        queue.expire(token);
+    }
+    Served { finished: serving.finished, was_heard: serving.was_heard, ended }
+}
+
+struct Serving<'a, Q: ?Sized> {
+    queue: &'a Q,
+    held: HashMap<u64, (JobId, Weight)>,
+    finished: u64,
+    was_heard: bool,
+    /// The worker was told that there is no more.
+    is_over: bool,
+    reached: &'a dyn Fn(),
+}
+
+impl<Q: Expire + ?Sized> Serving<'_, Q> {
+    fn run(
+        &mut self,
+        channel: &mut Channel,
+        part: Part,
+        is_leaving: &AtomicBool,
+        is_stopped: &AtomicBool,
+    ) -> Result<()> {
+        let program = concat!("sealane ", env!("CARGO_PKG_VERSION")).to_owned();
+        let greeting = Greeting { version: VERSION, program, part };
+        channel.send(&encode(&greeting), Instant::now() + SILENCE)?;
+        let mut silence = LOGIN;
+        let mut heard = Instant::now();
+        loop {
+            if is_stopped.load(SeqCst) {
+                return Ok(());
+            }
+            let frame = match channel.recv(Instant::now() + LOOK) {
+                Ok(Some(frame)) => frame,
+                Ok(None) if heard.elapsed() < silence => continue,
+                Ok(None) => return Err(ChannelError::Deadline { doing: "waiting for a worker" }.into()),
+                Err(ChannelError::Closed) if self.is_over => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            heard = Instant::now();
+            silence = SILENCE;
+            let ask: Ask = decode(&frame)?;
+            let answer = self.answer(ask, is_leaving)?;
+            channel.send(&encode(&answer), Instant::now() + SILENCE)?;
+        }
+    }
+
+    fn answer(&mut self, ask: Ask, is_leaving: &AtomicBool) -> Result<Answer> {
+        let millis = |number: u32| Duration::from_millis(number.into());
+        let answer = match ask {
+            Ask::Hello(VERSION) => {
+                self.was_heard = true;
+                (self.reached)();
+                Ok(Answer::Done)
+            }
+            Ask::Hello(_) => {
+                return Err(FleetError::Protocol(
+                    "the host has another version of sealane: both must have the same".into(),
+                ));
+            }
+            Ask::Put(job) => self.queue.put(&job).map(Answer::Put),
+            Ask::Seal => self.queue.seal().map(|()| Answer::Done),
+            Ask::Take(_) if is_leaving.load(SeqCst) => Ok(Answer::Taken(Taken::Over)),
+            Ask::Take(wait) => self.queue.take(millis(wait).min(WAIT_MAX)).map(Answer::Taken),
+            Ask::Extend(token, done) => match self.lease(token) {
+                Some(lease) => self.queue.extend(&lease, done).map(|()| Answer::Done),
+                None => return Err(not_held()),
+            },
+            Ask::Finish(token, id, result) => match self.lease(token) {
+                Some(lease) if lease.job.id == id => {
+                    let finished = self.queue.finish(lease, &result);
+                    if finished.is_ok() {
+                        self.held.remove(&token);
+                        self.finished += 1;
+                    }
+                    finished.map(Answer::Finished)
+                }
+                _ => return Err(not_held()),
+            },
+            Ask::GiveBack(token, after) => match self.lease(token) {
+                Some(lease) => {
+                    self.held.remove(&token);
+                    self.queue.give_back(lease, millis(after)).map(|()| Answer::Done)
+                }
+                None => return Err(not_held()),
+            },
+            Ask::Results(after) => self.queue.results(after).map(Answer::Results),
+            Ask::Announce(order) => self.queue.announce(&order).map(|()| Answer::Done),
+            Ask::Leave(why) => return Err(FleetError::Unfit(why)),
+            Ask::Announcement => self.queue.announcement().map(Answer::Announcement),
+        };
+        match &answer {
+            Ok(Answer::Taken(Taken::Job(lease))) => {
+                self.held.insert(lease.token, (lease.job.id, lease.job.weight));
+            }
+            Ok(Answer::Taken(Taken::Over)) => self.is_over = true,
+            _ => {}
+        }
+        Ok(answer.unwrap_or_else(|error| Answer::Failed(chain(&error))))
+    }
+
+    /// A lease of this worker, as far as the queue asks for it.
+    fn lease(&self, token: u64) -> Option<Lease> {
+        let &(id, weight) = self.held.get(&token)?;
+        Some(Lease { job: Job { id, weight, body: Vec::new() }, attempt: 1, token })
+    }
+}
+
+fn not_held() -> FleetError {
+    FleetError::Protocol("a worker speaks of a job that it does not have".into())
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        let text = found.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = found.source();
+    }
+    line
+}

@@ -1,0 +1,76 @@
+//! A NATS server of a test's own, on a free port of this host.
+
+use sealane_fleet::Queue;
+use sealane_fleet::nats::{Keeping, NatsQueue, Server};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Leases end soon where a worker has gone: the tests wait for it.
+pub(crate) const KEEPING: Keeping = Keeping { jobs: 50, ack_wait: Duration::from_secs(2) };
+
+pub(crate) struct Served {
+    server: Child,
+    folder: tempfile::TempDir,
+    address: Server,
+}
+
+impl Served {
+    /// Starts a server with a queue of no jobs.
+    pub(crate) fn start() -> Result<Self, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("nats.conf");
+        let text = format!(
+            "listen: \"127.0.0.1:-1\"\nports_file_dir: \"{at}\"\njetstream {{ store_dir: \"{at}/store\", sync_interval: always }}\n",
+            at = folder.path().display()
+        );
+        std::fs::write(&config, text).expect("a file");
+        let (server, port) = Self::spawn(&folder)?;
+        let address = format!("nats://127.0.0.1:{port}").parse().expect("an address");
+        let served = Self { server, folder, address };
+        NatsQueue::connect(&served.address, None, "run", Some(KEEPING)).map_err(|error| error.to_string())?;
+        Ok(served)
+    }
+
+    /// One more worker.
+    pub(crate) fn worker(&self) -> Box<dyn Queue> {
+        Box::new(NatsQueue::connect(&self.address, None, "run", None).expect("a queue"))
+    }
+
+    /// Where it listens, as `--queue` takes it.
+    #[allow(dead_code, reason = "each test uses a part of this")]
+    pub(crate) fn address(&self) -> String {
+        format!("nats://{}", self.address.address)
+    }
+
+    fn spawn(folder: &tempfile::TempDir) -> Result<(Child, u16), String> {
+        let mut command = Command::new("nats-server");
+        command.arg("-c").arg(folder.path().join("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = command.spawn().map_err(|_| "nats-server is missing".to_owned())?;
+        let ports = folder.path().join(format!("nats-server_{}.ports", server.id()));
+        let give_up = Instant::now() + Duration::from_secs(20);
+        loop {
+            let text = std::fs::read_to_string(&ports).unwrap_or_default();
+            let port =
+                text.split("nats://127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok());
+            match port {
+                Some(port) => return Ok((server, port)),
+                None if Instant::now() > give_up => {
+                    let _ = server.kill();
+                    let _ = server.wait();
+                    return Err("nats-server does not listen".into());
+                }
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        // Its files go with the folder.
+        let _ = self.folder.path();
+    }
+}
