@@ -97,6 +97,13 @@ pub enum Event {
     },
     /// With `--archive`: owners are not kept, because the receiving user may not give files away.
     OwnersNotKept,
+    /// From a host without sealane: its SFTP server does not tell what was to be kept.
+    NotToldOverSftp {
+        /// Hard links, whose names become files of their own.
+        hard_links: bool,
+        /// Extended attributes.
+        xattrs: bool,
+    },
     /// With `--verbose`: something was made or replaced at the target.
     Changed {
         /// Which, relative to the target.
@@ -258,6 +265,9 @@ impl From<&Notice> for Event {
                 itemised: itemised(change, false),
             },
             Notice::OwnersNotKept => Self::OwnersNotKept,
+            Notice::NotToldOverSftp { hard_links, xattrs } => {
+                Self::NotToldOverSftp { hard_links: *hard_links, xattrs: *xattrs }
+            }
             Notice::Changed(change) => {
                 Self::Changed { path: PathText::new(&change.path), itemised: itemised(change, false) }
             }
@@ -365,6 +375,10 @@ mod tests {
                 json!({"event": "stream_reopened", "stream": 1, "bytes": 7}),
             ),
             (Notice::OverSftp { host: "h".into() }, json!({"event": "over_sftp", "host": "h"})),
+            (
+                Notice::NotToldOverSftp { hard_links: true, xattrs: false },
+                json!({"event": "not_told_over_sftp", "hard_links": true, "xattrs": false}),
+            ),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
             (
                 Notice::WouldSend { change, bytes: 1 },

@@ -128,7 +128,15 @@ impl Reporter {
                 "sealane: owners are not kept, because the receiving user may not give files away; --owner makes that a \
                  failure",
             ),
-            Notice::OwnersNotKept => {}
+            Notice::NotToldOverSftp { hard_links, xattrs } if !self.reporting.quiet => {
+                let what = match (*hard_links, *xattrs) {
+                    (true, true) => "hard links become files of their own, and extended attributes are not copied",
+                    (true, false) => "hard links become files of their own",
+                    _ => "extended attributes are not copied",
+                };
+                self.line(&format!("sealane: {what}, because an SFTP server does not tell them"));
+            }
+            Notice::OwnersNotKept | Notice::NotToldOverSftp { .. } => {}
             Notice::Deleted { path } => {
                 let line = format!("*deleting   {}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));

@@ -88,6 +88,22 @@ fn a_host_with_only_sshd_is_copied_to_and_from() {
 }
 
 #[test]
+fn what_an_sftp_server_does_not_tell_is_said_once() {
+    let Some(scene) = Scene::set() else { return };
+    let said = |options: &[&str], from: &str, to: &str| {
+        let output = scene.copy(options, from, to);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr).to_string()
+    };
+    let what = "hard links become files of their own, and extended attributes are not copied";
+    let fetched = said(&["-a"], &scene.far("tree"), &scene.near("fetched"));
+    assert_eq!(fetched.matches(what).count(), 1, "{fetched}");
+    scene.same("tree", "fetched");
+    let plain = said(&[], &scene.far("tree"), &scene.near("plain"));
+    assert!(!plain.contains("does not tell"), "{plain}");
+}
+
+#[test]
 fn a_login_that_is_refused_is_told() {
     let Some(scene) = Scene::set() else { return };
     for far_end in ["auto", "sftp"] {

@@ -232,6 +232,13 @@ pub enum Notice {
     /// The receiving end may not give files away, and was to keep owners only where that is possible: they are not
     /// kept.
     OwnersNotKept,
+    /// An SFTP server tells neither hard links nor extended attributes, and some of these were to be kept.
+    NotToldOverSftp {
+        /// Names of one file become files of their own.
+        hard_links: bool,
+        /// Extended attributes are not copied.
+        xattrs: bool,
+    },
     /// Something was made or replaced at the target.
     Changed(Change),
     /// The target had what the source does not have, and it was deleted; with `--dry-run`, it would be.

@@ -91,6 +91,10 @@ pub(super) fn run(
     if plan.preserve.owner != options.preserve.owner {
         observer.notice(Notice::OwnersNotKept);
     }
+    let (hard_links, xattrs) = (options.preserve.hard_links, options.preserve.xattrs);
+    if hard_links || xattrs {
+        observer.notice(Notice::NotToldOverSftp { hard_links, xattrs });
+    }
     let resumed: u64 =
         receiving.files.resumable.partial.values().map(|partial| partial.ledger.covered_bytes()).sum();
     if resumed > 0 {
