@@ -77,6 +77,39 @@ fn a_copy_over_a_bad_link_is_whole() {
     assert!(fs::read(folder.path().join("copy")).unwrap() == bytes);
 }
 
+/// The number of streams that a copy says it has used.
+fn streams(output: &Output) -> u64 {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let done = lines.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    done.and_then(|event| event["streams"].as_u64()).expect("a number of streams")
+}
+
+#[test]
+fn the_path_decides_how_many_streams_there_are() {
+    if !is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (large, small) = (folder.path().join("large"), folder.path().join("small"));
+    fs::write(&large, vec![7; 40 << 20]).unwrap();
+    fs::write(&small, [7; 1000]).unwrap();
+    let copy = |from: &Path, to: &str| {
+        let to = folder.path().join(to);
+        format!("exec \"$SEALANE\" cp --json {} {}", from.display(), to.display())
+    };
+    let near =
+        Command::new(PROGRAM).args(["cp", "--json"]).args([&large, &folder.path().join("near")]).output();
+    let at_first = streams(&near.unwrap());
+    assert!(at_first <= 8, "as many as there are processors, at most: {at_first}");
+    let far = ["--rtt", "60ms"];
+    let output = behind(&far, &copy(&large, "far"));
+    assert!(streams(&output) >= 8, "a long path is worth more: {}", streams(&output));
+    assert!(fs::read(folder.path().join("far")).unwrap() == fs::read(&large).unwrap());
+    // What fits into a few segments is not worth a connection more.
+    assert_eq!(streams(&behind(&far, &copy(&small, "tiny"))), at_first);
+}
+
 #[test]
 fn what_is_no_link_is_refused() {
     for words in [&["--loss", "101"][..], &["--rtt", "5m"], &["--rate", "0"], &["--loss", "x"]] {

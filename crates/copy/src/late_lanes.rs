@@ -41,7 +41,7 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
         fs::write(from.join(index.to_string()), index.to_le_bytes().repeat(index)).unwrap();
     }
 
-    let terms = Terms { level: Level::Private, suite, streams, lanes, placement };
+    let terms = Terms { level: Level::Private, suite, streams, streams_max: streams, lanes, placement };
     let plan = Plan { terms, engine, sink: Sink::Files, open_files_max: 64, ..Plan::bare() };
     let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);
     let (notices, _kept) = crossbeam_channel::unbounded();

@@ -15,6 +15,7 @@ mod digest;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod growth;
 #[cfg(test)]
 mod interleavings;
 mod journal;

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::time::Duration;
 
 /// Neither end of a connection that is made after this sends segments of more than so many bytes. Where the kernel
 /// refuses, they are as large as ever.
@@ -40,10 +41,35 @@ pub(crate) fn size(socket: BorrowedFd<'_>) -> usize {
 
 /// How often in a row the kernel has sent the oldest segment again, without any answer to it. 0 for what is no TCP.
 pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
-    // The third byte of `struct tcp_info`, `tcpi_retransmits`; the kernel gives as much of it as there is room for.
-    let mut info = [0u8; 8];
-    let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: a live descriptor, and a buffer of the size that is told.
+    // `tcpi_retransmits` of `struct tcp_info`.
+    info::<8>(socket)[2]
+}
+
+/// Segments that were sent again, and segments that arrived before one that was sent earlier. 0 for what is no TCP.
+pub(crate) fn losses(socket: BorrowedFd<'_>) -> u64 {
+    const TOTAL_RETRANS: usize = 100;
+    const RCV_OOOPACK: usize = 224;
+    let info = info::<228>(socket);
+    field(&info, TOTAL_RETRANS) + field(&info, RCV_OOOPACK)
+}
+
+/// The shortest round trip that the kernel has seen on a connection, with its first packets. Zero for what is no TCP.
+pub(crate) fn round_trip(socket: BorrowedFd<'_>) -> Duration {
+    const MIN_RTT: usize = 148;
+    Duration::from_micros(field(&info::<228>(socket), MIN_RTT))
+}
+
+fn field(info: &[u8], at: usize) -> u64 {
+    let bytes = info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    u64::from(bytes.map_or(0, u32::from_ne_bytes))
+}
+
+/// The first bytes of the kernel's `struct tcp_info`, zeros where it knows none. Its fields stay where they are from
+/// version to version.
+fn info<const BYTES: usize>(socket: BorrowedFd<'_>) -> [u8; BYTES] {
+    let mut info = [0u8; BYTES];
+    let mut length = BYTES as libc::socklen_t;
+    // SAFETY: a live descriptor, and a buffer of the size that is told; the kernel gives as much as there is room for.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -53,7 +79,7 @@ pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
             &raw mut length,
         )
     };
-    if outcome == 0 { info[2] } else { 0 }
+    if outcome == 0 { info } else { [0; BYTES] }
 }
 
 #[cfg(test)]
@@ -67,10 +93,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(size(stream.as_fd()) >= 16 << 10);
+        assert!((1..1_000_000).contains(&round_trip(stream.as_fd()).as_micros()));
         limit(listener.as_fd(), 1000);
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!((1..=1000).contains(&size(stream.as_fd())));
         let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(size(unix.as_fd()), 0);
+        assert_eq!((size(unix.as_fd()), losses(unix.as_fd()), losses(stream.as_fd())), (0, 0, 0));
     }
 }

@@ -97,6 +97,16 @@ impl Socket {
         Ok(())
     }
 
+    /// The shortest round trip so far, zero where there is none to be seen.
+    pub(crate) fn round_trip(&self) -> Duration {
+        segments::round_trip(self.fd.as_fd())
+    }
+
+    /// Packets that this end's kernel knows to have been lost, in either direction.
+    pub(crate) fn losses(&self) -> u64 {
+        segments::losses(self.fd.as_fd())
+    }
+
     /// Waits until it can be read or written, or `patience` is over.
     pub(crate) fn ready(&self, flags: PollFlags, patience: Duration) -> io::Result<()> {
         sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], patience).map(drop)

@@ -162,7 +162,7 @@ pub struct CpArgs {
     #[arg(long, help_heading = "Protection")]
     pub accept_new: bool,
 
-    /// Number of parallel streams, 1 to 64; by default chosen for these machines
+    /// Number of parallel streams, 1 to 64; by default chosen for these machines and the path
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
     pub streams: Option<u16>,
     /// Number of threads that encrypt and decrypt at each end, 1 to 64, and at most one a processor; chosen by default

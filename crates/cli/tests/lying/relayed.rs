@@ -53,6 +53,7 @@ impl FarLiar {
                         level: request.level,
                         suite: request.suite,
                         streams: request.streams,
+                        streams_max: request.streams_max,
                         lanes: 1,
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),

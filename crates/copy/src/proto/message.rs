@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -207,8 +207,10 @@ pub struct Request {
     pub suite: u8,
     /// The user allows suites that are broken or outdated.
     pub allow_legacy: bool,
-    /// Data streams.
+    /// Data streams that are opened at first.
     pub streams: u16,
+    /// Data streams that may be open in the end, where the path is worth more than at first.
+    pub streams_max: u16,
     /// Lanes at the far end, or its own choice.
     pub lanes: Option<u16>,
     /// Unit of concurrency is the packet, not the connection.
@@ -267,8 +269,10 @@ pub struct Accept {
     pub level: Level,
     /// Wire number of the suite.
     pub suite: u8,
-    /// Data streams.
+    /// Data streams that are opened at first.
     pub streams: u16,
+    /// Data streams that may be open in the end: what was asked for, or fewer.
+    pub streams_max: u16,
     /// Lanes at the server.
     pub lanes: u16,
     /// Port that takes the data streams, on the host that was reached.

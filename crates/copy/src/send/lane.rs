@@ -114,6 +114,12 @@ impl Sending {
         }
     }
 
+    /// Streams that have been opened share what may be under way.
+    pub(crate) fn share_windows(&self) {
+        let opened = self.streams.iter().filter(|stream| stream.opening() > 0).count();
+        self.streams.iter().for_each(|stream| stream.share_window(opened as u16));
+    }
+
     /// Puts lost content back into the queue.
     pub(crate) fn settle(&self, settled: Settled) -> u64 {
         self.arrived(settled.arrived);

@@ -276,6 +276,11 @@ impl Line {
         self.sent_bytes > 0 || !self.unacknowledged.is_empty()
     }
 
+    /// So many streams share what may be under way.
+    pub(crate) fn share_window(&mut self, sharers: u16) {
+        self.window.share(sharers);
+    }
+
     /// Whether more content may go under way.
     pub(crate) fn has_window(&self) -> bool {
         self.unacknowledged_bytes < self.window.bytes()

@@ -123,6 +123,14 @@ impl<W: Wire> SendStream<W> {
         settled
     }
 
+    /// So many streams share what may be under way.
+    pub(crate) fn share_window(&self, sharers: u16) {
+        self.flow.with_restored(|end| {
+            end.line.share_window(sharers);
+            self.publish(&end.line);
+        });
+    }
+
     fn publish(&self, line: &Line) {
         self.has_window.store(line.has_window(), SeqCst);
     }

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 /// The window of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
+    /// Of all streams together.
     least: u64,
     most: u64,
+    /// Streams that share it.
+    sharers: u64,
     bytes: u64,
     /// Content delivered since the stream was opened.
     delivered: u64,
@@ -29,14 +32,22 @@ pub(crate) struct Departure {
 
 impl Window {
     /// The window of a stream that has still to learn what its path takes: a near receiver answers before much is under
-    /// way, and a far one is not kept waiting. Sizes in bytes.
+    /// way, and a far one is not kept waiting. Sizes in bytes, of
+    /// all streams together.
     pub(crate) fn new(least: u64, most: u64) -> Self {
-        Self { least, most, bytes: most, delivered: 0, shortest: Duration::MAX }
+        Self { least, most, sharers: 1, bytes: most, delivered: 0, shortest: Duration::MAX }
+    }
+
+    /// So many streams share what may be under way.
+    pub(crate) fn share(&mut self, sharers: u16) {
+        self.sharers = u64::from(sharers.max(1));
+        self.bytes = self.bytes.min(self.most / self.sharers);
     }
 
     /// As before anything was sent: another connection may take another path.
     pub(crate) fn begin_anew(&mut self) {
-        *self = Self::new(self.least, self.most);
+        let sharers = self.sharers;
+        *self = Self { sharers, bytes: self.most / sharers, ..Self::new(self.least, self.most) };
     }
 
     /// How many bytes may be under way.
@@ -57,7 +68,8 @@ impl Window {
         let meanwhile = u128::from(self.delivered - departure.delivered);
         let taken = meanwhile * self.shortest.as_nanos() / flight.as_nanos();
         let taken = u64::try_from(taken).unwrap_or(u64::MAX);
-        self.bytes = taken.saturating_mul(2).saturating_add(self.least).min(self.most);
+        let (least, most) = (self.least / self.sharers, self.most / self.sharers);
+        self.bytes = taken.saturating_mul(2).saturating_add(least).min(most);
     }
 }
 
@@ -141,6 +153,19 @@ mod tests {
         assert!(path.window.bytes() < 8 << 20);
         path.window.begin_anew();
         assert_eq!(path.window.bytes(), MOST);
+    }
+
+    #[test]
+    fn streams_share_what_may_be_under_way() {
+        let mut path = Path::new();
+        path.deliver(1000, Duration::from_millis(40), 1.0e9);
+        assert!(path.window.bytes() > 40 << 20);
+        path.window.share(4);
+        assert!(path.window.bytes() <= MOST / 4);
+        path.deliver(1000, Duration::from_millis(40), 1.0e9);
+        assert_eq!(path.window.bytes(), MOST / 4);
+        path.window.begin_anew();
+        assert_eq!(path.window.bytes(), MOST / 4);
     }
 
     proptest! {

@@ -23,7 +23,10 @@ use crate::{
 pub(crate) struct Terms {
     pub(crate) level: Level,
     pub(crate) suite: Suite,
+    /// Streams at first.
     pub(crate) streams: u16,
+    /// Streams that the path may turn out to be worth.
+    pub(crate) streams_max: u16,
     /// Lanes at this end.
     pub(crate) lanes: u16,
     pub(crate) placement: Placement,
@@ -127,6 +130,10 @@ pub(crate) fn default_streams(processors: u16, peer_processors: u16) -> u16 {
     processors.min(peer_processors).clamp(1, 8)
 }
 
+/// Streams that a path may turn out to be worth, when the user does not say. Up to this number every stream has
+/// buffers of full size.
+pub(crate) const STREAMS_DEFAULT_MAX: u16 = 16;
+
 /// Lanes when the user does not say: one for each stream, as far as there are processors.
 pub(crate) fn default_lanes(streams: u16, processors: u16) -> u16 {
     streams.min(processors).max(1)
@@ -178,13 +185,17 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     }
     check_count("the number of streams", Some(request.streams), STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
+    if !(request.streams..=STREAMS_MAX).contains(&request.streams_max) {
+        return Err(Error::protocol("there can be no more streams at first than in the end"));
+    }
     let placement = if request.packet_placement { Placement::Packet } else { Placement::Connection };
     let lanes = match (request.lanes, placement) {
         (Some(asked), _) => lanes(asked, processors, request.measured_end),
         (None, Placement::Connection) => default_lanes(request.streams, processors),
         (None, _) => processors.clamp(1, LANES_MAX),
     };
-    Ok(Terms { level: request.level, suite, streams: request.streams, lanes, placement })
+    let Request { level, streams, streams_max, .. } = *request;
+    Ok(Terms { level, suite, streams, streams_max, lanes, placement })
 }
 
 /// Our first message.
@@ -281,6 +292,7 @@ mod tests {
             suite: Suite::Aes128Gcm.code(),
             allow_legacy: false,
             streams: 1,
+            streams_max: 1,
             lanes: None,
             packet_placement: false,
             secret: None,

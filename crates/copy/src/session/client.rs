@@ -6,7 +6,10 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -368,7 +371,7 @@ impl Transfer<'_> {
                 _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
             }
         };
-        self.hold_to(&terms, &accept)?;
+        let terms = self.hold_to(&terms, &accept)?;
         let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
         observer.notice(Notice::Agreed(terms.agreement()));
         if self.role == Role::Push {
@@ -389,6 +392,8 @@ impl Transfer<'_> {
         let transfer = request.transfer;
         let timeout = options.timeout;
         let keep_notices = notices.clone();
+        let opened = AtomicU16::new(0);
+        let seen = &opened;
         let keep = |lines: &crate::session::line::Lines| {
             Connector {
                 lines,
@@ -398,6 +403,8 @@ impl Transfer<'_> {
                 route,
                 timeout,
                 notices: keep_notices,
+                first: terms.streams,
+                opened: seen,
             }
             .run();
         };
@@ -443,6 +450,7 @@ impl Transfer<'_> {
                 side.run(&mut control, keep)?
             }
         };
+        let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
         Ok(self.summary(&terms, plan.preserve.owner, &outcome))
     }
 
@@ -508,6 +516,11 @@ impl Transfer<'_> {
             None if options.through_ssh => 1,
             None => agree::default_streams(processors, peer_processors),
         };
+        let may_grow = options.streams.is_none() && !in_order && options.measured_end == MeasuredEnd::Both;
+        let streams_max = match may_grow && !options.through_ssh {
+            true => agree::STREAMS_DEFAULT_MAX.max(streams),
+            false => streams,
+        };
         let lanes = match options.lanes {
             _ if in_order => 1,
             Some(asked) => agree::lanes(asked, processors, options.measured_end),
@@ -515,7 +528,7 @@ impl Transfer<'_> {
             None => agree::default_lanes(streams, processors),
         };
         let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
-        Terms { level: options.level, suite, streams, lanes, placement }
+        Terms { level: options.level, suite, streams, streams_max, lanes, placement }
     }
 
     pub(crate) fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
@@ -566,6 +579,7 @@ impl Transfer<'_> {
             suite: terms.suite.code(),
             allow_legacy: options.allow_legacy,
             streams: terms.streams,
+            streams_max: terms.streams_max,
             lanes: if in_order { Some(1) } else { options.lanes },
             packet_placement: terms.placement == Placement::Packet,
             secret: if may_carry_secrets { Some(MasterSecret::new(random()?)) } else { None },
@@ -645,15 +659,17 @@ impl Transfer<'_> {
         })
     }
 
-    /// The answer must be what was asked for.
-    pub(super) fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<(), Error> {
-        if (accept.level, accept.suite, accept.streams) != (terms.level, terms.suite.code(), terms.streams) {
+    /// The answer must be what was asked for, though the far end may have room for fewer streams in the end.
+    pub(super) fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<Terms, Error> {
+        let fits = (terms.streams..=terms.streams_max).contains(&accept.streams_max);
+        let answered = (accept.level, accept.suite, accept.streams);
+        if !fits || answered != (terms.level, terms.suite.code(), terms.streams) {
             return Err(Error::new(
                 ErrorKind::Refused,
                 "the far end answered with a different level, suite or number of streams than requested",
             ));
         }
-        Ok(())
+        Ok(Terms { streams_max: accept.streams_max, ..*terms })
     }
 
     fn keys(
@@ -751,7 +767,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         engine,
         limit_rate: options.limit_rate,
         shared_rate: None,
-        open_files_max: open_files_max(far_lanes, terms.streams),
+        open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: options.measured_end,
         digest: options.digest,
         dry_run: options.dry_run,

@@ -64,7 +64,9 @@ const RING: usize = 2;
 const RECEIVE_RING: usize = 16;
 
 /// Large files that a sender of so many lanes has begun and not finished, at most: each lane works on one at a time, a
-/// stream that was cut leaves one, and one of which a batch hangs on a slow stream waits for it.
+/// stream that was cut leaves one, and one of which a batch hangs on a slow stream waits for it. Batches are of the
+/// smallest size here, which they have only with more streams than are added by themselves; that leaves room for what
+/// earlier streams have under way beyond their share when others are added.
 pub(crate) fn open_files_max(lanes: u16, streams: u16) -> usize {
     let batches = WINDOW_BYTES as usize / (BATCH_RECORDS_MIN * DATA_BYTES_MAX);
     2 * (usize::from(lanes) + usize::from(streams)) + batches
@@ -99,6 +101,7 @@ impl Plan {
             level: Level::Clear,
             suite: sealane_engine::Suite::Null,
             streams: 2,
+            streams_max: 2,
             lanes: 1,
             placement: Placement::Connection,
         };
@@ -143,7 +146,7 @@ pub(crate) fn sending(
     progress: Arc<Progress>,
 ) -> Result<Sending, Error> {
     let terms = plan.terms;
-    let (streams, lanes) = (usize::from(terms.streams), usize::from(terms.lanes));
+    let (streams, lanes) = (usize::from(terms.streams_max), usize::from(terms.lanes));
     // Sealing everything beforehand takes whatever memory it takes: the laboratory chooses small inputs.
     let hold = (plan.measured_end == MeasuredEnd::Receive).then(|| {
         let busy = match terms.placement {
@@ -155,8 +158,8 @@ pub(crate) fn sending(
     let (ring, window, buffers) = match hold {
         Some(_) => (1 << 20, Window::new(u64::MAX, u64::MAX), 1 << 20),
         None => {
-            let share = |bytes| bytes / u64::from(terms.streams);
-            let window = Window::new(share(SHORT_WINDOW_BYTES), share(WINDOW_BYTES));
+            // Streams share it as they are opened.
+            let window = Window::new(SHORT_WINDOW_BYTES, WINDOW_BYTES);
             (RING.max(lanes), window, streams * RING + 2 * lanes)
         }
     };
@@ -182,7 +185,7 @@ pub(crate) fn sending(
             counters: Counters::default(),
             inodes: Mutex::default(),
         },
-        streams: (0..terms.streams).map(stream).collect(),
+        streams: (0..terms.streams_max).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, sized_for)),
         engine: Arc::clone(&plan.engine),
         suite: terms.suite,
@@ -210,7 +213,7 @@ pub(crate) fn receiving(
     progress: Arc<Progress>,
 ) -> Result<Receiving, Error> {
     let terms = plan.terms;
-    let (streams, lanes) = (usize::from(terms.streams), usize::from(terms.lanes));
+    let (streams, lanes) = (usize::from(terms.streams_max), usize::from(terms.lanes));
     let blind = plan.measured_end == MeasuredEnd::Send;
     let buffers = streams + 2 * lanes;
     let stream = |index| Arc::new(ReceiveStream::new(index, terms.suite, RECEIVE_RING));
@@ -227,7 +230,7 @@ pub(crate) fn receiving(
     };
     Ok(Receiving {
         files: Files::new(destination, intake, journal, resumable, notices, progress),
-        streams: (0..terms.streams).map(stream).collect(),
+        streams: (0..terms.streams_max).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
         engine: Arc::clone(&plan.engine),
         placement: terms.placement,

@@ -3,11 +3,15 @@
 //! Guarantees: opening, cutting and giving up are the same calls for a sender and a receiver, so whoever
 //! connects or accepts need not know which end it serves.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use sealane_stack::Bells;
 
 use crate::{
+    growth::Sight,
     proto::keys::TransferKeys,
     receive::lane::Receiving,
     send::{lane::Sending, line::SEGMENT_BYTES},
@@ -59,7 +63,11 @@ impl Lines {
                 let stream = &sending.streams[usize::from(stream)];
                 // Of an opening that the peer has not seen, it has nothing.
                 let taken = if stream.opening() == last { taken } else { 0 };
+                let is_first = stream.opening() == 0;
                 let settled = stream.open(keys, generation, socket, taken);
+                if is_first {
+                    sending.share_windows();
+                }
                 sending.settle(settled)
             }
             Self::Receive(receiving) => {
@@ -114,12 +122,43 @@ impl Lines {
 
     /// Whether the stream has no connection and might get one.
     pub(crate) fn is_cut(&self, stream: u16) -> bool {
+        self.socket(stream).is_none() && !self.is_abandoned(stream)
+    }
+
+    /// Whether the stream has been given up.
+    pub(crate) fn is_abandoned(&self, stream: u16) -> bool {
         match self {
-            Self::Send(sending) => {
-                let stream = &sending.streams[usize::from(stream)];
-                stream.socket().is_none() && !stream.is_abandoned()
-            }
-            Self::Receive(receiving) => receiving.streams[usize::from(stream)].socket().is_none(),
+            Self::Send(sending) => sending.streams[usize::from(stream)].is_abandoned(),
+            Self::Receive(_) => false,
+        }
+    }
+
+    /// Whether any stream has a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        (0..self.count()).any(|stream| self.socket(stream).is_some())
+    }
+
+    /// The path's round trip, as the kernel sees it: programs may answer late.
+    pub(crate) fn round_trip(&self) -> Duration {
+        let trips = (0..self.count()).filter_map(|stream| Some(self.socket(stream)?.round_trip()));
+        trips.min().unwrap_or_default()
+    }
+
+    /// What there is to be seen of the path.
+    pub(crate) fn sight(&self) -> Sight {
+        let progress = match self {
+            Self::Send(sending) => &sending.filling.progress,
+            Self::Receive(receiving) => &receiving.files.progress,
+        };
+        let (found, moved) = (progress.bytes_found.load(Relaxed), progress.bytes_moved.load(Relaxed));
+        let losses = (0..self.count()).filter_map(|stream| Some(self.socket(stream)?.losses())).sum();
+        Sight { moved, left: found.saturating_sub(moved), losses }
+    }
+
+    fn socket(&self, stream: u16) -> Option<Arc<Socket>> {
+        match self {
+            Self::Send(sending) => sending.streams[usize::from(stream)].socket(),
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].socket(),
         }
     }
 

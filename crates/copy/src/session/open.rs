@@ -6,8 +6,12 @@
 use std::{
     io,
     net::{SocketAddr, ToSocketAddrs},
+    ops::Range,
     os::fd::AsFd,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU16, Ordering::Relaxed},
+    },
     thread::{self, Scope},
     time::{Duration, Instant},
 };
@@ -18,6 +22,7 @@ use sealane_peer::{AddressFamily, RemoteCommand, RemoteProcess, SshCommand};
 
 use crate::{
     error::{Error, ErrorKind},
+    growth::Growth,
     proto::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
@@ -31,6 +36,10 @@ use crate::{
 pub(crate) const KEEPER: usize = 1;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+/// While streams are added nobody looks after those that are cut.
+const ADDING_TIMEOUT_MAX: Duration = Duration::from_secs(2);
+/// How long it sleeps at most.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 /// How the connecting end reaches the port that takes its streams.
 #[derive(Debug)]
@@ -104,25 +113,21 @@ pub(crate) struct Connector<'a> {
     pub(crate) route: Route,
     pub(crate) timeout: Duration,
     pub(crate) notices: Sender<Notice>,
+    /// Streams that are opened at first; the path decides how many of the others are.
+    pub(crate) first: u16,
+    /// Streams that have been opened, for the summary.
+    pub(crate) opened: &'a AtomicU16,
 }
 
 impl Connector<'_> {
-    /// Opens all streams, then opens again what is cut, until the transfer stops.
+    /// Opens the first streams, then more for as long as they bring more, and opens again what is cut, until the
+    /// transfer stops.
     pub(crate) fn run(&self) {
-        let streams = self.lines.count();
-        let failures = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for stream in 0..streams {
-                let failures = &failures;
-                let open = move || {
-                    if let Err(error) = self.open(stream, 1, self.timeout) {
-                        failures.lock().expect("no thread panics holding the failures").push((stream, error));
-                    }
-                };
-                beside(scope, open);
-            }
-        });
-        let failures = failures.into_inner().expect("no thread panics holding the failures");
+        let streams = self.first;
+        let began = Instant::now();
+        let failures = self.open_all(0..streams, self.timeout);
+        let cost = began.elapsed();
+        let mut growth = Growth::new(streams, self.lines.count(), self.lines.round_trip(), cost);
         // A far end that was told so closes its port, and if there was nothing to send, before any stream is open.
         if self.lines.is_done() {
             return;
@@ -138,18 +143,61 @@ impl Connector<'_> {
             return;
         }
         while !self.lines.stop().is_set() {
+            let streams = growth.wanted();
+            if (0..streams).all(|stream| self.lines.is_abandoned(stream)) {
+                // The others will not be opened either, so no lane is to wait for them.
+                (streams..self.lines.count()).for_each(|stream| self.lines.abandon(stream));
+                self.lines.bells().ring();
+            }
             self.lines.control().announce(KEEPER);
             let cut: Vec<u16> = (0..streams).filter(|&stream| self.lines.is_cut(stream)).collect();
             if cut.is_empty() {
-                sleep(self.lines);
+                sleep(self.lines, growth.next_look().unwrap_or(LONGEST_SLEEP));
             }
             self.lines.control().awake(KEEPER);
+            if cut.is_empty() && growth.next_look().is_some() && !self.lines.stop().is_set() {
+                self.grow(&mut growth);
+            }
             thread::scope(|scope| {
                 for stream in cut {
                     beside(scope, move || self.reopen(stream));
                 }
             });
         }
+    }
+
+    fn grow(&self, growth: &mut Growth) {
+        let before = growth.wanted();
+        let wanted = growth.look(Instant::now(), self.lines.sight());
+        if wanted == before {
+            return;
+        }
+        let failures = self.open_all(before..wanted, self.timeout.min(ADDING_TIMEOUT_MAX));
+        match failures.iter().map(|(stream, _)| *stream).min() {
+            None => growth.came(Instant::now()),
+            // It is opened again like one that was cut.
+            Some(_) => growth.refused(),
+        }
+    }
+
+    /// Opens streams for the first time, side by side. Returns what failed.
+    fn open_all(&self, streams: Range<u16>, timeout: Duration) -> Vec<(u16, Error)> {
+        let failures = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for stream in streams {
+                let failures = &failures;
+                let open = move || match self.open(stream, 1, timeout) {
+                    Ok(_) => {
+                        self.opened.fetch_add(1, Relaxed);
+                    }
+                    Err(error) => {
+                        failures.lock().expect("no thread panics holding the failures").push((stream, error));
+                    }
+                };
+                beside(scope, open);
+            }
+        });
+        failures.into_inner().expect("no thread panics holding the failures")
     }
 
     fn open(&self, stream: u16, generation: u32, timeout: Duration) -> Result<u64, Error> {
@@ -220,17 +268,19 @@ fn beside<'scope>(scope: &'scope Scope<'scope, '_>, work: impl Fn() + Copy + Sen
 }
 
 /// At the end that is connected to: takes up streams (`take_up` says whether there were any), and gives up those that
-/// stay away for too long.
+/// stay away for too long. One that was never opened is missed only while there is no other.
 pub(crate) fn watch(lines: &Lines, timeout: Duration, mut take_up: impl FnMut() -> bool) {
     let mut cut_since: Vec<Option<Instant>> = vec![None; usize::from(lines.count())];
     while !lines.stop().is_set() {
         lines.control().announce(KEEPER);
         if !take_up() {
-            sleep(lines);
+            sleep(lines, LONGEST_SLEEP);
         }
         lines.control().awake(KEEPER);
+        let is_connected = lines.is_connected();
         for (stream, since) in (0u16..).zip(&mut cut_since) {
-            if !lines.is_cut(stream) {
+            let is_spare = is_connected && lines.generation(stream) == 0;
+            if is_spare || !lines.is_cut(stream) {
                 *since = None;
             } else if since.get_or_insert_with(Instant::now).elapsed() > timeout {
                 lines.abandon(stream);
@@ -240,11 +290,11 @@ pub(crate) fn watch(lines: &Lines, timeout: Duration, mut take_up: impl FnMut() 
     }
 }
 
-fn sleep(lines: &Lines) {
+fn sleep(lines: &Lines, patience: Duration) {
     let bell = lines.control().fd(KEEPER);
     // A transfer that ended rings before this thread could announce; then the stop is seen right away.
     if !lines.stop().is_set() {
-        let _ = sealane_stack::wait(&mut [PollFd::new(&bell, PollFlags::IN)], Duration::from_millis(500));
+        let _ = sealane_stack::wait(&mut [PollFd::new(&bell, PollFlags::IN)], patience);
     }
 }
 
@@ -282,6 +332,8 @@ mod tests {
             route: Route::Direct(vec![closed]),
             timeout: plan.timeout,
             notices,
+            first: plan.terms.streams,
+            opened: &AtomicU16::new(0),
         }
         .run();
         lines.stop().reason()

@@ -18,7 +18,7 @@ use sealane_peer::{Channel, StderrMode};
 use sealane_stack::Secret;
 
 use super::{
-    agree,
+    agree::{self, Terms},
     client::{LINGER, Transfer, list_messages, reach, usage},
     control::{self, Outcome},
     far_place::FarPlace,
@@ -167,6 +167,7 @@ impl Relay<'_> {
         // The receiver makes room for what lanes of the other end have under way.
         let receives = greet(receiver, &self.to, sends.processors)?;
         let terms = self.to.terms(suite, sends.processors.min(receives.processors));
+        let terms = Terms { streams_max: terms.streams, ..terms };
         let request = Request {
             globs: self.to.has_globs(),
             into_directory: self.to.takes_several() || self.to.has_globs(),

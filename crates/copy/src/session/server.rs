@@ -65,6 +65,8 @@ const THREADS: usize = 5;
 const SPARE_BYTES: usize = 32 << 20;
 /// Files that a peer may have begun even where descriptors are few.
 const OPEN_FILES_MIN: usize = 64;
+/// Streams take no more than this part of a peer's descriptors, unless they are asked for.
+const STREAMS_SHARE: usize = 16;
 /// However little a client asks for, it may be silent for so long, unless the operator says less.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -150,7 +152,12 @@ fn serve_greeted(
     let listed = listed(channel, &request, deadline)?;
     account.role = Some(request.role);
     account.paths.clone_from(&request.paths);
-    let terms = agree::judge(&request, rules.policy, agree::processors())?;
+    let mut terms = agree::judge(&request, rules.policy, agree::processors())?;
+    if let Doors::Shared { budget, .. } = doors {
+        // Where descriptors are few, those for streams that may never be opened are not set aside.
+        let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);
+        terms.streams_max = terms.streams_max.min(spare).max(terms.streams);
+    }
     account.terms = Some(terms);
     let permitted = match request.role {
         Role::Push => rules.may_write,
@@ -214,6 +221,7 @@ fn serve_greeted(
         level: terms.level,
         suite: terms.suite.code(),
         streams: terms.streams,
+        streams_max: terms.streams_max,
         lanes: terms.lanes,
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
@@ -363,7 +371,7 @@ fn spare_memory(plan: &Plan) -> Result<(), Error> {
 /// Descriptors that a transfer opens at most, and no more than can be had: where that is too little, single files fail.
 fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
     let lanes = usize::from(plan.terms.lanes);
-    let streams = usize::from(plan.terms.streams);
+    let streams = usize::from(plan.terms.streams_max);
     let files = match request.role {
         Role::Push => plan.open_files_max,
         Role::Pull => WALK_DESCRIPTORS + lanes * PACK_ENTRIES,
@@ -404,7 +412,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         engine: Arc::new(Inline::new(rules.implementations)),
         limit_rate: request.limit_rate,
         shared_rate: rules.rate.clone(),
-        open_files_max: open_files_max(far_lanes, terms.streams),
+        open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: request.measured_end,
         digest: request.digest,
         dry_run: request.dry_run,

@@ -21,6 +21,7 @@ use std::pin::pin;
 
 use crate::{
     error::{Error, ErrorKind},
+    growth::{Growth, LONG_PATH, Sight},
     session::agree,
     sftp::{
         link::{Fault, Link},
@@ -31,10 +32,8 @@ use crate::{
 
 /// Logins under way at once: half of what sshd takes before it begins to refuse some (MaxStartups 10:30:100).
 const LOGINS_MAX: usize = 8;
-/// Connections that are added without being asked for.
-const STREAMS_DEFAULT_MAX: u16 = 8;
-/// From this round trip on a connection is bound by its window and not by processors.
-const LONG_PATH: Duration = Duration::from_millis(5);
+/// Connections that are added on a short path without being asked for.
+const SHORT_PATH_MAX: u16 = 4;
 /// How often the need of more connections is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// Ciphers that a processor with instructions for AES computes several times as fast as the one that ssh prefers.
@@ -125,32 +124,61 @@ impl Far {
     /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
     /// are to come.
     pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
-        let most = match asked {
-            Some(asked) => asked,
-            None if self.round_trip.get() >= LONG_PATH => STREAMS_DEFAULT_MAX,
-            None => processors.div_ceil(2).clamp(2, STREAMS_DEFAULT_MAX / 2),
-        };
+        match asked {
+            Some(asked) => {
+                self.log_in(1, asked).await;
+            }
+            None if self.round_trip.get() >= LONG_PATH => self.grow_on_a_long_path().await,
+            None => self.grow_on_a_short_path(processors).await,
+        }
+    }
+
+    /// As many as there are processors for, one after the other.
+    async fn grow_on_a_short_path(&self, processors: u16) {
         let began = Instant::now();
-        let mut count = 1;
-        while count < most {
-            if asked.is_none() {
-                while !self.is_worth_a_login(began) {
-                    self.reactor.sleep(LOOK).await;
+        for count in 1..processors.div_ceil(2).clamp(2, SHORT_PATH_MAX) {
+            while !self.is_worth_a_login(began) {
+                self.reactor.sleep(LOOK).await;
+            }
+            if !self.log_in(count, count + 1).await {
+                return;
+            }
+        }
+    }
+
+    /// As many as bring more.
+    async fn grow_on_a_long_path(&self) {
+        let most = agree::STREAMS_DEFAULT_MAX;
+        let mut growth = Growth::new(1, most, self.round_trip.get(), self.login_time.get());
+        while let Some(pause) = growth.next_look() {
+            self.reactor.sleep(pause).await;
+            let (found, moved) =
+                (self.progress.bytes_found.load(Relaxed), self.progress.bytes_moved.load(Relaxed));
+            let count = growth.wanted();
+            let sight = Sight { moved, left: found.saturating_sub(moved), losses: 0 };
+            let wanted = growth.look(Instant::now(), sight);
+            if wanted > count {
+                match self.log_in(count, wanted).await {
+                    true => growth.came(Instant::now()),
+                    false => growth.refused(),
                 }
             }
+        }
+    }
+
+    /// Adds connections to `count` until there are `wanted`. False when one was refused; then no more are tried.
+    async fn log_in(&self, mut count: u16, wanted: u16) -> bool {
+        while count < wanted {
             // The second shows whether logins succeed without the user at all.
-            let logins = match count {
-                1 => 1,
-                _ if asked.is_none() => 1,
-                _ => usize::from(most - count).min(LOGINS_MAX),
-            };
+            let logins = if count == 1 { 1 } else { usize::from(wanted - count).min(LOGINS_MAX) };
             let started: FuturesUnordered<_> = (0..logins).map(|_| self.further()).collect();
             let came = started.filter(|came| std::future::ready(*came)).count().await;
             count += came as u16;
             if came < logins {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// One more connection; false where there is none.

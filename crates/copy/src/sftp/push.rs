@@ -79,7 +79,7 @@ const BOOT_ID_BYTES: u64 = 64;
 
 pub(super) fn terms(streams: u16) -> Terms {
     let placement = Placement::Connection;
-    Terms { level: Level::Private, suite: Suite::Null, streams, lanes: 1, placement }
+    Terms { level: Level::Private, suite: Suite::Null, streams, streams_max: streams, lanes: 1, placement }
 }
 
 pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
