@@ -1,7 +1,7 @@
 //! AH packets in place (RFC 4302, sections 2 and 3; with GMAC RFC 4543, section 4).
 //!
-//! Guarantees: what routers may change is zero while an engine runs a packet's job, and is put back exactly; no bytes that
-//! arrive can make these functions panic or look outside the packet.
+//! Guarantees: fields that routers may change are zero while an engine runs a packet's job, and are restored exactly;
+//! no bytes received can make these functions panic or read outside the packet.
 
 use sealane_engine::{Job, Span, Suffix};
 use sealane_wire::{AH_BYTES, Ah, AhFields};
@@ -16,30 +16,32 @@ use crate::{
     suite::{Iv, Suite},
 };
 
-/// What the AH header is a multiple of. RFC 4302, section 2.6, says 4 for IPv4 and 8 for IPv6; Linux takes 8 for IPv4 too,
-/// unless a state has the flag `align4`.
+/// The unit of which the length of the AH header is a multiple. RFC 4302, section 2.6, requires 4 bytes for IPv4 and
+/// 8 for IPv6; Linux uses 8 for IPv4 too, unless a state has the flag `align4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Alignment {
-    /// As the RFC has it.
+    /// As the RFC requires.
     #[default]
     Rfc,
-    /// 8 bytes always.
+    /// Always 8 bytes.
     Eight,
 }
 
-/// Bytes of the AH header under `suite`, its check value and padding included. GMAC's 36 bytes need padding over IPv6, whatever
-/// RFC 4543, section 4, says of it (erratum 3643).
+/// Returns the number of bytes of the AH header under `suite`, its check value and padding included. GMAC's 36 bytes
+/// need padding over IPv6, contrary to RFC 4543, section 4 (erratum 3643).
 pub fn header_bytes(suite: Suite, alignment: Alignment, is_ipv6: bool) -> usize {
     let multiple = if is_ipv6 || alignment == Alignment::Eight { 8 } else { 4 };
     (AH_BYTES + field_bytes(suite)).next_multiple_of(multiple)
 }
 
-/// Bytes of the check value's field without padding: GMAC has its IV in front of the tag (RFC 4543, figure 5).
+/// Returns the number of bytes of the check value's field without padding: GMAC has its IV in front of the tag (RFC
+/// 4543, figure 5).
 fn field_bytes(suite: Suite) -> usize {
     suite.iv().wire_bytes() + suite.check_bytes()
 }
 
-/// Zeroes the place of `iv` in a packet whose suite has one on the wire, until [`Saved::restore`]; gives what the suite has.
+/// Zeroes the place of `iv` in a packet whose suite sends an IV, until [`Saved::restore`]. Returns the IV of the
+/// suite, which may be empty.
 fn put_iv_aside<'i>(
     association: &Association,
     saved: &mut Saved,
@@ -55,7 +57,7 @@ fn put_iv_aside<'i>(
     }
 }
 
-/// The job of a packet whose mutable fields are zero, with what its IV is, or will be.
+/// Returns the job of a packet whose mutable fields are zero; `iv` is the IV that the packet has or will have.
 fn job(
     association: &Association,
     packet: Span,
@@ -71,7 +73,8 @@ fn job(
     Job {
         session,
         iv: esp::cipher_iv(association, iv),
-        // RFC 4302, section 3.3.3: all of it, with the check value's field as zeros. With GMAC the IV is in that field.
+        // RFC 4302, section 3.3.3: the check covers the whole packet, with the check value's field as zeros. With
+        // GMAC the IV is in that field.
         clear: packet,
         body: Span::new(packet.end() as u32, 0),
         tag: Span::new(check_at, parameters.suite.check_bytes() as u32),
@@ -81,11 +84,11 @@ fn job(
     }
 }
 
-/// Lays an AH header behind `headers_bytes` of IP headers of `packet`, whose last one names AH, and zeroes what is mutable
-/// until [`Saved::restore`]. What follows is `next_header`.
+/// Writes an AH header behind `headers_bytes` of IP headers of `packet`, the last of which names AH, and zeroes the
+/// mutable fields until [`Saved::restore`]. `next_header` is the protocol of the data behind the AH header.
 ///
 /// # Errors
-/// The IP headers are of a kind that AH does not cover.
+/// Fails if AH does not cover IP headers of this kind.
 pub fn lay(
     outbound: &Outbound,
     bytes: &mut [u8],
@@ -111,16 +114,17 @@ pub fn lay(
         saved.restore(whole);
         return Err(DropReason::Malformed);
     }
-    // Unique under the key because the number is (RFC 4543, section 3.1).
+    // The IV is unique under the key because the number is (RFC 4543, section 3.1).
     let iv = number.to_be_bytes();
     let iv = put_iv_aside(association, &mut saved, whole, &iv);
     Ok((job(association, packet, headers_bytes, iv, number, session), saved))
 }
 
-/// What can be said of a packet before its integrity is known. Its mutable fields are zero until [`Saved::restore`].
+/// Checks a packet before its integrity is known. Returns the job for an engine and the packet's number. The packet's
+/// mutable fields are zero until [`Saved::restore`].
 ///
 /// # Errors
-/// It cannot be genuine, or its number is not new; then it is as it was.
+/// Fails if the packet cannot be genuine or its number is not new; the packet is then unchanged.
 pub fn open(
     inbound: &Inbound,
     window: &ReplayWindow,

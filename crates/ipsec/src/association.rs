@@ -1,8 +1,8 @@
-//! Security associations (RFC 4301, section 4.4.2): one flow, one direction, its keys and numbers.
+//! Security associations (RFC 4301, section 4.4.2): the keys and sequence numbers of one flow in one direction.
 //!
-//! Guarantees: keys are wiped when an association ends and never printed; an association with a counted IV never uses a
-//! number twice, because its numbers are given by one counter that does not cycle; nothing here waits for a lock but the
-//! replay window's, which is held for a few operations a packet.
+//! Guarantees: keys are wiped when an association ends and are never printed; an association with a counted IV never
+//! uses a number twice, because its numbers come from one counter that does not wrap; the only lock here is that of
+//! the replay window, which is held for a few operations per packet.
 
 use std::{
     fmt,
@@ -36,7 +36,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its number in an IP header.
+    /// Returns the protocol's number in an IP header.
     pub const fn number(self) -> u8 {
         match self {
             Self::Esp => 50,
@@ -44,7 +44,7 @@ impl Protocol {
         }
     }
 
-    /// As in files and statistics.
+    /// Returns the protocol's name in files and statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Esp => "esp",
@@ -53,34 +53,34 @@ impl Protocol {
     }
 }
 
-/// What is protected.
+/// The part of a packet that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// A whole packet, inside another.
+    /// The whole packet, inside another one.
     Tunnel,
-    /// A packet's payload.
+    /// The packet's payload.
     Transport,
 }
 
-/// What an association does to packets, as text: `aes-256-gcm`, `transport aes-256-gcm`, `ah hmac-sha256-128`,
+/// The kind of protection of an association. As text: `aes-256-gcm`, `transport aes-256-gcm`, `ah hmac-sha256-128`,
 /// `ah transport hmac-sha256-128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// ESP or AH.
     pub protocol: Protocol,
-    /// What is protected.
+    /// The part of a packet that is protected.
     pub mode: Mode,
-    /// How.
+    /// The algorithms.
     pub suite: Suite,
 }
 
-/// Not the text of a [`Kind`].
+/// The text is not that of a [`Kind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no kind of association: {0}")]
 pub struct UnknownKind(String);
 
 impl Kind {
-    /// Whether the protocol takes the suite.
+    /// Returns whether the suite can be used with the protocol.
     pub fn fits(self) -> bool {
         match self.protocol {
             Protocol::Esp => self.suite.is_for_esp(),
@@ -115,39 +115,40 @@ impl FromStr for Kind {
     }
 }
 
-/// An association's parameters, but for its keys.
+/// The parameters of an association, without its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Security parameters index, chosen by the receiver; 1 to 255 are reserved and 0 is none (RFC 4303, section 2.1).
+    /// Security parameters index, chosen by the receiver; 1 to 255 are reserved, and 0 is not an index (RFC 4303,
+    /// section 2.1).
     pub spi: u32,
-    /// Whose association it is.
+    /// The peer at the other end.
     pub peer: PeerId,
     /// ESP or AH.
     pub protocol: Protocol,
-    /// What is protected.
+    /// The part of a packet that is protected.
     pub mode: Mode,
-    /// How.
+    /// The algorithms.
     pub suite: Suite,
-    /// How far numbers count.
+    /// The size of sequence numbers.
     pub sequence: SequenceBits,
-    /// When it ends.
+    /// The limits after which the association is replaced and ends.
     pub lifetime: Lifetime,
 }
 
 impl Parameters {
-    /// What it does to packets.
+    /// Returns the kind of protection.
     pub fn kind(&self) -> Kind {
         Kind { protocol: self.protocol, mode: self.mode, suite: self.suite }
     }
 }
 
-/// Why an association cannot be made.
+/// Reasons why an association cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssociationError {
-    /// A reserved SPI.
+    /// The SPI is reserved.
     #[error("SPI {spi:#x} is reserved; choose one from 0x100 on")]
     ReservedSpi {
-        /// What was given.
+        /// The given SPI.
         spi: u32,
     },
     /// The suite belongs to the other protocol.
@@ -158,51 +159,52 @@ pub enum AssociationError {
         /// The protocol.
         protocol: Protocol,
     },
-    /// Key material of another length.
+    /// The key material has the wrong length.
     #[error("{suite} takes {expected_bytes} bytes of key material, not {given_bytes}")]
     Material {
         /// The suite.
         suite: Suite,
-        /// What it takes.
+        /// The length that the suite needs.
         expected_bytes: usize,
-        /// What was given.
+        /// The length given.
         given_bytes: usize,
     },
-    /// A replay window of another size.
+    /// The replay window has a size that is not offered.
     #[error(transparent)]
     Window(#[from] WindowSizeError),
 }
 
-/// Where a peer's end is, which the associations with it share: outbound packets go there, and inbound ones move it.
+/// The address of a peer's end, shared by the associations with it. Outbound packets are sent to it, and inbound
+/// packets may change it.
 #[derive(Debug, Default)]
 pub struct Whereabouts(ArcSwapOption<SocketAddr>);
 
 impl Whereabouts {
-    /// The address and port; `None`: not known yet.
+    /// Returns the address and port; `None` if they are not known yet.
     pub fn get(&self) -> Option<SocketAddr> {
         self.0.load().as_deref().copied()
     }
 
-    /// Packets go to `address` from now on.
+    /// Sends packets to `address` from now on.
     pub fn set(&self, address: SocketAddr) {
         self.0.store(Some(Arc::new(address)));
     }
 }
 
-/// Four bytes that go in front of a counted IV (RFC 4106, section 4: secret, as the key is).
+/// Four bytes in front of a counted IV (RFC 4106, section 4); they are as secret as the key.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Salt(pub(crate) [u8; 4]);
 
-/// What both directions have.
+/// The state that associations of both directions have.
 pub struct Association {
     parameters: Parameters,
     session: Arc<Session>,
     salt: Salt,
     carried: Carried,
     installed: Instant,
-    /// `None`: all that policy gives to its peer.
+    /// The traffic agreed on; `None` if the association carries all traffic that the policies give to its peer.
     traffic: Option<Arc<Traffic>>,
-    /// `None`: its peer has one end, whose place is known elsewhere.
+    /// The address of the peer's end; `None` if the peer has one end whose address is stored elsewhere.
     whereabouts: Option<Arc<Whereabouts>>,
 }
 
@@ -245,12 +247,12 @@ impl Association {
         Ok(Self { parameters, session, salt, carried, installed: now, traffic, whereabouts })
     }
 
-    /// Its parameters.
+    /// Returns the parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Its keys, for an engine.
+    /// Returns the session with the keys, for an engine.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
@@ -259,33 +261,34 @@ impl Association {
         self.salt.0
     }
 
-    /// Whether `flow`, which policy gives to its peer, is of the traffic that both ends have agreed on.
+    /// Returns whether `flow`, which a policy gives to this peer, is within the traffic that both ends have agreed
+    /// on.
     pub fn takes(&self, flow: &Flow) -> bool {
         self.traffic.as_ref().is_none_or(|traffic| traffic.matches(flow))
     }
 
-    /// Where the end is that it joins; `None`: its peer has one end, whose place is known elsewhere.
+    /// Returns the address of the peer's end; `None` if the peer has one end whose address is stored elsewhere.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
         self.whereabouts.as_deref()
     }
 
-    /// What it has carried.
+    /// Returns the counts of packets and bytes carried.
     pub fn carried(&self) -> &Carried {
         &self.carried
     }
 
-    /// How far it is in its life.
+    /// Returns whether a soft or hard limit has been passed.
     pub fn age(&self, now: Instant) -> Age {
         self.parameters.lifetime.age(&self.carried, self.lived(now))
     }
 
-    /// Time since it was installed.
+    /// Returns the time since the association was installed.
     pub fn lived(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.installed)
     }
 }
 
-/// The sending side.
+/// The sending side of an association.
 #[derive(Debug)]
 pub struct Outbound {
     association: Association,
@@ -293,10 +296,11 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// Makes an association of exactly [`Suite::material_bytes`] of key material, whose first packet has number `first`.
+    /// Makes an association from exactly [`Suite::material_bytes`] of key material; its first packet has number
+    /// `first`.
     ///
     /// # Errors
-    /// The parameters contradict each other or the material.
+    /// Fails if the parameters contradict each other or the material.
     pub fn new(
         implementations: impl Into<Implementations>,
         parameters: Parameters,
@@ -308,7 +312,7 @@ impl Outbound {
         Ok(Self { association, numbers: Numbers::new(parameters.sequence, first) })
     }
 
-    /// The same for `traffic` alone, with the end that is at `whereabouts`.
+    /// Restricts the association to `traffic`, and to the end at `whereabouts`.
     #[must_use]
     pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
         self.association.traffic = Some(traffic);
@@ -316,18 +320,18 @@ impl Outbound {
         self
     }
 
-    /// What both directions have.
+    /// Returns the state that associations of both directions have.
     pub fn association(&self) -> &Association {
         &self.association
     }
 
-    /// Its sequence numbers.
+    /// Returns the sequence numbers.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
     }
 }
 
-/// The receiving side.
+/// The receiving side of an association.
 #[derive(Debug)]
 pub struct Inbound {
     association: Association,
@@ -335,10 +339,11 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// Makes an association of exactly [`Suite::material_bytes`] of key material with a window of `window_packets`.
+    /// Makes an association from exactly [`Suite::material_bytes`] of key material, with a window of
+    /// `window_packets`.
     ///
     /// # Errors
-    /// The parameters contradict each other or the material.
+    /// Fails if the parameters contradict each other or the material.
     pub fn new(
         implementations: impl Into<Implementations>,
         parameters: Parameters,
@@ -350,7 +355,7 @@ impl Inbound {
         Ok(Self { association: Association::new(implementations.into(), parameters, material, now)?, window })
     }
 
-    /// The same for `traffic` alone, with the end that is at `whereabouts`.
+    /// Restricts the association to `traffic`, and to the end at `whereabouts`.
     #[must_use]
     pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
         self.association.traffic = Some(traffic);
@@ -358,12 +363,12 @@ impl Inbound {
         self
     }
 
-    /// What both directions have.
+    /// Returns the state that associations of both directions have.
     pub fn association(&self) -> &Association {
         &self.association
     }
 
-    /// The replay window. Locked once a batch.
+    /// Returns the replay window. It is locked once per batch.
     pub fn window(&self) -> MutexGuard<'_, ReplayWindow> {
         self.window.lock().expect("no lane panics holding a replay window")
     }

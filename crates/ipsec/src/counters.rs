@@ -1,13 +1,14 @@
-//! Why packets are dropped, and how many.
+//! Reasons for which packets are dropped, and a counter for each.
 //!
 //! Guarantees: every packet that a tunnel does not pass on is counted under exactly one reason; counting takes no lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Why a packet was dropped. Auditable events of RFC 4303, section 4, and RFC 4301, section 4.4, among them.
+/// The reason for which a packet was dropped. The auditable events of RFC 4303, section 4, and RFC 4301, section 4.4,
+/// are among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// Not an IP packet, or its headers contradict its length.
+    /// The packet is not an IP packet, or its headers contradict its length.
     Malformed,
     /// No association has this SPI.
     UnknownSpi,
@@ -19,27 +20,27 @@ pub enum DropReason {
     TooOld,
     /// The padding is not 1, 2, 3, … (RFC 4303, section 2.4), or longer than the packet.
     BadPadding,
-    /// What came out of the tunnel is not what its association may carry (RFC 4301, section 5.2).
+    /// The packet from the tunnel is not one that its association may carry (RFC 4301, section 5.2).
     SelectorMismatch,
-    /// A policy says discard.
+    /// A policy discards the packet.
     Discarded,
     /// No policy matches.
     NoPolicy,
-    /// Policy asks for protection, and there is no association yet.
+    /// A policy requires protection, and there is no association yet.
     NoAssociation,
     /// A hard lifetime has passed.
     Expired,
-    /// The sequence numbers have ended.
+    /// The sequence numbers are exhausted.
     NumbersExhausted,
-    /// Larger than the path takes, and not to be fragmented.
+    /// The packet is larger than the path allows and must not be fragmented.
     TooBig,
-    /// A fragment where none is taken.
+    /// The packet is a fragment where fragments are not accepted.
     Fragment,
-    /// The packet's own hop limit has ended.
+    /// The packet's own hop limit is exhausted.
     HopLimit,
     /// The congestion marks inside and outside contradict each other (RFC 6040, section 4.2).
     CongestionMark,
-    /// It would be sent into the tunnel that it came out of.
+    /// The packet would be sent into the tunnel that it came out of.
     Loop,
     /// A queue or the device had no room.
     NoRoom,
@@ -68,7 +69,7 @@ impl DropReason {
         Self::NoRoom,
     ];
 
-    /// The name in statistics and metrics.
+    /// Returns the reason's name in statistics and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -94,7 +95,7 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// The meaning for an operator, and the remedy if there is one, on one line.
+    /// Returns the meaning of the reason for an operator, and the remedy if there is one, on one line.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Malformed => "not an IP packet, or one whose headers contradict its length",
@@ -123,7 +124,7 @@ impl DropReason {
     }
 }
 
-/// A count for each reason.
+/// A counter for each reason.
 #[derive(Debug, Default)]
 pub struct Drops([AtomicU64; DropReason::ALL.len()]);
 
@@ -138,12 +139,12 @@ impl Drops {
         self.0[reason as usize].fetch_add(packets, Relaxed);
     }
 
-    /// Packets dropped for `reason`.
+    /// Returns the number of packets dropped for `reason`.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize].load(Relaxed)
     }
 
-    /// All reasons with their counts.
+    /// Returns all reasons with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.into_iter().map(|reason| (reason, self.of(reason)))
     }

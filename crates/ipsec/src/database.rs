@@ -1,11 +1,13 @@
-//! The databases of associations and policies, and the line between them and whoever makes keys.
+//! The databases of associations and policies, and the requests from lanes to the key maker.
 //!
-//! Guarantees: lanes read a snapshot, without a lock; an install or a removal replaces the snapshot whole, and copies of it what it
-//! changes; requests to the key maker are bounded, and one stands once however many packets ask for it.
+//! Guarantees: lanes read a snapshot, without a lock; an install or a removal replaces the whole snapshot, and copies
+//! only the parts of it that change; requests to the key maker are bounded, and a request is stored once however many
+//! packets make it.
 //!
-//! A peer may have several outbound associations: the newest that takes a packet's flow protects it. It may have any number of
-//! inbound ones, so that a rekey loses no packet: the successor's inbound side is installed first, then its outbound side takes the
-//! old one's place, and the old inbound side goes when nothing can be under way any more (RFC 7296, section 2.8).
+//! A peer may have several outbound associations: a packet is protected by the newest one that takes the packet's
+//! flow. A peer may have any number of inbound associations, so that a rekey loses no packet: the successor's inbound
+//! side is installed first, then its outbound side replaces the old one, and the old inbound side is removed when no
+//! packet of it can still be on the way (RFC 7296, section 2.8).
 
 use std::{
     collections::BTreeMap,
@@ -23,46 +25,46 @@ use crate::{
     table::Table,
 };
 
-/// What the key maker is asked for.
+/// A request to the key maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Request {
     /// Packets wait for a first association.
     Acquire(PeerId),
     /// The outbound association has passed a soft limit, or will run out of numbers.
     Rekey(PeerId),
-    /// The outbound association has passed a hard limit and carries nothing any more.
+    /// The outbound association has passed a hard limit and no longer carries packets.
     Expired(PeerId),
 }
 
-/// The outbound associations of one peer, of which there is one at least.
+/// The outbound associations of one peer; there is at least one.
 #[derive(Clone, Debug)]
 pub struct Outbounds(Arc<[Arc<Outbound>]>);
 
 impl Outbounds {
-    /// The newest.
+    /// Returns the newest association.
     pub fn newest(&self) -> &Arc<Outbound> {
         &self.0[0]
     }
 
-    /// The newest that takes `flow`.
+    /// Returns the newest association that takes `flow`.
     pub fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
         self.0.iter().find(|outbound| outbound.association().takes(flow))
     }
 
-    /// All of them, the newest first.
+    /// Returns all associations, the newest first.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Outbound>> {
         self.0.iter()
     }
 }
 
-/// What lanes read.
+/// The state that lanes read.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Which packets go where.
+    /// The policies, which decide on packets.
     pub policies: Arc<Policies>,
     /// The outbound associations of each peer.
     pub outbound: Table<PeerId, Outbounds>,
-    /// The inbound associations by what a packet names.
+    /// The inbound associations by the protocol and SPI that a packet names.
     pub inbound: Table<(Protocol, u32), Arc<Inbound>>,
 }
 
@@ -70,37 +72,37 @@ pub struct Snapshot {
 #[derive(Debug, Default)]
 pub struct Database {
     snapshot: ArcSwap<Snapshot>,
-    /// Writers one after the other; lanes never take it.
+    /// Serializes writers; lanes never lock it.
     writing: Mutex<()>,
-    /// What is asked for, and the flow of the first packet that asked for it.
+    /// The pending requests, each with the flow of the first packet that made it.
     requests: Mutex<BTreeMap<Request, Option<Flow>>>,
 }
 
-/// Requests that may stand at a time. A peer has three at most, so this many peers are served without loss.
+/// The maximum number of pending requests. A peer has at most three, so this many peers are served without loss.
 const REQUESTS_MAX: usize = 3 * 65_536;
 
-/// An inbound association has this SPI already.
+/// The SPI is already used by an inbound association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SPI {spi:#x} is in use")]
 pub struct SpiInUse {
-    /// The index.
+    /// The SPI.
     pub spi: u32,
 }
 
 impl Database {
-    /// Databases with `policies` and no association.
+    /// Returns databases with `policies` and no association.
     pub fn new(policies: Policies) -> Self {
         let database = Self::default();
         database.change(|snapshot| snapshot.policies = Arc::new(policies));
         database
     }
 
-    /// The databases as they are now.
+    /// Returns a snapshot of the databases.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// A lane's view, which costs one comparison while nothing changes.
+    /// Returns a lane's view, which costs one comparison while nothing changes.
     pub fn view(&self) -> View<'_> {
         View(Cache::new(&self.snapshot))
     }
@@ -123,10 +125,10 @@ impl Database {
         self.change(|snapshot| snapshot.policies = Arc::new(policies));
     }
 
-    /// Begins to accept packets of `inbound`.
+    /// Accepts packets of `inbound` from now on.
     ///
     /// # Errors
-    /// Its SPI is taken.
+    /// Fails if its SPI is in use.
     pub fn install_inbound(&self, inbound: Arc<Inbound>) -> Result<(), SpiInUse> {
         let parameters = *inbound.association().parameters();
         let key = (parameters.protocol, parameters.spi);
@@ -139,15 +141,15 @@ impl Database {
         })
     }
 
-    /// Begins to protect all of the peer's packets by `outbound`, in place of any others.
+    /// Protects all of the peer's packets by `outbound` from now on, in place of all earlier associations.
     pub fn install_outbound(&self, outbound: Arc<Outbound>) {
         let peer = outbound.association().parameters().peer;
         self.change(|snapshot| snapshot.outbound.insert(peer, Outbounds(Arc::new([outbound]))));
         self.answered(peer);
     }
 
-    /// Begins to protect the flows of the peer that `outbound` takes; others of the peer's stay for the flows that it does not take,
-    /// and for the time after it.
+    /// Protects the flows that `outbound` takes by it from now on. Earlier associations of the peer remain for other
+    /// flows, and for the time after its end.
     pub fn add_outbound(&self, outbound: Arc<Outbound>) {
         let peer = outbound.association().parameters().peer;
         self.change(|snapshot| {
@@ -158,7 +160,7 @@ impl Database {
         self.answered(peer);
     }
 
-    /// No longer protects packets by the peer's outbound association with this SPI; says whether there was one.
+    /// Removes the peer's outbound association with this SPI. Returns whether there was one.
     pub fn remove_outbound(&self, peer: PeerId, spi: u32) -> bool {
         let is_it = |outbound: &Arc<Outbound>| outbound.association().parameters().spi == spi;
         self.change(|snapshot| {
@@ -173,12 +175,12 @@ impl Database {
         })
     }
 
-    /// No longer accepts packets of this association; says whether there was one.
+    /// Removes the inbound association with this protocol and SPI. Returns whether there was one.
     pub fn remove_inbound(&self, protocol: Protocol, spi: u32) -> bool {
         self.change(|snapshot| snapshot.inbound.remove(&(protocol, spi)).is_some())
     }
 
-    /// Forgets everything of `peer` but its policies.
+    /// Removes everything of `peer` but its policies.
     pub fn remove_peer(&self, peer: PeerId) {
         self.change(|snapshot| {
             snapshot.outbound.remove(&peer);
@@ -191,7 +193,7 @@ impl Database {
         self.requests.lock().expect("nobody panics holding the requests")
     }
 
-    /// Nothing is asked for the peer any more.
+    /// Removes all requests for the peer.
     fn answered(&self, peer: PeerId) {
         let mut requests = self.requests();
         for request in [Request::Acquire(peer), Request::Rekey(peer), Request::Expired(peer)] {
@@ -199,12 +201,12 @@ impl Database {
         }
     }
 
-    /// Asks the key maker. Says whether the request is new, so that the caller wakes it.
+    /// Sends a request to the key maker. Returns whether the request is new; the caller then wakes the key maker.
     pub fn request(&self, request: Request) -> bool {
         self.ask(request, None)
     }
 
-    /// Asks the key maker for an association that takes `flow`, as [`Self::request`] does.
+    /// Requests an association that takes `flow`, as [`Self::request`] does.
     pub fn acquire(&self, peer: PeerId, flow: &Flow) -> bool {
         self.ask(Request::Acquire(peer), Some(*flow))
     }
@@ -218,22 +220,24 @@ impl Database {
         is_new
     }
 
-    /// What the key maker has not answered yet, in no order. A request stands until its peer gets an outbound association.
+    /// Returns the requests that the key maker has not answered yet, in no order. A request is pending until its peer
+    /// gets an outbound association.
     pub fn standing_requests(&self) -> Vec<Request> {
         self.requests().keys().copied().collect()
     }
 
-    /// The flow for which [`Request::Acquire`] of this peer stands.
+    /// Returns the flow for which [`Request::Acquire`] of this peer is pending.
     pub fn acquired_flow(&self, peer: PeerId) -> Option<Flow> {
         self.requests().get(&Request::Acquire(peer)).copied().flatten()
     }
 
-    /// The key maker has done what it can for a request, so that a later packet asks anew.
+    /// Removes a request that the key maker has processed, so that a later packet can make it again.
     pub fn withdraw(&self, request: Request) {
         self.requests().remove(&request);
     }
 
-    /// Asks for successors of all associations that have passed a limit; hard ones stop carrying by themselves.
+    /// Requests successors of all associations that have passed a limit. An association past a hard limit stops
+    /// carrying packets by itself.
     pub fn request_due(&self, now: Instant) -> bool {
         let snapshot = self.snapshot.load();
         let all = snapshot.outbound.iter().flat_map(|(&peer, all)| all.iter().map(move |one| (peer, one)));
@@ -242,13 +246,13 @@ impl Database {
             Age::Soft => Some(Request::Rekey(peer)),
             Age::Hard => Some(Request::Expired(peer)),
         });
-        // Each is asked, whatever the others say.
+        // Every request is made, even if an earlier one is new.
         due.fold(false, |any, request| self.request(request) | any)
     }
 }
 
 impl Request {
-    /// Whose it is.
+    /// Returns the peer that the request is about.
     pub fn peer(self) -> PeerId {
         match self {
             Self::Acquire(peer) | Self::Rekey(peer) | Self::Expired(peer) => peer,
@@ -261,7 +265,7 @@ impl Request {
 pub struct View<'a>(Cache<&'a ArcSwap<Snapshot>, Arc<Snapshot>>);
 
 impl View<'_> {
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub fn load(&mut self) -> &Arc<Snapshot> {
         self.0.load()
     }

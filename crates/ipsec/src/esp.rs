@@ -1,9 +1,9 @@
 //! ESP packets in place (RFC 4303, sections 2 and 3).
 //!
-//! Guarantees: nothing is allocated; no bytes that arrive can make these functions panic or look outside the packet; a
-//! packet's number decides its nonce, and is given before.
+//! Guarantees: nothing is allocated; no bytes received can make these functions panic or read outside the packet; the
+//! nonce depends only on the packet's number, which is assigned before.
 //!
-//! A packet lies in a buffer as it travels: header, IV, payload, padding, check value.
+//! A packet lies in a buffer in its order on the wire: header, IV, payload, padding, check value.
 
 use sealane_engine::{Job, JobStatus, Span, Suffix};
 use sealane_wire::{ESP_BYTES, Esp, EspFields, EspTrailer};
@@ -16,21 +16,21 @@ use crate::{
     suite::{Iv, Suite},
 };
 
-/// What a packet was given before it is laid, in arrival order.
+/// The values assigned to a packet, in order of arrival, before it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    /// Its sequence number.
+    /// The sequence number.
     pub number: u64,
-    /// Unpredictable, where the suite's IV is; otherwise of no account.
+    /// An unpredictable IV if the suite needs one; otherwise unused.
     pub iv: [u8; 16],
-    /// Place of the association's session in the work.
+    /// The index of the association's session in the work.
     pub session: u16,
 }
 
-/// Bytes of the SPI, with which the header begins.
+/// The length of the SPI, with which the header begins, in bytes.
 const SPI_BYTES: u32 = 4;
 
-/// How long the parts of an ESP packet are.
+/// The lengths of the parts of an ESP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     iv_bytes: u32,
@@ -39,7 +39,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of packets under `suite`.
+    /// Returns the lengths for packets of `suite`.
     pub fn of(suite: Suite) -> Self {
         Self {
             iv_bytes: suite.iv().wire_bytes() as u32,
@@ -48,33 +48,34 @@ impl Shape {
         }
     }
 
-    /// What payload and trailer are a multiple of, in bytes.
+    /// Returns the number of bytes of which the length of payload and trailer is a multiple.
     pub fn align_bytes(self) -> u32 {
         self.align_bytes
     }
 
-    /// Bytes of the check value.
+    /// Returns the length of the check value in bytes.
     pub fn check_bytes(self) -> u32 {
         self.check_bytes
     }
 
-    /// Bytes in front of the payload.
+    /// Returns the number of bytes in front of the payload.
     pub fn header_bytes(self) -> u32 {
         ESP_BYTES as u32 + self.iv_bytes
     }
 
-    /// Bytes of a whole packet.
+    /// Returns the length of a whole packet in bytes.
     pub fn packet_bytes(self, payload_bytes: u32) -> u32 {
         self.header_bytes() + (payload_bytes + 2).next_multiple_of(self.align_bytes) + self.check_bytes
     }
 
-    /// The longest payload in a packet of at most `packet_bytes`; `None` if there is room for none.
+    /// Returns the length of the longest payload in a packet of at most `packet_bytes`; `None` if there is no room
+    /// for a payload.
     pub fn payload_bytes_max(self, packet_bytes: u32) -> Option<u32> {
         let padded = packet_bytes.checked_sub(self.header_bytes() + self.check_bytes)?;
         (padded / self.align_bytes * self.align_bytes).checked_sub(2)
     }
 
-    /// The shortest packet that can be genuine.
+    /// Returns the length of the shortest packet that can be genuine.
     fn packet_bytes_min(self) -> u32 {
         self.packet_bytes(0)
     }
@@ -83,14 +84,14 @@ impl Shape {
         Span::new(packet.start + packet.len - self.check_bytes, self.check_bytes)
     }
 
-    /// Payload, padding and trailer.
+    /// Returns the place of payload, padding and trailer.
     fn body(self, packet: Span) -> Span {
         let header_bytes = self.header_bytes();
         Span::new(packet.start + header_bytes, packet.len - header_bytes - self.check_bytes)
     }
 }
 
-/// The 16 bytes that the cipher takes, of the IV in the packet.
+/// Returns the 16 bytes of IV for the cipher, from the IV in the packet.
 pub(crate) fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
     let mut whole = [0; 16];
     match association.parameters().suite.iv() {
@@ -107,7 +108,7 @@ pub(crate) fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
     whole
 }
 
-/// The job of a packet whose header, IV and number are known.
+/// Returns the job of a packet whose header, IV and number are known.
 fn job(association: &Association, bytes: &[u8], packet: Span, number: u64, session: u16) -> Job {
     let suite = association.parameters().suite;
     let shape = Shape::of(suite);
@@ -119,17 +120,18 @@ fn job(association: &Association, bytes: &[u8], packet: Span, number: u64, sessi
     let mut job = Job { session, iv, body, tag: shape.check(packet), ..Job::default() };
     let before_body = Span::new(packet.start, shape.header_bytes());
     if !suite.is_combined() {
-        // RFC 4303, section 3.3.2.1: the check covers all but itself, and the high half behind it.
+        // RFC 4303, section 3.3.2.1: the check covers everything but itself, and the high half behind it.
         job.clear = before_body;
         job.suffix = if is_extended { high.into() } else { Suffix::NONE };
     } else if !suite.encrypts() {
-        // RFC 4543, section 3.3: everything is associated data, the IV too; the high half stands between SPI and low half.
+        // RFC 4543, section 3.3: everything is associated data, including the IV; the high half stands between SPI
+        // and low half.
         job.clear = Span::new(packet.start, before_body.len + body.len);
         job.body = Span::new(body.end() as u32, 0);
         job.suffix =
             if is_extended { Suffix::from(high).behind_first(SPI_BYTES as u8) } else { Suffix::NONE };
     } else if is_extended {
-        // RFC 4106, section 5: SPI, then all 64 bits.
+        // RFC 4106, section 5: the SPI, then all 64 bits.
         job.clear = Span::new(packet.start, SPI_BYTES);
         job.suffix = number.to_be_bytes().into();
     } else {
@@ -138,8 +140,8 @@ fn job(association: &Association, bytes: &[u8], packet: Span, number: u64, sessi
     job
 }
 
-/// Lays an ESP packet round a payload that stands [`Shape::header_bytes`] behind `at`, and says what an engine has to do.
-/// Room for [`Shape::packet_bytes`] is the caller's to have.
+/// Writes an ESP packet around the payload that begins [`Shape::header_bytes`] behind `at`. Returns the job for an
+/// engine and the place of the packet. The caller must provide room for [`Shape::packet_bytes`].
 pub fn lay(
     outbound: &Outbound,
     bytes: &mut [u8],
@@ -159,7 +161,7 @@ pub fn lay(
     let iv_bytes = shape.iv_bytes as usize;
     match parameters.suite.iv() {
         Iv::None => {}
-        // Unique under the key because the number is (RFC 4106, section 3.1).
+        // The IV is unique under the key because the number is (RFC 4106, section 3.1).
         Iv::Counted | Iv::CountedBlock => bytes[iv_at..iv_at + 8].copy_from_slice(&number.to_be_bytes()),
         Iv::Random(_) => bytes[iv_at..iv_at + iv_bytes].copy_from_slice(&iv[..iv_bytes]),
     }
@@ -169,10 +171,11 @@ pub fn lay(
     (job(association, bytes, packet, number, session), packet)
 }
 
-/// What can be said of a packet before its integrity is known: its number, if it may be new, and what an engine has to do.
+/// Checks a packet before its integrity is known. Returns the job for an engine, and the packet's number if it may be
+/// new.
 ///
 /// # Errors
-/// It cannot be genuine, or its number is not new.
+/// Fails if the packet cannot be genuine or its number is not new.
 pub fn open(
     inbound: &Inbound,
     window: &replay::ReplayWindow,
@@ -193,7 +196,7 @@ pub fn open(
     Ok((job(association, bytes, packet, number, session), number))
 }
 
-/// The whole number of a packet, if it may be new.
+/// Returns the full number of a packet, if it may be new.
 pub(crate) fn number_of(
     sequence: SequenceBits,
     window: &replay::ReplayWindow,
@@ -207,7 +210,7 @@ pub(crate) fn number_of(
     Ok(number)
 }
 
-/// A number's verdict as an outcome.
+/// Converts a verdict of the window to a result.
 pub(crate) fn fresh(verdict: Replay) -> Result<(), DropReason> {
     match verdict {
         Replay::Fresh => Ok(()),
@@ -216,11 +219,11 @@ pub(crate) fn fresh(verdict: Replay) -> Result<(), DropReason> {
     }
 }
 
-/// Takes a packet that an engine has run: its number is accepted if its integrity holds. In order, one call a packet.
-/// Its job is pending no more: [`sealane_engine::Submitter`] runs what an engine hands back.
+/// Accepts the number of a packet that an engine has run, if its integrity holds. It is called once per packet, in
+/// order. The job must not be pending; [`sealane_engine::Submitter`] completes pending jobs.
 ///
 /// # Errors
-/// It is not genuine, or its number was accepted meanwhile.
+/// Fails if the packet is not genuine, or its number was accepted meanwhile.
 pub fn accept(window: &mut replay::ReplayWindow, job: &Job, number: u64) -> Result<(), DropReason> {
     match job.status {
         JobStatus::Done => fresh(window.accept(number)),
@@ -229,10 +232,10 @@ pub fn accept(window: &mut replay::ReplayWindow, job: &Job, number: u64) -> Resu
     }
 }
 
-/// The payload of an opened packet, and what it is.
+/// Returns the place of the payload of an opened packet, and its protocol number.
 ///
 /// # Errors
-/// The padding does not fit (RFC 4303, section 2.4: it is inspected).
+/// Fails if the padding is wrong (RFC 4303, section 2.4, requires the check).
 pub fn payload(suite: Suite, bytes: &[u8], packet: Span) -> Result<(Span, u8), DropReason> {
     let body = Shape::of(suite).body(packet);
     let (payload, trailer) = EspTrailer::split(&bytes[body.range()]).map_err(|_| DropReason::BadPadding)?;

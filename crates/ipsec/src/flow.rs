@@ -1,6 +1,7 @@
-//! What selectors see of a packet (RFC 4301, section 4.4.1.1).
+//! The fields of a packet that selectors match (RFC 4301, section 4.4.1.1).
 //!
-//! Guarantees: any bytes give a flow or a reason to drop them; ports that a packet hides are `None`, never invented.
+//! Guarantees: any bytes give either a flow or a reason to drop them; ports that a packet hides are `None`, never
+//! invented.
 
 use std::net::IpAddr;
 
@@ -8,19 +9,19 @@ use sealane_wire::{Icmp, Ipv4, Ipv6, Tcp, Udp, protocol};
 
 use crate::{counters::DropReason, selector::Flow};
 
-/// Which way a packet goes, seen from this gateway.
+/// The direction of a packet, seen from this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// To the peer: its source is local.
+    /// To the peer: the source is local.
     Out,
-    /// From the peer: its destination is local.
+    /// From the peer: the destination is local.
     In,
 }
 
-/// The flow of `packet`, an IP packet.
+/// Returns the flow of `packet`, which should be an IP packet.
 ///
 /// # Errors
-/// It is none.
+/// Fails if `packet` is not an IP packet.
 pub fn flow(packet: &[u8], way: Way) -> Result<Flow, DropReason> {
     let malformed = |_| DropReason::Malformed;
     let (source, destination, protocol, upper): (IpAddr, IpAddr, u8, Option<&[u8]>) = match packet
@@ -53,8 +54,8 @@ pub fn flow(packet: &[u8], way: Way) -> Result<Flow, DropReason> {
     Ok(Flow { local, remote, protocol, local_port, remote_port })
 }
 
-/// What tells the flow of a whole TCP segment or UDP datagram by a few words, without looking closer: of two packets with one
-/// mark, [`flow`] says the same.
+/// A few words that identify the flow of a whole TCP segment or UDP datagram without parsing it: for two packets with
+/// equal marks, [`flow`] returns the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowMark {
     addresses: [u64; 4],
@@ -63,7 +64,7 @@ pub struct FlowMark {
 }
 
 impl FlowMark {
-    /// The mark of `packet`; `None`: it takes a closer look.
+    /// Returns the mark of `packet`; `None` if the packet has to be parsed.
     pub fn of(packet: &[u8]) -> Option<Self> {
         let (version, upper, addresses) = match packet.first()? >> 4 {
             4 => {
@@ -106,7 +107,7 @@ impl FlowMark {
     }
 }
 
-/// Source and destination port; of ICMP, its type and code in both places.
+/// Returns the source and destination port; for ICMP, both are its type and code.
 fn ports(protocol: u8, upper: &[u8]) -> (Option<u16>, Option<u16>) {
     match protocol {
         protocol::TCP => Tcp::parse(upper)
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Packets of two protocols and versions that differ in few bytes, some of them damaged.
+    /// Returns packets of two protocols and versions that differ in few bytes; some are damaged.
     fn packet() -> impl Strategy<Value = Vec<u8>> {
         let small = 0..3u8;
         (any::<bool>(), any::<bool>(), small.clone(), small, proptest::option::of((0..80usize, any::<u8>())))

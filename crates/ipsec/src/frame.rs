@@ -1,11 +1,12 @@
-//! Whole IP packets into and out of ESP and AH, in tunnel and transport mode (RFC 4303, section 3.1; RFC 4302, section 3.1).
+//! Puts whole IP packets into ESP and AH and takes them out, in tunnel and transport mode (RFC 4303, section 3.1; RFC
+//! 4302, section 3.1).
 //!
-//! Guarantees: the protected packet's payload does not move; nothing is allocated; no bytes that arrive can make these
-//! functions panic or look outside the packet. In front of a packet there must be [`HEADROOM_BYTES`], behind it
-//! [`TAILROOM_BYTES`].
+//! Guarantees: the protected packet's payload does not move; nothing is allocated; no bytes received can make these
+//! functions panic or read outside the packet. In front of a packet there must be [`HEADROOM_BYTES`] of room, and
+//! behind it [`TAILROOM_BYTES`].
 //!
-//! A packet is framed (`seal`), an engine runs its job, and it is finished (`finish`); an arriving one is opened (`open`), run,
-//! and unframed (`unframe`).
+//! To send, a packet is framed (`seal`), an engine runs its job, and the packet is completed (`finish`). A received
+//! packet is opened (`open`), run by an engine, and unframed (`unframe`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,15 +23,15 @@ use crate::{
     replay::ReplayWindow,
 };
 
-/// Room in front of a packet: an outer IPv6 header and the longest of ESP's and AH's.
+/// Room in front of a packet: an outer IPv6 header and the longest header of ESP and AH.
 pub const HEADROOM_BYTES: usize = 128;
 /// Room behind a packet: the longest padding, trailer and check value.
 pub const TAILROOM_BYTES: usize = 64;
 
-/// Hops of a packet that begins here.
+/// The hop limit of packets that originate here.
 pub const HOPS: u8 = 64;
 
-/// The ends of a tunnel.
+/// The addresses of the two ends of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// Over IPv4.
@@ -49,48 +50,48 @@ pub enum Ends {
     },
 }
 
-/// What the outer header of a tunnel says beyond what it takes from the inner one.
+/// The fields of a tunnel's outer header that do not come from the inner one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
-    /// From where to where.
+    /// The addresses.
     pub ends: Ends,
-    /// Hops.
+    /// The hop limit.
     pub hop_limit: u8,
-    /// Whether routers must not fragment it (IPv4; RFC 4301, section 8.1).
+    /// Forbids routers to fragment the packet (IPv4; RFC 4301, section 8.1).
     pub dont_fragment: bool,
-    /// Identification (IPv4).
+    /// The identification (IPv4).
     pub identification: u16,
 }
 
 /// A framed packet.
 #[derive(Debug)]
 pub struct Framed {
-    /// For an engine.
+    /// The job for an engine.
     pub job: Job,
-    /// Where the whole packet lies.
+    /// The place of the whole packet.
     pub packet: Span,
-    /// What AH counted as zero.
+    /// The fields that are zero for AH.
     saved: Option<Saved>,
 }
 
-/// An arriving packet before its integrity is known.
+/// A received packet before its integrity is known.
 #[derive(Debug)]
 pub struct Opening {
-    /// For an engine.
+    /// The job for an engine.
     pub job: Job,
-    /// Its number.
+    /// The packet's number.
     pub number: u64,
     packet: Span,
-    /// Of the IP headers in front of ESP or AH.
+    /// The length of the IP headers in front of ESP or AH.
     headers_bytes: u32,
     saved: Option<Saved>,
 }
 
-/// The IP header that stands in front of ESP or AH, and what follows it.
+/// The IP headers in front of ESP or AH, and the protocol behind them.
 struct Header {
-    /// Where it ends, relative to the packet.
+    /// The end of the headers, relative to the packet.
     bytes: u32,
-    /// Where it names what follows.
+    /// The place of the field that names the next protocol.
     named_at: u32,
     next: u8,
 }
@@ -119,7 +120,7 @@ fn header(packet: &[u8]) -> Result<Header, DropReason> {
     }
 }
 
-/// Bytes of the packet that begins `bytes`, by its own header.
+/// Returns the length of the packet at the start of `bytes`, according to its own header.
 fn total_bytes(bytes: &[u8]) -> Result<usize, DropReason> {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4::parse(bytes).map(|ip| ip.total_bytes()),
@@ -129,7 +130,7 @@ fn total_bytes(bytes: &[u8]) -> Result<usize, DropReason> {
     .map_err(|_| DropReason::Malformed)
 }
 
-/// Sets what follows the IP header of `packet`, and its length, to what it is now.
+/// Sets the next protocol in the IP headers of `packet`, and the length to its present one.
 fn mend(packet: &mut [u8], named_at: u32, next: u8) -> Result<(), DropReason> {
     let total = u16::try_from(packet.len()).map_err(|_| DropReason::TooBig)?;
     packet[named_at as usize] = next;
@@ -144,11 +145,12 @@ fn mend(packet: &mut [u8], named_at: u32, next: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// What a packet in transport mode carries where its IP header does not travel: bytes of the header that are left out, and what
-/// follows them. Options of IPv4 cannot be left out; extension headers of IPv6 belong to what follows.
+/// Returns the part of a packet that transport mode carries if the IP header is not sent: the length of the header
+/// that is left out, and the next protocol. Options of IPv4 cannot be left out; extension headers of IPv6 belong to
+/// the part carried.
 ///
 /// # Errors
-/// It is malformed, a fragment (RFC 4303, section 3.3.4), or has options.
+/// Fails if the packet is malformed, is a fragment (RFC 4303, section 3.3.4), or has options.
 pub fn carried(packet: &[u8]) -> Result<(u32, u8), DropReason> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => match header(packet)? {
@@ -163,24 +165,25 @@ pub fn carried(packet: &[u8]) -> Result<(u32, u8), DropReason> {
     }
 }
 
-/// Writes the IP header that [`carried`] left out, in front of what follows it in `packet`.
+/// Writes the IP header that [`carried`] left out, in front of the data in `packet`.
 ///
 /// # Errors
-/// The packet would be longer than an IP packet can be.
+/// Fails if the packet would be longer than an IP packet can be.
 pub fn give_header(packet: &mut [u8], ends: Ends, traffic_class: u8, next: u8) -> Result<(), DropReason> {
     // RFC 6864: a packet that must not be fragmented needs no identification.
     Outer { ends, hop_limit: HOPS, dont_fragment: true, identification: 0 }.write(packet, traffic_class, next)
 }
 
-/// Puts other addresses into the IP header of `packet`, which is of their family. The checksum of what it carries is not touched.
+/// Replaces the addresses in the IP header of `packet`, which must be of their family. Checksums of upper protocols
+/// are not updated.
 ///
 /// # Errors
-/// It is not of their family.
+/// Fails if the packet is of the other family.
 pub fn readdress(packet: &mut [u8], ends: Ends, identification: u16) -> Result<(), DropReason> {
     match (ends, packet.first().map(|byte| byte >> 4)) {
         (Ends::V4 { source, destination }, Some(4)) if packet.len() >= 20 => {
             if packet[4..6] == [0, 0] {
-                // A raw socket would choose one, and AH covers it.
+                // A raw socket would choose an identification for 0, and AH covers the field.
                 packet[4..6].copy_from_slice(&identification.max(1).to_be_bytes());
             }
             packet[12..16].copy_from_slice(&source.octets());
@@ -197,7 +200,8 @@ pub fn readdress(packet: &mut [u8], ends: Ends, identification: u16) -> Result<(
     }
 }
 
-/// Service class and congestion bits of an IP packet; `None` if it is none.
+/// Returns the traffic class (service class and congestion bits) of an IP packet; `None` if `packet` is not an IP
+/// packet.
 pub fn traffic_class(packet: &[u8]) -> Option<u8> {
     match *packet {
         [first, second, ..] if first >> 4 == 4 => Some(second),
@@ -207,7 +211,7 @@ pub fn traffic_class(packet: &[u8]) -> Option<u8> {
 }
 
 impl Ends {
-    /// From `source` to `destination`; `None` where they differ in family.
+    /// Returns the ends `source` and `destination`; `None` if their families differ.
     pub fn of(source: IpAddr, destination: IpAddr) -> Option<Self> {
         match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Self::V4 { source, destination }),
@@ -216,7 +220,7 @@ impl Ends {
         }
     }
 
-    /// Bytes of an IP header between them.
+    /// Returns the length of an IP header between these ends in bytes.
     pub fn header_bytes(self) -> u32 {
         match self {
             Self::V4 { .. } => 20,
@@ -260,7 +264,7 @@ impl Outer {
 /// Frames the IP packet at `packet` of `bytes`: in tunnel mode inside `outer`, in transport mode behind its own header.
 ///
 /// # Errors
-/// The packet is malformed, has no room round it, would become too big, or is a fragment in transport mode
+/// Fails if the packet is malformed, has no room around it, would become too long, or is a fragment in transport mode
 /// (RFC 4303, section 3.3.4).
 pub fn seal(
     outbound: &Outbound,
@@ -277,7 +281,7 @@ pub fn seal(
     }
     let inner = &bytes[packet.range()];
     let inner_header = header(inner).or_else(|reason| match (reason, mode) {
-        // In tunnel mode it does not matter what a fragment hides.
+        // In tunnel mode the ports that a fragment hides do not matter.
         (DropReason::Fragment, Mode::Tunnel) => Ok(Header { bytes: 0, named_at: 0, next: 0 }),
         _ => Err(reason),
     })?;
@@ -331,7 +335,7 @@ pub fn seal(
 }
 
 impl Framed {
-    /// After the engine: the packet as it travels.
+    /// Completes the packet after the engine has run its job, and returns it as it is sent.
     pub fn finish<'a>(&self, bytes: &'a mut [u8]) -> &'a [u8] {
         let packet = &mut bytes[self.packet.range()];
         if let Some(saved) = &self.saved {
@@ -341,7 +345,7 @@ impl Framed {
     }
 }
 
-/// The SPI and protocol that an IP packet names, if it carries ESP or AH.
+/// Returns the protocol and SPI that an IP packet names, if it carries ESP or AH.
 pub fn named(packet: &[u8]) -> Option<(Protocol, u32)> {
     let header = header(packet).ok()?;
     let behind = packet.get(header.bytes as usize..)?;
@@ -352,10 +356,10 @@ pub fn named(packet: &[u8]) -> Option<(Protocol, u32)> {
     }
 }
 
-/// What can be said of the IP packet at `packet` of `bytes` before its integrity is known.
+/// Checks the IP packet at `packet` of `bytes` before its integrity is known.
 ///
 /// # Errors
-/// It cannot be genuine, or its number is not new.
+/// Fails if the packet cannot be genuine or its number is not new.
 pub fn open(
     inbound: &Inbound,
     window: &ReplayWindow,
@@ -364,7 +368,7 @@ pub fn open(
     session: u16,
 ) -> Result<Opening, DropReason> {
     let given = bytes.get(packet.range()).ok_or(DropReason::Malformed)?;
-    // What a link added behind the packet is not part of it.
+    // Bytes that a link added behind the packet are not part of it.
     let packet = Span::new(packet.start, total_bytes(given)? as u32);
     let header = header(&bytes[packet.range()])?;
     let protocol = inbound.association().parameters().protocol;
@@ -386,11 +390,11 @@ pub fn open(
 }
 
 impl Opening {
-    /// After the engine ran `job`: accepts the packet's number, and gives the packet that was protected. In order, one call a
-    /// packet.
+    /// Accepts the packet's number after the engine has run `job`, and returns the place of the protected packet. It
+    /// is called once per packet, in order.
     ///
     /// # Errors
-    /// It is not genuine, not new, or not what its association carries.
+    /// Fails if the packet is not genuine, not new, or not one that its association carries.
     pub fn unframe(
         &self,
         inbound: &Inbound,
@@ -402,10 +406,11 @@ impl Opening {
         self.strip(inbound, bytes)
     }
 
-    /// The packet that was protected, whatever the engine found: for measurement on preconstructed packets.
+    /// Returns the place of the protected packet without checking the engine's result, for measurements on
+    /// preconstructed packets.
     ///
     /// # Errors
-    /// It is not what its association carries.
+    /// Fails if the packet is not one that its association carries.
     pub fn strip(&self, inbound: &Inbound, bytes: &mut [u8]) -> Result<Span, DropReason> {
         if let Some(saved) = &self.saved {
             saved.restore(&mut bytes[self.packet.range()]);
@@ -438,24 +443,25 @@ impl Opening {
     }
 }
 
-/// The packet inside a tunnel's payload, with the congestion mark of the outer header (RFC 6040, section 4.2).
+/// Returns the place of the packet inside a tunnel's payload, with the congestion mark of the outer header applied
+/// (RFC 6040, section 4.2).
 fn unwrap(bytes: &mut [u8], headers: Span, payload: Span, next: u8) -> Result<Span, DropReason> {
     let class = traffic_class(&bytes[headers.range()]).ok_or(DropReason::Malformed)?;
     let outer = Ecn::of(class);
     inner_packet(bytes, payload, next, outer)
 }
 
-/// The packet in the payload of a tunnel's packet, `next` saying what it is, with the congestion mark of the outer header put
-/// into it.
+/// Returns the place of the packet in the payload of a tunnel's packet, with the congestion mark of the outer header
+/// applied; `next` is the payload's protocol number.
 ///
 /// # Errors
-/// It is no IP packet, a dummy, or its marks contradict the outer header's.
+/// Fails if the payload is not an IP packet or is a dummy, or if its marks contradict the outer header's.
 pub fn inner_packet(bytes: &mut [u8], payload: Span, next: u8, outer: Ecn) -> Result<Span, DropReason> {
     let inner = &mut bytes[payload.range()];
     let version = match next {
         protocol::IPV4 => 4,
         protocol::IPV6 => 6,
-        // Dummy packets (RFC 4303, section 2.6) end here too.
+        // Dummy packets (RFC 4303, section 2.6) are dropped here too.
         _ => return Err(DropReason::SelectorMismatch),
     };
     if inner.first().map(|byte| byte >> 4) != Some(version) {

@@ -1,13 +1,14 @@
 //! ESP (RFC 4303) and AH (RFC 4302) as values: associations, policies, replay windows, and packets in place.
 //!
-//! - A [`suite::Suite`] says how packets are protected; [`association::Outbound`] and [`association::Inbound`] are one with
-//!   keys, numbers, a replay window and a lifetime.
-//! - [`database::Database`] holds associations and [`policy::Policies`] for lanes to read without a lock, and carries the key
-//!   makers' installs and the lanes' requests; [`key_maker::KeyMaker`] is what makes keys.
-//! - [`esp`] lays and opens packets that travel inside something else (UDP); [`frame`] does whole IP packets, in tunnel and
-//!   transport mode, with ESP or AH.
+//! - A [`suite::Suite`] names the algorithms that protect packets; [`association::Outbound`] and
+//!   [`association::Inbound`] add keys, numbers, a replay window and a lifetime.
+//! - [`database::Database`] holds associations and [`policy::Policies`] for lanes to read without a lock, and passes
+//!   the lanes' requests to the key makers; a [`key_maker::KeyMaker`] makes the keys.
+//! - [`esp`] writes and opens packets that travel inside another protocol (UDP); [`frame`] handles whole IP packets,
+//!   in tunnel and transport mode, with ESP or AH.
 //!
-//! Cryptography is left to an engine: what is laid here gives a [`sealane_engine::Job`]. No socket, no clock, no thread.
+//! Cryptography is done by an engine: this crate gives it [`sealane_engine::Job`]s. The crate has no sockets, no
+//! clock and no threads.
 #![forbid(unsafe_code)]
 
 pub mod ah;

@@ -1,45 +1,45 @@
-//! Lifetimes of associations (RFC 4301, section 4.4.2.1): bytes, packets, seconds; soft, when a successor is asked for,
-//! and hard, after which nothing is protected or accepted any more.
+//! Lifetimes of associations (RFC 4301, section 4.4.2.1) in bytes, packets and seconds. At a soft limit a successor
+//! is requested; after a hard limit nothing is protected or accepted any more.
 //!
-//! Guarantees: counting takes no lock; a limit that was passed is reported by every later question, not by one only.
+//! Guarantees: counting takes no lock; once a limit is passed, every later query reports it.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// One set of limits. `None` is no limit.
+/// One set of limits. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of payload.
     pub bytes: Option<u64>,
     /// Packets.
     pub packets: Option<u64>,
-    /// Time since the association was installed.
+    /// The time since the association was installed.
     pub age: Option<Duration>,
 }
 
 /// Soft and hard limits of an association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
-    /// A successor is negotiated from here on.
+    /// A successor is negotiated after these.
     pub soft: Limits,
-    /// The association ends here.
+    /// The association ends after these.
     pub hard: Limits,
 }
 
-/// How far an association is in its life.
+/// The stage of an association's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Age {
-    /// No limit passed.
+    /// No limit is passed.
     Young,
-    /// A soft limit passed.
+    /// A soft limit is passed.
     Soft,
-    /// A hard limit passed.
+    /// A hard limit is passed.
     Hard,
 }
 
-/// What an association has carried.
+/// The counts of packets and bytes that an association has carried.
 #[derive(Debug, Default)]
 pub struct Carried {
     bytes: AtomicU64,
@@ -47,18 +47,18 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Adds a batch.
+    /// Counts a batch.
     pub fn add(&self, packets: u64, bytes: u64) {
         self.packets.fetch_add(packets, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes carried.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// Packets so far.
+    /// Returns the number of packets carried.
     pub fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
     }
@@ -73,7 +73,7 @@ impl Limits {
 }
 
 impl Lifetime {
-    /// Where an association stands that has `carried` so much in `age`.
+    /// Returns the stage of an association that has carried `carried` and was installed `age` ago.
     pub fn age(&self, carried: &Carried, age: Duration) -> Age {
         if self.hard.passed(carried, age) {
             Age::Hard

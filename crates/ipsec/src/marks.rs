@@ -1,24 +1,24 @@
 //! Congestion and service marks across a tunnel (RFC 6040; RFC 4301, section 5.1.2).
 //!
-//! Guarantees: a congestion mark set on the outside is never lost where the inside can bear it, and a packet whose marks
-//! contradict each other dangerously is dropped, as RFC 6040's tables say.
+//! Guarantees: a congestion mark on the outer header is never lost if the inner header can carry it, and a packet
+//! with a dangerous combination of marks is dropped, as RFC 6040's tables require.
 
 /// The two congestion bits of an IP header (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The ends do not take part.
+    /// The ends do not support congestion marks.
     NotCapable = 0,
-    /// Capable, codepoint 1.
+    /// The ends support congestion marks, codepoint 1.
     Capable1 = 1,
-    /// Capable, codepoint 0.
+    /// The ends support congestion marks, codepoint 0.
     Capable0 = 2,
     /// Congestion was experienced.
     Congested = 3,
 }
 
 impl Ecn {
-    /// The bits of a type-of-service or traffic-class byte.
+    /// Returns the bits of a type-of-service or traffic-class byte.
     pub fn of(traffic_class: u8) -> Self {
         match traffic_class & 3 {
             0 => Self::NotCapable,
@@ -28,19 +28,20 @@ impl Ecn {
         }
     }
 
-    /// `traffic_class` with these bits.
+    /// Returns `traffic_class` with these bits.
     pub fn put(self, traffic_class: u8) -> u8 {
         traffic_class & !3 | self as u8
     }
 }
 
-/// The traffic class of the outer header: the inner one's service class and congestion bits (RFC 6040, section 4.1, normal
-/// mode; RFC 4301, section 5.1.2.1, copies the service class).
+/// Returns the traffic class of the outer header: the service class and congestion bits of the inner one (RFC 6040,
+/// section 4.1, normal mode; RFC 4301, section 5.1.2.1, copies the service class).
 pub fn encapsulated(inner_traffic_class: u8) -> u8 {
     inner_traffic_class
 }
 
-/// The congestion bits that leave the tunnel (RFC 6040, section 4.2, figure 4); `None` where the packet is to be dropped.
+/// Returns the congestion bits of the packet that leaves the tunnel (RFC 6040, section 4.2, figure 4); `None` if the
+/// packet is to be dropped.
 pub fn decapsulated(inner: Ecn, outer: Ecn) -> Option<Ecn> {
     match (inner, outer) {
         (Ecn::NotCapable, Ecn::Congested) => None,

@@ -1,25 +1,25 @@
-//! The header fields that AH counts as zero because routers change them (RFC 4302, section 3.3.3.1 and appendix A).
+//! The header fields that AH treats as zero because routers change them (RFC 4302, section 3.3.3.1 and appendix A).
 //!
-//! Guarantees: no bytes of a packet can make it panic or read beyond the headers; what was zeroed is put back exactly;
-//! headers whose final form cannot be known at this end (source routes) are refused.
+//! Guarantees: no bytes of a packet can make these functions panic or read beyond the headers; zeroed fields are
+//! restored exactly; headers whose final form cannot be known at this end (source routes) are refused.
 
 use arrayvec::ArrayVec;
 
-/// The longest headers before AH, in bytes: beyond this a packet is refused.
+/// The maximum length of the headers before AH in bytes; packets with longer headers are refused.
 pub const HEADERS_BYTES_MAX: usize = 320;
 
 /// Headers that AH cannot cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// They contradict the packet's length or each other.
+    /// The headers contradict the packet's length or each other.
     #[error("the IP headers are malformed")]
     Malformed,
-    /// A source route, a fragment, or more headers than are looked at.
+    /// There is a source route or a fragment, or the headers are longer than the limit.
     #[error("AH does not cover packets with source routes, fragments or so many headers")]
     Unsupported,
 }
 
-/// The headers as they were, and an IV behind them.
+/// A copy of the original headers, and of an IV behind them.
 #[derive(Debug)]
 pub struct Saved {
     headers: ArrayVec<u8, HEADERS_BYTES_MAX>,
@@ -27,7 +27,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Puts the headers and the IV back.
+    /// Restores the headers and the IV.
     pub fn restore(&self, packet: &mut [u8]) {
         packet[..self.headers.len()].copy_from_slice(&self.headers);
         if let Some((at, iv)) = self.iv {
@@ -35,13 +35,13 @@ impl Saved {
         }
     }
 
-    /// Zeroes the place of an IV at `at`, where [`Self::restore`] puts `iv`.
+    /// Zeroes the place of an IV at `at`; [`Self::restore`] writes `iv` there.
     pub fn zero_iv(&mut self, packet: &mut [u8], at: usize, iv: [u8; 8]) {
         packet[at..at + iv.len()].fill(0);
         self.iv = Some((at, iv));
     }
 
-    /// Bytes of the headers, up to the AH header.
+    /// Returns the length of the headers up to the AH header in bytes.
     pub fn headers_bytes(&self) -> usize {
         self.headers.len()
     }
@@ -54,11 +54,11 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
-/// Zeroes what is mutable in the headers before the AH header of `packet`, which begins with its IP header. AH's own
-/// fields are not touched.
+/// Zeroes the mutable fields in the headers before the AH header of `packet`, which begins with its IP header. The
+/// fields of AH itself are not touched.
 ///
 /// # Errors
-/// The headers are malformed, of a kind that AH does not cover, or do not lead to an AH header.
+/// Fails if the headers are malformed, are of a kind that AH does not cover, or do not lead to an AH header.
 pub fn zero(packet: &mut [u8]) -> Result<Saved, HeaderError> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => zero_v4(packet),
@@ -81,7 +81,7 @@ fn zero_v4(packet: &mut [u8]) -> Result<Saved, HeaderError> {
     if header[9] != AH {
         return Err(HeaderError::Malformed);
     }
-    // More fragments, or not the first one.
+    // More fragments follow, or this is not the first one.
     if header[6] & 0x3f != 0 || header[7] != 0 {
         return Err(HeaderError::Unsupported);
     }
@@ -97,7 +97,7 @@ fn zero_v4(packet: &mut [u8]) -> Result<Saved, HeaderError> {
     outcome.map(|()| saved)
 }
 
-/// Appendix A1's list of options: those not on it are mutable, and are zeroed whole.
+/// Zeroes all options that are not on appendix A1's list of immutable ones.
 fn zero_v4_options(mut options: &mut [u8]) -> Result<(), HeaderError> {
     const END: u8 = 0;
     const NOTHING: u8 = 1;
@@ -138,7 +138,7 @@ fn zero_v6(packet: &mut [u8]) -> Result<Saved, HeaderError> {
         return Err(HeaderError::Malformed);
     }
     let (mut next, mut at) = (packet[6], FIXED_BYTES);
-    // What lies before AH (appendix A2).
+    // The headers before AH (appendix A2).
     while next != AH {
         if !matches!(next, HOP_BY_HOP | ROUTING | DESTINATION) {
             let is_fragment = next == FRAGMENT;
@@ -147,7 +147,8 @@ fn zero_v6(packet: &mut [u8]) -> Result<Saved, HeaderError> {
         let bytes =
             packet.get(at + 1).map(|&words| (usize::from(words) + 1) * 8).ok_or(HeaderError::Malformed)?;
         let header = packet.get(at..at + bytes).ok_or(HeaderError::Malformed)?;
-        // A route with segments left to go is the sender's to predict; at its end it is as it will be.
+        // A route with segments left would have to be predicted by the sender; a finished route is already in its
+        // final form.
         if next == ROUTING && header[3] != 0 {
             return Err(HeaderError::Unsupported);
         }
@@ -184,7 +185,7 @@ fn zero_v6_headers(headers: &mut [u8]) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// The data of options whose third-highest type bit says that it may change on the way (RFC 8200, section 4.2).
+/// Zeroes the data of options whose third-highest type bit allows changes on the way (RFC 8200, section 4.2).
 fn zero_v6_options(mut options: &mut [u8]) -> Result<(), HeaderError> {
     const PAD_1: u8 = 0;
     const MAY_CHANGE: u8 = 0x20;
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// An IPv4 header with `options`, in front of an AH header.
+    /// Returns an IPv4 header with `options`, in front of an AH header.
     fn v4(options: &[u8]) -> Vec<u8> {
         assert_eq!(options.len() % 4, 0);
         let mut packet = vec![
@@ -283,7 +284,7 @@ mod tests {
         }
     }
 
-    /// An IPv6 header whose extension headers are `headers`, in front of an AH header.
+    /// Returns an IPv6 header whose extension headers are `headers`, in front of an AH header.
     fn v6(first: u8, headers: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x6a, 0xbc, 0xde, 0xf1, 0, 64, first, 61];
         packet.extend_from_slice(&[0x20; 32]);

@@ -1,8 +1,8 @@
-//! The security policy database (RFC 4301, section 4.4.1): an ordered list, the first match decides.
+//! The security policy database (RFC 4301, section 4.4.1): an ordered list whose first match decides.
 //!
-//! Guarantees: the answer is the list's, and is found without going through it; a packet that no policy names is
-//! discarded; a database is a value that never changes after it was made, so lanes read it without a lock and a new
-//! one replaces it whole; a cached answer never outlives its database.
+//! Guarantees: the answer is that of the list, and is found without a linear search; a packet that no policy matches
+//! is discarded; a database is an immutable value, so lanes read it without a lock and a new one replaces it; a
+//! cached answer is never used after its database was replaced.
 
 use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
@@ -15,27 +15,27 @@ use crate::{
     selector::{Flow, Selector},
 };
 
-/// Names the group of associations that protects a policy's packets.
+/// The identifier of the group of associations that protects a policy's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 
-/// What is done with a packet.
+/// The action for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It goes through the tunnel of this peer, and may come out of it.
+    /// The packet goes through the tunnel of this peer, and may come out of it.
     Protect(PeerId),
-    /// It passes in clear.
+    /// The packet passes in clear.
     Bypass,
-    /// It is dropped.
+    /// The packet is dropped.
     Discard,
 }
 
 /// One line of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Which packets.
+    /// The packets that the policy matches.
     pub selector: Selector,
-    /// What is done with them.
+    /// The action for them.
     pub action: Action,
 }
 
@@ -47,17 +47,17 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// Takes policies, most important first.
+    /// Makes a database of policies, the most important first.
     pub fn new(ordered: Vec<Policy>) -> Self {
         Self { lookup: Lookup::new(&ordered), ordered }
     }
 
-    /// All of them, in order.
+    /// Returns all policies, in order.
     pub fn ordered(&self) -> &[Policy] {
         &self.ordered
     }
 
-    /// What is done with `flow`; `None` where no policy names it.
+    /// Returns the action for `flow`; `None` if no policy matches it.
     pub fn decide(&self, flow: &Flow) -> Option<Action> {
         let mut candidates =
             self.lookup.candidates(flow.remote).iter().map(|&index| &self.ordered[index as usize]);
@@ -65,8 +65,8 @@ impl Policies {
     }
 }
 
-/// Answers of one lane, so that a busy flow does not search a long list packet by packet (RFC 4301, section 4.4.1, allows
-/// the cache because the answer is the list's own).
+/// The cached answers of one lane, so that a busy flow does not search a long list for every packet (RFC 4301,
+/// section 4.4.1, allows the cache because its answers are those of the list).
 #[derive(Debug)]
 pub struct PolicyCache {
     policies: Arc<Policies>,
@@ -76,12 +76,13 @@ pub struct PolicyCache {
 const SLOTS: usize = 1024;
 
 impl PolicyCache {
-    /// An empty cache over `policies`.
+    /// Returns an empty cache over `policies`.
     pub fn new(policies: Arc<Policies>) -> Self {
         Self { policies, slots: vec![None; SLOTS] }
     }
 
-    /// Reads `policies` from now on; what was cached of others is forgotten. Says whether they are others.
+    /// Uses `policies` from now on, and clears the cache if they differ from the previous ones. Returns whether they
+    /// differ.
     pub fn follow(&mut self, policies: &Arc<Policies>) -> bool {
         let is_other = !Arc::ptr_eq(&self.policies, policies);
         if is_other {
@@ -91,10 +92,10 @@ impl PolicyCache {
         is_other
     }
 
-    /// What is done with `flow`.
+    /// Returns the action for `flow`.
     ///
     /// # Errors
-    /// It is dropped, and why.
+    /// Fails with the reason if the packet is to be dropped.
     pub fn decide(&mut self, flow: &Flow) -> Result<Action, DropReason> {
         let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(flow);
         let slot = &mut self.slots[hash as usize % SLOTS];
@@ -184,12 +185,13 @@ mod tests {
         }
     }
 
-    /// The first match of the list, by going through it.
+    /// Returns the first match of a linear search of the list.
     fn twin(policies: &Policies, flow: &Flow) -> Option<Action> {
         policies.ordered().iter().find(|policy| policy.selector.matches(flow)).map(|policy| policy.action)
     }
 
-    /// Addresses that lie close, so that networks contain and touch each other, and at both ends of the space.
+    /// Returns addresses close to each other, so that networks contain and touch each other, and addresses at both
+    /// ends of the address space.
     fn address() -> impl Strategy<Value = IpAddr> {
         let v4 = (any::<bool>(), 0u32..64).prop_map(|(is_high, low)| {
             let number = if is_high { u32::MAX - low } else { low };
@@ -203,7 +205,7 @@ mod tests {
     }
 
     fn network() -> impl Strategy<Value = Prefix> {
-        // Mostly long ones, for short ones contain everything; and all of the space.
+        // Most prefixes are long, because short ones contain everything; some cover the whole space.
         let bits = prop_oneof![8 => 24u8..=32, 8 => 120u8..=128, 1 => Just(0u8), 1 => 0u8..=128];
         (address(), bits).prop_map(|(address, bits)| Prefix::containing(address, bits))
     }
@@ -215,7 +217,7 @@ mod tests {
         (local, network(), protocol, ports)
     }
 
-    /// Both addresses of a packet are of one family.
+    /// Returns two addresses of one family.
     fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
         (address(), address()).prop_filter("of one family", |(one, other)| one.is_ipv4() == other.is_ipv4())
     }

@@ -1,7 +1,7 @@
-//! A table from remote addresses to policies: networks flattened into ranges that do not overlap.
+//! A table from remote addresses to policies: networks are flattened into ranges that do not overlap.
 //!
 //! Guarantees: a look-up is one binary search and allocates nothing; its result contains, in the policies' order,
-//! every policy that can be the first match of a packet to that address, and mostly no other.
+//! every policy that can be the first match of a packet to that address, and few others.
 
 use std::net::IpAddr;
 
@@ -10,15 +10,15 @@ use crate::{
     selector::{Prefix, Selector},
 };
 
-/// A part of [`Ranges::indices`]: its start and its end.
+/// The start and the end of a part of [`Ranges::indices`].
 type Candidates = (u32, u32);
 
 /// An address as a number.
 trait Number: Copy + Ord {
-    /// The first of all.
+    /// The lowest number.
     const FIRST: Self;
 
-    /// The one behind it, if there is one.
+    /// Returns the next number, if there is one.
     fn next(self) -> Option<Self>;
 }
 
@@ -38,7 +38,7 @@ impl Number for u128 {
     }
 }
 
-/// The ranges of one family. A range goes up to where the next one starts.
+/// The ranges of one family. A range ends at the start of the next one.
 #[derive(Clone, Debug, Default)]
 struct Ranges<N> {
     starts: Vec<N>,
@@ -46,7 +46,7 @@ struct Ranges<N> {
     indices: Vec<u32>,
 }
 
-/// A network with the policies of it, under construction.
+/// A network with its policies, under construction.
 struct Network<N> {
     first: N,
     last: N,
@@ -54,13 +54,14 @@ struct Network<N> {
 }
 
 impl<N: Number> Ranges<N> {
-    /// Flattens `networks`, which are distinct, and of which any two are apart or one within the other. `is_last`
-    /// says of a policy that it matches whatever is asked, so that none behind it is ever the first.
+    /// Flattens `networks`, which are distinct; any two of them are disjoint, or one contains the other. `is_last`
+    /// returns whether a policy matches every packet to its network, so that no policy behind it can be the first
+    /// match.
     fn of(mut networks: Vec<Network<N>>, is_last: impl Fn(u32) -> bool) -> Self {
         networks.sort_by(|one, other| (one.first, other.last).cmp(&(other.first, one.last)));
         let mut ranges = Self { starts: Vec::new(), candidates: Vec::new(), indices: Vec::new() };
         ranges.begin(N::FIRST, (0, 0));
-        // The networks that contain the address that the loop has reached, the narrowest on top.
+        // The networks that contain the address that the loop has reached, the narrowest last.
         let mut open: Vec<(N, Candidates)> = Vec::new();
         for network in networks {
             ranges.close(&mut open, |last| last < network.first);
@@ -79,7 +80,7 @@ impl<N: Number> Ranges<N> {
         ranges
     }
 
-    /// Leaves the networks on top of `open` whose last address `is_passed`.
+    /// Removes the networks from the top of `open` while `is_passed` holds for the last address.
     fn close(&mut self, open: &mut Vec<(N, Candidates)>, is_passed: impl Fn(N) -> bool) {
         while let Some((last, _)) = open.pop_if(|&mut (last, _)| is_passed(last)) {
             if let Some(next) = last.next() {
@@ -88,7 +89,7 @@ impl<N: Number> Ranges<N> {
         }
     }
 
-    /// Begins a range at `start` with these candidates. It replaces a range that began at the same address.
+    /// Begins a range at `start` with these candidates. The range replaces one that began at the same address.
     fn begin(&mut self, start: N, candidates: Candidates) {
         if self.starts.last() == Some(&start) {
             self.starts.pop();
@@ -129,7 +130,7 @@ fn bits_v6(address: IpAddr) -> Option<u128> {
     }
 }
 
-/// The distinct remote networks of one family, each with its policies in their order.
+/// Returns the distinct remote networks of one family, each with its policies in their order.
 fn networks<N: Number>(
     policies: &[Policy],
     bits: fn(IpAddr) -> Option<N>,
@@ -156,7 +157,7 @@ fn networks<N: Number>(
 }
 
 impl Lookup {
-    /// Over `policies`, most important first.
+    /// Builds the table of `policies`, the most important first.
     pub(crate) fn new(policies: &[Policy]) -> Self {
         let is_last = |index: u32| is_for_all(&policies[index as usize].selector);
         let last_v4 = |first: u32, bits: u8| first | u32::MAX.checked_shr(bits.into()).unwrap_or(0);
@@ -167,7 +168,7 @@ impl Lookup {
         }
     }
 
-    /// Indices of the policies that can be the first match of a packet to `remote`, in their order.
+    /// Returns the indices of the policies that can be the first match of a packet to `remote`, in their order.
     pub(crate) fn candidates(&self, remote: IpAddr) -> &[u32] {
         match remote {
             IpAddr::V4(v4) => self.v4.find(v4.to_bits()),
@@ -176,7 +177,7 @@ impl Lookup {
     }
 }
 
-/// Whether a selector matches every packet whose remote address does.
+/// Returns whether a selector matches every packet whose remote address it matches.
 fn is_for_all(selector: &Selector) -> bool {
     let is_any =
         selector.protocol.is_none() && selector.local_ports.is_none() && selector.remote_ports.is_none();

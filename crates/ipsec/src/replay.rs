@@ -1,7 +1,7 @@
 //! The anti-replay window (RFC 4303, section 3.4.3; RFC 4302, section 3.4.3), as a ring of words (RFC 6479).
 //!
-//! Guarantees: a number is accepted once at most, and never below the window; the window only moves up; no call
-//! costs more than one pass over the ring, however far a number jumps ahead.
+//! Guarantees: a number is accepted at most once, and never below the window; the window only moves up; every call
+//! costs at most one pass over the ring, however large the jump.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ pub const WINDOW_PACKETS_MIN: u32 = 64;
 /// The largest window, in packets.
 pub const WINDOW_PACKETS_MAX: u32 = 65_536;
 
-/// A window size that is not offered.
+/// The window size is not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a replay window of {packets} packets; choose a multiple of 64 from {WINDOW_PACKETS_MIN} to {WINDOW_PACKETS_MAX}"
 )]
 pub struct WindowSizeError {
-    /// What was asked for.
+    /// The size given.
     pub packets: u32,
 }
 
-/// What the window says of a sequence number.
+/// The window's verdict on a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// Not seen, and not too old to know.
+    /// The number was not accepted before and is within the window or above it.
     Fresh,
-    /// Seen before.
+    /// The number was accepted before.
     Duplicate,
-    /// Below the window: it may have been seen.
+    /// The number is below the window: it may have been accepted before.
     TooOld,
 }
 
-/// Which sequence numbers were accepted, of the last so many.
+/// The set of sequence numbers that were accepted among the last ones.
 #[derive(Clone)]
 pub struct ReplayWindow {
-    /// One bit a number, in a ring with one word more than the window needs, so that moving up clears whole words.
+    /// One bit per number, in a ring with one word more than the window needs, so that moving up clears whole words.
     ring: Box<[u64]>,
     packets: u64,
     /// The highest number accepted; 0 before the first.
@@ -50,10 +50,10 @@ impl fmt::Debug for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// An empty window of `packets` numbers.
+    /// Returns an empty window of `packets` numbers.
     ///
     /// # Errors
-    /// It is not a multiple of 64 within the offered range.
+    /// Fails if `packets` is not a multiple of 64 within the offered range.
     pub fn new(packets: u32) -> Result<Self, WindowSizeError> {
         let is_offered = (WINDOW_PACKETS_MIN..=WINDOW_PACKETS_MAX).contains(&packets);
         if !is_offered || u64::from(packets) % WORD_BITS != 0 {
@@ -64,23 +64,23 @@ impl ReplayWindow {
         Ok(Self { ring: vec![0; words].into_boxed_slice(), packets, top: 0 })
     }
 
-    /// Its size in packets.
+    /// Returns the size in packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The highest number accepted; 0 before the first.
+    /// Returns the highest number accepted; 0 before the first.
     pub fn top(&self) -> u64 {
         self.top
     }
 
-    /// The lowest number that could still be accepted.
+    /// Returns the lowest number that could still be accepted.
     pub fn bottom(&self) -> u64 {
         (self.top + 1).saturating_sub(self.packets).max(1)
     }
 
-    /// What the window says of `number`, without accepting it. Number 0 is never sent (RFC 4303, section 2.2), so it
-    /// is too old from the start.
+    /// Returns the window's verdict on `number` without accepting it. Number 0 is never sent (RFC 4303, section 2.2),
+    /// so it is too old from the start.
     pub fn check(&self, number: u64) -> Replay {
         if number > self.top {
             return Replay::Fresh;
@@ -92,8 +92,8 @@ impl ReplayWindow {
         if self.ring[word] & bit == 0 { Replay::Fresh } else { Replay::Duplicate }
     }
 
-    /// Accepts `number` if it is fresh. Only for packets whose integrity was verified (RFC 4303, section 3.4.3: the
-    /// window is not moved before).
+    /// Accepts `number` if it is fresh. It is called only for packets whose integrity was verified (RFC 4303, section
+    /// 3.4.3: the window is not moved before).
     pub fn accept(&mut self, number: u64) -> Replay {
         let verdict = self.check(number);
         if verdict == Replay::Fresh {
@@ -122,8 +122,8 @@ impl ReplayWindow {
     }
 }
 
-/// The whole sequence number of a packet that carries only its `low` half (RFC 4303, appendix A2): the first number
-/// from the window's bottom on that ends in it. `None` where the numbers end.
+/// Returns the full sequence number of a packet that carries only its `low` half (RFC 4303, appendix A2): the first
+/// number from the window's bottom on whose low half it is. Returns `None` if there is no such number.
 pub fn extended(window: &ReplayWindow, low: u32) -> Option<u64> {
     let bottom = (window.top() + 1).saturating_sub(window.packets());
     let candidate = bottom & !u64::from(u32::MAX) | u64::from(low);
@@ -175,7 +175,7 @@ mod tests {
         window.accept(0xffff_fff0);
         assert_eq!(extended(&window, 0xffff_ffff), Some(0xffff_ffff));
         assert_eq!(extended(&window, 0), Some(1 << 32));
-        // Across the subspace (appendix A2, case B): old numbers keep the old half.
+        // Across the subspace (appendix A2, case B), old numbers keep the old high half.
         window.accept((1 << 32) + 3);
         assert_eq!(extended(&window, 0xffff_fff0), Some(0xffff_fff0));
         assert_eq!(extended(&window, 0xffff_ff00), Some((1 << 32) | 0xffff_ff00));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// The window against a set of all that was accepted.
+        /// Compares the window with a set of all accepted numbers.
         #[test]
         fn the_window_is_a_set_of_the_last_numbers(
             packets in prop::sample::select(vec![64u32, 128, 192, 1024]),

@@ -1,7 +1,7 @@
-//! The segments that a TCP connection through a tunnel agrees on (RFC 9293, section 3.7.1).
+//! The maximum segment size that a TCP connection through a tunnel agrees on (RFC 9293, section 3.7.1).
 //!
-//! Guarantees: a connection's ends never agree on segments that do not fit into the tunnel, even where no ICMP message reaches
-//! them; nothing but the option of a SYN changes, and the checksum with it; no bytes can make this panic.
+//! Guarantees: a connection's ends never agree on segments that do not fit into the tunnel, even if no ICMP message
+//! reaches them; only the option of a SYN changes, and the checksum with it; no bytes can make this panic.
 
 use sealane_wire::{protocol, update};
 
@@ -11,7 +11,7 @@ const END: u8 = 0;
 const PADDING: u8 = 1;
 const SEGMENT_SIZE: u8 = 2;
 
-/// Where the TCP header of `packet` starts, if it has one.
+/// Returns the place of the TCP header of `packet`, if it has one.
 fn tcp_at(packet: &[u8]) -> Option<usize> {
     let at = match packet.first()? >> 4 {
         4 => {
@@ -26,7 +26,7 @@ fn tcp_at(packet: &[u8]) -> Option<usize> {
     (packet.len() >= at + 20).then_some(at)
 }
 
-/// Lowers the maximum segment size that a SYN announces to what fits into packets of `mtu` bytes.
+/// Lowers the maximum segment size that a SYN announces to the size that fits into packets of `mtu` bytes.
 pub fn clamp(packet: &mut [u8], mtu: u16) {
     let Some(at) = tcp_at(packet) else { return };
     if packet[at + 13] & SYN == 0 {
@@ -46,7 +46,7 @@ pub fn clamp(packet: &mut [u8], mtu: u16) {
             let value = u16::from_be_bytes([packet[option + 2], packet[option + 3]]);
             if value > most {
                 packet[option + 2..option + 4].copy_from_slice(&most.to_be_bytes());
-                // At an odd place its bytes stand in the other halves of the words that are summed.
+                // At an odd place the option's bytes are in the other halves of the summed words.
                 let is_even = (option - at).is_multiple_of(2);
                 let word = |value: u16| if is_even { value } else { value.swap_bytes() };
                 let checksum = u16::from_be_bytes([packet[at + 16], packet[at + 17]]);
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// A segment with `options`, its checksum complete.
+    /// Returns a segment with `options` and a right checksum.
     fn segment(is_v4: bool, flags: u8, options: &[u8]) -> Vec<u8> {
         let mut upper = vec![0; 60];
         let fields = TcpFields {
@@ -138,7 +138,7 @@ mod tests {
                     let same = segment(is_v4, SYN, &pad(announced(expected)));
                     assert!(is_right(&packet));
                     assert_eq!(packet, same, "{value} behind {before:?}");
-                    // Only a SYN announces.
+                    // Only a SYN announces a segment size.
                     let data = segment(is_v4, 16, &pad(announced(value)));
                     let mut clamped = data.clone();
                     clamp(&mut clamped, 1400);

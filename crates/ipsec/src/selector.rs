@@ -1,7 +1,7 @@
-//! Traffic selectors (RFC 4301, section 4.4.1.1): which packets a policy or an association speaks of.
+//! Traffic selectors (RFC 4301, section 4.4.1.1): the packets that a policy or an association applies to.
 //!
-//! Guarantees: a selector parses to exactly one meaning and prints back the same; matching costs a few comparisons and
-//! takes no lock. *Local* is the side of this gateway, whichever way the packet goes.
+//! Guarantees: a selector parses to exactly one meaning and prints back the same; matching costs a few comparisons
+//! and takes no lock. *Local* is the side of this gateway, in either direction.
 
 use std::{
     fmt,
@@ -10,34 +10,34 @@ use std::{
     str::FromStr,
 };
 
-/// A network: an address and how many of its bits count.
+/// A network: an address and the number of its significant bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix {
     address: IpAddr,
     bits: u8,
 }
 
-/// A network that cannot be read.
+/// The text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
-    /// Not an address.
+    /// There is no address.
     #[error("{word:?} is not an IP address or network such as 10.1.0.0/16 or fd00::/8")]
     NoAddress {
-        /// What was given.
+        /// The given text.
         word: String,
     },
-    /// More bits than the address has.
+    /// The prefix has more bits than the address.
     #[error("{word:?}: a prefix of {bits_max} bits at most")]
     TooLong {
-        /// What was given.
+        /// The given text.
         word: String,
-        /// Bits of the address.
+        /// The number of bits of the address.
         bits_max: u8,
     },
-    /// Bits are set behind the prefix.
+    /// Bits behind the prefix are set.
     #[error("{word:?} has bits set behind its prefix; did you mean {meant}?")]
     HostBits {
-        /// What was given.
+        /// The given text.
         word: String,
         /// The network that contains it.
         meant: Prefix,
@@ -61,7 +61,8 @@ impl Prefix {
     /// All of IPv6.
     pub const ALL_V6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), bits: 0 };
 
-    /// The network of `bits` bits that `address` lies in; `bits` beyond the address's count as all of them.
+    /// Returns the network of `bits` bits that contains `address`; if the address has fewer bits, all of them are
+    /// significant.
     pub fn containing(address: IpAddr, bits: u8) -> Self {
         let bits = bits.min(address_bits(address));
         let kept = number(address) & mask(bits);
@@ -72,22 +73,22 @@ impl Prefix {
         Self { address, bits }
     }
 
-    /// One address.
+    /// Returns the network of one address.
     pub fn host(address: IpAddr) -> Self {
         Self { address, bits: address_bits(address) }
     }
 
-    /// Its first address.
+    /// Returns the first address.
     pub fn address(self) -> IpAddr {
         self.address
     }
 
-    /// How many bits count.
+    /// Returns the number of significant bits.
     pub fn bits(self) -> u8 {
         self.bits
     }
 
-    /// Whether `address` lies in it.
+    /// Returns whether the network contains `address`.
     pub fn contains(self, address: IpAddr) -> bool {
         let same_family = address.is_ipv4() == self.address.is_ipv4();
         same_family && (number(address) ^ number(self.address)) & mask(self.bits) == 0
@@ -131,7 +132,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// What selectors look at in a packet, whose addresses are of one family.
+/// The fields of a packet that selectors match; the addresses are of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The address on this gateway's side.
@@ -140,34 +141,34 @@ pub struct Flow {
     pub remote: IpAddr,
     /// The protocol above IP.
     pub protocol: u8,
-    /// Local port, or ICMP type and code; `None` where the packet has none or hides it (a later fragment, ESP).
+    /// The local port, or ICMP type and code; `None` if the packet has no port or hides it (a later fragment, ESP).
     pub local_port: Option<u16>,
-    /// Remote port.
+    /// The remote port.
     pub remote_port: Option<u16>,
 }
 
-/// Which packets are meant.
+/// A description of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// Networks on this gateway's side.
+    /// The networks on this gateway's side.
     pub local: Prefix,
-    /// Networks beyond the peer.
+    /// The networks beyond the peer.
     pub remote: Prefix,
-    /// The protocol above IP; `None` for any.
+    /// The protocol above IP; `None` matches any.
     pub protocol: Option<u8>,
-    /// Local ports; `None` for any, and for packets whose ports are hidden.
+    /// The local ports; `None` matches any, and packets whose ports are hidden.
     pub local_ports: Option<RangeInclusive<u16>>,
-    /// Remote ports.
+    /// The remote ports.
     pub remote_ports: Option<RangeInclusive<u16>>,
 }
 
 impl Selector {
-    /// All packets between two networks.
+    /// Returns a selector of all packets between two networks.
     pub fn between(local: Prefix, remote: Prefix) -> Self {
         Self { local, remote, protocol: None, local_ports: None, remote_ports: None }
     }
 
-    /// Whether `flow` is meant. A selector with ports does not match a packet whose ports cannot be seen
+    /// Returns whether the selector matches `flow`. A selector with ports does not match a packet with hidden ports
     /// (RFC 4301, section 4.4.1.1: OPAQUE matches only ANY).
     pub fn matches(&self, flow: &Flow) -> bool {
         let port = |wanted: &Option<RangeInclusive<u16>>, seen: Option<u16>| {

@@ -1,29 +1,29 @@
 //! Outbound sequence numbers (RFC 4303, section 3.3.3).
 //!
-//! Guarantees: a number is given once, from 1 on, in the order of the calls; the counter never cycles: where the
-//! numbers end, nothing more is given. A batch reserves its whole range before work fans out, so a nonce made of a
-//! number never depends on scheduling.
+//! Guarantees: every number is assigned once, from 1 on, in the order of the calls; the counter never wraps: after
+//! the last number, none is assigned. A batch reserves its whole range before the work is distributed, so a nonce
+//! made from a number never depends on scheduling.
 
 use std::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// How many bits of sequence number an association counts.
+/// The size of an association's sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SequenceBits {
-    /// 32, all of them in the packet.
+    /// 32 bits, all of them in the packet.
     Short,
-    /// 64, the high half implied (RFC 4303, section 2.2.1).
+    /// 64 bits, of which the high half is implied (RFC 4303, section 2.2.1).
     Extended,
 }
 
 impl SequenceBits {
-    /// The last number that may be used.
+    /// Returns the last number that may be used.
     pub fn last(self) -> u64 {
         match self {
             Self::Short => u64::from(u32::MAX),
-            // The end of a range of numbers is one more, and must be a number too.
+            // The end of a range of numbers is one more, and must fit as well.
             Self::Extended => u64::MAX - 1,
         }
     }
@@ -33,39 +33,40 @@ impl SequenceBits {
 #[derive(Debug)]
 pub struct Numbers {
     next: AtomicU64,
-    /// The last number that may be given now.
+    /// The last number that may be assigned now.
     limit: AtomicU64,
     last: u64,
 }
 
 impl Numbers {
-    /// Counts from `first`, at least 1. An association that goes on after a restart begins above all numbers that it
-    /// may have used.
+    /// Makes a counter that begins at `first`, but at least at 1. After a restart, an association continues above all
+    /// numbers that it may have used.
     pub fn new(bits: SequenceBits, first: u64) -> Self {
         let last = bits.last();
         Self { next: AtomicU64::new(first.max(1)), limit: AtomicU64::new(last), last }
     }
 
-    /// From now on no number above `limit` is given: those up to it are reserved somewhere that outlives the process.
+    /// Assigns no number above `limit` from now on; numbers up to it are reserved in storage that outlives the
+    /// process.
     pub fn set_limit(&self, limit: u64) {
         self.limit.store(limit.min(self.last), Relaxed);
     }
 
-    /// Numbers that may still be given.
+    /// Returns the number of numbers left.
     pub fn left(&self) -> u64 {
         (self.limit.load(Relaxed) + 1).saturating_sub(self.next())
     }
 
-    /// The next `count` numbers; `None` where there are not so many left: the association has to be replaced.
+    /// Returns the next `count` numbers; `None` if fewer are left, so that the association has to be replaced.
     pub fn reserve(&self, count: u64) -> Option<Range<u64>> {
         let limit = self.limit.load(Relaxed);
         let end_of = |first: u64| first.checked_add(count).filter(|&end| end - 1 <= limit);
-        // The numbers order nothing but themselves.
+        // No other memory depends on the counter's order.
         let first = self.next.fetch_update(Relaxed, Relaxed, end_of).ok()?;
         Some(first..first + count)
     }
 
-    /// The number that comes next.
+    /// Returns the next number.
     pub fn next(&self) -> u64 {
         self.next.load(Relaxed)
     }

@@ -1,29 +1,32 @@
-//! Suites of ESP and AH: an encryption, an integrity, or both in one.
+//! Suites of ESP and AH: an encryption, an integrity check, or a combination of both.
 //!
-//! Guarantees: a name parses to exactly one suite and prints back the same; every length of a packet follows from here.
-//! Names are the algorithms' with the bits of a truncated check value behind them: `aes-128-gcm`,
-//! `aes-256-cbc+hmac-sha256-128`, `null+hmac-sha1-96`; AH takes an integrity alone, `hmac-sha256-128` or `aes-128-gmac`.
+//! Guarantees: a name parses to exactly one suite and prints back the same; all lengths of a packet's parts are
+//! derived from here. Names are those of the algorithms, followed by the bits of a truncated check value:
+//! `aes-128-gcm`, `aes-256-cbc+hmac-sha256-128`, `null+hmac-sha1-96`; AH uses an integrity check alone,
+//! `hmac-sha256-128` or `aes-128-gmac`.
 
 use std::{fmt, str::FromStr};
 
 use sealane_engine::{Mac, Protection};
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Mode};
 
-/// How the IV in a packet becomes what the cipher takes.
+/// How the cipher's IV is derived from the IV in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Iv {
-    /// There is none.
+    /// There is no IV.
     None,
-    /// 8 bytes, the sequence number; with 4 bytes of salt in front it is the nonce (RFC 4106, 4543, 7634).
+    /// The packet has 8 bytes, the sequence number; with 4 bytes of salt in front they are the nonce (RFC 4106, 4543,
+    /// 7634).
     Counted,
-    /// 8 bytes, the sequence number; with 4 bytes of salt in front and a block counter of 1 behind (RFC 3686).
+    /// The packet has 8 bytes, the sequence number; 4 bytes of salt stand in front and a block counter of 1 behind
+    /// (RFC 3686).
     CountedBlock,
-    /// A block of this many bytes that nobody can predict (RFC 3602, section 3; RFC 2451).
+    /// The packet has an unpredictable block of this many bytes (RFC 3602, section 3; RFC 2451).
     Random(u8),
 }
 
 impl Iv {
-    /// Its bytes in the packet.
+    /// Returns the number of bytes of the IV in the packet.
     pub const fn wire_bytes(self) -> usize {
         match self {
             Self::None => 0,
@@ -32,7 +35,7 @@ impl Iv {
         }
     }
 
-    /// Bytes of salt behind the cipher's key in the key material.
+    /// Returns the length in bytes of the salt behind the cipher's key in the key material.
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::None | Self::Random(_) => 0,
@@ -40,20 +43,20 @@ impl Iv {
         }
     }
 
-    /// Whether a number that comes twice under one key gives the secret away. Such suites are not for keys from files
-    /// (RFC 4106, section 8.1 and 3686, section 7).
+    /// Returns whether a repeated number under one key reveals the secret. Such suites are not allowed with keys from
+    /// files (RFC 4106, section 8.1 and 3686, section 7).
     pub const fn is_counted(self) -> bool {
         matches!(self, Self::Counted | Self::CountedBlock)
     }
 }
 
-/// A cipher that needs an integrity beside it.
+/// A cipher that needs an integrity check beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Encryption {
     name: &'static str,
     cipher: Cipher,
     iv: Iv,
-    /// What the payload with its trailer is a multiple of.
+    /// The unit of which the length of payload and trailer is a multiple.
     align: u8,
     is_legacy: bool,
 }
@@ -67,7 +70,7 @@ struct Integrity {
     is_legacy: bool,
 }
 
-/// Encryption and integrity in one.
+/// A combination of encryption and integrity check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Combined {
     name: &'static str,
@@ -123,7 +126,7 @@ const COMBINED: [Combined; 5] = [
     Combined { name: "aes-256-gmac", aead: Aead::Aes256Gcm, encrypts: false },
 ];
 
-/// How packets of an association are protected.
+/// The algorithms that protect packets of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suite(Parts);
 
@@ -134,11 +137,11 @@ enum Parts {
     Integrity(&'static Integrity),
 }
 
-/// A suite name that is not known.
+/// The suite name is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown suite {word:?}; choose {}", choices())]
 pub struct UnknownSuite {
-    /// What was given.
+    /// The given name.
     pub word: String,
 }
 
@@ -153,7 +156,7 @@ fn choices() -> String {
 }
 
 impl Suite {
-    /// All that ESP takes.
+    /// Returns all suites for ESP.
     pub fn all_esp() -> impl Iterator<Item = Self> {
         let both = ENCRYPTIONS.iter().flat_map(|encryption| {
             INTEGRITIES.iter().map(move |integrity| Parts::Both(encryption, integrity))
@@ -161,18 +164,18 @@ impl Suite {
         COMBINED.iter().map(Parts::Combined).chain(both).map(Self)
     }
 
-    /// All that AH takes.
+    /// Returns all suites for AH.
     pub fn all_ah() -> impl Iterator<Item = Self> {
         let combined = COMBINED.iter().map(Parts::Combined).map(Self).filter(|suite| suite.is_for_ah());
         INTEGRITIES.iter().map(Parts::Integrity).map(Self).chain(combined)
     }
 
-    /// Whether ESP takes it.
+    /// Returns whether ESP can use the suite.
     pub fn is_for_esp(self) -> bool {
         !matches!(self.0, Parts::Integrity(_))
     }
 
-    /// Whether AH takes it.
+    /// Returns whether AH can use the suite.
     pub fn is_for_ah(self) -> bool {
         match self.0 {
             Parts::Combined(row) => !row.encrypts,
@@ -181,7 +184,7 @@ impl Suite {
         }
     }
 
-    /// Whether payloads are hidden.
+    /// Returns whether payloads are encrypted.
     pub fn encrypts(self) -> bool {
         match self.0 {
             Parts::Combined(row) => row.encrypts,
@@ -190,7 +193,7 @@ impl Suite {
         }
     }
 
-    /// Whether it is refused without the user's explicit consent.
+    /// Returns whether the suite is refused without the user's explicit consent.
     pub fn is_legacy(self) -> bool {
         match self.0 {
             Parts::Combined(_) => false,
@@ -199,13 +202,13 @@ impl Suite {
         }
     }
 
-    /// Whether one combined transform serves both ends, so that an extended sequence number stands among what it
-    /// authenticates, not behind it.
+    /// Returns whether one combined algorithm encrypts and authenticates. The extended sequence number is then part
+    /// of the authenticated data, and is not appended behind it.
     pub fn is_combined(self) -> bool {
         matches!(self.0, Parts::Combined(_))
     }
 
-    /// What an engine does to its packets.
+    /// Returns the operation of an engine on the packets.
     pub fn protection(self) -> Protection {
         match self.0 {
             Parts::Combined(row) => Protection::Aead(row.aead),
@@ -220,7 +223,7 @@ impl Suite {
         }
     }
 
-    /// Its IV.
+    /// Returns the kind of IV.
     pub fn iv(self) -> Iv {
         match self.0 {
             Parts::Combined(_) => Iv::Counted,
@@ -229,7 +232,7 @@ impl Suite {
         }
     }
 
-    /// What the payload with its trailer is a multiple of, in bytes (RFC 4303, section 2.4).
+    /// Returns the number of bytes of which the length of payload and trailer is a multiple (RFC 4303, section 2.4).
     pub fn align_bytes(self) -> usize {
         match self.0 {
             Parts::Combined(_) | Parts::Integrity(_) => 4,
@@ -237,17 +240,18 @@ impl Suite {
         }
     }
 
-    /// Bytes of the integrity check value.
+    /// Returns the length of the integrity check value in bytes.
     pub fn check_bytes(self) -> usize {
         self.protection().tag_bytes()
     }
 
-    /// Key material: the cipher's key, its salt, the MAC's key (RFC 7296, section 2.17; RFC 4106, section 8.1).
+    /// Returns the length of the key material in bytes: the cipher's key, its salt, the MAC's key (RFC 7296, section
+    /// 2.17; RFC 4106, section 8.1).
     pub fn material_bytes(self) -> usize {
         self.protection().key_bytes() + self.iv().salt_bytes()
     }
 
-    /// Bytes of the cipher's key, or of the combined transform's: the salt stands behind them.
+    /// Returns the number of bytes of the key of the cipher or of the combined algorithm, without the salt behind it.
     pub(crate) fn cipher_key_bytes(self) -> usize {
         match self.0 {
             Parts::Combined(row) => row.aead.key_bytes(),

@@ -1,17 +1,17 @@
-//! A map whose copies share what they have in common, so that a snapshot of many entries is changed at the price of few.
+//! A map whose copies share their unchanged parts, so that a change to a snapshot of many entries copies few of them.
 //!
-//! Guarantees: a copy never changes with its original; to change one entry of *n* copies about *n* / 256 of them.
+//! Guarantees: a copy never changes with its original; a change of one entry of *n* copies about *n* / 256 of them.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use crate::{association::Protocol, policy::PeerId};
 
-/// Parts that are copied one by one.
+/// The number of parts, which are copied separately.
 const PARTS: usize = 256;
 
-/// What an entry is found by.
+/// The key of an entry.
 pub trait Key: Copy + Eq + Hash {
-    /// By this number's lowest bits keys spread over the parts.
+    /// Returns a number whose lowest bits distribute the keys over the parts.
     fn number(self) -> u32;
 }
 
@@ -23,12 +23,12 @@ impl Key for PeerId {
 
 impl Key for (Protocol, u32) {
     fn number(self) -> u32 {
-        // Indices are drawn, or given by hand, mostly as neighbours; nobody else chooses them.
+        // Indices are random, or assigned by hand, mostly consecutively; no attacker chooses them.
         self.1 ^ (self.1 >> 8) ^ (self.1 >> 16) ^ (self.1 >> 24)
     }
 }
 
-/// See the module.
+/// A map whose copies share their unchanged parts.
 #[derive(Clone, Debug)]
 pub struct Table<K, V> {
     parts: Arc<[Arc<HashMap<K, V>>; PARTS]>,
@@ -51,33 +51,33 @@ impl<K: Key, V: Clone> Table<K, V> {
         Arc::make_mut(&mut Arc::make_mut(&mut self.parts)[at])
     }
 
-    /// The entry of `key`.
+    /// Returns the entry of `key`.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.parts[Self::part(*key)].get(key)
     }
 
-    /// Whether `key` has an entry.
+    /// Returns whether `key` has an entry.
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
-    /// Enters `value`; what it replaces is handed back.
+    /// Inserts `value`, and returns the value that it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let old = self.part_mut(Self::part(key)).insert(key, value);
         self.len += usize::from(old.is_none());
         old
     }
 
-    /// Takes an entry out.
+    /// Removes an entry, and returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        // What is not there costs no copy.
+        // A missing entry costs no copy.
         self.get(key)?;
         let old = self.part_mut(Self::part(*key)).remove(key);
         self.len -= usize::from(old.is_some());
         old
     }
 
-    /// Leaves only entries that `keeps` says yes to.
+    /// Keeps only the entries for which `keeps` returns true.
     pub fn retain(&mut self, keeps: impl Fn(&K, &V) -> bool) {
         let gone: Vec<K> =
             self.iter().filter(|(key, value)| !keeps(key, value)).map(|(key, _)| *key).collect();
@@ -86,22 +86,22 @@ impl<K: Key, V: Clone> Table<K, V> {
         }
     }
 
-    /// All entries, in no order.
+    /// Returns all entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.parts.iter().flat_map(|part| part.iter())
     }
 
-    /// All values, in no order.
+    /// Returns all values, in no order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn changes() -> impl Strategy<Value = Vec<Change>> {
-        // Some keys share a part.
+        // Some of the keys share a part.
         let key = || (0u32..6).prop_map(|key| key * 128);
         let change = prop_oneof![
             4 => (key(), any::<u8>()).prop_map(|(key, value)| Change::Insert(key, value)),

@@ -1,7 +1,8 @@
-//! What a packet's sender is told when it is longer than its tunnel takes (RFC 4301, section 8.2; RFC 1191; RFC 8201).
+//! The ICMP messages to senders of packets that are too long for a tunnel (RFC 4301, section 8.2; RFC 1191; RFC
+//! 8201).
 //!
-//! Guarantees: an answer is made only where RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e), allow one, so two gateways never
-//! answer each other's answers; no bytes can make this panic.
+//! Guarantees: an answer is made only if RFC 1122, section 3.2.2, and RFC 4443, section 2.4 (e), allow one, so two
+//! gateways never answer each other's answers; no bytes can make this panic.
 
 use sealane_wire::{
     ICMP_BYTES, IPV4_BYTES, IPV6_BYTES, Icmp, IcmpFields, Ipv4, Ipv4Fields, Ipv6, Ipv6Fields, Sum, icmp_kind,
@@ -10,19 +11,20 @@ use sealane_wire::{
 
 use crate::frame::HOPS;
 
-/// The least that every IPv4 host takes in one piece; a tunnel is never taken for narrower (RFC 791, section 3.1).
+/// The length that every IPv4 host must accept in one piece; no smaller size is assumed for a tunnel (RFC 791,
+/// section 3.1).
 pub const LEAST_V4: u16 = 576;
-/// The same of IPv6 (RFC 8200, section 5).
+/// The same for IPv6 (RFC 8200, section 5).
 pub const LEAST_V6: u16 = 1280;
 
-/// Bytes of an answer over IPv4 (RFC 1812, section 4.3.2.3).
+/// The maximum length of an answer over IPv4 in bytes (RFC 1812, section 4.3.2.3).
 const ANSWER_V4_BYTES_MAX: usize = 576;
-/// The same over IPv6 (RFC 4443, section 2.4 (c)).
+/// The maximum length of an answer over IPv6 in bytes (RFC 4443, section 2.4 (c)).
 const ANSWER_V6_BYTES_MAX: usize = 1280;
 /// Fragmentation needed.
 const CODE: u8 = 4;
 
-/// Whether `packet` must not be cut on its way (RFC 4301, section 8.1).
+/// Returns whether `packet` must not be fragmented on its way (RFC 4301, section 8.1).
 pub fn is_whole(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4::parse(packet).is_ok_and(|ip| ip.dont_fragment()),
@@ -30,8 +32,8 @@ pub fn is_whole(packet: &[u8]) -> bool {
     }
 }
 
-/// The ICMP packet that tells the sender of `packet` to send no more than `mtu` bytes. It comes from where the packet was sent to:
-/// an address of the gateway's own that came out of its device would be taken for a forged one.
+/// Returns the ICMP packet that asks the sender of `packet` to send at most `mtu` bytes. Its source is the
+/// destination of `packet`: a packet from the device with an address of the gateway would be dropped as forged.
 pub fn answer(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     match packet.first()? >> 4 {
         4 => answer_v4(packet, mtu),
@@ -40,7 +42,8 @@ pub fn answer(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     }
 }
 
-/// Room for an IP header, and behind it `icmp`, without its checksum, with as much of `packet` as keeps all within `most` bytes.
+/// Returns a packet with room for an IP header, followed by `icmp`, without its checksum, and as much of `packet` as
+/// fits into `most` bytes.
 fn message(header_bytes: usize, icmp: IcmpFields, packet: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut message = vec![0; header_bytes + ICMP_BYTES];
     icmp.write(&mut message[header_bytes..]).ok()?;
@@ -83,7 +86,8 @@ fn answer_v6(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let ip = Ipv6::parse(packet).ok()?;
     let (source, destination) = (ip.source(), ip.destination());
     let upper = ip.upper().ok()?;
-    // Errors have types below 128. A destination that is a group is answered: only so is its path found out (section 2.4 (e.3)).
+    // Errors have types below 128. A packet to a group is answered, because its path's limit cannot be found
+    // otherwise (section 2.4 (e.3)).
     let is_error = upper.protocol == protocol::ICMPV6
         && packet.get(upper.offset_bytes).is_none_or(|&kind| kind < icmp6_kind::ECHO_REQUEST);
     if is_error || source.is_multicast() || source.is_unspecified() {
@@ -161,7 +165,7 @@ mod tests {
         let icmp = Icmp::parse(&told[40..]).expect("a message");
         assert!(icmp.checksum_is_right(ip.pseudo_sum(protocol::ICMPV6, told.len() - 40)));
         assert_eq!((icmp.kind(), icmp.code(), icmp.rest()), (2, 0, 1290u32.to_be_bytes()));
-        // Nobody is told less than every host must take.
+        // No answer announces less than every host must accept.
         let told = answer(&sent, 600).expect("an answer");
         assert_eq!(Icmp::parse(&told[40..]).expect("a message").rest(), 1280u32.to_be_bytes());
     }
@@ -193,7 +197,7 @@ mod tests {
         assert!(answer(&error, 1300).is_none());
         error[40] = icmp6_kind::ECHO_REQUEST;
         assert!(answer(&error, 1300).is_some());
-        // An answer is an error, and is answered by none.
+        // An answer is an error message, and is not answered.
         let told = answer(&v4(protocol::UDP, 1400), 1300).expect("an answer");
         assert!(answer(&told, 100).is_none());
         let told = answer(&v6(protocol::UDP, 1400), 1300).expect("an answer");

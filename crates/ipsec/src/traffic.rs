@@ -1,7 +1,7 @@
-//! The traffic of one association, as two ends have agreed on it (RFC 7296, section 2.9): ranges of addresses and ports.
+//! The traffic of one association, as agreed by both ends (RFC 7296, section 2.9): ranges of addresses and ports.
 //!
-//! Guarantees: a flow is carried only if a range of either side takes it; matching costs a few comparisons and takes no lock.
-//! *Local* is the side of this gateway, whichever way the packet goes.
+//! Guarantees: a flow is carried only if a range of either side contains it; matching costs a few comparisons and
+//! takes no lock. *Local* is the side of this gateway, in either direction.
 
 use std::{fmt, net::IpAddr, ops::RangeInclusive};
 
@@ -10,18 +10,18 @@ use crate::selector::Flow;
 /// The ports of a [`Range`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ports {
-    /// Any, and packets whose ports are hidden.
+    /// Any ports, and packets whose ports are hidden.
     Any,
     /// Only packets whose ports are hidden, such as later fragments (RFC 4301, section 4.4.1.1: OPAQUE).
     Hidden,
-    /// These.
+    /// These ports.
     Within(RangeInclusive<u16>),
 }
 
-/// A range of one side's addresses, which are of one family.
+/// A range of addresses of one side; both bounds are of one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The protocol above IP; `None` for any.
+    /// The protocol above IP; `None` matches any.
     pub protocol: Option<u8>,
     /// The ports.
     pub ports: Ports,
@@ -62,7 +62,8 @@ impl fmt::Display for Range {
     }
 }
 
-/// How many bits the network has whose first and last address these are; `None` if they are those of no network.
+/// Returns the number of bits of the network with this first and last address; `None` if they are not those of a
+/// network.
 fn network_bits(first: IpAddr, last: IpAddr) -> Option<u32> {
     let (first, last, width) = match (first, last) {
         (IpAddr::V4(first), IpAddr::V4(last)) => (u32::from(first).into(), u32::from(last).into(), 32),
@@ -77,14 +78,14 @@ fn network_bits(first: IpAddr, last: IpAddr) -> Option<u32> {
 /// The traffic of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// On this gateway's side.
+    /// The ranges on this gateway's side.
     pub local: Vec<Range>,
-    /// On the peer's side.
+    /// The ranges on the peer's side.
     pub remote: Vec<Range>,
 }
 
 impl Traffic {
-    /// Whether `flow` is carried.
+    /// Returns whether the association carries `flow`.
     pub fn matches(&self, flow: &Flow) -> bool {
         self.local.iter().any(|range| range.takes(flow.protocol, flow.local, flow.local_port))
             && self.remote.iter().any(|range| range.takes(flow.protocol, flow.remote, flow.remote_port))
@@ -92,7 +93,7 @@ impl Traffic {
 }
 
 impl fmt::Display for Traffic {
-    /// As `10.1.0.0/16 === 10.2.0.0/16`, ours first.
+    /// Prints the traffic as `10.1.0.0/16 === 10.2.0.0/16`, ours first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |ranges: &[Range]| ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         write!(f, "{} === {}", list(&self.local), list(&self.remote))

@@ -1,4 +1,4 @@
-//! Packets through every suite, mode, family and kind of number, and what a network can do to them.
+//! Tests packets of every suite, mode, family and kind of number, and the damage that a network can do to them.
 
 mod common;
 
@@ -15,7 +15,7 @@ use sealane_ipsec::{
 };
 use sealane_wire::{Ipv4, Ipv4Fields, Ipv6, Ipv6Fields};
 
-/// An IP packet that carries `payload` as protocol 253, for experiments (RFC 3692).
+/// Returns an IP packet that carries `payload` as protocol 253, for experiments (RFC 3692).
 fn packet(is_ipv6: bool, traffic_class: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; if is_ipv6 { 40 } else { 20 }];
     if is_ipv6 {
@@ -56,7 +56,7 @@ fn outer(is_ipv6: bool) -> Outer {
     Outer { ends, hop_limit: 64, dont_fragment: true, identification: 5 }
 }
 
-/// Every combination that an association may have.
+/// Returns every combination of parameters that an association may have.
 fn all() -> impl Iterator<Item = Parameters> {
     let suites = Suite::all_esp().map(|suite| (Protocol::Esp, suite));
     let suites = suites.chain(Suite::all_ah().map(|suite| (Protocol::Ah, suite)));
@@ -116,7 +116,7 @@ fn gmac_is_gcm_of_no_text_with_the_whole_number_behind_the_spi() {
         let inner = packet(false, 0, b"RFC 4543, section 3.3");
         let sent = protect(&outbound, &inner, &outer(false), Alignment::Rfc).expect("it is protected");
         let (esp, check) = sent[20..].split_at(sent.len() - 36);
-        // SPI, number, IV and everything up to the check value, as the RFC's figures have them.
+        // The SPI, the number, the IV and everything up to the check value, as in the RFC's figures.
         let mut bytes = [&esp[..4], high, &esp[4..]].concat();
         let clear = Span::new(0, bytes.len() as u32);
         let tag = Span::new(clear.len, 16);
@@ -146,13 +146,15 @@ fn gmac_in_ah_is_gcm_of_no_text_with_its_iv_in_front_of_the_tag() {
             let sent = protect(&outbound, &inner, &outer(is_ipv6), Alignment::Rfc).expect("it is protected");
             let (header, ah) = sent.split_at(header_bytes);
             let (fields, behind) = ah.split_at(12);
-            // The IV is the number, then the tag; over IPv6 padding (erratum 3643), and what is protected.
+            // The IV is the number, followed by the tag; over IPv6 padding follows (erratum 3643), then the protected
+            // data.
             let (iv, behind) = behind.split_at(8);
             let (check, behind) = behind.split_at(16);
             assert_eq!(iv, number.to_be_bytes());
             assert_eq!(behind.len(), padding_bytes + inner.len());
             assert!(behind[..padding_bytes].iter().all(|&byte| byte == 0));
-            // RFC 4302, appendix A: what routers may change is zero, and so is the field with IV and tag (section 3.3.3).
+            // RFC 4302, appendix A: fields that routers may change are zero, and so is the field with IV and tag
+            // (section 3.3.3).
             let mut header = header.to_vec();
             if is_ipv6 {
                 header[0] = 0x60;
@@ -185,7 +187,7 @@ fn a_changed_bit_is_never_accepted() {
         let (outbound, inbound) = ends(parameters, 1);
         let inner = packet(false, 0, b"forty bytes or so of a payload, not more");
         let sent = protect(&outbound, &inner, &outer(false), Alignment::Rfc).expect("it is protected");
-        // Behind the outer IP header, which only AH covers.
+        // The place is behind the outer IP header, which only AH covers.
         let from = if parameters.protocol == Protocol::Ah { 12 } else { 20 };
         for byte in from..sent.len() {
             for bit in [0, 7] {
@@ -221,7 +223,7 @@ fn routers_may_change_what_ah_does_not_cover() {
                 ip.fill_checksum();
             }
             assert!(unprotect(&inbound, &sent).is_ok(), "{mode:?} {is_ipv6}");
-            // A source address that was rewritten, as NAT does, is covered.
+            // A source address rewritten by NAT is covered, so the packet is refused.
             let sent = protect(&outbound, &inner, &outer(is_ipv6), Alignment::Rfc).expect("it is protected");
             let mut moved = sent.clone();
             moved[if is_ipv6 { 23 } else { 15 }] ^= 1;
@@ -326,7 +328,7 @@ fn contradictory_parameters_are_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-    /// Nothing that arrives is accepted, panics or looks outside the packet.
+    /// No received bytes are accepted, cause a panic or make a function read outside the packet.
     #[test]
     fn garbage_is_dropped(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..6usize) {
         let protocol = if kind % 2 == 0 { Protocol::Esp } else { Protocol::Ah };

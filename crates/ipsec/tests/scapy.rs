@@ -1,4 +1,5 @@
-//! Packets of every suite that scapy has too, both ways, as a real process; and tshark's word on ours.
+//! Exchanges packets of every suite that scapy supports with a real scapy process, in both directions, and has tshark
+//! check ours.
 
 mod common;
 #[path = "../../../testing/skip.rs"]
@@ -70,7 +71,7 @@ fn unhex(word: &str) -> Vec<u8> {
     (0..word.len()).step_by(2).map(digit).collect()
 }
 
-/// scapy's names of encryption and integrity; it has no GMAC in AH.
+/// Returns scapy's names of encryption and integrity; scapy has no GMAC in AH.
 fn names(protocol: Protocol, suite: Suite) -> Option<(&'static str, &'static str)> {
     if protocol == Protocol::Ah && suite.is_combined() {
         return None;
@@ -90,7 +91,7 @@ fn names(protocol: Protocol, suite: Suite) -> Option<(&'static str, &'static str
         aes if aes.ends_with("-cbc") => "AES-CBC",
         aes if aes.ends_with("-ctr") => "AES-CTR",
         aes if aes.ends_with("-gcm") => "AES-GCM",
-        // From scapy 2.6 on.
+        // scapy has it since version 2.6.
         aes if aes.ends_with("-gmac") => "AES-NULL-GMAC",
         _ => return None,
     };
@@ -106,7 +107,7 @@ fn names(protocol: Protocol, suite: Suite) -> Option<(&'static str, &'static str
     Some((encryption, integrity))
 }
 
-/// A UDP datagram.
+/// Returns a UDP datagram.
 fn packet(is_ipv6: bool, payload: &[u8]) -> Vec<u8> {
     let udp_bytes = 8 + payload.len();
     let mut udp = vec![0; 8];
@@ -189,7 +190,7 @@ fn outer(is_ipv6: bool) -> Outer {
     Outer { ends, hop_limit: 64, dont_fragment: false, identification: 1 }
 }
 
-/// What a hop or a mere rewriting changes is no difference.
+/// Removes the differences that a hop or a rewrite of the packet causes.
 fn settled(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] >> 4 == 4 {
         packet[8] = 0;
@@ -212,7 +213,8 @@ fn scapy_opens_ours_and_we_open_its() {
                 for is_ipv6 in [false, true] {
                     let parameters = parameters(protocol, mode, suite, sequence);
                     let is_extended = sequence == SequenceBits::Extended;
-                    // scapy 2.5 hashes no high half behind an ESP packet, against RFC 4303, section 2.2.1.
+                    // scapy 2.5 does not authenticate the high half behind an ESP packet, contrary to RFC 4303,
+                    // section 2.2.1.
                     if is_extended && protocol == Protocol::Esp && !suite.is_combined() {
                         continue;
                     }
@@ -255,7 +257,7 @@ fn scapy_opens_ours_and_we_open_its() {
     assert!(opened >= 150, "{opened} associations");
 }
 
-/// A capture of raw IP packets (link type 101).
+/// Returns a capture of raw IP packets (link type 101).
 fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {

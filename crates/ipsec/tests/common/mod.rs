@@ -1,4 +1,4 @@
-//! One packet at a time through the inline engine, as the tests need it.
+//! Runs one packet at a time through the inline engine.
 
 use std::{num::NonZeroUsize, sync::Arc, time::Instant};
 
@@ -16,12 +16,12 @@ use sealane_ipsec::{
 };
 use sealane_transform::Kernels;
 
-/// The best kernels of this machine.
+/// Returns the best kernels of this machine.
 pub(crate) fn kernels() -> Kernels {
     Kernels::select(None, None).expect("a machine has the best that it has")
 }
 
-/// Parameters with an SPI of 0x1234.
+/// Returns parameters with an SPI of 0x1234.
 pub(crate) fn parameters(protocol: Protocol, mode: Mode, suite: Suite, sequence: SequenceBits) -> Parameters {
     Parameters {
         spi: 0x1234,
@@ -34,12 +34,12 @@ pub(crate) fn parameters(protocol: Protocol, mode: Mode, suite: Suite, sequence:
     }
 }
 
-/// Key material that differs byte by byte.
+/// Returns key material whose bytes differ.
 pub(crate) fn material(suite: Suite) -> Vec<u8> {
     (0..suite.material_bytes()).map(|at| (at * 7 + 1) as u8).collect()
 }
 
-/// Both ends of an association, the sender at number `first`.
+/// Returns both ends of an association; the sender begins at number `first`.
 pub(crate) fn ends(parameters: Parameters, first: u64) -> (Outbound, Inbound) {
     let (material, now) = (material(parameters.suite), Instant::now());
     let outbound = Outbound::new(kernels(), parameters, &material, first, now).expect("good parameters");
@@ -61,7 +61,7 @@ pub(crate) fn run(session: &Arc<Session>, direction: Direction, bytes: &mut [u8]
     work.jobs[0]
 }
 
-/// `packet` protected, as it travels.
+/// Returns the protected form of `packet`, as it is sent.
 pub(crate) fn protect(
     outbound: &Outbound,
     packet: &[u8],
@@ -80,7 +80,7 @@ pub(crate) fn protect(
     Ok(framed.finish(&mut bytes).to_vec())
 }
 
-/// The packet that was protected.
+/// Returns the packet that was protected.
 pub(crate) fn unprotect(inbound: &Inbound, packet: &[u8]) -> Result<Vec<u8>, DropReason> {
     let mut bytes = vec![0; HEADROOM_BYTES];
     bytes.extend_from_slice(packet);
