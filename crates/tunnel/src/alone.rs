@@ -1,7 +1,8 @@
-//! One end of a tunnel between memory and memory: what its lanes do without a device, a socket or another end.
+//! Runs the lanes of one end of a tunnel from memory to memory, without a device, a socket or another end.
 //!
 //! Guarantees: the lanes are those of a gateway ([`Way`], and the hands of [`outward`](crate::outward) and
-//! [`inward`](crate::inward)); every packet is sealed and opened under numbers of its own; what leaves out of order is counted.
+//! [`inward`](crate::inward)); every packet is sealed and opened under a number of its own; packets that leave out of
+//! order are counted.
 
 use std::{
     io,
@@ -35,13 +36,13 @@ use crate::{
     way::{Hand, Loads, Way},
 };
 
-/// Packets of a load: what a superpacket has.
+/// The number of packets in a load, as many as a superpacket has.
 pub const LOAD_PACKETS: usize = 44;
-/// Bytes of each, as they fit into 1,500 outside.
+/// The length of each packet in bytes; sealed, it fits into 1,500.
 pub const PACKET_BYTES: usize = 1436;
-/// Of an inner packet whose bytes matter: IP, UDP, and its number.
+/// The length of the part of an inner packet whose bytes matter: IP, UDP, and its number.
 const HEAD_BYTES: usize = 36;
-/// Loads that are made ready for a receiver at a time.
+/// The number of loads that are prepared for a receiver at a time.
 const READY_LOADS: usize = 64;
 
 /// Both ends of a tunnel with one association from the first to the second.
@@ -53,10 +54,10 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Under `suite`, with keys of its own by `seed`.
+    /// Makes a tunnel under `suite`, with keys derived from `seed`.
     ///
     /// # Errors
-    /// The suite is none of ESP.
+    /// Fails if the suite is not an ESP suite.
     pub fn new(suite: Suite, implementations: Implementations, seed: u8) -> Result<Self, AssociationError> {
         let now = Instant::now();
         let site = |listen: &str, peer: &str, network: &str| {
@@ -89,32 +90,32 @@ impl Alone {
     }
 }
 
-/// What a slice of work came to.
+/// The result of a slice of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// Packets that left.
+    /// The number of packets that left.
     pub packets: u64,
-    /// From the first lane's beginning to the last one's end.
+    /// The seconds from the start of the first lane to the end of the last one.
     pub seconds: f64,
-    /// The most loads that were done before one that was taken earlier.
+    /// The maximum number of loads that were finished before one that was taken earlier.
     pub depth_loads: u64,
-    /// Packets that left behind one with a higher number.
+    /// The number of packets that left after one with a higher number.
     pub disordered: u64,
 }
 
-/// What all lanes of a tunnel share, beside its [`Way`].
+/// The state that all lanes of a tunnel share, beside its [`Way`].
 #[derive(Debug, Default)]
 struct Shared {
-    /// Loads that are left to be taken in this slice.
+    /// The number of loads left in this slice.
     left: AtomicI64,
-    /// The highest load that is done, from 1.
+    /// The highest number of a finished load; numbers begin at 1.
     highest: AtomicU64,
     depth: AtomicU64,
 }
 
 impl Shared {
     fn take(&self) -> io::Result<()> {
-        // The end of the slice, which is no failure.
+        // The error marks the end of the slice, and is not a failure.
         if self.left.fetch_sub(1, Relaxed) > 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
@@ -124,7 +125,7 @@ impl Shared {
     }
 }
 
-/// A hand whose loads are counted when they are done, by their numbers.
+/// A hand that counts its loads when they are finished; the function returns a load's number.
 struct Counted<'a, H, T>(&'a mut H, &'a Shared, fn(&T) -> u64);
 
 impl<T, H: Hand<T>> Hand<T> for Counted<'_, H, T> {
@@ -142,7 +143,7 @@ impl<T, H: Hand<T>> Hand<T> for Counted<'_, H, T> {
     }
 }
 
-/// Where packets end.
+/// Counts the packets that leave.
 #[derive(Debug, Default)]
 struct Sink {
     packets: u64,
@@ -158,17 +159,17 @@ impl Sink {
     }
 }
 
-/// Gives loads their numbers.
+/// Numbers the loads.
 #[derive(Debug, Default)]
 struct Source {
     loads: u64,
     packets: u64,
 }
 
-/// Both sides of an association in tunnel mode with the keys of `seed`.
+/// Returns both sides of an association in tunnel mode, with keys derived from `seed`.
 ///
 /// # Errors
-/// The suite is none of ESP.
+/// Fails if the suite is not an ESP suite.
 pub fn association(
     implementations: Implementations,
     suite: Suite,
@@ -186,7 +187,8 @@ pub fn association(
     Ok((Arc::new(outbound), Arc::new(inbound)))
 }
 
-/// Writes the head of a UDP packet that fills `packet` and bears `number`; what stands behind is left as it is.
+/// Writes the head of a UDP packet that fills `packet` and carries `number`; the bytes behind the head stay
+/// unchanged.
 pub fn write_packet(packet: &mut [u8], destination: Ipv4Addr, number: u64) {
     let fields = Ipv4Fields {
         traffic_class: 0,
@@ -204,7 +206,7 @@ pub fn write_packet(packet: &mut [u8], destination: Ipv4Addr, number: u64) {
     packet[28..HEAD_BYTES].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Lays the load's packets as a device does; their bytes behind the heads are what the buffer has.
+/// Places the load's packets as a device does; only their heads are written.
 fn lay(load: &mut Load, site: &Site, source: &mut Source) {
     let room = room(site);
     source.loads += 1;
@@ -217,23 +219,23 @@ fn lay(load: &mut Load, site: &Site, source: &mut Source) {
     }
 }
 
-/// The last 8 bytes of an inner packet's head.
+/// Returns the last 8 bytes of an inner packet's head.
 fn number(packet: &[u8]) -> u64 {
     packet.get(28..HEAD_BYTES).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// The number that an ESP packet shows.
+/// Returns the sequence number in an ESP packet.
 fn shown(packet: &[u8]) -> u64 {
     packet.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes).into()
 }
 
-/// One direction of an end, with as many lanes.
+/// One direction of an end, with its lanes.
 trait Hands: Sync {
-    /// Runs the lane `lane` until the slice's loads are taken.
+    /// Runs lane `lane` until all loads of the slice are taken.
     fn lane(&self, lane: usize, tally: &Tally);
 }
 
-/// What the lanes of a tunnel count.
+/// The counters of a tunnel's lanes.
 #[derive(Debug, Default)]
 struct Tally {
     shared: Shared,
@@ -241,20 +243,20 @@ struct Tally {
 }
 
 impl Tally {
-    /// A load leaves, whose packets have these numbers.
+    /// Counts a load that leaves, by its packets' numbers.
     fn sent(&self, numbers: impl Iterator<Item = u64>) {
         let mut sink = self.sink.lock().expect("nobody panics counting");
         numbers.for_each(|number| sink.take(number));
     }
 
-    /// Packets that left and those that left out of order, so far.
+    /// Returns the number of packets that left so far, and of those that left out of order.
     fn ended(&self) -> (u64, u64) {
         let sink = self.sink.lock().expect("nobody panics counting");
         (sink.packets, sink.disordered)
     }
 }
 
-/// A tunnel's direction, and what it has done.
+/// One direction of a tunnel, with its counters.
 struct Tunnel<H> {
     hands: H,
     tally: Tally,
@@ -279,7 +281,8 @@ fn slice<H: Hands>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
                 let start = &start;
                 running.push(scope.spawn(move || {
                     start.wait();
-                    // Each lane looks at the clock itself: this function may run again only when they are done.
+                    // Each lane reads the clock itself, because this function may be scheduled only after they have
+                    // finished.
                     let began = Instant::now();
                     tunnel.hands.lane(lane, &tunnel.tally);
                     (began, Instant::now())
@@ -334,7 +337,7 @@ impl Hands for Sending<'_> {
 pub struct Senders<'a>(Vec<Tunnel<Sending<'a>>>, usize);
 
 impl<'a> Senders<'a> {
-    /// Of these tunnels, with so many lanes each.
+    /// Returns the sending ends of these tunnels, with `lanes` lanes each.
     pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
         let ways = tunnels.iter().map(|tunnel| Sending {
             way: Way::new(lanes, Load::new, (Router::new(&tunnel.peers[0]), Source::default()), ()),
@@ -344,7 +347,7 @@ impl<'a> Senders<'a> {
         Self(ways.map(Tunnel::new).collect(), lanes)
     }
 
-    /// Sends so many loads, shared evenly by the tunnels.
+    /// Sends this number of loads, shared evenly by the tunnels.
     pub fn slice(&mut self, loads: usize) -> Slice {
         slice(&self.0, self.1, loads)
     }
@@ -352,16 +355,16 @@ impl<'a> Senders<'a> {
 
 /// A tunnel's receiving direction.
 struct Receiving<'a> {
-    /// Batches that are ready, and the arrivals that were used, by load.
+    /// The batches that are ready and the used arrivals, by load.
     way: Way<Ready, Arrival, Acceptor<'a>>,
     openers: Vec<Mutex<Opener<'a>>>,
     maker: Mutex<Maker<'a>>,
 }
 
-/// Sealed batches by turns, and the buffers of those that were received.
+/// The sealed batches in turn, and the buffers of those that were received.
 type Ready = Arc<Mutex<(Vec<Batch>, Vec<Batch>)>>;
 
-/// Makes what a peer would have sent.
+/// Makes the batches that a peer would send.
 struct Maker<'a> {
     router: Router<'a>,
     sealer: Sealer,
@@ -372,7 +375,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Seals loads until so many are ready, the first on top.
+    /// Seals batches until `loads` are ready; the first one is the last of the list.
     fn make(&mut self, loads: usize) {
         let (mut ready, mut used) =
             std::mem::take(&mut *self.ready.lock().expect("nobody panics holding it"));
@@ -424,7 +427,7 @@ impl Hands for Receiving<'_> {
 pub struct Receivers<'a>(Vec<Tunnel<Receiving<'a>>>, usize);
 
 impl<'a> Receivers<'a> {
-    /// Of these tunnels, with so many lanes each.
+    /// Returns the receiving ends of these tunnels, with `lanes` lanes each.
     pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
         let ways = tunnels.iter().map(|tunnel| {
             let ready = Ready::default();
@@ -444,10 +447,10 @@ impl<'a> Receivers<'a> {
         Self(ways.map(Tunnel::new).collect(), lanes)
     }
 
-    /// Receives so many loads, shared evenly by the tunnels. They are made before the slice begins.
+    /// Receives this number of loads, shared evenly by the tunnels. The loads are made before the slice begins.
     ///
     /// # Panics
-    /// When a slice of more than [`Self::LOADS_MAX`] is asked for.
+    /// Panics if `loads` is more than [`Self::LOADS_MAX`].
     pub fn slice(&mut self, loads: usize) -> Slice {
         assert!(loads <= Self::LOADS_MAX, "as many as are made ready");
         for tunnel in &self.0 {
@@ -456,7 +459,7 @@ impl<'a> Receivers<'a> {
         slice(&self.0, self.1, loads)
     }
 
-    /// The longest slice: all of it lies in memory.
+    /// The maximum length of a slice, which lies in memory as a whole.
     pub const LOADS_MAX: usize = READY_LOADS;
 }
 

@@ -1,8 +1,8 @@
-//! The control socket: what `sealane tunnel status`, `stats` and `down` ask a running gateway.
+//! The control socket, through which `sealane tunnel status`, `stats` and `down` query and end a running gateway.
 //!
-//! Guarantees: only the user who brought the gateway up, and root, can ask (the socket has mode 0600 from its first moment, in a
-//! folder into which nobody else can write); a client that says nothing, too much, or a byte now and then, or reads slowly, costs the
-//! gateway a second at most, and its packets nothing.
+//! Guarantees: only the user who started the gateway, and root, can connect (the socket has mode 0600 from its
+//! creation, in a folder that nobody else can write to); a client that sends nothing, too much, or a byte now and
+//! then, or reads slowly, costs the gateway at most a second, and its packets nothing.
 
 use std::{
     fs, io,
@@ -26,26 +26,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
 
-/// The longest question, in bytes.
+/// The maximum length of a question in bytes.
 const ASK_BYTES_MAX: usize = 1024;
-/// The longest answer, in bytes: a status of the most peers.
+/// The maximum length of an answer in bytes: a status with the maximum number of peers.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// The time of one client, for question and answer.
+/// The time limit of one client, for question and answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The time of a gateway to answer, whose housekeeper may be at other work.
+/// The time limit for a gateway's answer; its housekeeper may be busy.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
-/// The time of a gateway to end, once it has said that it does.
+/// The time limit for a gateway to end after it has answered that it will.
 const END_PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at whether it has.
+/// The interval between checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// How it is.
+    /// Asks for the status.
     Status,
-    /// To end.
+    /// Asks the gateway to end.
     Down,
 }
 
@@ -53,13 +53,13 @@ pub enum Ask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// How it is.
+    /// The status.
     Status(Status),
-    /// It ends.
+    /// The gateway ends.
     Ending,
 }
 
-/// Where gateways of this user have their sockets.
+/// Returns the folder of the control sockets of this user's gateways.
 pub fn folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/run/sealane");
@@ -67,23 +67,23 @@ pub fn folder() -> PathBuf {
     PathBuf::from(format!("/run/user/{}/sealane", rustix::process::geteuid().as_raw()))
 }
 
-/// The socket of the gateway with this device.
+/// Returns the socket of the gateway with this device.
 pub fn path(folder: &Path, device: &str) -> PathBuf {
     folder.join(format!("tunnel-{device}.sock"))
 }
 
-/// The listening end; the socket file goes with it.
+/// The listening end; the socket file is removed when it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// Looks whether no gateway with this device answers in `folder`, and nobody else could put a socket there. A folder that is
-/// missing has neither.
+/// Checks that no gateway with this device answers in `folder`, and that nobody else could put a socket there. A
+/// missing folder passes.
 ///
 /// # Errors
-/// One does, or somebody could.
+/// Fails if such a gateway answers or somebody else could put a socket there.
 pub fn refuse_second(folder: &Path, device: &str) -> io::Result<()> {
     check_trusted_folder(folder)
         .map_err(|error| io::Error::other(format!("its folder is not safe: {error}")))?;
@@ -96,20 +96,21 @@ pub fn refuse_second(folder: &Path, device: &str) -> io::Result<()> {
 }
 
 impl Listener {
-    /// Listens in `folder`, which is made if it is missing.
+    /// Listens in `folder`, which is created if it is missing.
     ///
     /// # Errors
-    /// A gateway with this device answers there already, somebody else could put a socket there, or the system says no.
+    /// Fails if a gateway with this device answers there already, if somebody else could put a socket there, or if
+    /// the system refuses.
     pub fn bind(folder: &Path, device: &str) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         refuse_second(folder, device)?;
         let path = path(folder, device);
-        // Left by one that was killed.
+        // A gateway that was killed has left it.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // The mask holds for the whole process, and this is no moment at which it makes other files.
+        // The mask applies to the whole process, which makes no other files at this moment.
         let mask = umask(Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(&path);
         umask(mask);
@@ -118,12 +119,12 @@ impl Listener {
         Ok(Self { listener, path })
     }
 
-    /// The socket, for polling.
+    /// Returns the socket, for polling.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Answers one client that waits, if there is one. A client's faults are its own.
+    /// Answers one waiting client, if there is one. Errors of the client are ignored.
     pub fn answer(&self, answer: impl FnOnce(Ask) -> Answer) {
         let Ok((stream, _)) = self.listener.accept() else { return };
         let _ = serve(&stream, answer);
@@ -139,7 +140,7 @@ impl Drop for Listener {
 fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let deadline = Instant::now() + PATIENCE;
-    // A question ends with its line.
+    // A question ends with the end of the line.
     let text = read_until(stream, deadline, ASK_BYTES_MAX, |bytes| bytes.ends_with(b"\n"))?;
     let ask: Ask = serde_json::from_slice(&text)?;
     let mut reply = serde_json::to_vec(&answer(ask))?;
@@ -147,14 +148,15 @@ fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) -> io::Result<
     write_all(stream, deadline, &reply)
 }
 
-/// The time that is left: every read and write has its own limit, which alone would let a byte now and then go on for ever.
+/// Returns the time left. Limits per read and per write alone would let a client that sends a byte now and then go on
+/// for ever.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    // No time at all would mean any time to the socket.
+    // A timeout of zero would mean no limit to the socket.
     if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Reads until the end, or until `is_whole` says so.
+/// Reads until the end, or until `is_whole` returns true.
 fn read_until(
     mut stream: &UnixStream,
     deadline: Instant,
@@ -193,10 +195,10 @@ fn write_all(mut stream: &UnixStream, deadline: Instant, mut bytes: &[u8]) -> io
     Ok(())
 }
 
-/// Asks the gateway with this device.
+/// Sends a question to the gateway with this device.
 ///
 /// # Errors
-/// None is running, or it does not answer.
+/// Fails if no such gateway runs, or if it does not answer.
 pub fn ask(folder: &Path, device: &str, ask: Ask) -> io::Result<Answer> {
     let stream = UnixStream::connect(path(folder, device))?;
     let deadline = Instant::now() + ANSWER_PATIENCE;
@@ -206,11 +208,11 @@ pub fn ask(folder: &Path, device: &str, ask: Ask) -> io::Result<Answer> {
     Ok(serde_json::from_slice(&read_until(&stream, deadline, ANSWER_BYTES_MAX, |_| false)?)?)
 }
 
-/// Waits until the gateway that said that it ends has done so, and takes away its socket where it could not do that itself: one
-/// that has become another user may not.
+/// Waits until a gateway that has answered that it ends has done so, and removes its socket if it could not: a
+/// gateway that has become another user is not allowed to.
 ///
 /// # Errors
-/// It still answers, or the system says no.
+/// Fails if the gateway still answers, or if the system refuses.
 fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
     let path = path(folder, device);
     let deadline = Instant::now() + END_PATIENCE;
@@ -231,11 +233,11 @@ fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
 /// Ends the gateway with this device, and waits until its process, and with it the device, is gone.
 ///
 /// # Errors
-/// None is running, it does not answer, or it does not end.
+/// Fails if no such gateway runs, or if it does not answer or does not end.
 pub fn end(folder: &Path, device: &str) -> io::Result<()> {
     let stream = UnixStream::connect(path(folder, device))?;
     let gateway = rustix::net::sockopt::socket_peercred(&stream)?.pid;
-    // Without it (before Linux 5.3) the answer has to do.
+    // Without it (before Linux 5.3) the answer has to suffice.
     let gateway = rustix::process::pidfd_open(gateway, PidfdFlags::empty());
     drop(stream);
     ask(folder, device, Ask::Down)?;
@@ -243,7 +245,7 @@ pub fn end(folder: &Path, device: &str) -> io::Result<()> {
     while let Ok(gateway) = &gateway {
         let left = until.saturating_duration_since(Instant::now());
         let mut polled = [PollFd::new(gateway, PollFlags::IN)];
-        // It also comes back for a signal.
+        // The wait also ends at a signal.
         sealane_stack::wait(&mut polled, left)?;
         if !polled[0].revents().is_empty() {
             break;
@@ -255,7 +257,7 @@ pub fn end(folder: &Path, device: &str) -> io::Result<()> {
     wait_for_end(folder, device)
 }
 
-/// Devices of this user's gateways that run.
+/// Returns the devices of this user's running gateways.
 pub fn running(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut devices: Vec<String> = entries
@@ -294,7 +296,7 @@ mod tests {
             listener.answer(|_| unreachable!("it is no question"));
             sender.join().expect("no panic")
         });
-        // Were each byte to start the time anew, all that a question may have would come.
+        // If each byte restarted the time limit, the whole of a long question would arrive.
         assert!(sent < 100, "{sent} bytes");
     }
 
@@ -331,7 +333,7 @@ mod tests {
         }
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("a mode");
         let _listener = Listener::bind(&run, "sl9").expect("a socket");
-        // The socket of a gateway that may not take it away itself.
+        // The socket of a gateway that is not allowed to remove it itself.
         let left = UnixListener::bind(path(&run, "sl8")).expect("a socket");
         drop(left);
         wait_for_end(&run, "sl8").expect("nobody listens");
@@ -344,7 +346,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = Listener::bind(folder.path(), "sl9").expect("a socket");
         assert_eq!(running(folder.path()), ["sl9"]);
-        // The look above left a connection without a question.
+        // The check above left a connection without a question.
         listener.answer(|_| unreachable!("nothing was asked"));
         assert!(Listener::bind(folder.path(), "sl9").is_err());
         listener.answer(|_| unreachable!("nothing was asked"));

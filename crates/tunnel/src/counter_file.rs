@@ -1,11 +1,12 @@
-//! Numbers that survive a restart: how far a manual key's counter may have got.
+//! Sequence numbers that survive a restart: a file stores an upper limit of a manual key's counter.
 //!
-//! A number must never come twice under one key: to the receiver it would be a replay, and with a counted nonce it would give
-//! the text away. A key from a file outlives the process. So numbers are reserved on disk before they are used: what a crash
-//! leaves unused is lost, and nothing comes twice.
+//! A number must never be used twice under one key: the receiver would treat it as a replay, and with a counted nonce
+//! it would reveal the text. A key from a file outlives the process. So numbers are reserved on disk before they are
+//! used: a crash loses the unused ones, and no number is used twice.
 //!
-//! Guarantees: [`CounterFile::reserve`] returns only after the new limit is on disk, under a name that is on disk; two processes
-//! never hold one file; a file that somebody else can change, or that holds no number, is not taken: it never counts as a new one.
+//! Guarantees: [`CounterFile::reserve`] returns only after the new limit is on disk, under a name that is on disk;
+//! two processes never hold one file; a file that somebody else can change, or that contains no number, is refused
+//! and never treated as new.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -18,17 +19,17 @@ use std::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sealane_peer::{PeerError, open_trusted};
 
-/// Why numbers cannot be reserved.
+/// Reasons why numbers cannot be reserved.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
-    /// The system says no.
+    /// The system refuses.
     #[error("cannot {doing} the counter file {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Another process uses the key.
@@ -37,7 +38,7 @@ pub enum CounterError {
         /// The file.
         path: PathBuf,
     },
-    /// Not such a file.
+    /// The file does not contain a number.
     #[error(
         "the counter file {} is damaged, so nobody knows which numbers were used: make a new key, and remove the file",
         path.display()
@@ -46,12 +47,12 @@ pub enum CounterError {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else can change it, and so make numbers come twice.
+    /// Somebody else can change the file, and so cause numbers to be used twice.
     #[error(
         "the counter file is not safe: {source}; if others may have changed the file, make a new key, and remove the file"
     )]
     Unsafe {
-        /// The fault, of the file or of a folder on its way.
+        /// The fault of the file or of a folder on its path.
         source: Box<PeerError>,
     },
     /// The key has no numbers left.
@@ -71,10 +72,10 @@ pub struct CounterFile {
 }
 
 impl CounterFile {
-    /// Opens the counter beside a key file, or makes it; the file is this process's until it is dropped.
+    /// Opens the counter beside a key file, or creates it; the file belongs to this process until it is dropped.
     ///
     /// # Errors
-    /// Another process has it, or it is damaged.
+    /// Fails if another process has the file, or if it is damaged.
     pub fn open(key_file: &Path) -> Result<Self, CounterError> {
         let mut path = key_file.as_os_str().to_owned();
         path.push(".counter");
@@ -86,7 +87,7 @@ impl CounterFile {
         if !path.try_exists().map_err(failed("look for"))? {
             create(&path).map_err(failed("make"))?;
         }
-        // Nobody else can put another in its place between this look and the next.
+        // Nobody else can replace the file between this check and the next one.
         match open_trusted(&path) {
             Ok(_) => {}
             Err(PeerError::File { source, .. }) => return Err(failed("read")(source)),
@@ -99,16 +100,16 @@ impl CounterFile {
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
         let mut text = Vec::new();
-        // Twenty digits and a line end.
+        // The file has twenty digits and a line end.
         (&mut file).take(64).read_to_end(&mut text).map_err(failed("read"))?;
         let next = parse(&text).ok_or_else(|| CounterError::Damaged { path: path.clone() })?;
         Ok(Self { path, file, next })
     }
 
-    /// The next `count` numbers, at most up to `last`.
+    /// Returns the next `count` numbers, at most up to `last`.
     ///
     /// # Errors
-    /// There are none left, or the disk does not take it.
+    /// Fails if no numbers are left, or if they cannot be written to disk.
     pub fn reserve(&mut self, count: u64, last: u64) -> Result<Range<u64>, CounterError> {
         let end = self.next.saturating_add(count).min(last + 1);
         if end <= self.next {
@@ -130,12 +131,13 @@ impl CounterFile {
     }
 }
 
-/// Makes a file that begins at 1. It gets its name when it is whole: a file without a number is a damaged one.
+/// Creates a file that begins at 1. The file gets its name when it is complete, because a file without a number
+/// counts as damaged.
 fn create(path: &Path) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
-    // Left by a process that died.
+    // A process that died has left it.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -144,24 +146,25 @@ fn create(path: &Path) -> io::Result<()> {
     file.write_all(text(1).as_bytes())?;
     file.sync_all()?;
     match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
-        // Another process was faster, and its file is as good.
+        // Another process was faster, and its file is just as good.
         Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary)?,
         renamed => renamed?,
     }
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    // A crash must not undo the name either.
+    // The name must survive a crash as well.
     File::open(folder)?.sync_all()
 }
 
-/// The next number that a file holds; `None`: it is damaged.
+/// Returns the next number in a file with this content; `None` if the file is damaged.
 pub fn parse(text: &[u8]) -> Option<u64> {
     let digits = str::from_utf8(text.trim_ascii_end()).ok()?;
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|&next| is_number && next > 0)
 }
 
-/// The text of a file whose next number is this. Its length is fixed, so that no shorter text is left half overwritten.
+/// Returns the content of a file whose next number is `next`. The length is fixed, so that a shorter number cannot
+/// leave old digits behind.
 pub fn text(next: u64) -> String {
     format!("{next:020}\n")
 }
@@ -211,7 +214,7 @@ mod tests {
             set(path, good);
         }
         drop(CounterFile::open(&key).expect("the same counter"));
-        // Only root may give a file away.
+        // Only root can change a file's owner.
         if rustix::process::geteuid().is_root() {
             chown(&counter, Some(12_345), None).expect("we are root");
             assert!(matches!(CounterFile::open(&key), Err(CounterError::Unsafe { .. })));

@@ -1,7 +1,7 @@
-//! The files by which gateways that speak IKE prove who they are: shared secrets, private keys, certificates, public keys.
+//! The credential files of gateways that speak IKE: shared secrets, private keys, certificates, public keys.
 //!
-//! Guarantees: a secret that others may read is refused, and so is a file of trust that others may write; secrets are wiped when
-//! they are dropped, and no message shows a part of one.
+//! Guarantees: a secret that others may read is refused, and so is a trust file that others may write; secrets are
+//! wiped when they are dropped, and no message shows a part of one.
 
 use std::{
     collections::HashMap,
@@ -23,14 +23,15 @@ use crate::{
     site::ike::{Known, Proof},
 };
 
-/// The longest file of certificates or of a private key, in bytes.
+/// The maximum length of a file of certificates or of a private key in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
-/// The longest shared secret.
+/// The maximum length of a shared secret in bytes.
 const SHARED_BYTES_MAX: usize = 1024;
-/// The shortest: one that can be guessed is found by whoever has seen one negotiation (RFC 7296, section 2.15).
+/// The minimum length: a secret that can be guessed can be found by anybody who has seen one negotiation (RFC 7296,
+/// section 2.15).
 const SHARED_BYTES_MIN: usize = 16;
 
-/// Why a file is not taken.
+/// Reasons why a credential file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// A secret is not safe.
@@ -41,29 +42,29 @@ pub enum CredentialError {
     Trust {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<PeerError>,
     },
-    /// It does not hold what it should.
+    /// The file has the wrong content.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the fault.
         problem: String,
     },
 }
 
-/// How we prove who we are to a peer, and the peer to us.
+/// Our proof of identity to a peer, and the proof that we expect from it.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// Our proof.
     pub prove: Prove,
-    /// The peer's.
+    /// The proof that the peer must give.
     pub expect: Expect,
 }
 
-/// Reads credentials; files of authorities that peers share are read once.
+/// Reads credentials; authority files that peers share are read once.
 #[derive(Debug, Default)]
 pub struct Reader {
     authorities: HashMap<PathBuf, Arc<Authorities>>,
@@ -73,13 +74,13 @@ fn content(path: &Path, problem: impl ToString) -> CredentialError {
     CredentialError::Content { path: path.to_owned(), problem: problem.to_string() }
 }
 
-/// A secret's file.
+/// Returns the content of a secret's file.
 fn secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     key_file::read_secret(path, FILE_BYTES_MAX)?
         .ok_or_else(|| content(path, format_args!("it has more than {FILE_BYTES_MAX} bytes")))
 }
 
-/// The file of something public that decides whom we trust.
+/// Returns the content of a public file that decides which peers are trusted.
 fn public(path: &Path) -> Result<Vec<u8>, CredentialError> {
     let trust = |error| CredentialError::Trust { path: path.to_owned(), source: Box::new(error) };
     let file = open_trusted(path).map_err(trust)?;
@@ -132,10 +133,10 @@ fn private_key(path: &Path) -> Result<SigningKey, CredentialError> {
 }
 
 impl Reader {
-    /// Reads the files of a peer.
+    /// Reads the credential files of a peer.
     ///
     /// # Errors
-    /// One is not taken.
+    /// Fails if one of them is refused.
     pub fn read(&mut self, proof: &Proof) -> Result<Credentials, CredentialError> {
         let (private, certificate, peer) = match proof {
             Proof::Shared(path) => {

@@ -1,4 +1,4 @@
-//! How long the packets are that the kernel hands to the device at once.
+//! The maximum length of the packets that the kernel passes to the device at once.
 
 use std::fs;
 
@@ -6,19 +6,19 @@ use sealane_port::udp::{TRAIN_MAX_BYTES, TRAIN_MAX_DATAGRAMS};
 
 use crate::{outward, site::Site};
 
-/// What the kernel sets aside for headers before it fills a superpacket with segments (MAX_TCP_HEADER + 1), from the least to the
-/// most that its configuration makes of it.
+/// The room that the kernel reserves for headers before it fills a superpacket with segments (MAX_TCP_HEADER + 1):
+/// the minimum and the maximum over its configurations.
 const SET_ASIDE_BYTES: [usize; 2] = [257, 384];
-/// Of a segment's IPv4 and TCP headers with time stamps, as TCP mostly has them.
+/// The length of a segment's IPv4 and TCP headers with time stamps, as TCP mostly has them.
 const TCP_HEADERS_BYTES: usize = 20 + 20 + 12;
-/// The same over IPv6, whose segments are the shortest.
+/// The same over IPv6, which has the shortest segments.
 const TCP_HEADERS_V6_BYTES: usize = 40 + 20 + 12;
-/// What says whether this host forwards packets.
+/// The files that show whether this host forwards packets.
 const FORWARDING: [&str; 2] =
     ["/proc/sys/net/ipv4/conf/all/forwarding", "/proc/sys/net/ipv6/conf/all/forwarding"];
 
-/// Bytes of a superpacket of TCP that becomes one train of UDP, as full as it can be: one segment less a train costs 5 % of the
-/// throughput, one more a second train.
+/// Returns the length in bytes of the longest superpacket of TCP that becomes one train of UDP: with one segment
+/// less, a train loses 5 % of the throughput; one segment more needs a second train.
 pub fn superpacket_bytes(site: &Site) -> usize {
     let mtu = usize::from(site.mtu);
     let packets = (TRAIN_MAX_BYTES / outward::room(site).total_bytes(mtu)).clamp(1, TRAIN_MAX_DATAGRAMS);
@@ -28,8 +28,9 @@ pub fn superpacket_bytes(site: &Site) -> usize {
     as_many.min(not_one_more)
 }
 
-/// Whether packets of other hosts may come to the device. The kernel cuts a forwarded superpacket that is longer than the device says
-/// into all its packets, each of which then pays its own way: two trains cost far less. This host's own sockets make no longer ones.
+/// Returns whether packets of other hosts may be routed to the device. The kernel splits a forwarded superpacket that
+/// is longer than the device's limit into single packets, each with its own cost: two trains are far cheaper. This
+/// host's own sockets make superpackets within the limit.
 pub fn forwards() -> bool {
     FORWARDING.iter().any(|path| fs::read_to_string(path).is_ok_and(|text| text.trim() != "0"))
 }
@@ -49,7 +50,7 @@ mod tests {
         Site::parse(Path::new("site.toml"), &text).expect("a good site file")
     }
 
-    /// Whatever the kernel sets aside, with the headers that TCP has.
+    /// The train is full for every reserved size and TCP's usual headers.
     #[test]
     fn a_superpacket_is_one_full_train() {
         for suite in ["aes-128-gcm", "chacha20-poly1305", "aes-128-cbc+hmac-sha256-128"] {

@@ -1,16 +1,17 @@
-//! How long packets to a peer may be is found out (RFC 4301, section 8.2).
+//! Path MTU discovery for the packets to peers (RFC 4301, section 8.2).
 //!
-//! Over IPv4 the gateway sees to it itself. Routers say what their links take (RFC 1191), but anybody who knows two addresses and a
-//! port can say so too (RFC 5927). A message is believed where it quotes a packet of ours: the index of the association that we send
-//! under, and one of the last numbers that were given. Only who is on the path has seen both. A quote that is too short to show them
-//! (RFC 792 asks for eight bytes, which are UDP's header) is a hint, and narrows no path below what every link of IPv6 takes. All
-//! other messages are counted, and change nothing. The kernel hears the same messages and believes them; so what it says of a path
-//! is taken only where that is more than is known, and what it refuses itself (its device) as it says.
+//! Over IPv4 the gateway does it itself. Routers announce the limits of their links (RFC 1191), but anybody who knows
+//! two addresses and a port can forge such a message (RFC 5927). A message is believed if it quotes a packet of ours:
+//! the SPI of the association that we send under, and one of the last numbers assigned. Only hosts on the path have
+//! seen both. A quote that is too short to contain them (RFC 792 requires eight bytes, which are UDP's header) is a
+//! hint, and lowers no path's limit below that of every IPv6 link. All other messages are counted, and change
+//! nothing. The kernel receives the same messages and believes them; so its limit for a path is used only if it is
+//! higher than the known one, and the limit of its own device always.
 //!
-//! Over IPv6 the kernel's belief stands: it takes no path for narrower than every link must be, and nobody cuts packets on the way.
+//! Over IPv6 the kernel's limit is used: it is never below that of every IPv6 link, and no router fragments packets.
 //!
-//! Guarantees: who does not see our packets narrows no path below 1,280 bytes; nobody narrows one for longer than ten minutes without
-//! another message; every message is counted under one verdict.
+//! Guarantees: a host that does not see our packets lowers no path's limit below 1,280 bytes; nobody lowers one for
+//! longer than ten minutes without another message; every message is counted under one verdict.
 
 use std::{
     collections::HashMap,
@@ -28,36 +29,37 @@ use sealane_port::errors::{Teller, TooLong};
 
 use crate::{outside::Outside, peers::Peers};
 
-/// How often the kernel is asked.
+/// The interval between queries to the kernel.
 const LOOK: Duration = Duration::from_secs(1);
-/// Peers that are looked at each time; with more, each has its turn less often.
+/// The number of peers checked each time; with more peers, each is checked less often.
 const PEERS_AT_ONCE: usize = 64;
-/// For so long a message is believed (RFC 1191, section 6.3).
+/// The time for which a message is believed (RFC 1191, section 6.3).
 const BELIEVED: Duration = Duration::from_secs(600);
-/// A message is about one of so many numbers that were given last: what a fast path has under way, and what is sent until the
-/// message is read.
+/// The number of last sequence numbers that a message may quote: the packets that a fast path has under way, and
+/// those sent until the message is read.
 const SENT_NUMBERS: u32 = 1 << 20;
-/// What a path is taken for at least: nearly all do, and who says less is mistaken or lies (Linux has the same bound).
+/// The lowest limit that is believed: nearly all paths allow more, so a lower one is a mistake or a lie (Linux uses
+/// the same bound).
 const LEAST_BELIEVED: u32 = 552;
-/// The same of a message that shows nothing (RFC 8200, section 5).
+/// The lowest limit that is believed from a message that proves nothing (RFC 8200, section 5).
 const LEAST_HINTED: u32 = 1280;
 
-/// What became of messages that a packet was too long.
+/// Verdicts on messages about packets that were too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It quotes a packet of ours.
+    /// The message quotes a packet of ours.
     Believed,
-    /// It quotes too little to tell.
+    /// The quote is too short to decide.
     Hint,
-    /// It quotes no packet of ours.
+    /// The message quotes no packet of ours.
     Foreign,
 }
 
 impl Verdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Self; 3] = [Self::Believed, Self::Hint, Self::Foreign];
 
-    /// The name in statistics and metrics.
+    /// Returns the verdict's name in statistics and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Believed => "believed",
@@ -76,16 +78,16 @@ impl Messages {
         self.0[verdict as usize].fetch_add(1, Relaxed);
     }
 
-    /// How many, by verdict.
+    /// Returns the number of messages of each verdict.
     pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
         Verdict::ALL.into_iter().map(|verdict| (verdict, self.0[verdict as usize].load(Relaxed)))
     }
 }
 
-/// What a message is worth that quotes a packet to the peer that `outbound` goes to.
+/// Returns the verdict on a message that quotes a packet to the peer of `outbound`.
 fn judge(quoted: &[u8], outbound: &Outbound) -> Verdict {
     let parameters = outbound.association().parameters();
-    // AH has four bytes in front of them (RFC 4302, section 2).
+    // In AH, four bytes stand in front of the SPI and number (RFC 4302, section 2).
     let at = match parameters.protocol {
         Protocol::Esp => 0,
         Protocol::Ah => 4,
@@ -93,19 +95,19 @@ fn judge(quoted: &[u8], outbound: &Outbound) -> Verdict {
     let word = |at: usize| Some(u32::from_be_bytes(*quoted.get(at..)?.first_chunk()?));
     let (Some(spi), Some(shown)) = (word(at), word(at + 4)) else { return Verdict::Hint };
     let next = outbound.numbers().next();
-    // A packet shows the low half of its number.
+    // A packet contains the low half of its number.
     let behind = (next as u32).wrapping_sub(shown);
     let is_sent = (1..=SENT_NUMBERS).contains(&behind) && u64::from(behind) < next;
     if spi == parameters.spi && is_sent { Verdict::Believed } else { Verdict::Foreign }
 }
 
-/// What is known of the IPv4 path to a peer.
+/// The limits known for the IPv4 path to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     endpoint: SocketAddr,
-    /// What our own link takes.
+    /// The limit of our own link.
     link_bytes: u32,
-    /// What routers say, and until when that counts.
+    /// The limit that routers announced, and the end of its validity.
     told: Option<(u32, Instant)>,
 }
 
@@ -137,7 +139,8 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Before the first look, at the paths of packets with `mark`. Where a socket cannot be had, paths of its family stay as they are.
+    /// Returns the paths of packets with `mark`, before the first check. If a socket cannot be opened, the paths of
+    /// its family stay unchanged.
     pub fn new(mark: Option<u32>, now: Instant) -> Self {
         let socket = |address: IpAddr| {
             let socket = UdpSocket::bind((address, 0)).ok()?;
@@ -148,7 +151,7 @@ impl Paths {
         Self { sockets, due: now, next: 0, known: HashMap::new() }
     }
 
-    /// Looks at some peers' paths, if it is time to.
+    /// Checks some peers' paths, if a check is due.
     pub fn look(&mut self, peers: &Peers, now: Instant) {
         if now < self.due {
             return;
@@ -170,8 +173,9 @@ impl Paths {
         }
     }
 
-    /// What is known of the path to where a peer is now. Of a new one the kernel may believe what others have made up, so its word
-    /// counts no further than a hint; what our own link refuses, the kernel says by itself.
+    /// Returns the limits known for the path to a peer's present endpoint. For a new path, the kernel may have
+    /// believed forged messages, so its limit counts at most as a hint; the kernel reports the limit of our own link
+    /// by itself.
     fn known(&mut self, id: PeerId, endpoint: SocketAddr, believed_bytes: u32) -> &mut Known {
         let new = Known { endpoint, link_bytes: believed_bytes.max(LEAST_HINTED), told: None };
         let known = self.known.entry(id).or_insert(new);
@@ -181,10 +185,10 @@ impl Paths {
         known
     }
 
-    /// Hears what was said of packets that left through `outside`.
+    /// Processes the messages about packets that left through `outside`.
     pub fn hear(&mut self, peers: &Peers, outside: &Outside, now: Instant) {
         let mut places: Option<HashMap<SocketAddr, Vec<PeerId>>> = None;
-        // Packets of a protocol of their own have no ports.
+        // Packets of an IP protocol of their own have no ports.
         let place = |address: SocketAddr| match outside {
             Outside::Udp(_) => address,
             Outside::Raw(_) => SocketAddr::new(address.ip(), 0),
@@ -230,10 +234,10 @@ impl Paths {
         });
     }
 
-    /// What the kernel believes of the path to `endpoint`.
+    /// Returns the kernel's limit for the path to `endpoint`.
     fn path_bytes(&self, endpoint: SocketAddr) -> Option<u32> {
         let socket = self.sockets[usize::from(endpoint.is_ipv6())].as_ref()?;
-        // Nothing is sent: a connection of UDP is a look at the routes.
+        // Nothing is sent: to connect a UDP socket only looks up the route.
         socket.connect(endpoint).ok()?;
         if endpoint.is_ipv4() { sockopt::ip_mtu(socket).ok() } else { sockopt::ipv6_mtu(socket).ok() }
     }
@@ -247,7 +251,7 @@ mod tests {
     use super::*;
     use crate::alone;
 
-    /// What a packet of these fields begins with.
+    /// Returns the first bytes of a packet with these fields.
     fn quote(spi: u32, number: u32) -> Vec<u8> {
         [spi.to_be_bytes(), number.to_be_bytes()].concat()
     }
@@ -280,7 +284,7 @@ mod tests {
             assert_eq!(judge(&quote(spi, number), &outbound), verdict, "{number}");
             assert_eq!(judge(&quote(spi ^ 1, number), &outbound), Verdict::Foreign);
         }
-        // Beyond the low half, and far from what was sent first.
+        // The number is beyond the low half, and far from the first ones.
         outbound.numbers().reserve(1 << 32).expect("numbers");
         let next = outbound.numbers().next() as u32;
         assert_eq!(judge(&quote(spi, next.wrapping_sub(1)), &outbound), Verdict::Believed);
@@ -353,7 +357,7 @@ mod tests {
         assert_eq!(known.bytes(now), LEAST_HINTED);
         known.hear(Verdict::Believed, 1000, now);
         assert_eq!(paths.known(PeerId(0), places[0], 1500).bytes(now), 1000);
-        // What was told of one place is not so of another.
+        // A limit announced for one endpoint does not apply to another.
         assert_eq!(paths.known(PeerId(0), places[1], 1500).bytes(now), 1500);
     }
 }

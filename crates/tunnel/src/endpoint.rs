@@ -1,4 +1,4 @@
-//! The place at which a peer is reached: an address, or a host name.
+//! The endpoint of a peer: an address, or a host name.
 //!
 //! Guarantees: a parsed endpoint is an address that packets can be sent to, or a name that a resolver accepts;
 //! nothing is resolved here.
@@ -14,7 +14,7 @@ use sealane_peer::HostPort;
 /// The port that an error suggests (RFC 3948).
 const PORT_DEFAULT: u16 = 4500;
 
-/// The place at which a peer is reached, as the site file gives it.
+/// The endpoint of a peer in the site file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A fixed address.
@@ -23,7 +23,7 @@ pub enum Endpoint {
     Name(HostPort),
 }
 
-/// Not an endpoint.
+/// The text is not an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{word:?} is no endpoint ({fault}): it is an address or a host name with a port, such as 198.51.100.7:4500, \
@@ -35,7 +35,7 @@ pub struct EndpointError {
 }
 
 impl Endpoint {
-    /// The address; `None` for a host name.
+    /// Returns the address; `None` for a host name.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -43,7 +43,7 @@ impl Endpoint {
         }
     }
 
-    /// The host and port to which a call connects.
+    /// Returns the host and port to which a call connects.
     pub fn host_port(&self) -> HostPort {
         match self {
             Self::Address(address) => HostPort { host: address.ip().to_string(), port: address.port() },
@@ -90,8 +90,8 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Whether `host` is a host name (RFC 1123, section 2.1; underscores are met in practice). A name that ends in a
-/// label of digits alone is a mistyped address.
+/// Returns whether `host` is a host name (RFC 1123, section 2.1; underscores are met in practice). A name that ends
+/// in a label of digits alone is a mistyped address.
 fn is_host_name(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -106,8 +106,8 @@ fn is_host_name(host: &str) -> bool {
         && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether packets can be sent to `address`. Outer headers are not authenticated: whoever is on the path of a
-/// genuine packet may write any source into it. `has_ports`: the packets travel in UDP.
+/// Returns whether packets can be sent to `address`. Outer headers are not authenticated: anybody on the path of a
+/// genuine packet may write any source into it. `has_ports` is whether the packets travel in UDP.
 pub fn can_be_endpoint(address: SocketAddr, has_ports: bool) -> bool {
     let ip = address.ip().to_canonical();
     let is_host = match ip {

@@ -1,8 +1,8 @@
 //! A gateway: a device, a socket, and the lanes between them.
 //!
-//! Guarantees: packets of one direction leave in the order in which they came, whatever the number of lanes; a lane without work
-//! sleeps in the kernel; what waits between lanes is bounded; when the process ends in order, or does not come up, nothing is left
-//! behind; when it ends otherwise, what closes the way for packets in clear.
+//! Guarantees: packets of one direction leave in the order of their arrival, whatever the number of lanes; a lane
+//! without work sleeps in the kernel; queues between lanes are bounded; when the process ends in order, or does not
+//! start, nothing is left behind; when it ends otherwise, the routes that keep packets from leaving in clear remain.
 
 use std::{
     cell::RefCell,
@@ -54,24 +54,24 @@ use crate::{
     way::{LOADS, Way},
 };
 
-/// How often the housekeeper looks after peers, and for the end.
+/// The interval at which the housekeeper checks the peers and whether the gateway is to end.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Why a gateway does not come up, or ends.
+/// Reasons why a gateway does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The device cannot be opened.
     #[error("cannot open the device {device}: {source}{}", hint(source))]
     Tun {
-        /// Its name.
+        /// The name of the device.
         device: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The gateway's own key cannot be had.
+    /// The gateway's own key cannot be read.
     #[error("cannot read the gateway's own key: {0}")]
     Identity(#[from] PeerError),
-    /// A peer has our own key.
+    /// A peer has this gateway's own key.
     #[error(
         "peer {peer:?} has the key of this gateway itself ({}); give it the one that `sealane id` prints at the peer",
         identity.display()
@@ -79,13 +79,13 @@ pub enum GatewayError {
     OwnKey {
         /// The peer.
         peer: String,
-        /// File of our own key.
+        /// The file of our own key.
         identity: PathBuf,
     },
-    /// Privileges cannot be given away.
+    /// The privileges cannot be given up.
     #[error("cannot give away privileges: {0}")]
     Privileges(#[source] io::Error),
-    /// A peer that speaks IKE cannot be spoken with.
+    /// The configuration of a peer that speaks IKE cannot be used.
     #[error(transparent)]
     Ike(#[from] IkeError),
     /// A socket cannot be bound.
@@ -93,25 +93,25 @@ pub enum GatewayError {
     Listen {
         /// The address.
         listen: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The process that keeps the host's state cannot be started.
+    /// The process that maintains the host's state cannot be started.
     #[error("cannot start the process that keeps the host's routes: {0}")]
     Keeper(#[source] io::Error),
-    /// The host is not as the gateway needs it.
+    /// The host's state does not allow the gateway.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A peer's associations cannot be made.
     #[error(transparent)]
     Manual(#[from] ManualError),
-    /// The control socket cannot be made.
+    /// The control socket cannot be created.
     #[error("cannot make the control socket: {0}")]
     Control(#[source] io::Error),
-    /// The system has no room.
+    /// The system cannot start a thread.
     #[error("cannot start a lane: {0}")]
     Lane(#[source] io::Error),
-    /// The engine cannot be had.
+    /// The engine cannot be started.
     #[error("cannot start the engine: {0}")]
     Engine(#[source] io::Error),
 }
@@ -138,33 +138,36 @@ fn listen_hint(listen: SocketAddr, error: &io::Error) -> &'static str {
     }
 }
 
-/// How a gateway is run.
+/// The settings of a gateway.
 #[derive(Debug)]
 pub struct Settings<'a> {
-    /// What it is and whom it joins.
+    /// The site file, with the gateway's properties and peers.
     pub site: &'a Site,
-    /// Lanes a direction.
+    /// The number of lanes per direction.
     pub lanes: NonZeroUsize,
-    /// What is allowed that is not safe in general.
+    /// The unsafe options that are allowed.
     pub allowed: Allowed,
-    /// Whose kernels.
+    /// The implementations of the algorithms.
     pub implementations: Implementations,
-    /// The engine that seals and opens packets. It is made when the capabilities are gone, so that its threads have none.
+    /// The engine that seals and opens packets. It is started after the capabilities are given up, so that its
+    /// threads have none.
     pub engine: &'a EngineChoice,
-    /// Where its control socket goes.
+    /// The folder of the control socket.
     pub control_folder: &'a Path,
-    /// File of its own key, where the site names none.
+    /// The file of the gateway's own key, if the site file does not name one.
     pub identity: Option<&'a Path>,
     /// Makes the command that runs [`keeper::run`](crate::host::keeper::run).
     pub keeper: fn() -> Command,
 }
 
-/// Runs a gateway until it is told to end: by the control socket, or when `is_ended` says so, which is asked some times a second.
-/// Until `heed` is called, to end the process leaves nothing behind; from then on the caller sees to it that `is_ended` hears of
-/// signals. `up` is called when packets flow; `say` gets what an operator should know.
+/// Runs a gateway until the control socket asks it to end or `is_ended`, which is called several times per second,
+/// returns true. Until `heed` is called, the process can be ended without leaving anything behind; from then on the
+/// caller must make `is_ended` return true after a signal. `up` is called when packets flow; `say` is called with
+/// messages for the operator.
 ///
 /// # Errors
-/// It does not come up. A thread that fails later ends the process as `sealane tunnel down` does, with status 1.
+/// Fails if the gateway does not start. A thread that fails later ends the process as `sealane tunnel down` does,
+/// with status 1.
 pub fn run(
     settings: &Settings<'_>,
     is_ended: impl Fn() -> bool,
@@ -184,7 +187,8 @@ pub fn run(
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
     }
-    // Before there is anything that it could inherit. It is dropped last: a gateway that does not come up leaves nothing.
+    // The keeper is started first, before there is anything that it could inherit. It is dropped last, so a gateway
+    // that does not start leaves nothing behind.
     let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
     let calls = calls(site, identity, implementations, &peers, &threads)?;
     names::look_up_first(site, &peers);
@@ -217,10 +221,10 @@ pub fn run(
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
     let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
-    // The device is ours, so no other gateway makes this socket.
+    // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
     let account = privilege::account().map_err(GatewayError::Privileges)?;
-    // Another user may not make a socket where root's are.
+    // Another user is not allowed to create a socket in root's folder.
     let bound = account.map(|_| bind()).transpose()?;
     privilege::give_up(account).map_err(GatewayError::Privileges)?;
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
@@ -231,7 +235,7 @@ pub fn run(
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
     let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     heed();
-    // Whoever keeps its user makes it only now, so that a signal of before leaves none.
+    // A gateway that keeps its user creates the socket only now, so that an earlier signal leaves none behind.
     let control = bound.map_or_else(bind, Ok)?;
     keeper.keep()?;
     thread::scope(|scope| {
@@ -311,7 +315,7 @@ pub fn run(
         threads.guard("housekeeping", || {
             let is_ended = || {
                 if keeper.is_gone() {
-                    // Nobody would set again what vanishes, or take it away in the end.
+                    // Nobody would restore routes that vanish, or remove them at the end.
                     threads.fail("keeping the host's routes", "its process has ended");
                 }
                 is_ended() || threads.failure().is_some()
@@ -320,7 +324,7 @@ pub fn run(
             keep(&control, &mut makers, &peers, mind, is_ended, status, &say);
             Ok(())
         });
-        // After a failure what closes stays.
+        // After a failure the closing routes remain.
         if threads.failure().is_none()
             && let Err(error) = keeper.restore()
         {
@@ -331,15 +335,15 @@ pub fn run(
         failure.iter().for_each(|failure| {
             say(&format!("{failure}; `sealane tunnel down {device}` takes away what is left on this host"));
         });
-        // The lanes sleep in system calls on descriptors that only the end of the process closes.
+        // The lanes sleep in system calls on descriptors that are closed only when the process ends.
         process::exit(i32::from(failure.is_some()))
     })
 }
 
-/// Listens to peers that call.
+/// Listens for calls of peers.
 fn listen(at: SocketAddr, mark: Option<u32>) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(at)?;
-    // The connections inherit it.
+    // The connections inherit the mark.
     mark.map_or(Ok(()), |mark| sealane_port::set_mark(&listener, mark))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
@@ -353,7 +357,7 @@ struct Caller<'scope, 'env, 'peers, 'here, S> {
     say: &'scope S,
     dummies: &'here RefCell<Dummies>,
     requests: Vec<Request>,
-    /// When the peers' keys look at the traffic again.
+    /// The time of the next check of the traffic by the peers' keys.
     look_at: Instant,
 }
 
@@ -369,14 +373,14 @@ impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
     fn handle_timeout(&mut self, now: Instant) {
         self.look_at = now + TICK;
         for peer in self.calls.poll(self.scope, &self.requests, now, self.say) {
-            // The lanes find out what is wrong with the socket.
+            // The lanes detect errors of the socket.
             let _ = self.dummies.borrow_mut().send(self.peers, peer);
         }
         self.requests.clear();
     }
 }
 
-/// The housekeeper's care for peers, keys left aside: it measures paths, looks up names, keeps NATs' mappings, and
+/// The housekeeper's tasks for peers, except for keys: it measures paths, looks up names, keeps NATs' mappings, and
 /// logs changes.
 struct Minder<'here> {
     peers: &'here Peers,
@@ -409,14 +413,14 @@ impl<'here> Minder<'here> {
         self.names.look(self.peers, now, &say);
         for ((id, peer), keep_alive) in self.peers.iter().zip(&mut self.keep_alives) {
             if keep_alive.is_due(peer.keep_alive(), peer.sent.read().0, now) {
-                // The lanes find out what is wrong with the socket.
+                // The lanes detect errors of the socket.
                 let _ = self.dummies.borrow_mut().keep_alive(self.peers, id);
             }
         }
     }
 }
 
-/// The calls with peers that are known by their keys, if there are such.
+/// Returns the calls for peers that are known by their keys, if there are such peers.
 fn calls<'a>(
     site: &Site,
     identity: Option<&Path>,
@@ -433,10 +437,10 @@ fn calls<'a>(
     Ok(Some(Calls::new(site, identity, implementations, peers, lanes)))
 }
 
-/// Looks whether no peer of `site` has this gateway's own key, which is in the file `path`.
+/// Checks that no peer of `site` has this gateway's own key, which is in the file `path`.
 ///
 /// # Errors
-/// One has.
+/// Fails if a peer has it.
 pub fn refuse_own_key(site: &Site, identity: &Identity, path: &Path) -> Result<(), GatewayError> {
     let own = identity.public_key();
     let is_own = |peer: &&PeerSite| matches!(&peer.keys, Keys::Peer(keys) if keys.key == own);
@@ -446,13 +450,13 @@ pub fn refuse_own_key(site: &Site, identity: &Identity, path: &Path) -> Result<(
     }
 }
 
-/// CPU time of this process, in seconds.
+/// Returns the CPU time of this process in seconds.
 fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The housekeeper: answers questions, and has keys made, until it is told to end.
+/// Runs the housekeeper, which answers questions and has keys made until the gateway is to end.
 fn keep(
     control: &Listener,
     makers: &mut Makers<'_>,
@@ -477,7 +481,7 @@ fn keep(
         let letters = makers.carrier().map(Carrier::fd);
         let mut polled: Vec<_> =
             [&socket, &bell].into_iter().chain(&letters).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        // A poll that fails is tried again.
+        // A poll that fails is repeated.
         let is_polled = sealane_stack::wait(&mut polled, wait).unwrap_or_default();
         let is_ready = |at: usize| is_polled && !polled[at].revents().is_empty();
         let (is_asked, is_rung) = (is_ready(0), is_ready(1));

@@ -1,21 +1,21 @@
-//! A file that remembers over restarts how far a peer's sequence numbers have got under a manual key.
+//! A file that stores over restarts an upper limit of a peer's sequence numbers under a manual key.
 //!
-//! A process that starts has an empty replay window, so a packet that was recorded before looks new to it. Only its
-//! number shows that it is old. So the gateway writes down a number that is ahead of all that it has accepted.
+//! A process that starts has an empty replay window, so a packet that was recorded earlier looks new to it. Only its
+//! number shows that it is old. So the gateway writes down a number that is higher than all accepted ones.
 //!
-//! Guarantees: no number that an earlier process has taken is above [`HeardFile::before`], but for packets of a
-//! burst that began less than two looks before a crash; the file is written once in some seconds at most under
-//! steady load.
+//! Guarantees: no number that an earlier process has accepted is above [`HeardFile::before`], except for packets of a
+//! burst that began less than two calls of [`HeardFile::look`] before a crash; under steady load, the file is written
+//! at most once in some seconds.
 
 use std::path::{Path, PathBuf};
 
 use crate::counter_file::{CounterError, CounterFile};
 
-/// The file is ahead of an idle peer by so many numbers.
+/// The lead of the file over an idle peer's numbers.
 const AHEAD: u64 = 64;
-/// The file is written anew when it is ahead by fewer numbers than these.
+/// The file is written again when its lead is below this.
 const LEAST_AHEAD: u64 = 16;
-/// The file is ahead of a busy peer by the packets of so many looks.
+/// The lead of the file over a busy peer's numbers, in calls of [`HeardFile::look`].
 const LOOKS_AHEAD: u64 = 100;
 
 /// The file beside one key.
@@ -29,10 +29,10 @@ pub struct HeardFile {
 }
 
 impl HeardFile {
-    /// Opens the file beside a key file, or makes it; the file is this process's until it is dropped.
+    /// Opens the file beside a key file, or creates it; the file belongs to this process until it is dropped.
     ///
     /// # Errors
-    /// Another process has it, it is damaged, or it cannot be written.
+    /// Fails if another process has the file, or if it is damaged or cannot be written.
     pub fn open(key_file: &Path) -> Result<Self, CounterError> {
         let mut path = key_file.as_os_str().to_owned();
         path.push(".heard");
@@ -41,15 +41,15 @@ impl HeardFile {
         Ok(Self { counter, before: range.start - 1, limit: range.end - 1, last: range.start - 1 })
     }
 
-    /// An earlier process may have accepted numbers up to this one.
+    /// Returns the highest number that an earlier process may have accepted.
     pub fn before(&self) -> u64 {
         self.before
     }
 
-    /// Learns that numbers up to `top` have been accepted. To be called some times a second.
+    /// Records that numbers up to `top` have been accepted. It is to be called several times per second.
     ///
     /// # Errors
-    /// The disk does not take it; the next look tries again.
+    /// Fails if the disk does not accept the data; the next call tries again.
     pub fn look(&mut self, top: u64) -> Result<(), CounterError> {
         let pace = top.saturating_sub(self.last);
         self.last = self.last.max(top);
@@ -61,8 +61,8 @@ impl HeardFile {
     }
 }
 
-/// The new limit of a file that covers numbers up to `limit`, when the highest accepted number is `top` and `pace`
-/// packets came since the last look. `None`: the file is far enough ahead.
+/// Returns the new limit of a file that covers numbers up to `limit`, if the highest accepted number is `top` and
+/// `pace` packets came since the last call of [`HeardFile::look`]. Returns `None` if the limit is high enough.
 fn raised(limit: u64, top: u64, pace: u64) -> Option<u64> {
     let is_enough = top.saturating_add(pace.saturating_mul(2)).saturating_add(LEAST_AHEAD) <= limit;
     let next = top.saturating_add(pace.saturating_mul(LOOKS_AHEAD)).saturating_add(AHEAD);
@@ -89,7 +89,7 @@ mod tests {
                 limit = file.limit;
             }
             assert!(writes <= looks / 40 + 2, "{pace}: {writes}");
-            // As in a crash, the file is not told that the process ends.
+            // As in a crash, the file does not learn that the process ends.
             drop(file);
         }
     }
@@ -99,7 +99,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("from-branch.key");
         assert_eq!(HeardFile::open(&key).expect("a file").before(), 0);
-        // An idle peer is believed again after few packets.
+        // An idle peer's packets are fresh again after a few numbers.
         let again = HeardFile::open(&key).expect("a file");
         assert_eq!(again.before(), AHEAD);
         assert!(matches!(HeardFile::open(&key), Err(CounterError::Locked { .. })));

@@ -1,9 +1,10 @@
 //! Inward: trains of peers become packets for the device.
 //!
-//! Guarantees: nothing reaches the device that was not genuine, new, and of the peer whose networks it names; every other
-//! packet is counted under its reason; what a stranger sends costs a look at its SPI. Nothing is allocated a packet.
+//! Guarantees: only packets reach the device that are genuine, new, and from the networks of their peer; every other
+//! packet is counted under its reason; a stranger's packet costs one look-up of its SPI. There is no allocation per
+//! packet.
 //!
-//! An arrival goes through two hands: [`Opener`] on any lane, [`Acceptor::accept`] in arrival order.
+//! An arrival passes through two hands: [`Opener`] on any lane, then [`Acceptor::accept`] in order of arrival.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -30,44 +31,45 @@ use crate::{
     way::{Hand, LOADS, Loads},
 };
 
-/// A packet under way through the engine; its job has the place that it has.
+/// A packet whose job is at the engine; both have the same index.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     index: usize,
     number: u64,
 }
 
-/// Packets that follow each other under one association.
+/// Consecutive packets under one association.
 #[derive(Debug)]
 struct Run {
-    /// Of those under way, up to this one.
+    /// The end of the run among the pending packets.
     end: usize,
     inbound: Arc<Inbound>,
 }
 
-/// What was received in one call.
+/// The packets received in one call.
 #[derive(Debug)]
 pub struct Arrival {
-    /// ESP packets; behind [`Acceptor::accept`], what they carried.
+    /// The ESP packets; after [`Acceptor::accept`], the packets that they carried.
     pub batch: Batch,
-    /// Where it came from.
+    /// The address of the sender.
     pub source: Option<SocketAddr>,
-    /// In its IP header.
+    /// The traffic class in the IP header.
     pub traffic_class: u8,
-    /// When it came.
+    /// The time of arrival.
     pub time: Instant,
     pending: Vec<Pending>,
-    /// Of AH, beside `pending`.
+    /// The openings of AH packets, with the indices of `pending`.
     openings: Vec<Opening>,
     runs: Vec<Run>,
 }
 
 const PACKETS_MAX: usize = 512;
-/// Two trains, which the port may take at once, and what transport mode makes of them, whose headers may be longer than what goes.
+/// Room for two trains, the most that the port receives at once, and for the packets that transport mode makes of
+/// them, whose headers may be longer than those that are removed.
 const BUFFER_BYTES: usize = 5 * 65_536;
 
 impl Arrival {
-    /// An empty one.
+    /// Returns an empty arrival.
     pub fn new() -> Self {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
         let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
@@ -93,7 +95,7 @@ impl Recycle for Arrival {
     }
 }
 
-/// Finds associations and runs jobs, on any lane.
+/// Looks up associations and runs jobs, on any lane.
 pub struct Opener<'a> {
     peers: &'a Peers,
     view: View<'a>,
@@ -101,12 +103,13 @@ pub struct Opener<'a> {
 }
 
 impl<'a> Opener<'a> {
-    /// A lane over `peers`, opening through `queue`.
+    /// Returns a lane's opener over `peers`, which opens through `queue`.
     pub fn new(peers: &'a Peers, queue: Box<dyn Queue>) -> Self {
         Self { peers, view: peers.database().view(), engine: Submitter::new(queue, LOADS.get()) }
     }
 
-    /// Hands a datagram behind the non-ESP marker (RFC 3948, section 2.2) to the key makers; `None`: it is ESP, or nobody takes it.
+    /// Passes a datagram behind the non-ESP marker (RFC 3948, section 2.2) to the key makers; `None` if it is ESP, or
+    /// if no key maker accepts datagrams.
     fn deliver(&self, datagram: &[u8], source: Option<SocketAddr>) -> Option<Result<(), DropReason>> {
         let mailbox = self.peers.mailbox()?;
         if !datagram.starts_with(&NON_ESP_MARKER) {
@@ -120,7 +123,7 @@ impl<'a> Opener<'a> {
         Some(Ok(()))
     }
 
-    /// The association of packets with this SPI. The marker of RFC 3948 has none.
+    /// Returns the association of packets with this SPI. The marker of RFC 3948 is not the SPI of any association.
     fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
         let found =
             self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;
@@ -136,7 +139,7 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
+/// Opens the packets of an arrival. Queries to an association are made once for consecutive packets under it.
 impl Hand<Arrival> for Opener<'_> {
     fn begin(&mut self, arrival: &mut Arrival) -> Option<Work> {
         let Arrival { batch, time, pending, openings, runs, source, .. } = arrival;
@@ -145,7 +148,7 @@ impl Hand<Arrival> for Opener<'_> {
         let mut index = 0;
         while index < batch.packets.len() {
             if self.peers.has_ports() && batch.bytes(index) == KEEP_ALIVE {
-                // It has done its work on the way (RFC 3948, section 2.3).
+                // A keep-alive has already served its purpose on the way (RFC 3948, section 2.3).
                 batch.packets[index].refuse(Verdict::Consumed);
                 index += 1;
                 continue;
@@ -216,7 +219,7 @@ fn spi(protocol: Protocol, batch: &Batch, index: usize) -> Result<u32, DropReaso
     }
 }
 
-/// Takes what is genuine, in arrival order.
+/// Accepts genuine packets, in order of arrival.
 pub struct Acceptor<'a> {
     peers: &'a Peers,
     view: View<'a>,
@@ -226,14 +229,14 @@ pub struct Acceptor<'a> {
 }
 
 impl<'a> Acceptor<'a> {
-    /// Over `peers`.
+    /// Returns an acceptor over `peers`.
     pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
         Self { peers, view, cache, last: None }
     }
 
-    /// Leaves in the batch the packets for the device.
+    /// Reduces the batch to the packets for the device.
     pub fn accept(&mut self, arrival: &mut Arrival) {
         let Arrival { batch, pending, openings, runs, source, traffic_class, .. } = arrival;
         if self.cache.follow(&self.view.load().policies) {
@@ -264,14 +267,14 @@ impl<'a> Acceptor<'a> {
                     }
                 };
                 match inner {
-                    // A dummy (RFC 4303, section 2.6) has done its work by being genuine.
+                    // A dummy (RFC 4303, section 2.6) has served its purpose by being genuine.
                     Ok(inner) if inner.is_empty() => batch.packets[index].refuse(Verdict::Consumed),
                     Ok(inner) => {
                         packets += 1;
                         inner_bytes += u64::from(inner.len);
                         outer_bytes += outer.len() as u64;
                         if inner.start < outer.span().start || inner.end() > outer.span().end() {
-                            // It was laid anew, and is a packet of its own.
+                            // The packet was written again, behind the batch's other packets.
                             batch.packets[index].refuse(Verdict::Consumed);
                         } else {
                             shrink(&mut batch.packets[index], inner);
@@ -285,7 +288,7 @@ impl<'a> Acceptor<'a> {
             }
             drop(window);
             first = *end;
-            // A peer is where its newest genuine packet came from.
+            // The endpoint of a peer is the source of its newest genuine packet.
             if let (Some(number), Some(source)) = (newest, *source) {
                 self.peers.heard_under(association, source, number);
             }
@@ -294,7 +297,7 @@ impl<'a> Acceptor<'a> {
         }
     }
 
-    /// The inner packet, if the peer may send it.
+    /// Returns the inner packet, if the peer may send it.
     fn inner(
         &mut self,
         batch: &mut Batch,
@@ -321,7 +324,7 @@ impl<'a> Acceptor<'a> {
         Ok(inner)
     }
 
-    /// The same of what AH protected.
+    /// Returns the inner packet of an AH packet, if the peer may send it.
     fn inner_of_ah(&mut self, bytes: &mut [u8], inbound: &Inbound, inner: Span) -> Result<Span, DropReason> {
         let peer = inbound.association().parameters().peer;
         let packet = &mut bytes[inner.range()];
@@ -336,13 +339,13 @@ impl<'a> Acceptor<'a> {
         Ok(inner)
     }
 
-    /// From where to where a peer's packets go inside, where the association itself says so.
+    /// Returns the inner addresses of a peer's packets, if its associations determine them.
     fn ends(&self, peer: PeerId) -> Option<Ends> {
         let hosts = self.peers.get(peer).hosts?;
         Ends::of(hosts.remote, hosts.local)
     }
 
-    /// RFC 4301, section 5.2: what came out must be what this association may carry.
+    /// RFC 4301, section 5.2: the packet must be one that this association may carry.
     fn admit(&mut self, bytes: &mut [u8], inbound: &Inbound, inner: Span) -> Result<(), DropReason> {
         let &Parameters { peer, spi, .. } = inbound.association().parameters();
         let mark = FlowMark::of(&bytes[inner.range()]);
@@ -361,8 +364,8 @@ impl<'a> Acceptor<'a> {
     }
 }
 
-/// Lays behind the batch's last packet another one: `payload` behind a header of its own. In front of the payload there would not
-/// be room: ESP's header is shorter than IP's.
+/// Writes another packet behind the batch's last one: `payload` behind a header of its own. There is not enough room
+/// in front of the payload: ESP's header is shorter than that of IP.
 fn give_header(
     batch: &mut Batch,
     payload: Span,
@@ -376,7 +379,7 @@ fn give_header(
     let inner = packet.push_back(bytes).expect("it was laid out for so many bytes");
     let buffer = batch.work.buffer.bytes_mut();
     buffer.copy_within(payload.range(), inner.start as usize + header_bytes);
-    // The mark of the path comes with the outer header, which stands for the inner one.
+    // The path's congestion mark is in the outer header, which replaces the inner one.
     if let Err(reason) = frame::give_header(&mut buffer[inner.range()], ends, traffic_class, next) {
         batch.packets.pop();
         return Err(reason);
@@ -384,7 +387,7 @@ fn give_header(
     Ok(inner)
 }
 
-/// Leaves of `packet` the part that is `inner`.
+/// Reduces `packet` to its part `inner`.
 fn shrink(packet: &mut Packet, inner: Span) {
     let outer = packet.span();
     let front = (inner.start - outer.start) as usize;
@@ -397,7 +400,7 @@ fn shrink(packet: &mut Packet, inner: Span) {
 mod tests {
     use super::*;
 
-    /// The most that the port takes at once: two trains, of few long packets or of many short ones.
+    /// The port receives at most two trains at once, of few long packets or of many short ones.
     #[test]
     fn there_is_room_for_what_transport_mode_makes_of_two_trains() {
         let ends = Ends::of("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()).unwrap();
@@ -408,7 +411,7 @@ mod tests {
                 batch.push(0, bytes, 0).unwrap().push_back(bytes).unwrap();
             }
             for index in 0..count {
-                // Of ESP with the shortest header and check value.
+                // ESP with the shortest header and check value.
                 let outer = batch.packets[index].span();
                 let payload = Span::new(outer.start + 8, outer.len - 8 - 2 - 12);
                 let inner = give_header(batch, payload, ends, 0, protocol::UDP);

@@ -1,18 +1,19 @@
-//! NAT keep-alives (RFC 3948, section 4): when a peer must be sent a byte so that a NAT on the way keeps its mapping.
+//! NAT keep-alives (RFC 3948, section 4): decides when to send a peer a byte so that a NAT on the way keeps its
+//! mapping.
 //!
-//! Guarantees: no keep-alive is due while other packets go to the peer; no socket, no clock.
+//! Guarantees: no keep-alive is due while other packets are sent to the peer; the module has no socket and no clock.
 
 use std::time::{Duration, Instant};
 
 /// The payload of a keep-alive in UDP, which its receiver ignores (RFC 3948, section 2.3).
 pub const KEEP_ALIVE: &[u8] = &[0xff];
-/// The default interval behind a NAT: home routers keep UDP mappings for 30 seconds at least, although RFC 4787
-/// asks for two minutes.
+/// The default interval behind a NAT: home routers keep UDP mappings for at least 30 seconds, although RFC 4787
+/// requires two minutes.
 pub const BEHIND_NAT: Duration = Duration::from_secs(25);
-/// The longest interval that may be asked for, in seconds.
+/// The longest interval that may be configured, in seconds.
 pub const KEEP_ALIVE_S_MAX: u32 = 3600;
 
-/// The time since which nothing has been sent to a peer.
+/// The time since which no packet has been sent to a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeepAlive {
     sent: u64,
@@ -20,8 +21,8 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Whether a keep-alive is due. `interval`: the longest time without a packet to the peer, `None` for no limit;
-    /// `sent`: packets sent so far.
+    /// Returns whether a keep-alive is due. `interval` is the longest time without a packet to the peer, `None` for
+    /// no limit; `sent` is the number of packets sent so far.
     pub fn is_due(&mut self, interval: Option<Duration>, sent: u64, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if sent != self.sent {
@@ -40,12 +41,12 @@ impl KeepAlive {
 mod tests {
     use super::*;
 
-    /// A NAT that forgets after 30 seconds without a packet from inside.
+    /// The NAT drops a mapping after 30 seconds without a packet from inside.
     #[test]
     fn a_mapping_that_is_kept_alive_never_expires() {
         let tick = Duration::from_millis(100);
         let forgets = Duration::from_secs(30);
-        // Seconds of silence, then a second of packets.
+        // Seconds of silence, followed by a second of packets.
         for (interval, silence_s, survives, alives) in [
             (Some(BEHIND_NAT), 600, true, 23..=25),
             (Some(BEHIND_NAT), 20, true, 0..=0),

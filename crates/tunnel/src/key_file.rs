@@ -1,7 +1,7 @@
-//! Key files: key material in hexadecimal, for this user's eyes only.
+//! Key files: key material in hexadecimal that only this user may read.
 //!
-//! Guarantees: a file that others may read, or that belongs to somebody else, is refused; the material is wiped when it was
-//! used, and no message ever shows a part of it.
+//! Guarantees: a file that others may read, or that belongs to somebody else, is refused; the material is wiped after
+//! use, and no message shows a part of it.
 
 use std::{
     fs::File,
@@ -12,39 +12,39 @@ use std::{
 
 use zeroize::Zeroizing;
 
-/// The most bytes of material that any suite takes, with room to spare.
+/// The maximum length of key material in bytes, more than any suite needs.
 const MATERIAL_BYTES_MAX: usize = 256;
-/// The longest file: two digits a byte, and white space.
+/// The maximum length of a file: two digits per byte, and white space.
 const FILE_BYTES_MAX: usize = 4 * MATERIAL_BYTES_MAX;
 
-/// Why a key file is not taken.
+/// Reasons why a key file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// The system says no.
+    /// The system refuses.
     #[error("cannot read the key file {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Others may read it.
+    /// Others may read the file.
     #[error("the key file {} has mode {mode:04o}: run `chmod 600 {}`", path.display(), path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// The file's mode.
         mode: u32,
     },
-    /// Somebody else may change it.
+    /// Somebody else may change the file.
     #[error("the key file {} belongs to user {uid}, not to us or root", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Its owner.
+        /// The file's owner.
         uid: u32,
     },
-    /// Not hexadecimal, or of another length.
+    /// The file is not hexadecimal, or has the wrong length.
     #[error(
         "the key file {} must hold {expected_bytes} bytes in hexadecimal and nothing else; make one by \
          `(umask 077; openssl rand -hex {expected_bytes} > {})`",
@@ -54,15 +54,15 @@ pub enum KeyFileError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What the suite takes.
+        /// The length that the suite needs.
         expected_bytes: usize,
     },
 }
 
-/// Reads `expected_bytes` bytes of material. White space between digits counts for nothing.
+/// Reads `expected_bytes` bytes of material. White space between digits is ignored.
 ///
 /// # Errors
-/// The file is not safe, or not such a file.
+/// Fails if the file is not safe, or is not a key file.
 pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     let content = || KeyFileError::Content { path: path.into(), expected_bytes };
     let text = read_secret(path, FILE_BYTES_MAX)?.ok_or_else(content)?;
@@ -70,10 +70,10 @@ pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Ke
     if material.len() == expected_bytes { Ok(material) } else { Err(content()) }
 }
 
-/// Reads a file that nobody else may read, as it is; `None`: it has more than `bytes_max` bytes.
+/// Reads a file that nobody else may read, without decoding it; `None` if it has more than `bytes_max` bytes.
 ///
 /// # Errors
-/// The file is not safe, or cannot be read.
+/// Fails if the file is not safe, or cannot be read.
 pub fn read_secret(path: &Path, bytes_max: usize) -> Result<Option<Zeroizing<Vec<u8>>>, KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.into(), source };
     let mut file = File::open(path).map_err(failed)?;
@@ -85,7 +85,7 @@ pub fn read_secret(path: &Path, bytes_max: usize) -> Result<Option<Zeroizing<Vec
     if mode & 0o077 != 0 {
         return Err(KeyFileError::Exposed { path: path.into(), mode });
     }
-    // Of fixed size: a growing buffer would leave copies of the key behind.
+    // The buffer has a fixed size, because a growing one would leave copies of the key behind.
     let mut text = Zeroizing::new(vec![0; bytes_max + 1]);
     let mut length = 0;
     while length < text.len() {
@@ -111,7 +111,7 @@ fn decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
             Some(_) => return None,
         }
     }
-    // An odd digit is half a byte.
+    // An odd digit is half of a byte.
     if high.is_some() { None } else { Some(material) }
 }
 

@@ -1,7 +1,7 @@
-//! The threads of a gateway, of which none ends unnoticed.
+//! The threads of a gateway; none of them ends unnoticed.
 //!
-//! Guarantees: a thread that ends by an error or by a panic is known to the housekeeper ([`Lanes::failure`]), which
-//! then ends the gateway as if it had been told to; the first failure is the one that is told, because others may
+//! Guarantees: a thread that ends by an error or by a panic is reported to the housekeeper ([`Lanes::failure`]),
+//! which then ends the gateway as if it had been asked to; only the first failure is reported, because others may
 //! follow from it.
 
 use std::{
@@ -23,17 +23,17 @@ impl Lanes {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the part of the gateway called `name` cannot go on, and why.
+    /// Records that the part of the gateway called `name` cannot continue, and the reason.
     pub fn fail(&self, name: &str, why: &str) {
         self.first().get_or_insert_with(|| format!("the gateway ends: {name}: {why}"));
     }
 
-    /// The first failure, in words for an operator.
+    /// Returns the first failure, as a message for the operator.
     pub fn failure(&self) -> Option<String> {
         self.first().clone()
     }
 
-    /// Runs `life` on this thread. Its failure becomes the gateway's.
+    /// Runs `life` on this thread. If it fails, the gateway fails.
     pub fn guard(&self, name: &str, life: impl FnOnce() -> io::Result<()>) {
         // After a panic the process only undoes its changes to the host, with values that `life` does not touch.
         match catch_unwind(AssertUnwindSafe(life)) {
@@ -46,7 +46,7 @@ impl Lanes {
     /// Runs `life` on a thread of its own, as [`Self::guard`] does.
     ///
     /// # Errors
-    /// The system has no room for a thread.
+    /// Fails if the system cannot start a thread.
     pub fn start<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -58,7 +58,8 @@ impl Lanes {
         thread::Builder::new().name(name).spawn_scoped(scope, guarded).map(drop)
     }
 
-    /// Runs `life` on a thread of its own, as [`Self::guard`] does; the gateway fails if there is no room for it.
+    /// Runs `life` on a thread of its own, as [`Self::guard`] does; if the thread cannot be started, the gateway
+    /// fails.
     pub fn begin<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -72,7 +73,7 @@ impl Lanes {
     }
 }
 
-/// Says what was being done when `error` came.
+/// Returns a function that adds the operation to an error.
 pub fn while_doing(doing: &'static str) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{doing}: {error}"))
 }

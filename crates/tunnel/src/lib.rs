@@ -1,16 +1,19 @@
 //! The tunnel daemon: IPsec in user space between networks.
 //!
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
-//! - [`gateway::run`] opens the device and the socket ([`outside`]) and starts lanes: [`outward`] plans, seals and sends,
-//!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
-//! - [`host`] is what a gateway changes of its host, and how that is taken back; [`device`] what it asks of its device.
-//! - [`path`] is how long packets to a peer may be, and who is told.
-//! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
-//! - [`endpoint`] is where a peer is reached, and what can be no such place; [`news`] is what is told of peers.
-//! - [`keying`] makes associations with peers that are known by their keys or speak IKE, whose secrets and certificates are
-//!   [`credentials`]; [`manual`] makes them from files.
+//! - [`gateway::run`] opens the device and the socket ([`outside`]) and starts lanes: [`outward`] plans, seals and
+//!   sends; [`inward`] opens and accepts. Decisions on packets are made by `ipsec`; the cryptography is done by an
+//!   engine.
+//! - [`host`] makes and reverts a gateway's changes to its host; [`device`] decides the settings of its device.
+//! - [`path`] computes the maximum length of packets to a peer, and sends it to the senders inside.
+//! - [`way`] distributes a direction's loads over lanes; [`alone`] runs it from memory to memory, to measure one end
+//!   by itself.
+//! - [`endpoint`] is the address of a peer, and rules out impossible ones; [`news`] logs changes of peers' states.
+//! - [`keying`] makes associations with peers that are known by their keys or speak IKE; the secrets and certificates
+//!   of the latter are [`credentials`]. [`manual`] makes associations from files.
 //! - [`pki`] makes certificates for gateways.
-//! - [`control`] is how a running gateway is asked; [`status`] what it answers; [`privilege`] what it gives away before that.
+//! - [`control`] is the socket for queries to a running gateway, and [`status`] its answers; [`privilege`] gives up
+//!   the gateway's rights before that.
 //!
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
 #![forbid(unsafe_code)]

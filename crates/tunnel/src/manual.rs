@@ -1,9 +1,9 @@
 //! Associations whose keys come from files (RFC 4301, section 4.5.1).
 //!
-//! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk ahead of use,
-//! so that a gateway that was restarted is heard at once. No two directions have the same key material, whatever
-//! its files are called: their numbers are counted apart, so nonces would come twice. A suite whose nonces are
-//! counted, and a broken one, are refused unless that was allowed.
+//! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk before use, so
+//! that peers accept the packets of a restarted gateway at once. No two directions have the same key material,
+//! whatever the names of its files: their numbers are counted separately, so nonces would be repeated. A suite with
+//! counted nonces, and a broken one, are refused unless they are allowed explicitly.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,22 +31,23 @@ use crate::{
     site::{Keys, PeerSite},
 };
 
-/// Numbers reserved at a time: seconds of the fastest traffic, and a thousandth of what 32 bits have.
+/// The number of sequence numbers reserved at a time: seconds of the fastest traffic, and a thousandth of the 32-bit
+/// numbers.
 const RESERVED_NUMBERS: u64 = 1 << 22;
 
-/// What the user allows that is not safe in general.
+/// The unsafe options that the user allows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
-    /// Counted nonces under keys from files.
+    /// Allows counted nonces under keys from files.
     pub manual_counter: bool,
-    /// Broken algorithms.
+    /// Allows broken algorithms.
     pub legacy: bool,
 }
 
-/// Why a peer's associations cannot be made.
+/// Reasons why a peer's associations cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ManualError {
-    /// A counted suite that was not allowed.
+    /// The suite has counted nonces, and that was not allowed.
     #[error(
         "peer {peer:?}: {suite} must not be used with keys from files, because a nonce that comes twice gives everything away \
          (RFC 4106, section 8.1); choose a suite such as aes-128-cbc+hmac-sha256-128, or, for a laboratory, \
@@ -55,26 +56,26 @@ pub enum ManualError {
     Counted {
         /// The peer.
         peer: String,
-        /// Its suite.
+        /// The peer's suite.
         suite: String,
     },
-    /// A broken suite that was not allowed.
+    /// The suite is broken, and that was not allowed.
     #[error("peer {peer:?}: {suite} is broken; --allow-legacy takes it for a laboratory")]
     Legacy {
         /// The peer.
         peer: String,
-        /// Its suite.
+        /// The peer's suite.
         suite: String,
     },
-    /// A key file that is not taken.
+    /// A key file is refused.
     #[error("peer {peer:?}: {source}")]
     KeyFile {
         /// The peer.
         peer: String,
-        /// Why.
+        /// The cause.
         source: KeyFileError,
     },
-    /// Material that stands in two files.
+    /// Two files contain the same key material.
     #[error(
         "peer {peer:?}: {} and {} hold the same key; each direction of each peer has a key of its own, made by \
          `openssl rand -hex`",
@@ -82,43 +83,43 @@ pub enum ManualError {
         second.display()
     )]
     Twice {
-        /// The peer of the second one.
+        /// The peer of the second file.
         peer: String,
         /// The file that was read first.
         first: PathBuf,
-        /// The other one.
+        /// The second file.
         second: PathBuf,
     },
-    /// Numbers that cannot be reserved.
+    /// Sequence numbers cannot be reserved.
     #[error("peer {peer:?}: {source}")]
     Counter {
         /// The peer.
         peer: String,
-        /// Why.
+        /// The cause.
         source: CounterError,
     },
-    /// Parameters that contradict each other.
+    /// The parameters contradict each other.
     #[error("peer {peer:?}: {source}")]
     Association {
         /// The peer.
         peer: String,
-        /// Why.
+        /// The cause.
         source: AssociationError,
     },
-    /// An index that is in use.
+    /// The SPI is in use.
     #[error("peer {peer:?}: {source}")]
     Spi {
         /// The peer.
         peer: String,
-        /// Why.
+        /// The cause.
         source: SpiInUse,
     },
 }
 
-/// Whether `peer` may have its suite.
+/// Checks that the suite of `peer` is allowed.
 ///
 /// # Errors
-/// It may not.
+/// Fails if it is not.
 pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
     let suite = &peer.suite();
     let (name, text) = (|| peer.name.clone(), || suite.to_string());
@@ -134,8 +135,8 @@ pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
     Ok(())
 }
 
-/// Which key material has been seen, and where. It keeps digests under a key of its own: nothing can be learnt of
-/// the material from it, nor from how long a comparison takes.
+/// The key material read so far, with its files. It contains digests under a key of its own: nothing can be learnt
+/// about the material from them, nor from the time that a comparison takes.
 pub struct Seen {
     key: Zeroizing<[u8; blake3::KEY_LEN]>,
     files: HashMap<[u8; blake3::OUT_LEN], PathBuf>,
@@ -155,14 +156,14 @@ impl Default for Seen {
     }
 }
 
-/// Material to send and to receive under.
+/// The key materials to send and to receive under.
 type Both = [Zeroizing<Vec<u8>>; 2];
 
 impl Seen {
-    /// Reads both key files of a peer; `None` where its keys do not come from files.
+    /// Reads both key files of a peer; `None` if its keys do not come from files.
     ///
     /// # Errors
-    /// A file is not taken, or holds what another one did.
+    /// Fails if a file is refused, or contains the same material as an earlier one.
     pub fn read(&mut self, site: &PeerSite) -> Result<Option<Both>, ManualError> {
         let Keys::Manual(manual) = &site.keys else { return Ok(None) };
         let bytes = manual.suite.material_bytes();
@@ -189,7 +190,7 @@ struct Reserved {
     last: u64,
 }
 
-/// An inbound association whose numbers are written down as they are taken.
+/// An inbound association whose accepted numbers are recorded on disk.
 #[derive(Debug)]
 struct Heard {
     inbound: Arc<Inbound>,
@@ -202,21 +203,21 @@ pub struct Manuals {
     reserved: Vec<Reserved>,
     seen: Seen,
     heard: Vec<Heard>,
-    /// What was said of numbers that cannot be reserved.
+    /// The messages about numbers that cannot be reserved, already reported.
     told: Vec<String>,
-    /// What is still to be said.
+    /// The messages that are still to be reported.
     news: VecDeque<String>,
     looked: Option<Instant>,
 }
 
-/// Between two looks at the numbers. The fastest traffic uses up a reservation in seconds.
+/// The interval between checks of the numbers. The fastest traffic uses up a reservation in seconds.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Manuals {
     /// Makes and installs both associations of `peer`, if its keys come from files.
     ///
     /// # Errors
-    /// It may not have its suite, or a file is not taken.
+    /// Fails if its suite is not allowed, or if a file is refused.
     pub fn install(
         &mut self,
         implementations: Implementations,
@@ -250,7 +251,8 @@ impl Manuals {
         )
         .map_err(association)?;
         let counter_error = |source| ManualError::Counter { peer: peer(), source };
-        // A number that came twice would give a counted suite away, and to any suite's receiver it would be a replay.
+        // A number used twice would reveal the secrets of a counted suite, and any suite's receiver would treat it as
+        // a replay.
         let mut counter = CounterFile::open(&manual.send.file).map_err(counter_error)?;
         let range = counter.reserve(RESERVED_NUMBERS, manual.sequence.last()).map_err(counter_error)?;
         let outbound =
@@ -274,17 +276,17 @@ impl Manuals {
 }
 
 impl KeyMaker for Manuals {
-    /// There are no others: an association that ends ends the traffic.
+    /// There are no successors: when an association ends, the traffic ends.
     fn request(&mut self, _: Request, _: Instant) {}
 
-    /// None, where no peer's keys are from files.
+    /// Returns `None` if no peer's keys are from files.
     fn poll_timeout(&self) -> Option<Instant> {
         let is_needed = !self.reserved.is_empty() || !self.heard.is_empty();
         self.looked.filter(|_| is_needed).map(|looked| looked + LOOK)
     }
 
-    /// Reserves further numbers where half of them are used, and writes down how far the peers have got. Where the
-    /// first fails, the association stops with its numbers.
+    /// Reserves further numbers when half of them are used, and records the peers' highest numbers. If the
+    /// reservation fails, the association ends with its numbers.
     fn handle_timeout(&mut self, now: Instant) {
         self.looked = Some(now);
         let mut errors = Vec::new();

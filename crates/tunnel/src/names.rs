@@ -1,8 +1,8 @@
-//! Host names of peers with keys from files. (A call to a peer that is known by its key resolves the name itself.)
+//! Host names of peers with keys from files. (The calls resolve the names of peers that are known by their keys.)
 //!
-//! Guarantees: lookups happen on threads of their own, one at a time for a peer, and never delay packets; a name is
-//! looked up again while its peer is silent, at most once in [`PAUSE_MAX`] after the first minute; the addresses of
-//! a name are tried in turn.
+//! Guarantees: lookups run on threads of their own, one at a time per peer, and never delay packets; a name is looked
+//! up again while its peer is silent, at most once per [`PAUSE_MAX`] after the first minute; the addresses of a name
+//! are tried in turn.
 
 use std::{
     io,
@@ -24,25 +24,25 @@ use crate::{
     site::{Keys, Site},
 };
 
-/// The most addresses of one name that get a turn.
+/// The maximum number of addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 /// The longest time that the start of a gateway waits for names.
 const FIRST: Duration = Duration::from_secs(3);
-/// The most names that the start of a gateway waits for.
+/// The maximum number of names that the start of a gateway waits for.
 const FIRST_MAX: usize = 64;
-/// The first pause between two lookups of a name; it doubles.
+/// The first pause between two lookups of a name; each pause is twice the one before.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The time of a name's next lookup, and the turn of its addresses. No thread, no clock.
+/// The time of a name's next lookup, and the turn of its addresses. It has no thread and no clock.
 #[derive(Debug)]
 struct Plan {
     pause: Duration,
     not_before: Option<Instant>,
-    /// Addresses given so far.
+    /// The number of addresses returned so far.
     turn: usize,
-    /// The last line about a lookup that failed.
+    /// The last message about a failed lookup.
     told: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Plan {
         Self { pause: PAUSE, not_before: None, turn: 0, told: None }
     }
 
-    /// Whether a lookup is due now, for a peer that is out of reach or is not.
+    /// Returns whether a lookup is due now; `is_out_of_reach` is about the name's peer.
     fn is_due(&mut self, is_out_of_reach: bool, now: Instant) -> bool {
         if !is_out_of_reach {
             *self = Self { turn: self.turn, told: self.told.take(), ..Self::new() };
@@ -65,8 +65,8 @@ impl Plan {
         true
     }
 
-    /// Takes the result of a lookup. Returns the address whose turn it is, or the reason why there is none, unless
-    /// that was logged last.
+    /// Processes the result of a lookup. Returns the address whose turn it is, or the reason why there is none,
+    /// unless that was logged last.
     fn found(
         &mut self,
         found: io::Result<Vec<SocketAddr>>,
@@ -100,7 +100,7 @@ struct Name {
     asked: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
 }
 
-/// The names of a site's peers; those that are called are looked up by the calls.
+/// The names of a site's peers, except those whose keys are agreed in calls.
 #[derive(Debug)]
 pub struct Names {
     names: Vec<Name>,
@@ -108,7 +108,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of the peers of `site`.
+    /// Returns the names of the peers of `site`.
     pub fn new(site: &Site) -> Self {
         let names =
             (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match (&peer.endpoint, &peer.keys) {
@@ -120,7 +120,8 @@ impl Names {
         Self { names: names.collect(), families: Families::of(site.listen) }
     }
 
-    /// Takes what lookups have found, and begins those that are due. To be called some times a second.
+    /// Processes the results of lookups, and begins lookups that are due. It is to be called several times per
+    /// second.
     pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
         for Name { id, name, plan, asked } in &mut self.names {
             let peer = peers.get(*id);
@@ -148,9 +149,9 @@ impl Names {
     }
 }
 
-/// Looks up the names of all peers of `site`, of up to [`FIRST_MAX`], before the device is up: once a default route leads into the
-/// tunnel, the resolver may be beyond a peer that is not found without it. Names that take longer than [`FIRST`] are left
-/// for later.
+/// Looks up the names of all peers of `site`, at most [`FIRST_MAX`], before the device is up: once a default route
+/// leads into the tunnel, the resolver may be reachable only through the peer that is to be found. Names that take
+/// longer than [`FIRST`] are left for later.
 pub fn look_up_first(site: &Site, peers: &Peers) {
     let (families, deadline) = (Families::of(site.listen), Instant::now() + FIRST);
     let lookups = (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match &peer.endpoint {
@@ -167,13 +168,13 @@ pub fn look_up_first(site: &Site, peers: &Peers) {
     }
 }
 
-/// Begins a lookup. The system's resolver knows no deadline, so it runs on a thread that the gateway does not wait
-/// for. `None`: the system has no room for a thread now.
+/// Begins a lookup. The system's resolver has no deadline, so it runs on a thread that the gateway does not wait for.
+/// Returns `None` if the system cannot start a thread now.
 fn resolve(name: &HostPort) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (answer, answered) = sync_channel(1);
     let (host, port) = (name.host.clone(), name.port);
     let lookup = move || {
-        // Capabilities belong to threads, and this one may outlast the moment at which the others give theirs away.
+        // Capabilities belong to threads, and this one may outlast the moment at which the others give theirs up.
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         if set_capabilities(None, none).is_err() {
@@ -204,7 +205,7 @@ mod tests {
             }
             count
         };
-        // At 0, 2, 6, 14, 30, 62, 122, and each minute from then on.
+        // At 0, 2, 6, 14, 30, 62, 122 seconds, and every minute from then on.
         assert_eq!(lookups(&mut plan, &mut now, true, 120), 6);
         assert_eq!(lookups(&mut plan, &mut now, true, 600), 10);
         assert_eq!(lookups(&mut plan, &mut now, false, 600), 0);

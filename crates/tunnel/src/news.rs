@@ -1,7 +1,7 @@
-//! Lines in the log about peers: one for each change of a peer's state.
+//! Log messages about peers: one for each change of a peer's state.
 //!
-//! Guarantees: a state is logged once; a peer that moves to and fro gets one line in [`MOVES`] at most; no socket,
-//! no clock.
+//! Guarantees: a state is logged once; a peer that moves to and fro gets at most one line per [`MOVES`]; the module
+//! has no socket and no clock.
 
 use std::{
     net::SocketAddr,
@@ -11,11 +11,11 @@ use std::{
 
 use crate::{peers::Peers, site::Encapsulation};
 
-/// A peer is silent if it has not answered our packets for so long.
+/// A peer is silent if it has not answered our packets for this time.
 pub const SILENT: Duration = Duration::from_secs(15);
 /// The peer's first packet arrives within this time after the agreement of keys, unless the path is blocked.
 const FIRST: Duration = Duration::from_secs(5);
-/// Between two lines about where a peer is.
+/// The minimum time between two lines about a peer's endpoint.
 const MOVES: Duration = Duration::from_secs(10);
 
 /// The state of a peer.
@@ -35,7 +35,7 @@ pub enum State {
 impl State {
     const ALL: [Self; 4] = [Self::Waiting, Self::Answers, Self::NeverHeard, Self::Silent];
 
-    /// As in a status.
+    /// Returns the state's name in a status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -51,7 +51,7 @@ impl State {
 pub struct SharedState(AtomicU8);
 
 impl SharedState {
-    /// The state now.
+    /// Returns the present state.
     pub fn get(&self) -> State {
         State::ALL.get(usize::from(self.0.load(Relaxed))).copied().unwrap_or_default()
     }
@@ -64,17 +64,17 @@ impl SharedState {
 /// The facts about a peer at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
-    /// Its name.
+    /// The peer's name.
     pub name: &'a str,
-    /// The time since which agreed keys are in use; `None`: there are no keys, or they are from files.
+    /// The time since which agreed keys are in use; `None` if there are no keys, or if they are from files.
     pub agreed: Option<Instant>,
-    /// Its endpoint.
+    /// The peer's endpoint.
     pub endpoint: Option<SocketAddr>,
-    /// Packets sent to it.
+    /// The number of packets sent to the peer.
     pub sent: u64,
-    /// The time of its newest genuine packet, in milliseconds of any clock; 0: none yet.
+    /// The time of the newest genuine packet, in milliseconds of any clock; 0 if there is none yet.
     pub heard_ms: u64,
-    /// The carrier of its packets, in words.
+    /// The protocol that carries the peer's packets, in words.
     pub carrier: &'a str,
 }
 
@@ -90,7 +90,7 @@ struct Told {
 }
 
 impl Told {
-    /// Looks at the peer. Returns a line if its state has changed.
+    /// Checks the state of the peer. Returns a line if its state has changed.
     fn look(&mut self, sight: &Sight<'_>, now: Instant) -> Option<String> {
         if sight.sent > self.sent {
             self.unanswered_since.get_or_insert(now);
@@ -149,7 +149,7 @@ pub struct News {
 }
 
 impl News {
-    /// Nothing is logged yet. Packets travel in `encapsulation`.
+    /// Returns the news before the first line. `encapsulation` is the protocol that carries packets.
     pub fn new(peers: &Peers, encapsulation: Encapsulation) -> Self {
         let carrier = match encapsulation {
             Encapsulation::Udp => format!("UDP to port {}", peers.listen().port()),
@@ -158,7 +158,7 @@ impl News {
         Self { told: vec![Told::default(); peers.iter().count()], carrier }
     }
 
-    /// Looks at all peers and says each change. To be called some times a second.
+    /// Checks all peers, and passes a line about each change to `say`. It is to be called several times per second.
     pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
         let snapshot = peers.database().snapshot();
         for ((id, peer), told) in peers.iter().zip(&mut self.told) {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(look(&sight, S), None);
         sight.heard_ms = 2100;
         assert_eq!(look(&sight, S).as_deref(), Some("peer \"branch\" answers at 192.0.2.1:4500"));
-        // No packet is sent, so the peer owes no answer.
+        // No packet is sent, so the peer need not answer.
         assert_eq!(look(&sight, 1000 * S), None);
         sight.sent += 1;
         assert_eq!(look(&sight, S), None);

@@ -1,8 +1,8 @@
-//! The socket towards peers: ESP in UDP (RFC 3948), or ESP (RFC 4303) or AH (RFC 4302) as a protocol of its own. AH's packets have
-//! their IP headers, which it covers.
+//! The socket to the peers: ESP in UDP (RFC 3948), or ESP (RFC 4303) or AH (RFC 4302) as an IP protocol of its own.
+//! AH packets include their IP headers, which AH covers.
 //!
-//! Guarantees: what is received in one call has one sender and one traffic class; over IPv4 no message from outside changes how
-//! packets are sent.
+//! Guarantees: all packets received in one call have one sender and one traffic class; over IPv4 no message from
+//! outside changes how packets are sent.
 
 use std::{
     fmt, io,
@@ -30,7 +30,7 @@ pub enum Families {
 }
 
 impl Families {
-    /// The families of a socket bound to `listen`.
+    /// Returns the families of a socket bound to `listen`.
     pub fn of(listen: SocketAddr) -> Self {
         match listen.ip().to_canonical() {
             IpAddr::V4(_) => Self::V4,
@@ -39,7 +39,7 @@ impl Families {
         }
     }
 
-    /// Whether `address` is reached.
+    /// Returns whether the socket reaches `address`.
     pub fn has(self, address: IpAddr) -> bool {
         match self {
             Self::V4 => address.to_canonical().is_ipv4(),
@@ -50,7 +50,7 @@ impl Families {
 }
 
 impl Families {
-    /// The family; `None`: both.
+    /// Returns the only family; `None` if there are two.
     pub fn only(self) -> Option<AddressFamily> {
         match self {
             Self::V4 => Some(AddressFamily::V4),
@@ -70,7 +70,7 @@ impl fmt::Display for Families {
     }
 }
 
-/// One half of it.
+/// The socket, or one half of it after [`Self::split`].
 #[derive(Debug)]
 pub enum Outside {
     /// Trains in UDP.
@@ -80,10 +80,10 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// The socket that `site` asks for, whose packets carry `mark`.
+    /// Returns the socket for `site`; its packets carry `mark`.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the system refuses.
     pub fn open(site: &Site, mark: Option<u32>) -> io::Result<Self> {
         let mut outside = match site.encapsulation {
             Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
@@ -102,13 +102,13 @@ impl Outside {
             Self::Raw(raw) => raw.see_to_lengths(),
         };
         match seen {
-            // It serves IPv6 alone.
+            // The socket serves IPv6 only.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(outside),
             seen => seen.map(|()| outside),
         }
     }
 
-    /// Hands on what was said of packets that were too long; over IPv6 the kernel keeps that to itself.
+    /// Passes on the messages about packets that were too long; over IPv6 the kernel does not report them.
     pub fn too_long(&self, hear: impl FnMut(TooLong)) {
         match self {
             Self::Udp(udp) => udp.too_long(hear),
@@ -116,7 +116,7 @@ impl Outside {
         }
     }
 
-    /// The same socket twice, so that one thread can receive while another sends.
+    /// Returns the same socket twice, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
         match self {
@@ -131,10 +131,10 @@ impl Outside {
         }
     }
 
-    /// What this half sends goes to the device past IP, if `site` asks for that.
+    /// Sends this half's packets to the device past IP, if `site` asks for that.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Fails if the system refuses.
     pub fn send_directly(&mut self, site: &Site) -> io::Result<()> {
         match self {
             Self::Raw(raw) if site.is_direct => raw.send_directly(protocol::ESP, site.listen.ip()),
@@ -142,7 +142,7 @@ impl Outside {
         }
     }
 
-    /// Packets that went past IP.
+    /// Returns the number of packets that were sent past IP.
     pub fn direct_packets(&self) -> u64 {
         match self {
             Self::Udp(_) => 0,
@@ -150,7 +150,7 @@ impl Outside {
         }
     }
 
-    /// Packets go to `peer` from now on, under this traffic class, and whole or not.
+    /// Sends packets to `peer` from now on, with this traffic class; `is_whole` forbids fragmentation.
     pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8, is_whole: bool) {
         match self {
             Self::Udp(udp) => {
@@ -161,13 +161,13 @@ impl Outside {
             Self::Raw(raw) => {
                 raw.set_peer(peer.ip());
                 raw.set_whole(is_whole);
-                // Without it the packet goes all the same.
+                // If this fails, the packet is sent nevertheless.
                 let _ = raw.set_traffic_class(traffic_class);
             }
         }
     }
 
-    /// Who sent what was received last, and under which traffic class.
+    /// Returns the sender and the traffic class of the packets received last.
     pub fn last(&self) -> (Option<SocketAddr>, u8) {
         match self {
             Self::Udp(udp) => (udp.source, udp.received_traffic_class),
@@ -175,7 +175,7 @@ impl Outside {
         }
     }
 
-    /// Packets that the kernel did not take.
+    /// Returns the number of packets that the kernel refused.
     pub fn refused_packets(&self) -> u64 {
         match self {
             Self::Udp(udp) => udp.refused_packets,

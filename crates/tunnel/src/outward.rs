@@ -1,9 +1,10 @@
-//! Outward: what the device gives becomes sealed trains for peers.
+//! Outward: packets of the device become sealed trains for peers.
 //!
-//! Guarantees: numbers are given in arrival order before anything is sealed; a packet that policy does not let into the tunnel is
-//! counted under its reason and goes nowhere; nothing is allocated a packet.
+//! Guarantees: sequence numbers are assigned in order of arrival before anything is sealed; a packet that policy
+//! keeps out of the tunnel is counted under its reason and dropped; there is no allocation per packet.
 //!
-//! A load goes through three hands: [`Router::plan`] in arrival order, [`Sealer`] on any lane, [`send`] in arrival order.
+//! A load passes through three hands: [`Router::plan`] in order of arrival, [`Sealer`] on any lane, [`send`] in order
+//! of arrival.
 
 use std::{
     io,
@@ -42,35 +43,35 @@ use crate::{
     way::{Hand, LOADS, Loads},
 };
 
-/// Packets that follow each other to one peer under one association.
+/// Consecutive packets to one peer under one association.
 #[derive(Debug)]
 struct Run {
-    /// Packets of the batch, up to this one.
+    /// The end of the run in the batch.
     end: usize,
     outbound: Arc<Outbound>,
     peer: PeerId,
     endpoint: SocketAddr,
-    /// Of the outer headers.
+    /// The traffic class of the outer headers.
     traffic_class: u8,
-    /// Nobody may cut them outside: they fit.
+    /// Forbids fragmentation outside: the packets fit.
     is_whole: bool,
     first_number: u64,
 }
 
-/// A batch of the device's packets with what they were given.
+/// A batch of the device's packets, with the data assigned to them.
 #[derive(Debug)]
 pub struct Load {
-    /// As [`room`] lays it out.
+    /// The packets, with the room that [`room`] returns.
     pub batch: Batch,
     runs: Vec<Run>,
-    /// Why packets were dropped that had been given numbers.
+    /// The reasons for which packets were dropped after they had been numbered.
     refused: Vec<DropReason>,
-    /// The AH packets, whose headers are finished when the engine has made their tags.
+    /// The AH packets, whose headers are completed after the engine has made their tags.
     framed: Vec<Framed>,
 }
 
 impl Load {
-    /// An empty one, whose buffer takes two superpackets with their room.
+    /// Returns an empty load; its buffer takes two superpackets with their room.
     pub fn new() -> Self {
         let runs = Vec::with_capacity(BATCH_PACKETS);
         let (refused, framed) = (Vec::new(), Vec::new());
@@ -96,8 +97,8 @@ impl Recycle for Load {
 const BATCH_BYTES: usize = 3 * 65_536;
 const BATCH_PACKETS: usize = 512;
 
-/// The room around each packet of the device that all of a site's suites fit into; with one suite they fill it exactly, so that
-/// packets lie back to back and a train is one slice.
+/// Returns the room around each packet of the device that suffices for all of a site's suites. With one suite the
+/// sealed packets fill it exactly, so that they lie back to back and a train is one slice.
 pub fn room(site: &Site) -> Room {
     if site.protocol == Protocol::Ah {
         return Room { headroom_bytes: frame::HEADROOM_BYTES, ..Room::NONE };
@@ -114,19 +115,20 @@ pub fn room(site: &Site) -> Room {
     }
 }
 
-/// Where a flow's packets go.
+/// The peer and the limits for a flow's packets.
 #[derive(Debug)]
 struct Destination {
     outbound: Arc<Outbound>,
     peer: PeerId,
     endpoint: SocketAddr,
-    /// What senders inside may send.
+    /// The longest packet that senders inside may send.
     bytes_max: u16,
-    /// What fits into one packet outside: less, on a path that is narrower than any should be.
+    /// The longest packet that fits into one outside; it is less than `bytes_max` on a path that is narrower than it
+    /// should be.
     whole_bytes_max: u16,
 }
 
-/// Decides, in arrival order.
+/// Decides on packets, in order of arrival.
 #[derive(Debug)]
 pub struct Router<'a> {
     peers: &'a Peers,
@@ -136,23 +138,23 @@ pub struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    /// Over `peers`.
+    /// Returns a router over `peers`.
     pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
         Self { peers, view, cache, answers: None }
     }
 
-    /// Tells senders inside what is too long for their packets' paths.
+    /// Makes the router answer senders inside whose packets are too long for their paths.
     #[must_use]
     pub fn answering(self, answers: Answers) -> Self {
         Self { answers: Some(answers), ..self }
     }
 
-    /// Gives every packet of `load` its association and number, or drops it.
+    /// Assigns an association and a number to every packet of `load`, or drops it.
     pub fn plan(&mut self, load: &mut Load, now: Instant) {
         let Load { batch, runs, .. } = load;
-        // What was decided last, and of which flow.
+        // The last decision, with its flow.
         let mut last: (Option<FlowMark>, Result<Destination, DropReason>) =
             (None, Err(DropReason::Malformed));
         for index in 0..batch.packets.len() {
@@ -168,16 +170,17 @@ impl<'a> Router<'a> {
                 let packet = batch.bytes_mut(index);
                 segment_size::clamp(packet, *bytes_max);
                 is_whole = packet.len() <= usize::from(*whole_bytes_max);
-                // What may be cut goes on: the outer packet is cut (RFC 4301, section 8.1).
+                // A packet that may be fragmented passes: the outer packet is fragmented (RFC 4301, section 8.1).
                 if packet.len() > usize::from(*bytes_max) && too_big::is_whole(packet) {
                     if let Some(answers) = &mut self.answers {
-                        // Whoever reads from the device finds out what is wrong with it.
+                        // The reader of the device detects errors of the device.
                         let _ = answers.too_big(packet, *bytes_max, now);
                     }
                     outcome = Err(&DropReason::TooBig);
                 }
             }
-            // RFC 4301, section 5.1.2: the outer service class is the inner one's; its congestion bits by RFC 6040.
+            // RFC 4301, section 5.1.2: the outer service class is the inner one's; the congestion bits follow RFC
+            // 6040.
             let traffic_class = frame::traffic_class(batch.bytes(index)).map_or(0, marks::encapsulated);
             match outcome {
                 Ok(Destination { outbound, peer, endpoint, .. }) => match runs.last_mut() {
@@ -203,7 +206,7 @@ impl<'a> Router<'a> {
                 Err(&reason) => {
                     self.peers.drops().count(reason);
                     batch.packets[index].refuse(Verdict::Unwanted);
-                    // It belongs to whatever run it stands in, and takes no number.
+                    // A dropped packet belongs to the run around it, and takes no number.
                     if let Some(run) = runs.last_mut() {
                         run.end = index + 1;
                     }
@@ -233,7 +236,7 @@ impl<'a> Router<'a> {
     fn route(&mut self, flow: &Flow, now: Instant) -> Result<Destination, DropReason> {
         let snapshot = self.view.load();
         self.cache.follow(&snapshot.policies);
-        // The device has no clear way out: to bypass it is the routing table's.
+        // The device has no way out in clear: bypassing it is a matter of the routing table.
         let Action::Protect(peer) = self.cache.decide(flow)? else { return Err(DropReason::NoPolicy) };
         let Some(outbound) = snapshot.outbound.get(&peer).and_then(|all| all.taking(flow)) else {
             self.peers.acquire(peer, flow);
@@ -262,7 +265,7 @@ impl<'a> Router<'a> {
     }
 }
 
-/// Lays and seals, on any lane.
+/// Writes and seals packets, on any lane.
 pub struct Sealer {
     engine: Loads<Load>,
     ivs: Ivs,
@@ -271,13 +274,13 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Seals through `queue`, at `local`.
+    /// Returns a sealer through `queue`, with the own address `local`.
     pub fn new(queue: Box<dyn Queue>, local: IpAddr) -> Self {
         Self { engine: Submitter::new(queue, LOADS.get()), ivs: Ivs::default(), local }
     }
 }
 
-/// Makes ESP or AH packets of the load's.
+/// Makes ESP or AH packets of the load's packets.
 impl Hand<Load> for Sealer {
     fn begin(&mut self, load: &mut Load) -> Option<Work> {
         let Load { batch, runs, refused, framed: framed_packets } = load;
@@ -305,7 +308,7 @@ impl Hand<Load> for Sealer {
                         })
                     }
                 };
-                // A number that was given is used up.
+                // An assigned number is used up.
                 number += 1;
                 match laid {
                     Ok(job) => {
@@ -338,7 +341,7 @@ impl Hand<Load> for Sealer {
     }
 }
 
-/// Refuses packets that no engine has sealed: they would leave in clear.
+/// Refuses packets that no engine has sealed; they would leave in clear.
 fn refuse_unsealed(batch: &mut Batch, refused: &mut Vec<DropReason>) {
     let Batch { work, packets, .. } = batch;
     if work.jobs.iter().all(|job| job.status == JobStatus::Done) {
@@ -352,7 +355,7 @@ fn refuse_unsealed(batch: &mut Batch, refused: &mut Vec<DropReason>) {
     }
 }
 
-/// Lays an ESP packet round `packet`, or in transport mode round what it carries.
+/// Writes an ESP packet around `packet`, or in transport mode around its payload.
 fn lay(outbound: &Outbound, bytes: &mut [u8], packet: &mut Packet, given: &Given) -> Result<Job, DropReason> {
     let Parameters { suite, mode, .. } = *outbound.association().parameters();
     let shape = Shape::of(suite);
@@ -364,7 +367,7 @@ fn lay(outbound: &Outbound, bytes: &mut [u8], packet: &mut Packet, given: &Given
         }
         (4, Mode::Tunnel) => protocol::IPV4,
         (6, Mode::Tunnel) => protocol::IPV6,
-        // Only what we make ourselves: a dummy (RFC 4303, section 2.6).
+        // Only our own packets come here: dummies (RFC 4303, section 2.6).
         _ => protocol::NONE,
     };
     let payload_bytes = packet.span().len;
@@ -376,7 +379,7 @@ fn lay(outbound: &Outbound, bytes: &mut [u8], packet: &mut Packet, given: &Given
     Ok(esp::lay(outbound, bytes, header.start, payload_bytes, next, given).0)
 }
 
-/// Frames `packet` by AH: inside a header between the ends, or behind its own with their addresses in it.
+/// Frames `packet` by AH: inside a new header between the ends, or behind its own header with their addresses.
 fn frame_ah(
     run: &Run,
     local: IpAddr,
@@ -385,7 +388,7 @@ fn frame_ah(
     given: &Given,
 ) -> Result<Framed, DropReason> {
     let ends = Ends::of(local, run.endpoint.ip()).ok_or(DropReason::NoAssociation)?;
-    // Not 0, in whose place the kernel would put a number of its own (raw(7)), and AH covers it.
+    // The identification must not be 0, which the kernel would replace (raw(7)), because AH covers it.
     let identification = given.number as u16 | 1;
     let inner = packet.span();
     if run.outbound.association().parameters().mode == Mode::Transport {
@@ -394,14 +397,14 @@ fn frame_ah(
             if upper.fragment_at.is_some() {
                 return Err(DropReason::Fragment);
             }
-            // The kernel, which makes the outer header, puts AH right behind it.
+            // The kernel, which writes the outer header, puts AH directly behind it.
             if upper.offset_bytes != IPV6_BYTES {
                 return Err(DropReason::SelectorMismatch);
             }
         }
         frame::readdress(&mut bytes[inner.range()], ends, identification)?;
     }
-    // RFC 4301, section 8.1: the outer packet may be cut where the inner one may.
+    // RFC 4301, section 8.1: the outer packet may be fragmented if the inner one may.
     let dont_fragment = run.is_whole && too_big::is_whole(&bytes[inner.range()]);
     let outer = Outer { ends, hop_limit: frame::HOPS, dont_fragment, identification };
     let framed = frame::seal(&run.outbound, bytes, inner, &outer, Alignment::Rfc, given)?;
@@ -410,7 +413,7 @@ fn frame_ah(
     Ok(framed)
 }
 
-/// Sends dummy packets, which the receiver drops: it learns that we live, and where.
+/// Sends dummy packets, which the receiver drops: it learns our endpoint and that we are alive.
 pub struct Dummies {
     load: Load,
     sealer: Sealer,
@@ -419,7 +422,7 @@ pub struct Dummies {
 }
 
 impl Dummies {
-    /// Through `outside`, sealed through `queue`.
+    /// Returns a sender through `outside`, which seals through `queue`.
     pub fn new(queue: Box<dyn Queue>, outside: Outside, site: &Site) -> Self {
         let sealer = Sealer::new(queue, site.listen.ip());
         Self { load: Load::new(), sealer, outside, room: room(site) }
@@ -429,7 +432,7 @@ impl Dummies {
     /// (RFC 3948) or, without UDP, by a dummy.
     ///
     /// # Errors
-    /// The socket is unusable.
+    /// Fails if the socket is unusable.
     pub fn keep_alive(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let Outside::Udp(_) = self.outside else { return self.send(peers, peer) };
         let has_keys = peers.database().snapshot().outbound.contains_key(&peer);
@@ -441,17 +444,17 @@ impl Dummies {
         self.outside.send(&self.load.batch, 0).map(drop)
     }
 
-    /// Sends one, if there is an association and a place to send to.
+    /// Sends a dummy, if there is an association and an endpoint.
     ///
     /// # Errors
-    /// The socket is unusable.
+    /// Fails if the socket is unusable.
     pub fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let snapshot = peers.database().snapshot();
         let Some(outbound) = snapshot.outbound.get(&peer).map(Outbounds::newest) else { return Ok(()) };
         let Some(endpoint) = peers.endpoint_of(outbound.association()) else { return Ok(()) };
         let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
         self.load.recycle();
-        // ESP says itself that nothing follows; in AH's place an IP packet says so.
+        // ESP itself marks a packet as empty; for AH, an IP packet does so.
         let dummy = match peers.protocol() {
             Protocol::Esp => vec![0; 4],
             Protocol::Ah => {
@@ -476,13 +479,13 @@ impl Dummies {
 /// Sends the load's packets, run by run.
 ///
 /// # Errors
-/// The socket is unusable.
+/// Fails if the socket is unusable.
 pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result<()> {
     let Load { batch, runs, refused, .. } = load;
     refused.drain(..).for_each(|reason| peers.drops().count(reason));
     let mut start = 0;
     for run in runs.iter() {
-        // The port sends all that a batch has to one place.
+        // The port sends all packets of a batch to one endpoint.
         let later = batch.packets.split_off(run.end);
         outside.aim(run.endpoint, run.traffic_class, run.is_whole);
         let (refused, direct) = (outside.refused_packets(), outside.direct_packets());

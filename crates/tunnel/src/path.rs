@@ -1,7 +1,8 @@
-//! What fits into a path, and telling inner senders so (RFC 4301, section 8.2). How long a path's packets may be is found out by
-//! [`discovery`](crate::discovery).
+//! The maximum length of packets on a path, and the answers to inner senders that exceed it (RFC 4301, section 8.2).
+//! The limits of paths are found by [`discovery`](crate::discovery).
 //!
-//! Guarantees: nobody is told less than every host must take ([`LEAST_V4`], [`LEAST_V6`]), and senders are told at a bounded rate.
+//! Guarantees: no sender gets a limit below the length that every host must accept ([`LEAST_V4`], [`LEAST_V6`]), and
+//! the rate of answers is bounded.
 
 use std::{
     io,
@@ -19,20 +20,21 @@ use sealane_stack::Batch;
 
 use crate::site::Encapsulation;
 
-/// Answers to inner senders at once, and in a second (RFC 1812, section 4.3.2.8).
+/// The maximum number of answers to inner senders at once, and per second (RFC 1812, section 4.3.2.8).
 const ANSWERS_MAX: u32 = 50;
 
-/// What packets to a peer gain on the way.
+/// The bytes that packets to a peer gain on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
-    /// What is done to them.
+    /// The kind of protection.
     pub kind: Kind,
-    /// What they travel in.
+    /// The protocol that carries the packets.
     pub encapsulation: Encapsulation,
 }
 
 impl Overhead {
-    /// The longest packet inside, whose own family is given, that is no longer than `path_bytes` outside.
+    /// Returns the length of the longest inner packet of the given family whose outer packet is no longer than
+    /// `path_bytes`.
     pub fn fits(self, path_bytes: u32, is_outer_v4: bool, is_inner_v4: bool) -> u16 {
         let header = |is_v4| if is_v4 { 20 } else { 40 };
         let udp = if self.encapsulation == Encapsulation::Udp { 8 } else { 0 };
@@ -55,12 +57,13 @@ impl Overhead {
     }
 }
 
-/// What senders inside are told where so much fits: what is longer than fits nevertheless is cut outside.
+/// Returns the limit for senders inside if packets of `fits_bytes` fit; longer packets within this limit are
+/// fragmented outside.
 pub fn told(fits_bytes: u16, is_inner_v4: bool) -> u16 {
     fits_bytes.max(if is_inner_v4 { LEAST_V4 } else { LEAST_V6 })
 }
 
-/// Tells inner senders that their packets are too long.
+/// Sends inner senders the limit for their packets.
 pub struct Answers {
     device: Box<dyn Port>,
     batch: Batch,
@@ -75,15 +78,15 @@ impl std::fmt::Debug for Answers {
 }
 
 impl Answers {
-    /// Through `device`, to whoever sent into it.
+    /// Returns answers through `device`.
     pub fn new(device: Box<dyn Port>) -> Self {
         Self { device, batch: Batch::new(2048, 1), left: ANSWERS_MAX, since: None }
     }
 
-    /// Tells the sender of `packet` to send no more than `mtu` bytes.
+    /// Asks the sender of `packet` to send at most `mtu` bytes.
     ///
     /// # Errors
-    /// The device is unusable.
+    /// Fails if the device is unusable.
     pub fn too_big(&mut self, packet: &[u8], mtu: u16, now: Instant) -> io::Result<()> {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= Duration::from_secs(1) {
@@ -108,17 +111,17 @@ mod tests {
         let of = |kind: &str, encapsulation| Overhead { kind: kind.parse().expect("a kind"), encapsulation };
         let (udp, none) = (Encapsulation::Udp, Encapsulation::None);
         for (kind, encapsulation, path, outer_v4, inner_v4, expected) in [
-            // 20 + 8 outside, 16 in front, 2 to 5 and 16 behind.
+            // 20 + 8 bytes outside, 16 in front, 2 to 5 and 16 behind.
             ("aes-128-gcm", udp, 1500, true, true, 1438),
             ("aes-128-gcm", udp, 1500, false, true, 1418),
             ("aes-128-gcm", none, 1300, true, true, 1246),
-            // The inner header of 20 or 40 bytes stays behind.
+            // The inner header of 20 or 40 bytes is not sent.
             ("transport aes-128-gcm", none, 1300, true, true, 1266),
             ("transport aes-128-gcm", none, 1300, true, false, 1286),
             ("ah hmac-sha256-128", none, 1300, true, true, 1252),
             ("ah hmac-sha256-128", none, 1400, false, true, 1328),
             ("ah transport hmac-sha256-128", none, 1300, true, true, 1272),
-            // The least that every host takes.
+            // The length that every host must accept.
             ("aes-128-gcm", udp, 552, true, true, 576),
             ("aes-128-gcm", udp, 1280, true, false, 1280),
             ("aes-128-gcm", udp, 0, true, true, 576),

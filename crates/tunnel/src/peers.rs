@@ -1,7 +1,7 @@
 //! The peers of a gateway as its lanes see them.
 //!
-//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker, and only to
-//! what can be one ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
+//! Guarantees: a peer's endpoint changes only after a genuine packet from there, or by its key maker, and only to a
+//! possible one ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
 
 use std::{
     net::SocketAddr,
@@ -32,7 +32,7 @@ use crate::{
     site::{Encapsulation, Hosts, Keys, Site},
 };
 
-/// What has gone to a peer or come from it: packets, and their bytes as they travel, without UDP and IP headers.
+/// The traffic to or from a peer: packets, and their bytes on the wire, without UDP and IP headers.
 #[derive(Debug, Default)]
 pub struct Traffic {
     packets: AtomicU64,
@@ -40,7 +40,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Packets and bytes.
+    /// Returns the numbers of packets and bytes.
     pub fn read(&self) -> (u64, u64) {
         (self.packets.load(Relaxed), self.bytes.load(Relaxed))
     }
@@ -54,111 +54,113 @@ impl Traffic {
 /// One peer.
 #[derive(Debug)]
 pub struct Peer {
-    /// As in messages and statistics.
+    /// The name in messages and statistics.
     pub name: String,
     endpoint: ArcSwapOption<SocketAddr>,
-    /// The endpoint came from the site file or the key maker; only a packet with a number above `fresh_above` moves
+    /// The endpoint came from the site file or the key maker; only a packet with a number above `fresh_above` changes
     /// it.
     is_endpoint_given: AtomicBool,
     /// A packet with a number up to this may be a replay of one that an earlier process has accepted.
     fresh_above: AtomicU64,
-    /// The two hosts of transport mode; `None`: tunnel mode.
+    /// The two hosts of transport mode; `None` in tunnel mode.
     pub hosts: Option<Hosts>,
-    /// Networks beyond it.
+    /// The networks beyond the peer.
     pub networks: Vec<Prefix>,
-    /// Its state, which the housekeeper writes.
+    /// The peer's state, which the housekeeper writes.
     pub state: SharedState,
     has_agreed_keys: bool,
-    /// What IKE has agreed on with it.
+    /// The IKE SAs with the peer.
     agreements: Mutex<Vec<Agreement>>,
     /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
-    /// 1 if we are behind a NAT on the way to it, 0 if not, or [`UNKNOWN`].
+    /// 1 if we are behind a NAT on the way to the peer, 0 if not, or [`UNKNOWN`].
     is_behind_nat: AtomicU8,
-    /// The time of the last packet to it, to the housekeeper's tick, in milliseconds since the gateway began.
+    /// The time of the last packet to the peer, to the housekeeper's tick, in milliseconds since the gateway began.
     sent_ms: AtomicU64,
-    /// Its report about us in the last call.
+    /// The peer's report about us in the last call.
     word: Mutex<Option<Word>>,
-    /// To the peer.
+    /// The traffic to the peer.
     pub sent: Traffic,
-    /// From the peer.
+    /// The traffic from the peer.
     pub received: Traffic,
-    /// Of the packets to it, those that went to the device past IP.
+    /// The number of packets to the peer that were sent to the device past IP.
     direct_packets: AtomicU64,
-    /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
+    /// The time of the peer's newest genuine packet, in milliseconds since the gateway began, from 1; 0 if there is
+    /// none.
     heard_ms: AtomicU64,
     overhead: Overhead,
     is_v4: bool,
-    /// Of the site.
+    /// The site's limit.
     mtu: u16,
-    /// The longest packet that senders inside may send, of IPv4 and of IPv6.
+    /// The length of the longest packet that senders inside may send, for IPv4 and for IPv6.
     inner_bytes_max: [AtomicU16; 2],
-    /// The longest that fits into one outside.
+    /// The length of the longest packet that fits into one outside, for IPv4 and for IPv6.
     whole_bytes_max: [AtomicU16; 2],
 }
 
-/// No call has told.
+/// No call has reported it.
 const UNKNOWN: u8 = 2;
 
 /// A peer's report about us in a call.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    /// The time for which it had heard no packet of ours; `None`: it had never heard one.
+    /// The time for which the peer had received no packet of ours; `None` if it had never received one.
     silence: Option<Duration>,
-    /// The packets that we had sent to it by then.
+    /// The number of packets that we had sent to the peer by then.
     sent_packets: u64,
-    /// Packets of ours have not reached it.
+    /// Packets of ours have not reached the peer.
     is_unheard: bool,
 }
 
 impl Peer {
-    /// Whether associations with it are agreed in calls.
+    /// Returns whether associations with the peer are agreed in calls.
     pub fn has_agreed_keys(&self) -> bool {
         self.has_agreed_keys
     }
 
-    /// What IKE has agreed on with it: an entry for each IKE SA.
+    /// Returns the IKE SAs with the peer.
     pub fn agreements(&self) -> MutexGuard<'_, Vec<Agreement>> {
         self.agreements.lock().expect("nobody panics holding agreements")
     }
 
-    /// Whether we are behind a NAT on the way to it; `None`: no call has told.
+    /// Returns whether we are behind a NAT on the way to the peer; `None` if no call has reported it.
     pub fn is_behind_nat(&self) -> Option<bool> {
         Some(self.is_behind_nat.load(Relaxed)).filter(|&found| found != UNKNOWN).map(|found| found == 1)
     }
 
-    /// The longest time without a packet to it, after which a keep-alive is sent; `None`: no keep-alives.
+    /// Returns the longest time without a packet to the peer, after which a keep-alive is sent; `None` if none is
+    /// sent.
     pub fn keep_alive(&self) -> Option<Duration> {
         let found = || (self.is_behind_nat() == Some(true)).then_some(keep_alive::BEHIND_NAT);
         self.keep_alive.or_else(found).filter(|interval| !interval.is_zero())
     }
 
-    /// The kind of its associations.
+    /// Returns the kind of the peer's associations.
     pub fn kind(&self) -> Kind {
         self.overhead.kind
     }
 
-    /// Whether its first network is of IPv4.
+    /// Returns whether the peer's first network is of IPv4.
     pub fn is_v4(&self) -> bool {
         self.is_v4
     }
 
-    /// Of the packets to it, those that went to the device past IP.
+    /// Returns the number of packets to the peer that were sent to the device past IP.
     pub fn direct_packets(&self) -> u64 {
         self.direct_packets.load(Relaxed)
     }
 
-    /// The longest packet, of this family, that senders inside may send.
+    /// Returns the length of the longest packet of this family that senders inside may send.
     pub fn inner_bytes_max(&self, is_v4: bool) -> u16 {
         self.inner_bytes_max[usize::from(!is_v4)].load(Relaxed)
     }
 
-    /// The longest packet inside, of this family, that fits into one outside.
+    /// Returns the length of the longest inner packet of this family that fits into one outside.
     pub fn whole_bytes_max(&self, is_v4: bool) -> u16 {
         self.whole_bytes_max[usize::from(!is_v4)].load(Relaxed)
     }
 
-    /// The path to it takes packets of so many bytes.
+    /// Sets the limit of the path to the peer to `path_bytes`.
     pub fn set_path(&self, path_bytes: u32, is_outer_v4: bool) {
         for (at, is_inner_v4) in [true, false].into_iter().enumerate() {
             let fits = self.overhead.fits(path_bytes, is_outer_v4, is_inner_v4);
@@ -167,7 +169,8 @@ impl Peer {
         }
     }
 
-    /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
+    /// Returns the time of the peer's newest genuine packet, in milliseconds since the gateway began, from 1; 0 if
+    /// there is none.
     pub fn heard_ms(&self) -> u64 {
         self.heard_ms.load(Relaxed)
     }
@@ -184,14 +187,14 @@ pub struct Peers {
     protocol: Protocol,
     begun: Instant,
     bells: Bells,
-    /// Whether packets have ports.
+    /// Packets travel in UDP, and so have ports.
     has_ports: bool,
-    /// For datagrams that are not ESP; `None`: nobody takes them.
+    /// The mailbox for datagrams that are not ESP; `None` if no key maker accepts them.
     mailbox: Option<Mailbox>,
 }
 
 impl Peers {
-    /// The peers of `site`, without associations. `bells` are rung when the key maker is asked for something new.
+    /// Returns the peers of `site`, without associations. `bells` are rung when the key maker gets a new request.
     pub fn new(site: &Site, begun: Instant, bells: Bells) -> Self {
         let peers = site.peers.iter().map(|peer| Peer {
             name: peer.name.clone(),
@@ -226,52 +229,52 @@ impl Peers {
         Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports, mailbox }
     }
 
-    /// The associations and policies.
+    /// Returns the databases of associations and policies.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Packets that went nowhere.
+    /// Returns the counters of dropped packets.
     pub fn drops(&self) -> &Drops {
         &self.drops
     }
 
-    /// Messages of packets that were too long on their way.
+    /// Returns the counters of messages about packets that were too long.
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// All peers, in the order of their ids.
+    /// Returns all peers, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
         (0..).map(PeerId).zip(&self.peers)
     }
 
-    /// One peer.
+    /// Returns a peer.
     pub fn get(&self, id: PeerId) -> &Peer {
         &self.peers[id.0 as usize]
     }
 
-    /// Whether packets travel in UDP, and so have ports.
+    /// Returns whether packets travel in UDP, and so have ports.
     pub fn has_ports(&self) -> bool {
         self.has_ports
     }
 
-    /// Where peers send to.
+    /// Returns the address that peers send to.
     pub fn listen(&self) -> SocketAddr {
         self.listen
     }
 
-    /// What protects packets.
+    /// Returns the protocol that protects packets.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Where a peer is, if that is known.
+    /// Returns the endpoint of a peer, if it is known.
     pub fn endpoint(&self, id: PeerId) -> Option<SocketAddr> {
         self.get(id).endpoint.load().as_deref().copied()
     }
 
-    /// Where packets under `association` go, if that is known.
+    /// Returns the destination of packets under `association`, if it is known.
     pub fn endpoint_of(&self, association: &Association) -> Option<SocketAddr> {
         match association.whereabouts() {
             Some(whereabouts) => whereabouts.get(),
@@ -279,26 +282,26 @@ impl Peers {
         }
     }
 
-    /// Asks the key maker, once.
+    /// Sends a request to the key maker, unless it is pending.
     pub fn request(&self, request: Request) {
         if self.database.request(request) {
             self.bells.ring();
         }
     }
 
-    /// Asks the key maker, once, for an association that takes `flow`.
+    /// Requests an association that takes `flow` from the key maker, unless the request is pending.
     pub fn acquire(&self, peer: PeerId, flow: &Flow) {
         if self.database.acquire(peer, flow) {
             self.bells.ring();
         }
     }
 
-    /// What wakes the housekeeper, who has the key makers.
+    /// Returns the bells that wake the housekeeper, which runs the key makers.
     pub fn bells(&self) -> &Bells {
         &self.bells
     }
 
-    /// Where datagrams that are not ESP wait for the key makers; `None`: nobody takes them.
+    /// Returns the mailbox of datagrams that are not ESP, for the key makers; `None` if no key maker accepts them.
     pub fn mailbox(&self) -> Option<&Mailbox> {
         self.mailbox.as_ref()
     }
@@ -308,7 +311,7 @@ impl Peers {
         self.get(id).sent.add(packets, bytes);
     }
 
-    /// Counts those of a train that went to the device past IP.
+    /// Counts the packets of a train that were sent to the device past IP.
     pub fn sent_directly(&self, id: PeerId, packets: u64) {
         self.get(id).direct_packets.fetch_add(packets, Relaxed);
     }
@@ -318,7 +321,7 @@ impl Peers {
         self.get(id).received.add(packets, bytes);
     }
 
-    /// A genuine packet came under `association` from `from`, with this number, newer than all before.
+    /// Records that a genuine packet came under `association` from `from`, with this number, higher than all before.
     pub fn heard_under(&self, association: &Association, from: SocketAddr, number: u64) {
         if let Some(whereabouts) = association.whereabouts()
             && whereabouts.get() != Some(from)
@@ -329,7 +332,7 @@ impl Peers {
         self.heard(association.parameters().peer, from, number);
     }
 
-    /// A genuine packet of the peer came from `from`, with this number, newer than all before.
+    /// Records that a genuine packet of the peer came from `from`, with this number, higher than all before.
     pub fn heard(&self, id: PeerId, from: SocketAddr, number: u64) {
         let peer = self.get(id);
         let since = self.begun.elapsed().as_millis() as u64;
@@ -353,8 +356,8 @@ impl Peers {
         }
     }
 
-    /// A call with the peer has told whether we are behind a NAT, and how many seconds ago it heard a packet of
-    /// ours; `None`: never.
+    /// Records the report of a call with the peer: whether we are behind a NAT, and how many seconds ago the peer
+    /// received a packet of ours; `None` if it never did.
     pub fn told(&self, id: PeerId, is_behind_nat: bool, heard_s: Option<u32>) {
         let peer = self.get(id);
         peer.is_behind_nat.store(u8::from(is_behind_nat), Relaxed);
@@ -365,39 +368,39 @@ impl Peers {
         let mut word = peer.word.lock().expect("nobody panics holding a word");
         let is_unheard = match (silence, *word) {
             (Some(silence), _) => sent_packets > 0 && since_sent + SILENT <= silence,
-            // A restarted peer says so once.
+            // A restarted peer reports this once.
             (None, Some(before)) => before.silence.is_none() && sent_packets > before.sent_packets,
             (None, None) => false,
         };
         *word = Some(Word { silence, sent_packets, is_unheard });
     }
 
-    /// Takes note that packets have been sent to the peer since the housekeeper's last look.
+    /// Records that packets have been sent to the peer since the housekeeper's last check.
     pub fn note_sent(&self, id: PeerId) {
         self.get(id).sent_ms.store(self.begun.elapsed().as_millis() as u64, Relaxed);
     }
 
-    /// Whether packets of ours had not reached the peer, by its report in the last call.
+    /// Returns whether packets of ours had not reached the peer, by its report in the last call.
     pub fn is_unheard(&self, id: PeerId) -> bool {
         let word = *self.get(id).word.lock().expect("nobody panics holding a word");
         word.is_some_and(|word| word.is_unheard)
     }
 
-    /// An earlier process may have accepted the peer's packets with numbers up to `number`: such packets do not
-    /// move a given endpoint.
+    /// Records that an earlier process may have accepted the peer's packets with numbers up to `number`: such packets
+    /// do not change a given endpoint.
     pub fn may_be_replayed_up_to(&self, id: PeerId, number: u64) {
         self.get(id).fresh_above.store(number, Relaxed);
     }
 
-    /// How long ago the peer was heard of; `None`: never.
+    /// Returns the time since the peer's newest packet; `None` if there is none.
     pub fn silence(&self, id: PeerId) -> Option<Duration> {
         let heard = self.get(id).heard_ms.load(Relaxed);
         (heard > 0).then(|| self.begun.elapsed().saturating_sub(Duration::from_millis(heard)))
     }
 }
 
-/// Everything between the inside, or those of its networks that the peer knows of, and a peer's networks goes through the peer's
-/// tunnel, the most precise network first.
+/// Returns policies that lead all traffic between the inside, or those of its networks that the peer knows of, and a
+/// peer's networks through the peer's tunnel, the most specific network first.
 fn policies(site: &Site) -> Policies {
     let mut ordered = Vec::new();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
@@ -467,7 +470,7 @@ mod tests {
             peers.heard(PeerId(0), address(good), 2);
             assert_eq!(peers.endpoint(PeerId(0)), Some(address(good)));
         }
-        // Packets of a protocol of their own have no ports.
+        // Packets of an IP protocol of their own have no ports.
         assert!(can_be_endpoint(address("198.51.100.7:0"), false));
         assert!(!can_be_endpoint(address("224.0.0.1:0"), false));
         peers.is_at(PeerId(0), address("224.0.0.1:4500"));
@@ -478,7 +481,7 @@ mod tests {
     fn a_peer_that_hears_nothing_of_what_is_sent_says_so_in_its_calls() {
         let id = PeerId(0);
         let long = Some(3600);
-        // The answers of calls, and whether packets go there before each.
+        // The answers of calls, and whether packets are sent before each.
         for (calls, is_unheard) in [
             (&[(false, None)][..], false),
             (&[(true, None)], false),

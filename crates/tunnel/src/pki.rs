@@ -1,8 +1,10 @@
-//! An authority of one's own, and certificates for gateways that Windows, iOS, Android and other gateways take.
+//! A certificate authority of one's own, and certificates for gateways that Windows, iOS, Android and other gateways
+//! accept.
 //!
-//! Guarantees: a certificate names its host in full, for clients look at nothing else (RFC 6125; addresses are written as names as
-//! well, which is where Windows looks); it is for IKE in every client's eyes (RFC 4945, section 5.1.3.12: serverAuth, clientAuth and
-//! iKEIntermediate); it is valid for no longer than Apple's systems accept. A private key is wiped when it was used.
+//! Guarantees: a certificate names its host in full, because clients check nothing else (RFC 6125; addresses are
+//! written as names as well, because Windows checks those); every client accepts it for IKE (RFC 4945, section
+//! 5.1.3.12: serverAuth, clientAuth and iKEIntermediate); it is valid for no longer than Apple's systems accept. A
+//! private key is wiped after use.
 
 use std::{
     net::IpAddr,
@@ -15,12 +17,13 @@ use rcgen::{
 };
 use zeroize::Zeroizing;
 
-/// How long a gateway's certificate is valid: Apple's systems take 825 days at most, the day before included.
+/// The validity of a gateway's certificate in days: Apple's systems accept at most 825 days, including the day
+/// before.
 pub const CERTIFICATE_DAYS: u32 = 824;
-/// How long an authority is.
+/// The validity of an authority in days.
 pub const AUTHORITY_DAYS: u32 = 3650;
 const DAY: Duration = Duration::from_secs(86_400);
-/// iKEIntermediate, which older macOS asks for.
+/// iKEIntermediate, which older macOS requires.
 const IKE_INTERMEDIATE: [u64; 9] = [1, 3, 6, 1, 5, 5, 8, 2, 2];
 
 /// The kind of a gateway's key.
@@ -29,18 +32,18 @@ pub enum KeyKind {
     /// ECDSA on P-256.
     #[default]
     Ecdsa,
-    /// RSA of 3,072 bits, for iOS that is set up by hand.
+    /// RSA of 3,072 bits, for iOS that is configured by hand.
     Rsa,
 }
 
-/// No certificate can be made.
+/// The certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[error("no certificate can be made: {0}")]
 pub struct PkiError(#[from] rcgen::Error);
 
 /// A private key and its certificate, in PEM.
 pub struct Issued {
-    /// PKCS #8.
+    /// The private key, PKCS #8.
     pub key: Zeroizing<String>,
     /// The certificate.
     pub certificate: String,
@@ -61,40 +64,41 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-/// Parameters with what all certificates have.
+/// Returns parameters with the properties that all certificates have.
 fn parameters(name: &str, days: u32) -> CertificateParams {
     let mut parameters = CertificateParams::default();
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
     parameters.distinguished_name = subject;
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    // Clocks differ: it is valid since yesterday.
+    // Clocks differ, so the certificate is valid since yesterday.
     let since = rcgen::date_time_ymd(1970, 1, 1) + now.saturating_sub(DAY);
     parameters.not_before = since;
     parameters.not_after = since + days * DAY;
     let mut serial = [0; 16];
     getrandom::fill(&mut serial).expect("the system has random bytes once it has booted");
-    // A positive number without leading zeros (RFC 5280, section 4.1.2.2).
+    // The serial number is positive, without leading zeros (RFC 5280, section 4.1.2.2).
     serial[0] = serial[0] & 0x7f | 0x40;
     parameters.serial_number = Some(SerialNumber::from_slice(&serial));
     parameters
 }
 
-/// Parameters of the authority with this key, whose name follows from the key, so that it need not be read from its certificate.
+/// Returns the parameters of the authority with this key. Its name is derived from the key, so that it need not be
+/// read from the certificate.
 fn of_authority(key: &KeyPair) -> CertificateParams {
     let digest = blake3::hash(key.public_key_raw());
     let mut parameters = parameters(&format!("Sealane authority {}", &digest.to_hex()[..8]), AUTHORITY_DAYS);
-    // Directly below it are the gateways.
+    // Certificates of gateways are directly below it.
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     parameters
 }
 
 impl Authority {
-    /// Makes one, with its key and certificate.
+    /// Creates an authority, with its key and certificate.
     ///
     /// # Errors
-    /// The cryptographic library refuses.
+    /// Fails if the cryptographic library refuses.
     pub fn create() -> Result<(Self, Issued), PkiError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let parameters = of_authority(&key);
@@ -103,10 +107,10 @@ impl Authority {
         Ok((Self(Issuer::new(parameters, key)), issued))
     }
 
-    /// The one with this private key, PKCS #8 in PEM.
+    /// Returns the authority with this private key, PKCS #8 in PEM.
     ///
     /// # Errors
-    /// It is no such key.
+    /// Fails if the text is not such a key.
     pub fn load(key: &str) -> Result<Self, PkiError> {
         let key = KeyPair::from_pem(key)?;
         Ok(Self(Issuer::new(of_authority(&key), key)))
@@ -115,7 +119,7 @@ impl Authority {
     /// Makes a key and its certificate for the gateway called `name`, which is also reached by `addresses`.
     ///
     /// # Errors
-    /// The name cannot stand in a certificate, or the cryptographic library refuses.
+    /// Fails if the name cannot be part of a certificate, or if the cryptographic library refuses.
     pub fn issue(&self, name: &str, addresses: &[IpAddr], kind: KeyKind) -> Result<Issued, PkiError> {
         let key = match kind {
             KeyKind::Ecdsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,

@@ -1,7 +1,8 @@
-//! A gateway gives its capabilities away, and root, once its device, sockets and files are open.
+//! A gateway gives up its capabilities, and root, once its device, sockets and files are open.
 //!
-//! Guarantees: no program that is started from here gets a capability back; where the system has the user [`USER`], a gateway that root has
-//! started is that user from then on, with no groups but its own; a step that fails is an error, and nothing goes on half way.
+//! Guarantees: no program that is started from here gets a capability back; if the system has the user [`USER`], a
+//! gateway that root has started is that user from then on, with only its own group; a step that fails is an error,
+//! and the gateway does not continue with a part of its rights.
 
 use std::{
     fs::File,
@@ -16,11 +17,11 @@ use rustix::{
     },
 };
 
-/// The user of gateways and daemons, which the package makes.
+/// The user of gateways and daemons, which the package creates.
 pub const USER: &str = "sealane";
-/// Users of the system.
+/// The list of the system's users.
 const PASSWD: &str = "/etc/passwd";
-/// The longest list of users that is read.
+/// The maximum length of a list of users in bytes.
 const PASSWD_BYTES_MAX: u64 = 16 << 20;
 
 /// A user of the system.
@@ -30,27 +31,27 @@ pub struct Account {
     gid: Gid,
 }
 
-/// The user that this process is to become: [`USER`], where root has started it and the system has that user.
+/// Returns the user that this process is to become: [`USER`], if root has started it and the system has that user.
 ///
 /// # Errors
-/// The list of users cannot be read, or is not understood where it names the user.
+/// Fails if the list of users cannot be read, or if the user's line is malformed.
 pub fn account() -> io::Result<Option<Account>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let mut text = Vec::new();
     match File::open(PASSWD) {
-        // A container of nothing but the program.
+        // The process runs in a container that contains only the program.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?.take(PASSWD_BYTES_MAX).read_to_end(&mut text)?,
     };
     find(&text, USER)
 }
 
-/// The user of this name in a list such as passwd(5); `None` where there is none, or where it is root.
+/// Returns the user of this name in a list such as passwd(5); `None` if there is no such user or it is root.
 ///
 /// # Errors
-/// The user's line is not understood.
+/// Fails if the user's line is malformed.
 pub fn find(passwd: &[u8], name: &str) -> io::Result<Option<Account>> {
     let damaged =
         || io::Error::new(io::ErrorKind::InvalidData, format!("{PASSWD} is damaged at user {name}"));
@@ -59,23 +60,23 @@ pub fn find(passwd: &[u8], name: &str) -> io::Result<Option<Account>> {
         if fields.next() != Some(name.as_bytes()) {
             continue;
         }
-        // The password has been elsewhere since before Linux.
+        // The password is stored elsewhere since before Linux.
         let mut fields = fields.skip(1);
         let mut number = || -> Option<u32> {
             let digits = str::from_utf8(fields.next()?).ok()?;
             digits.parse().ok().filter(|&number| number != u32::MAX)
         };
         let (uid, gid) = (number().ok_or_else(damaged)?, number().ok_or_else(damaged)?);
-        // A system whose `sealane` is root has no user to become.
+        // If the system's `sealane` is root, there is no user to become.
         return Ok((uid != 0).then(|| Account { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid) }));
     }
     Ok(None)
 }
 
-/// Gives away every capability of this thread, and so of those that it starts, and becomes `account`.
+/// Gives up every capability of this thread, and so of those that it starts, and becomes `account`.
 ///
 /// # Errors
-/// The system says no. The thread may then have a part of its rights, and should end.
+/// Fails if the system refuses. The thread may then have a part of its rights, and should end.
 pub fn give_up(account: Option<Account>) -> io::Result<()> {
     if let Some(Account { uid, gid }) = account {
         set_thread_groups(&[])?;

@@ -1,4 +1,4 @@
-//! Site files: what one gateway is, and whom it joins.
+//! Site files: the properties of one gateway, and its peers.
 //!
 //! ```toml
 //! device = "sl0"
@@ -12,7 +12,7 @@
 //! key = "sealane1:…"
 //! ```
 //!
-//! In place of `key`, which is what `sealane id` prints on the peer, a peer may have keys from files:
+//! In place of `key`, which `sealane id` prints on the peer, a peer may have keys from files:
 //!
 //! ```toml
 //! [peers.manual]
@@ -21,34 +21,36 @@
 //! receive = { spi = 0x2001, key-file = "from-branch.key" }
 //! ```
 //!
-//! A peer that is another implementation is known by a `[peers.ike]` table; see [`ike`].
+//! A peer that is another implementation has a `[peers.ike]` table; see [`ike`].
 //!
-//! `encapsulation = "none"` beside `listen` sends ESP as a protocol of its own (50) instead of inside UDP, as other gateways may
-//! ask for; it is slower, because the kernel takes such packets one by one, and passes no NAT. `direct = true` beside it hands ESP
-//! packets over IPv4 to the network device itself, where that is of Ethernet: some 1.4 times as many, which the host's
-//! firewall rules for output and its address translation do not see.
+//! `encapsulation = "none"` beside `listen` sends ESP as an IP protocol of its own (50) instead of inside UDP, as
+//! other gateways may require; it is slower, because the kernel takes such packets one by one, and passes no NAT.
+//! `direct = true` beside it passes ESP packets over IPv4 to the network device itself, if that is an Ethernet
+//! device: the rate is about 1.4 times as high, but the host's firewall rules for output and its address translation
+//! do not apply to the packets.
 //!
 //! `fail-open = true` beside `listen` lets packets for the peers' networks leave in clear while no gateway runs; otherwise they are
 //! unreachable from the first `up` until `down`.
 //!
-//! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which hides nothing and covers the outer addresses too: it
-//! goes with `encapsulation = "none"` and one address to listen on, and its suites are integrities alone.
+//! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which encrypts nothing and covers the outer
+//! addresses too: it requires `encapsulation = "none"` and one address to listen on, and its suites are integrity
+//! checks alone.
 //!
-//! `keepalive = 25` at a peer sends it something after so many seconds in which nothing else went there, so that a
-//! NAT on the way does not forget the way back; where a call finds a NAT before us, 25 is the default, and 0 is for
-//! none.
+//! `keepalive = 25` at a peer sends it a keep-alive after so many seconds without another packet, so that a NAT on
+//! the way keeps its mapping; if a call finds a NAT before us, 25 is the default, and 0 turns keep-alives off.
 //!
-//! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has one address of
-//! its family, so the inner header need not travel; it is made anew at the other end. What is on the wire is transport mode
-//! (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside are others: were they the same, the route into the
-//! device would lead the tunnel's own packets there. Fragments and IPv4 options stay behind.
+//! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has
+//! one address of its family, so the inner header need not be sent; it is restored at the other end. On the wire,
+//! this is transport mode (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside must differ
+//! from them: otherwise the route into the device would apply to the tunnel's own packets. Fragments and packets with
+//! IPv4 options are not carried.
 //!
-//! `up` and `down` beside `listen` are commands for the shell: run with the rights of whoever brings the gateway
-//! up, when packets flow and when the gateway has ended. `dns` names resolvers that this host is to ask while the
-//! gateway is up, and `dns-search` the domains that are asked there; without it all are.
+//! `up` and `down` beside `listen` are commands for the shell, run when packets flow and when the gateway has ended,
+//! with the rights of the user who starts the gateway. `dns` names resolvers that this host uses while the gateway is
+//! up, and `dns-search` the domains for which it uses them; without it, it uses them for all.
 //!
-//! Guarantees: a file that is taken means exactly one thing, and nobody but its user and root can have written it;
-//! one that is not is refused with the line and column of what is wrong; nothing is opened or resolved here.
+//! Guarantees: an accepted file has exactly one meaning, and only its user and root can have written it; a file is
+//! refused with the line and column of its fault; nothing is opened or resolved here.
 
 mod faults;
 mod hooks;
@@ -79,35 +81,35 @@ use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
 
-/// The most peers of one file.
+/// The maximum number of peers in one file.
 pub const PEERS_MAX: usize = 65_536;
-/// The longest file, in bytes.
+/// The maximum length of a file in bytes.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The inner packets' size where a file does not say: what fits 1,500 bytes outside with any suite over IPv6.
+/// The default limit of inner packets: with any suite over IPv6, they fit into 1,500 bytes outside.
 pub const MTU_DEFAULT: u16 = 1400;
 
 /// The port of ESP in UDP (RFC 3948).
 const PORT_DEFAULT: u16 = 4500;
-/// The longest name of a peer.
+/// The maximum length of a peer's name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How packets are protected where a file does not say.
+/// The default suite.
 pub const SUITE_DEFAULT: &str = "aes-256-gcm";
-/// The same for AH.
+/// The default suite of AH.
 const SUITE_DEFAULT_AH: &str = "hmac-sha256-128";
-/// Seconds after which associations get successors, where a file does not say.
+/// The default age in seconds at which associations get successors.
 const REKEY_S_DEFAULT: u32 = 600;
-/// The longest that may be asked for.
+/// The maximum age that may be configured.
 const REKEY_S_MAX: u32 = 86_400;
 
-/// What is wrong with a site file.
+/// The fault of a site file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SiteError {
-    /// The file as it was named.
+    /// The file's path as given.
     pub path: PathBuf,
-    /// Line and column, from 1; `None` where it is the file as a whole.
+    /// The line and column, from 1; `None` if the fault is in the file as a whole.
     pub at: Option<(usize, usize)>,
-    /// What is wrong, and what would be right.
+    /// The fault, and its remedy.
     pub message: String,
 }
 
@@ -121,7 +123,7 @@ impl fmt::Display for SiteError {
     }
 }
 
-/// What ESP packets travel in.
+/// The protocol that carries ESP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encapsulation {
     /// UDP (RFC 3948).
@@ -134,49 +136,49 @@ pub enum Encapsulation {
 /// One gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Name of the TUN device.
+    /// The name of the TUN device.
     pub device: String,
-    /// Where packets of peers arrive, and calls by TCP.
+    /// The address for packets of peers, and for calls by TCP.
     pub listen: SocketAddr,
-    /// What they travel in.
+    /// The protocol that carries the packets.
     pub encapsulation: Encapsulation,
-    /// Whether they go to the device past IP, see [`Raw::send_directly`](sealane_port::raw::Raw::send_directly).
+    /// Packets are sent to the device past IP, see [`Raw::send_directly`](sealane_port::raw::Raw::send_directly).
     pub is_direct: bool,
-    /// What protects them.
+    /// The protocol that protects the packets.
     pub protocol: Protocol,
     /// The gateway's own addresses inside, with their networks.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Largest packet inside, in bytes.
+    /// The length of the largest packet inside in bytes.
     pub mtu: u16,
-    /// File of the gateway's own key; `None`: the system's or the user's own identity.
+    /// The file of the gateway's own key; `None` for the system's or the user's own identity.
     pub identity: Option<PathBuf>,
-    /// What is done to the host beside the device.
+    /// The changes to the host beside the device.
     pub hooks: Hooks,
-    /// Whether packets for the peers' networks may leave in clear while no gateway runs.
+    /// Packets for the peers' networks may leave in clear while no gateway runs.
     pub fails_open: bool,
-    /// Whom it joins.
+    /// The peers.
     pub peers: Vec<PeerSite>,
 }
 
 /// One peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSite {
-    /// As in messages and statistics.
+    /// The name in messages and statistics.
     pub name: String,
-    /// Where it is reached; `None`: it calls, and is answered where it called from.
+    /// The endpoint; `None` if the peer calls, and is answered at the address that it calls from.
     pub endpoint: Option<Endpoint>,
-    /// The longest time without a packet to it, after which a keep-alive is sent; zero: no keep-alives; `None`: a
-    /// call finds out whether a NAT makes them necessary.
+    /// The longest time without a packet to the peer, after which a keep-alive is sent; zero for no keep-alives;
+    /// `None` if a call finds out whether a NAT requires them.
     pub keep_alive: Option<Duration>,
-    /// Networks beyond it.
+    /// The networks beyond the peer.
     pub networks: Vec<Prefix>,
-    /// What protects its packets.
+    /// The protocol that protects the peer's packets.
     pub protocol: Protocol,
-    /// The two hosts that transport mode joins; `None`: tunnel mode.
+    /// The two hosts that transport mode joins; `None` in tunnel mode.
     pub hosts: Option<Hosts>,
-    /// Replay window, in packets.
+    /// The size of the replay window in packets.
     pub window_packets: u32,
-    /// Where its keys come from.
+    /// The source of the peer's keys.
     pub keys: Keys,
 }
 
@@ -190,13 +192,13 @@ pub struct Hosts {
 }
 
 impl PeerSite {
-    /// What its associations do to packets.
+    /// Returns the kind of the peer's associations.
     pub fn kind(&self) -> Kind {
         let mode = if self.hosts.is_some() { Mode::Transport } else { Mode::Tunnel };
         Kind { protocol: self.protocol, mode, suite: self.suite() }
     }
 
-    /// How its packets are protected; where IKE chooses among suites, the one that adds the most to a packet.
+    /// Returns the suite of the peer's packets; if IKE chooses among suites, the one that adds the most to a packet.
     pub fn suite(&self) -> Suite {
         match &self.keys {
             Keys::Peer(keys) => keys.suite,
@@ -205,7 +207,7 @@ impl PeerSite {
         }
     }
 
-    /// All suites that its packets may be protected by.
+    /// Returns all suites that may protect the peer's packets.
     pub fn suites(&self) -> Vec<Suite> {
         match &self.keys {
             Keys::Peer(_) | Keys::Manual(_) => vec![self.suite()],
@@ -214,47 +216,47 @@ impl PeerSite {
     }
 }
 
-/// Where a peer's keys come from.
+/// The source of a peer's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// The peer's own, by which it is known; associations are agreed with it.
+    /// The peer is known by its own key; associations are agreed with it.
     Peer(PeerKey),
-    /// Files.
+    /// The keys come from files.
     Manual(Manual),
-    /// Associations are negotiated with it by IKEv2.
+    /// Associations are negotiated with the peer by IKEv2.
     Ike(Box<IkePeer>),
 }
 
 /// A peer that is known by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerKey {
-    /// As `sealane id` prints it there.
+    /// The key as `sealane id` prints it on the peer.
     pub key: PublicKey,
-    /// How packets are protected.
+    /// The suite that protects packets.
     pub suite: Suite,
-    /// Age at which associations get successors.
+    /// The age at which associations get successors.
     pub rekey: Duration,
 }
 
 /// Keys from files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manual {
-    /// How packets are protected.
+    /// The suite that protects packets.
     pub suite: Suite,
-    /// How far numbers count.
+    /// The size of sequence numbers.
     pub sequence: SequenceBits,
-    /// To the peer.
+    /// The key of packets to the peer.
     pub send: ManualKey,
-    /// From the peer.
+    /// The key of packets from the peer.
     pub receive: ManualKey,
 }
 
-/// One direction's index and key.
+/// The SPI and key of one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManualKey {
     /// Security parameters index.
     pub spi: u32,
-    /// File of the key material.
+    /// The file of the key material.
     pub file: PathBuf,
 }
 
@@ -333,7 +335,7 @@ impl Text<'_> {
         SiteError { path: self.path.to_owned(), at, message: message.to_string() }
     }
 
-    /// Where a file is that the text names.
+    /// Returns the path of a file that the text names.
     fn beside(&self, file: &Path) -> PathBuf {
         self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
     }
@@ -344,10 +346,10 @@ impl Text<'_> {
 }
 
 impl Site {
-    /// Reads the text of the file `path`; key files are found beside it.
+    /// Reads the text of the file `path`; key files are relative to its folder.
     ///
     /// # Errors
-    /// Anything that is not understood, contradicts itself, or stands twice.
+    /// Fails if anything is malformed, contradictory or repeated.
     pub fn parse(path: &Path, text: &str) -> Result<Self, SiteError> {
         let place = Text { path, text };
         let raw: RawSite = toml::from_str(text).map_err(|error| {
@@ -355,7 +357,7 @@ impl Site {
                 .unwrap_or_else(|| place.error(error.span().map(|span| span.start), error.message()))
         })?;
         let device = raw.device.get_ref().clone();
-        // IFNAMSIZ is 16 with its end; the kernel takes no slash and no space.
+        // IFNAMSIZ is 16 including the terminator; the kernel accepts no slash and no space.
         let is_name = (1..16).contains(&device.len())
             && device.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
             && !matches!(&*device, "." | "..");
@@ -431,11 +433,11 @@ impl Site {
         Ok(site)
     }
 
-    /// Reads a file that nobody but this user and root can have written: who writes it chooses whom the gateway
-    /// trusts, and what is run with its rights.
+    /// Reads a file that only this user and root can have written: its writer decides which peers the gateway trusts,
+    /// and which commands run with its rights.
     ///
     /// # Errors
-    /// It cannot be read, somebody else could change it, it is too long, or it is not understood.
+    /// Fails if the file cannot be read, somebody else could change it, it is too long, or it is malformed.
     pub fn load(path: &Path) -> Result<Self, SiteError> {
         let whole = |message: String| SiteError { path: path.to_owned(), at: None, message };
         let file = open_trusted(path).map_err(|error| match error {
@@ -452,7 +454,7 @@ impl Site {
     }
 }
 
-/// An address with the bits of its network.
+/// Returns an address with the bits of its network.
 fn address(place: &Text<'_>, word: &Spanned<String>) -> Result<(IpAddr, u8), SiteError> {
     let (host, bits) = word.get_ref().split_once('/').unwrap_or((word.get_ref(), ""));
     let fail = || {
@@ -466,7 +468,7 @@ fn address(place: &Text<'_>, word: &Spanned<String>) -> Result<(IpAddr, u8), Sit
     if bits > bits_max { Err(fail()) } else { Ok((host, bits)) }
 }
 
-/// One of a few words; the first where there is none.
+/// Returns the choice that `word` names; the first one if there is no word.
 fn choice<T: Copy>(
     place: &Text<'_>,
     word: Option<&Spanned<String>>,
@@ -478,7 +480,7 @@ fn choice<T: Copy>(
     found.map(|&(_, value)| value).ok_or_else(|| place.error(Some(word.span().start), message))
 }
 
-/// The two hosts of transport mode.
+/// Returns the two hosts of transport mode.
 fn hosts(
     place: &Text<'_>,
     at: usize,
@@ -513,12 +515,12 @@ fn hosts(
     Ok(Hosts { local, remote })
 }
 
-/// A peer of `site`, of which everything but the peers has been read.
+/// Returns a peer of `site`, of which everything but the peers has been read.
 fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSite, SiteError> {
     let &Site { protocol, listen, ref addresses, .. } = site;
     let (start, raw) = (raw.span().start, raw.get_ref());
     let name = raw.name.get_ref();
-    // It is written to terminals, logs and Prometheus.
+    // The name is written to terminals, logs and Prometheus.
     if !(1..=NAME_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
         let message = format!("a peer's name has 1 to {NAME_BYTES_MAX} bytes, and no control characters");
         return Err(place.error(Some(raw.name.span().start), message));
@@ -585,7 +587,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
     })
 }
 
-/// A suite that the protocol takes.
+/// Returns a suite that the protocol can use.
 fn suite(place: &Text<'_>, word: &Spanned<String>, protocol: Protocol) -> Result<Suite, SiteError> {
     let suite: Suite = place.parsed(word)?;
     let message = match protocol {
@@ -615,7 +617,7 @@ fn peer_key(
     Ok(PeerKey { key: place.parsed(key)?, suite, rekey })
 }
 
-/// How long keys last.
+/// Returns the time after which keys are replaced.
 fn parsed_seconds(
     place: &Text<'_>,
     word: Option<&Spanned<u32>>,
@@ -646,11 +648,11 @@ fn manual_keys(place: &Text<'_>, manual: &RawManual, protocol: Protocol) -> Resu
     Ok(Manual { suite, sequence, send: key(&manual.send)?, receive: key(&manual.receive)? })
 }
 
-/// Wide enough for 93 trains of 44 packets that overtake each other.
+/// The window is wide enough for 93 trains of 44 packets that overtake each other.
 const WINDOW_PACKETS_DEFAULT: u32 = 4096;
 const _: () = assert!(WINDOW_PACKETS_DEFAULT <= WINDOW_PACKETS_MAX);
 
-/// Why `peer` cannot stand beside those before it.
+/// Returns the reason why `peer` contradicts one of those before it.
 fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
     if let Keys::Manual(own) = &peer.keys
         && own.send.file == own.receive.file

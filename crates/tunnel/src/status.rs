@@ -1,4 +1,4 @@
-//! What a gateway says of itself: as values, as text for people, and for Prometheus.
+//! The status of a gateway: as values, as text for people, and for Prometheus.
 //!
 //! Guarantees: no key, salt or nonce is ever part of it.
 
@@ -17,19 +17,20 @@ use crate::{
 /// A gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its device.
+    /// The name of the device.
     pub device: String,
-    /// Where peers send to.
+    /// The address that peers send to.
     pub listen: String,
-    /// Seconds since it began.
+    /// The seconds since the gateway began.
     pub up_s: u64,
     /// CPU time of the process, in seconds.
     pub cpu_s: f64,
-    /// Its peers.
+    /// The gateway's peers.
     pub peers: Vec<PeerStatus>,
-    /// Packets that went nowhere, by reason; reasons without packets are left out.
+    /// The numbers of dropped packets by reason; reasons without packets are left out.
     pub drops: Vec<(String, u64)>,
-    /// Messages that a packet was too long on its way, by what they were worth; verdicts without messages are left out.
+    /// The numbers of messages about packets that were too long on their way, by verdict; verdicts without messages
+    /// are left out.
     #[serde(default)]
     pub path_messages: Vec<(String, u64)>,
 }
@@ -37,47 +38,48 @@ pub struct Status {
 /// A peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
-    /// Its name.
+    /// The peer's name.
     pub name: String,
-    /// Where it is; `None`: it has not called yet.
+    /// The endpoint; `None` if the peer has not called yet.
     pub endpoint: Option<String>,
-    /// Seconds since its newest genuine packet; `None`: none yet.
+    /// The seconds since the newest genuine packet; `None` if there is none yet.
     pub silent_s: Option<f64>,
-    /// Networks beyond it.
+    /// The networks beyond the peer.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// Its state: `waiting`, `answers`, `never heard` or `silent`.
+    /// The state: `waiting`, `answers`, `never heard` or `silent`.
     #[serde(default)]
     pub state: String,
-    /// The direction in which packets are lost on the way, in words; `None`: neither, as far as this end can tell.
+    /// The direction in which packets are lost on the way, in words; `None` if this end knows of no loss.
     #[serde(default)]
     pub silent_direction: Option<String>,
-    /// Seconds since its newest keys were agreed; `None`: they are from files, or there are none.
+    /// The seconds since the newest keys were agreed; `None` if they are from files or there are none.
     #[serde(default)]
     pub handshake_s: Option<u64>,
-    /// Whether this gateway is behind a NAT on the way to it; `None`: no call has told.
+    /// Whether this gateway is behind a NAT on the way to the peer; `None` if no call has reported it.
     #[serde(default)]
     pub is_behind_nat: Option<bool>,
-    /// Seconds without a packet to it after which one is sent to keep the way open; `None`: none is sent.
+    /// The seconds without a packet to the peer after which a keep-alive is sent; `None` if none is sent.
     #[serde(default)]
     pub keepalive_s: Option<u64>,
-    /// The longest packet inside that fits into one on the path to it, of the family of its first network.
+    /// The length of the longest inner packet that fits into one on the path to the peer, of the family of its first
+    /// network.
     #[serde(default)]
     pub mtu_bytes: u16,
-    /// Packets to it.
+    /// The number of packets to the peer.
     pub sent_packets: u64,
-    /// Bytes to it.
+    /// The number of bytes to the peer.
     pub sent_bytes: u64,
-    /// Of the packets to it, those that went to the device past IP, as `direct` asks for.
+    /// The number of packets to the peer that were sent to the device past IP, as `direct` requires.
     #[serde(default)]
     pub direct_packets: u64,
-    /// Packets from it.
+    /// The number of packets from the peer.
     pub received_packets: u64,
-    /// Bytes from it.
+    /// The number of bytes from the peer.
     pub received_bytes: u64,
-    /// Its associations.
+    /// The peer's associations.
     pub associations: Vec<AssociationStatus>,
-    /// Its IKE SAs, of a peer that speaks IKE.
+    /// The IKE SAs of a peer that speaks IKE.
     #[serde(default)]
     pub ike: Vec<IkeStatus>,
 }
@@ -85,28 +87,28 @@ pub struct PeerStatus {
 /// An IKE SA.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IkeStatus {
-    /// Who the peer has proved to be.
+    /// The identity that the peer has proved.
     pub identity: String,
-    /// The algorithms of IKE itself, by the names that proposals have.
+    /// The algorithms of IKE itself, by the names in proposals.
     pub algorithms: String,
-    /// Seconds since it stands.
+    /// The seconds since it was established.
     pub age_s: u64,
-    /// Seconds until it gets new keys; `None`: not by time.
+    /// The seconds until it gets new keys; `None` if that does not depend on time.
     pub rekey_s: Option<u64>,
-    /// Its children.
+    /// The child SAs.
     pub children: Vec<ChildStatus>,
 }
 
 /// A pair of associations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChildStatus {
-    /// The SPI of what comes in.
+    /// The SPI of the inbound association.
     pub inbound_spi: u32,
-    /// The SPI of what goes out.
+    /// The SPI of the outbound association.
     pub outbound_spi: u32,
     /// The traffic, ours first.
     pub traffic: String,
-    /// Seconds until it gets a successor; `None`: not by time, or it has one.
+    /// The seconds until it gets a successor; `None` if that does not depend on time, or if it has one.
     pub rekey_s: Option<u64>,
 }
 
@@ -117,20 +119,20 @@ pub struct AssociationStatus {
     pub direction: String,
     /// Security parameters index.
     pub spi: u32,
-    /// How packets are protected: a suite, behind `ah` and `transport` where it is so.
+    /// The suite that protects packets, behind `ah` and `transport` if they apply.
     pub suite: String,
-    /// Seconds since it was installed.
+    /// The seconds since it was installed.
     pub age_s: u64,
-    /// Packets it has carried.
+    /// The number of packets carried.
     pub packets: u64,
-    /// Bytes of their payloads.
+    /// The number of bytes in their payloads.
     pub bytes: u64,
-    /// Next number to send, or highest received.
+    /// The next number to send, or the highest received.
     pub number: u64,
 }
 
-/// The direction in which packets are lost on the way, in words. Of packets to the peer, the peer has told in the
-/// last call.
+/// Returns the direction in which packets are lost on the way, in words. For packets to the peer, the peer has
+/// reported the loss in the last call.
 fn silent_direction(peers: &Peers, id: PeerId, peer: &Peer) -> Option<String> {
     let inward = match peer.state.get() {
         State::Waiting | State::Answers => false,
@@ -175,7 +177,7 @@ fn ike(agreement: &Agreement, now: Instant) -> IkeStatus {
 }
 
 impl Status {
-    /// The gateway as it is now.
+    /// Returns the present status of the gateway.
     pub fn of(device: &str, listen: String, begun: Instant, cpu_s: f64, peers: &Peers) -> Self {
         let now = Instant::now();
         let snapshot = peers.database().snapshot();
@@ -226,12 +228,12 @@ impl Status {
         }
     }
 
-    /// For people.
+    /// Returns the status as text for people.
     pub fn text(&self) -> String {
         self.text_with(|_| None)
     }
 
-    /// For people, with what each count of dropped packets means.
+    /// Returns the status as text for people, with the meaning of each count of dropped packets.
     pub fn explained(&self) -> String {
         let meaning = |name: &str| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
         self.text_with(|name| meaning(name).map(DropReason::meaning))
@@ -299,7 +301,7 @@ impl Status {
         text
     }
 
-    /// For Prometheus, in its text format (0.0.4).
+    /// Returns the status for Prometheus, in its text format (0.0.4).
     pub fn prometheus(&self) -> String {
         let mut text = String::new();
         let label = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
@@ -320,7 +322,7 @@ impl Status {
                 let _ = writeln!(text, "sealane_tunnel_{name}_total{{{labels}}} {}", value(peer));
             }
         }
-        // Every reason, so that a rate exists before the first drop.
+        // Every reason is listed, so that a rate exists before the first drop.
         let reasons = DropReason::ALL.map(DropReason::name);
         let verdicts = Verdict::ALL.map(Verdict::name);
         let mut by_name = |metric, help, key, names: &[&str], counts: &[(String, u64)]| {

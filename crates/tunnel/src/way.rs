@@ -1,10 +1,9 @@
-//! One direction of a tunnel: loads are taken in arrival order, worked on by any lane, and sent on in that order.
+//! One direction of a tunnel: loads are taken in order of arrival, processed on any lane, and sent on in that order.
 //!
-//! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an engine
-//! answers; at most [`PLACES`] loads are under way beyond those in the lanes' hands, or [`LOADS`] per lane if that is more; no lock
-//! is held over work; a lane
-//! that has loads at an engine sleeps until the engine or the source has something, and one that has none blocks in the
-//! source alone.
+//! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an
+//! engine answers; the number of loads under way, beyond those in the lanes' hands, is at most [`PLACES`], or
+//! [`LOADS`] per lane if that is more; no lock is held while a load is processed; a lane that has loads at an engine
+//! sleeps until the engine or the source has something, and one that has none blocks only in the source.
 
 use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, thread};
 
@@ -12,27 +11,28 @@ use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Submitter, Work};
 use sealane_stack::{Flow, LONGEST_SLEEP, Pool, Recycle, Ticket, wait};
 
-/// Loads between being taken and leaving, beyond the one in each lane's hands.
+/// The number of loads between being taken and leaving, beyond the one in each lane's hands.
 pub const PLACES: usize = 16;
 
-/// Loads that a lane has at its engine at a time.
+/// The maximum number of loads that a lane has at its engine.
 pub const LOADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// A lane's access to its engine. The note of a load is its place in the order; a load that is worked on at once has none.
+/// A lane's access to its engine. The note of a load is its place in the order; a load that is processed
+/// synchronously has none.
 pub type Loads<T> = Submitter<Option<(Ticket, T)>>;
 
-/// What a lane does with a load, before an engine has run its jobs and after that.
+/// The operations of a lane on a load, before and after an engine runs its jobs.
 pub trait Hand<T> {
-    /// Lays the load's jobs and takes out the work. `None`: the engine has nothing to do for it.
+    /// Writes the load's jobs and takes out the work. Returns `None` if the load needs no engine.
     fn begin(&mut self, load: &mut T) -> Option<Work>;
 
-    /// Puts the work back, all of whose jobs have an outcome, and takes it up.
+    /// Puts back the work, all of whose jobs have an outcome, and processes the outcomes.
     fn end(&mut self, load: &mut T, work: Work);
 
-    /// Where works go.
+    /// Returns the engine of the lane.
     fn engine(&mut self) -> &mut Loads<T>;
 
-    /// Works on a load from beginning to end. The lane has no other under way.
+    /// Processes a load from beginning to end. The lane must have no other load under way.
     fn work(&mut self, load: &mut T) {
         if let Some(mut work) = self.begin(load) {
             self.engine().run(&mut work);
@@ -41,7 +41,7 @@ pub trait Hand<T> {
     }
 }
 
-/// One direction of a tunnel: where loads come from, and where they go in the order in which they came.
+/// One direction of a tunnel: a source of loads, and a destination to which they go in the order of the source.
 #[derive(Debug)]
 pub struct Way<G, T, R> {
     flow: Flow<G, T, R>,
@@ -49,19 +49,21 @@ pub struct Way<G, T, R> {
 }
 
 impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
-    /// Without a load under way.
+    /// Returns a way without a load under way.
     pub fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
-        // A lane that found every place out would have nothing to sleep for.
+        // A lane that found every place in use would have nothing to wake it from sleep.
         let places = PLACES.max(lanes * LOADS.get());
         Self { flow: Flow::new(places, from, to), loads: Pool::of(places + lanes, make) }
     }
 
-    /// A lane's life: takes a load in arrival order, works on it beside other lanes, and lets whoever finds the next one in
-    /// order send it on. Where the engine answers at once, the lane blocks in `take` alone. While loads are at the engine,
-    /// the lane asks `source` first what becomes readable when there is a load; `None`: `take` never blocks.
+    /// Runs a lane: takes a load in order of arrival, and processes it beside other lanes; the lane that finds the
+    /// next load in order sends it on. If the engine answers at once, the lane blocks only in `take`. While loads are
+    /// at the engine, the lane first asks `source` for a descriptor that becomes readable when there is a load;
+    /// `None` if `take` never blocks.
     ///
     /// # Errors
-    /// The error of `take` or `send`; the lane ends, after an error of `take` with nothing at the engine.
+    /// Returns the error of `take` or `send`; after an error of `take`, the lane first finishes its loads at the
+    /// engine.
     pub fn run(
         &self,
         hand: &mut impl Hand<T>,
@@ -86,7 +88,8 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
             let given = if under_way == 0 {
                 self.flow.give(|from, _| take(from))
             } else {
-                // Others wait for the source behind this lane, which gives way as soon as its engine has something.
+                // Other lanes wait for the source behind this one, which releases it as soon as its engine has
+                // something.
                 self.flow.try_give(|from, _| {
                     has_looked = true;
                     let is_ready = match source(from) {
@@ -106,7 +109,8 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
                     if under_way > 0 && !has_looked {
                         sleep(hand.engine(), None)?;
                     } else if under_way == 0 && failure.is_none() {
-                        // Every place is out: wait for the lane that sends, and take along what it left while we looked.
+                        // Every place is in use: wait for the lane that sends, and take over loads that came in
+                        // meanwhile.
                         self.flow.with_restored(|_| ());
                         thread::yield_now();
                     }
@@ -115,7 +119,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
         }
     }
 
-    /// Brings back the loads that the engine is through with, and sends on those that are next in order.
+    /// Takes back the loads that the engine has finished, and sends on those that are next in order.
     fn bring_back(
         &self,
         hand: &mut impl Hand<T>,
@@ -134,7 +138,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
         self.flow.restore(ticket, load).expect("a place of an open flow");
     }
 
-    /// Sends on what is next in order.
+    /// Sends on the loads that are next in order.
     fn drain(&self, send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>) -> io::Result<()> {
         let mut failed = None;
         self.flow.drain(
@@ -150,7 +154,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
     }
 }
 
-/// Sleeps until the engine may have something, or the source; says whether the source has.
+/// Sleeps until the engine or the source may have something. Returns whether the source has.
 fn sleep<T>(engine: &Loads<T>, source: Option<BorrowedFd<'_>>) -> io::Result<bool> {
     let input = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     match (source, engine.fd()) {

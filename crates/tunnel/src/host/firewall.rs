@@ -1,13 +1,15 @@
-//! A table of nftables that refuses packets in clear which claim to come from a peer's network (RFC 4301, section 5.2), set by
-//! nfnetlink, without the program `nft`.
+//! An nftables table that refuses packets in clear with a source in a peer's network (RFC 4301, section 5.2). It is
+//! set by nfnetlink, without the program `nft`.
 //!
-//! A packet that arrives elsewhere than on the gateway's device, from an address of the peers' networks, is dropped where the
-//! route back to that address leads into the device, or nowhere because the gateway is down. So networks of this host that lie
-//! within a peer's are let in, as routing says. Where the gateway's own packets are marked, what arrives for its sockets gets the
-//! mark too (strict `rp_filter` would else look for the way back in the tunnel), and messages of routers about packets pass: from
-//! where they come nobody can tell beforehand.
+//! A packet that arrives elsewhere than on the gateway's device, from an address of the peers' networks, is dropped
+//! if the route back to that address leads into the device, or is missing because the gateway is down. So packets
+//! from networks of this host that lie within a peer's are accepted, as the routing table requires. If the gateway's
+//! own packets are marked, packets for its sockets get the mark too (otherwise a strict `rp_filter` would look for
+//! the route back in the tunnel), and routers' messages about packets pass, because their sources cannot be known
+//! beforehand.
 //!
-//! Guarantees: the table is the gateway's own, and is set or replaced as a whole or not at all; no other table is touched.
+//! Guarantees: the table belongs to the gateway, and is set or replaced as a whole or not at all; no other table is
+//! touched.
 
 use std::{
     fs,
@@ -25,16 +27,16 @@ use super::{Wanted, is_number};
 
 const NAME: &str = "sealane-";
 const CHAIN: &str = "arrivals";
-/// A chain without rules: it says that `src_valid_mark` was off, and is to be again.
+/// A chain without rules; it records that `src_valid_mark` was off, and is to be restored to that.
 const MARKER: &str = "src-valid-mark-was-off";
 const SRC_VALID_MARK: &str = "/proc/sys/net/ipv4/conf/all/src_valid_mark";
-/// Before connections are tracked and anybody else looks (NF_IP_PRI_RAW).
+/// The priority is before connection tracking and all other tables (NF_IP_PRI_RAW).
 const PRIORITY: i32 = -300;
-/// Elements of a set that one message tells: a list has 64 KiB at most.
+/// The maximum number of elements of a set in one message: a list is at most 64 KiB long.
 const ELEMENTS_MAX: usize = 1000;
-/// A batch leaves in one call.
+/// The size of the send buffer, because a batch is sent in one call.
 const SEND_BYTES: usize = 32 << 20;
-/// Of the multicast group of nftables (NFNLGRP_NFTABLES).
+/// The multicast group of nftables (NFNLGRP_NFTABLES).
 const GROUP: u32 = 7;
 
 /// Numbers of linux/netfilter/nf_tables.h and nfnetlink.h.
@@ -70,7 +72,7 @@ mod nf {
     pub(super) const DONE: u16 = 3;
 }
 
-/// Attributes, one behind the other.
+/// A list of attributes.
 #[derive(Clone, Debug, Default)]
 struct Attributes(Vec<u8>);
 
@@ -101,12 +103,12 @@ fn attributes() -> Attributes {
     Attributes::default()
 }
 
-/// One expression of a rule.
+/// Returns an expression of a rule.
 fn expression(name: &str, data: &Attributes) -> Attributes {
     attributes().text(1, name).nest(2, data)
 }
 
-/// Loads something of a packet's surroundings.
+/// Returns an expression that loads metadata of a packet.
 fn meta(key: u32) -> Attributes {
     expression("meta", &attributes().number(1, 1).number(2, key))
 }
@@ -116,7 +118,7 @@ fn compare(operation: u32, value: &[u8]) -> Attributes {
     expression("cmp", &attributes().number(1, 1).number(2, operation).nest(3, &value))
 }
 
-/// Loads bytes of the network (1) or transport (2) header.
+/// Returns an expression that loads bytes of the network (1) or transport (2) header.
 fn payload(header: u32, offset: u32, bytes: u32) -> Attributes {
     let data = attributes().number(1, 1).number(2, header).number(3, offset).number(4, bytes);
     expression("payload", &data)
@@ -127,7 +129,7 @@ fn verdict(code: u32) -> Attributes {
     expression("immediate", &attributes().number(1, 0).nest(2, &verdict))
 }
 
-/// A device's name as the kernel compares it.
+/// Returns a device's name in the form that the kernel compares.
 fn padded(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (place, byte) in bytes.iter_mut().zip(name.bytes()) {
@@ -136,7 +138,7 @@ fn padded(name: &str) -> [u8; 16] {
     bytes
 }
 
-/// Networks of one family without those that lie in others.
+/// Returns the networks of one family without those that lie in others.
 fn outermost(networks: &[Prefix], is_v4: bool) -> Vec<Prefix> {
     let mut of_family: Vec<Prefix> =
         networks.iter().copied().filter(|network| network.address().is_ipv4() == is_v4).collect();
@@ -150,7 +152,7 @@ fn outermost(networks: &[Prefix], is_v4: bool) -> Vec<Prefix> {
     outermost
 }
 
-/// The first address behind a network; `None`: it goes to the end of all addresses.
+/// Returns the first address behind a network; `None` if the network extends to the last address.
 fn behind(network: Prefix) -> Option<IpAddr> {
     let bits = u32::from(network.bits());
     match network.address() {
@@ -172,12 +174,12 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The elements of a set of intervals: where one begins, and where it ends.
+/// Returns the elements of a set of intervals: the beginning and the end of each.
 fn elements(networks: &[Prefix]) -> Vec<Attributes> {
     let mut edges: Vec<(Vec<u8>, bool)> = Vec::new();
     for &network in networks {
         let begin = octets(network.address());
-        // Side by side they are one.
+        // Adjacent networks are one interval.
         if edges.last().is_some_and(|(at, is_end)| *is_end && *at == begin) {
             edges.pop();
         } else {
@@ -194,7 +196,7 @@ fn elements(networks: &[Prefix]) -> Vec<Attributes> {
         .collect()
 }
 
-/// Messages that the kernel takes as a whole.
+/// Messages that the kernel applies as a whole.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -231,17 +233,17 @@ impl Batch {
     }
 }
 
-/// Name of the table of the gateway with this number.
+/// Returns the name of the table of the gateway with this number.
 pub fn table_name(number: u32) -> String {
     format!("{NAME}{number}")
 }
 
-/// The messages that set the table. `is_new`: not one that replaces what is there.
+/// Returns the messages that set the table. `notes_off` adds the chain that records that `src_valid_mark` was off.
 fn table(wanted: &Wanted, notes_off: bool) -> Batch {
     let name = table_name(wanted.number());
     let named = || attributes().text(1, &name);
     let mut batch = Batch::begun();
-    // To delete what is not there would fail, so it is made before.
+    // The deletion of a missing table would fail, so the table is created before.
     batch.order(nf::NEW_TABLE, nf::CREATE, &named());
     batch.order(nf::DELETE_TABLE, 0, &named());
     batch.order(nf::NEW_TABLE, nf::CREATE, &named());
@@ -257,7 +259,7 @@ fn table(wanted: &Wanted, notes_off: bool) -> Batch {
         .filter(|(_, networks)| !networks.is_empty())
         .collect();
     for (id, (is_v4, networks)) in (1..).zip(&sets) {
-        // Flags: intervals. The type is for those who list it.
+        // Flags: intervals. The type is for programs that list the set.
         let (kind, bytes) = if *is_v4 { (7, 4) } else { (8, 16) };
         let set =
             named().text(2, set_name(*is_v4)).number(3, 4).number(4, kind).number(5, bytes).number(10, id);
@@ -279,7 +281,7 @@ fn set_name(is_v4: bool) -> &'static str {
     if is_v4 { "peers-ip" } else { "peers-ip6" }
 }
 
-/// NFPROTO_IPV4, NFPROTO_IPV6.
+/// Returns the comparison with NFPROTO_IPV4 or NFPROTO_IPV6.
 fn family(is_v4: bool) -> Vec<Attributes> {
     vec![meta(nf::META_FAMILY), compare(nf::EQUAL, &[if is_v4 { 2 } else { 10 }])]
 }
@@ -313,12 +315,12 @@ fn rules(wanted: &Wanted, sets: &[(bool, Vec<Prefix>)]) -> Vec<Vec<Attributes>> 
     }
     for &(is_v4, _) in sets {
         let (offset, bytes) = if is_v4 { (12, 4) } else { (8, 16) };
-        // Into the device; nowhere, because the gateway is down.
+        // The route leads into the device, or is missing because the gateway is down.
         let ways = if wanted.fails_open { &[device][..] } else { &[device, [0; 16]] };
         for way in ways {
             let mut rule = family(is_v4);
             let lookup = attributes().text(1, set_name(is_v4)).number(2, 1);
-            // The name of the device by which packets to the source would leave.
+            // The name of the device through which packets to the source would leave.
             let back = attributes().number(1, 1).number(2, 2).number(3, 1);
             rule.extend([
                 payload(1, offset, bytes),
@@ -341,7 +343,7 @@ fn connected() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The messages of one datagram: type, sequence number, and what follows the header.
+/// Returns the messages of one datagram: type, sequence number, and the bytes behind the header.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
@@ -353,7 +355,7 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
-/// What the first attribute behind nfnetlink's header says, where that is a table's name.
+/// Returns the table's name, if the first attribute behind nfnetlink's header is one.
 fn told_name(body: &[u8]) -> Option<&str> {
     let attribute = body.get(4..)?;
     let length = usize::from(u16::from_ne_bytes(*attribute.first_chunk()?));
@@ -362,10 +364,10 @@ fn told_name(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(value.strip_suffix(b"\0").unwrap_or(value)).ok()
 }
 
-/// Sends messages, and hears their answers up to that of number `last`.
+/// Sends messages, and reads their answers up to that of number `last`.
 fn converse(batch: &Batch, last: u32, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = connected()?;
-    // Beyond the system's limit; where that is refused, so is the rest.
+    // The size is beyond the system's limit; if the kernel refuses it, it refuses the other messages as well.
     let _ = sockopt::set_socket_send_buffer_size_force(
         &socket,
         SEND_BYTES.min(2 * batch.bytes.len() + (1 << 16)),
@@ -391,7 +393,7 @@ fn converse(batch: &Batch, last: u32, mut each: impl FnMut(&[u8])) -> io::Result
     }
 }
 
-/// Whether the kernel has what the message asks for.
+/// Returns whether the kernel has the object that the message asks for.
 fn exists(kind: u16, attributes: &Attributes) -> io::Result<bool> {
     let mut question = Batch::default();
     question.order(kind, 0, attributes);
@@ -405,16 +407,18 @@ fn is_there(number: u32) -> io::Result<bool> {
     exists(nf::GET_TABLE, &attributes().text(1, &table_name(number)))
 }
 
-/// Whether the kernel would take the table. Nothing is changed: the batch has no end, and such are given up.
+/// Checks whether the kernel would accept the table. Nothing is changed: the batch has no end, so the kernel aborts
+/// it.
 ///
 /// # Errors
-/// [`ErrorKind::PermissionDenied`] where only root can tell; another one where it would not.
+/// Fails with [`ErrorKind::PermissionDenied`] if only root can find out, and with another error if the kernel would
+/// refuse the table.
 pub fn try_out(wanted: &Wanted) -> io::Result<()> {
     let batch = table(wanted, false);
     converse(&batch, batch.sequence, |_| {}).map_err(plain_refusal)
 }
 
-/// What the kernel says to those without CAP_NET_ADMIN is one thing.
+/// Returns [`ErrorKind::PermissionDenied`] for EPERM, and other errors unchanged.
 fn plain_refusal(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) {
         return ErrorKind::PermissionDenied.into();
@@ -422,7 +426,7 @@ fn plain_refusal(error: io::Error) -> io::Error {
     error
 }
 
-/// Words for an operator whose kernel does not take the table.
+/// Returns a message for an operator whose kernel does not accept the table.
 pub fn missing(error: &io::Error) -> String {
     let strict = |name: &str| {
         let path = Path::new("/proc/sys/net/ipv4/conf").join(name).join("rp_filter");
@@ -438,14 +442,14 @@ pub fn missing(error: &io::Error) -> String {
     )
 }
 
-/// Sets the table of `wanted`, or replaces it. Whether it is new.
+/// Sets the table of `wanted`, or replaces it. Returns whether it is new.
 ///
 /// # Errors
-/// The kernel has no nftables, or refuses.
+/// Fails if the kernel has no nftables, or refuses.
 pub fn set(wanted: &Wanted) -> io::Result<bool> {
     let number = wanted.number();
     let is_new = !is_there(number)?;
-    // The mark of what arrives counts for `rp_filter` only where the kernel is told so.
+    // `rp_filter` uses the mark of a received packet only if the kernel is configured so.
     let was_off = if is_new {
         wanted.mark().is_some() && fs::read_to_string(SRC_VALID_MARK).is_ok_and(|text| text.trim() == "0")
     } else {
@@ -455,26 +459,26 @@ pub fn set(wanted: &Wanted) -> io::Result<bool> {
     let last = batch.sequence;
     converse(&batch.ended(), last, |_| {})?;
     if was_off {
-        // Where it may not be written, strict rp_filter stays as it is; it is off by default.
+        // If the file cannot be written, a strict rp_filter keeps its effect; it is off by default.
         let _ = fs::write(SRC_VALID_MARK, "1");
     }
     Ok(is_new)
 }
 
-/// Whether a gateway has left word that `src_valid_mark` was off.
+/// Returns whether a gateway has recorded that `src_valid_mark` was off.
 fn is_off(number: u32) -> io::Result<bool> {
     exists(nf::GET_CHAIN, &attributes().text(1, &table_name(number)).text(3, MARKER))
 }
 
-/// Takes away the table of the gateway with this number; whether there was one.
+/// Removes the table of the gateway with this number. Returns whether there was one.
 ///
 /// # Errors
-/// The kernel refuses.
+/// Fails if the kernel refuses.
 pub fn take_away(number: u32) -> io::Result<bool> {
     match is_there(number) {
         Ok(true) => {}
         Ok(false) => return Ok(false),
-        // Without nftables there is nothing.
+        // Without nftables there is no table.
         Err(error) if is_without(&error) => return Ok(false),
         Err(error) => return Err(plain_refusal(error)),
     }
@@ -489,15 +493,15 @@ pub fn take_away(number: u32) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the kernel has no nftables at all.
+/// Returns whether the error means that the kernel has no nftables at all.
 fn is_without(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let without = [Errno::OPNOTSUPP, Errno::PROTONOSUPPORT, Errno::INVAL, Errno::AFNOSUPPORT].map(Some);
     without.contains(&Errno::from_io_error(error))
 }
 
-/// Numbers of all gateways that have tables here, as far as the kernel tells: without nftables, or to those without CAP_NET_ADMIN,
-/// it tells none.
+/// Returns the numbers of all gateways that have tables here, as far as the kernel shows them: without nftables, or
+/// without CAP_NET_ADMIN, it shows none.
 pub fn numbers() -> Vec<u32> {
     let mut question = Batch::default();
     question.message(nf::GET_TABLE, nf::DUMP, nf::INET, 0, &attributes());
@@ -509,17 +513,17 @@ pub fn numbers() -> Vec<u32> {
     numbers
 }
 
-/// What the kernel tells of tables that go, as with `nft flush ruleset`.
+/// The kernel's events about removed tables, as with `nft flush ruleset`.
 #[derive(Debug)]
 pub struct Events {
     socket: Socket,
 }
 
 impl Events {
-    /// From now on.
+    /// Receives events from now on.
     ///
     /// # Errors
-    /// The system has no such socket, or refuses.
+    /// Fails if the system has no such socket, or refuses.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
@@ -528,7 +532,7 @@ impl Events {
         Ok(Self { socket })
     }
 
-    /// Takes what has been told, and says whether the table of the gateway with this number is gone.
+    /// Reads the pending events. Returns whether the table of the gateway with this number is gone.
     pub fn is_gone(&self, number: u32) -> bool {
         let mut concerns = false;
         loop {
@@ -584,7 +588,7 @@ mod tests {
         ] {
             assert_eq!(ends(network).as_deref(), end, "{network}");
         }
-        // Side by side: one interval, of one beginning and one end.
+        // Adjacent networks are one interval, with one beginning and one end.
         assert_eq!(elements(&prefixes(&["10.0.0.0/8", "11.0.0.0/8"])).len(), 2);
         assert_eq!(elements(&prefixes(&["10.0.0.0/8", "12.0.0.0/8"])).len(), 4);
         assert_eq!(elements(&prefixes(&["0.0.0.0/0"])).len(), 1);
@@ -593,7 +597,7 @@ mod tests {
     #[test]
     fn a_kernel_without_nftables_is_named_with_what_helps() {
         use rustix::io::Errno;
-        // What socket() says where nfnetlink is not built in, and what nfnetlink says where nf_tables is not.
+        // The errors of socket() if nfnetlink is not built in, and of nfnetlink if nf_tables is not.
         for errno in [Errno::PROTONOSUPPORT, Errno::OPNOTSUPP, Errno::INVAL] {
             let error = io::Error::from(errno);
             assert!(is_without(&error), "{error}");

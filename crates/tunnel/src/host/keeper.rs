@@ -1,11 +1,11 @@
-//! A process that keeps the host as its gateway needs it, and the gateway's end of the pipe to it.
+//! A process that maintains the host's state for its gateway, and the gateway's end of the connection to it.
 //!
-//! The gateway gives its capabilities away before it reads what strangers send. This process never reads such, and keeps
-//! CAP_NET_ADMIN: to set routes again that vanish, to make the marked sockets of calls, and to take everything away in the end.
-//! It speaks with the gateway by lines of JSON over a socket pair, and ends with it.
+//! The gateway gives up its capabilities before it reads packets of strangers. This process never reads such packets,
+//! and keeps CAP_NET_ADMIN: to restore routes that vanish, to create the marked sockets of calls, and to remove
+//! everything at the end. It exchanges lines of JSON with the gateway over a socket pair, and ends with it.
 //!
-//! Guarantees: when the gateway ends without a word, what closes stays, and everything is taken away if the gateway was not up yet;
-//! no answer is waited for without a deadline; a line has a bound.
+//! Guarantees: when the gateway ends without a message, the closing routes stay, or everything is removed if the
+//! gateway was not up yet; every wait for an answer has a deadline; the length of a line is bounded.
 
 use std::{
     io::{self, IoSlice, IoSliceMut, Read as _, Write as _},
@@ -39,39 +39,40 @@ use super::{
 };
 use crate::device;
 
-/// The longest line, in bytes: the networks of the longest site file.
+/// The maximum length of a line in bytes: it contains the networks of the longest site file.
 const LINE_BYTES_MAX: usize = 64 << 20;
-/// How long the gateway waits for an answer.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Changes come in groups.
+/// Changes come in groups, which are handled together.
 const GROUPED: Duration = Duration::from_millis(100);
-/// Whoever takes routes away again and again does not keep this process busy.
+/// The minimum time between repairs, so that a program that removes routes again and again does not keep this process
+/// busy.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// To make the host as it is wanted.
+    /// Prepare the host.
     SetUp(Wanted),
-    /// The gateway is up: from now on what closes outlives it.
+    /// The gateway is up: from now on the closing routes outlive it.
     Keep,
-    /// A TCP socket with the gateway's mark.
+    /// Create a TCP socket with the gateway's mark.
     Socket {
-        /// Its family.
+        /// The socket's family.
         is_v4: bool,
     },
-    /// To take everything away.
+    /// Remove everything.
     Restore,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
-    /// It is done; what the operator should know.
+    /// The order was executed; the messages are for the operator.
     Done(Vec<String>),
-    /// It is not, and why.
+    /// The order was refused, with the reason.
     Refused(String),
 }
 
-/// The gateway's end.
+/// The gateway's end of the connection.
 #[derive(Debug)]
 pub struct Keeper {
     ends: Mutex<Ends>,
@@ -85,10 +86,10 @@ struct Ends {
 }
 
 impl Keeper {
-    /// Starts `program`, which is to call [`run`] with its standard input.
+    /// Starts `program`, which must call [`run`] with its standard input.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// Fails if it cannot be started.
     pub fn start(mut program: Command) -> io::Result<Self> {
         let (near, far) = UnixStream::pair()?;
         near.set_read_timeout(Some(PATIENCE))?;
@@ -104,18 +105,18 @@ impl Keeper {
     fn ask(&self, order: &Order) -> Result<(Vec<String>, Option<OwnedFd>), HostError> {
         self.ends().ask(order)
     }
-    /// Has the host made as it is wanted; what the operator should know.
+    /// Prepares the host. Returns messages for the operator.
     ///
     /// # Errors
-    /// Something is in the way, or the kernel refuses. Then nothing has changed.
+    /// Fails if something on the host conflicts, or if the kernel refuses. Nothing has changed then.
     pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<String>, HostError> {
         self.ask(&Order::SetUp(wanted.clone())).map(|(notes, _)| notes)
     }
 
-    /// From now on what closes outlives the gateway.
+    /// Makes the closing routes outlive the gateway from now on.
     ///
     /// # Errors
-    /// The process is gone.
+    /// Fails if the process is gone.
     pub fn keep(&self) -> Result<(), HostError> {
         self.ask(&Order::Keep).map(drop)
     }
@@ -123,7 +124,7 @@ impl Keeper {
     /// Connects a socket that carries the gateway's mark, within `patience`.
     ///
     /// # Errors
-    /// There is no such socket, or no connection.
+    /// Fails if there is no such socket, or no connection.
     pub fn connect(&self, to: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
         let until = Instant::now() + patience;
         let (_, socket) = self.ask(&Order::Socket { is_v4: to.is_ipv4() }).map_err(io::Error::other)?;
@@ -135,7 +136,7 @@ impl Keeper {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
-            // It also comes back for a signal.
+            // The wait also ends at a signal.
             sealane_stack::wait(&mut polled, left)?;
             if !polled[0].revents().is_empty() {
                 break;
@@ -150,22 +151,22 @@ impl Keeper {
         Ok(stream)
     }
 
-    /// Whether the process has ended; then nobody keeps the routes.
+    /// Returns whether the process has ended; the routes are then no longer maintained.
     pub fn is_gone(&self) -> bool {
         !matches!(self.ends().child.try_wait(), Ok(None))
     }
 
-    /// Has everything taken away.
+    /// Removes all changes to the host.
     ///
     /// # Errors
-    /// The kernel refuses, or the process is gone; `sealane tunnel down` tries again.
+    /// Fails if the kernel refuses, or if the process is gone; `sealane tunnel down` tries again.
     pub fn restore(&self) -> Result<(), HostError> {
         let mut ends = self.ends();
         if mem::replace(&mut ends.is_over, true) {
             return Ok(());
         }
         let done = ends.ask(&Order::Restore).map(drop);
-        // It ends by itself now, unless it is gone.
+        // The process ends by itself now, unless it is gone.
         let _ = ends.stream.shutdown(Shutdown::Both);
         let _ = ends.child.wait();
         done
@@ -190,12 +191,12 @@ impl Ends {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Whoever cares for the outcome asks before.
+        // A caller that needs the result calls it before.
         let _ = self.restore();
     }
 }
 
-/// One line, and the descriptor that came with it.
+/// Reads one line, and the descriptor that came with it.
 fn hear(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     let (mut line, mut socket) = (Vec::new(), None);
     let mut chunk = [0; 4096];
@@ -222,26 +223,26 @@ fn hear(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     }
 }
 
-/// A host while a gateway runs.
+/// The state of a host while a gateway runs.
 struct Kept {
     kernel: Kernel,
     wanted: Wanted,
-    /// Index of the gateway's device.
+    /// The index of the gateway's device.
     device: u32,
-    /// What was done, to be undone.
+    /// The steps done, which are to be undone.
     done: Vec<Step>,
     has_new_table: bool,
     is_kept: bool,
     is_up: bool,
     routes: Events,
     tables: Option<firewall::Events>,
-    /// When to look again for what has vanished.
+    /// The time of the next check for vanished parts.
     look: Option<Instant>,
     looked: Instant,
 }
 
 impl Kept {
-    /// Makes the host as it is wanted, or leaves it as it was.
+    /// Prepares the host, or leaves it unchanged.
     fn set_up(wanted: Wanted) -> Result<(Self, Vec<String>), HostError> {
         let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
         let routes = Events::open().map_err(refused("listen to the kernel's changes"))?;
@@ -271,7 +272,7 @@ impl Kept {
         };
         for step in plan.steps {
             if let Err(error) = kept.kernel.apply(&step) {
-                // The refusal matters more than what cannot be undone after it.
+                // The refusal is more important than an error of undoing the steps.
                 let _ = kept.undo();
                 return Err(refused(step.to_string())(error));
             }
@@ -288,7 +289,7 @@ impl Kept {
         Ok((kept, notes))
     }
 
-    /// Makes the host what it was before.
+    /// Restores the host to its earlier state.
     fn undo(&mut self) -> Result<(), HostError> {
         let mut first = Ok(());
         for step in self.done.drain(..).rev() {
@@ -305,7 +306,7 @@ impl Kept {
         first
     }
 
-    /// Takes everything away that is the gateway's, whoever has set it.
+    /// Removes everything that belongs to the gateway, whoever has set it.
     fn restore(&mut self) -> Result<(), HostError> {
         self.has_new_table = true;
         let first = self.undo();
@@ -313,7 +314,7 @@ impl Kept {
         first.and(rest)
     }
 
-    /// Hears what has changed.
+    /// Reads the events about changes.
     fn hear(&mut self, now: Instant, say: &impl Fn(&str)) {
         if self.routes.concern(self.device) && self.is_kept && self.look.is_none() {
             self.look = Some((now + GROUPED).max(self.looked + BETWEEN));
@@ -333,7 +334,7 @@ impl Kept {
         }
     }
 
-    /// Sets again what has vanished.
+    /// Restores vanished routes, rules, addresses and tables.
     fn set_again(&mut self, say: &impl Fn(&str)) -> Result<(), HostError> {
         let state = self.kernel.state(&self.wanted).map_err(refused("read the kernel's routes"))?;
         if state.device != Some(self.device) {
@@ -357,7 +358,7 @@ impl Kept {
                 Step::AddAddress { address, bits, .. } if state.is_up => {
                     format!("the address {address}/{bits}")
                 }
-                // What others have added meanwhile is theirs.
+                // Steps for other things concern additions of others.
                 _ => continue,
             };
             self.kernel.apply(&step).map_err(refused(step.to_string()))?;
@@ -370,13 +371,15 @@ impl Kept {
     }
 }
 
-/// Keeps the host for the gateway at the other end of `stream`, until it says so or ends. `say` gets what an operator should know.
+/// Maintains the host for the gateway at the other end of `stream`, until the gateway orders the end or ends. `say`
+/// is called with messages for the operator.
 ///
 /// # Errors
-/// The system refuses what this process itself needs.
+/// Fails if the system refuses a resource that this process itself needs.
 pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
     let one = CapabilitySet::NET_ADMIN;
-    // A user without it may have a device that was made for them; then the kernel refuses what is not theirs.
+    // A user without the capability may have a device that was made for them; the kernel then refuses the other
+    // changes.
     let kept = CapabilitySets { effective: one, permitted: one, inheritable: CapabilitySet::empty() };
     let none =
         CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), ..kept };
@@ -388,7 +391,7 @@ pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
     loop {
         if wait(&stream, host.as_ref())? {
             let mut chunk = [0; 65_536];
-            // An error is an end like any other.
+            // A read error is treated as the end of the stream.
             let received = stream.read(&mut chunk).unwrap_or_default();
             line.extend(&chunk[..received]);
             if received == 0 || line.len() > LINE_BYTES_MAX {
@@ -409,7 +412,7 @@ pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
     }
 }
 
-/// The gateway has ended without a word.
+/// Handles the end of a gateway that has sent no message.
 fn ended(host: Option<&mut Kept>, say: &impl Fn(&str)) {
     match host {
         Some(host) if !host.is_kept => {
@@ -426,7 +429,7 @@ fn ended(host: Option<&mut Kept>, say: &impl Fn(&str)) {
     }
 }
 
-/// Waits until there is something to do; whether the gateway has said something.
+/// Waits until there is something to do. Returns whether the gateway has sent something.
 fn wait(stream: &UnixStream, host: Option<&Kept>) -> io::Result<bool> {
     let mut polled = vec![PollFd::new(stream, PollFlags::IN)];
     if let Some(host) = host {
@@ -440,7 +443,7 @@ fn wait(stream: &UnixStream, host: Option<&Kept>) -> io::Result<bool> {
     Ok(!polled[0].revents().is_empty())
 }
 
-/// Does what the gateway asks; whether that was the last.
+/// Executes an order of the gateway. Returns whether it was the last.
 fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Result<bool> {
     let is_last = matches!(order, Order::Restore);
     let mut socket = None;
@@ -472,14 +475,14 @@ fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Resul
     if let Some(sockets) = &sockets {
         control.push(SendAncillaryMessage::ScmRights(sockets));
     }
-    // A socket goes with a short line, which leaves in one call.
+    // A socket is sent with a short line, in one call.
     let sent = rustix::net::sendmsg(stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL)?;
     let mut stream = stream;
     stream.write_all(&line[sent..])?;
     Ok(is_last)
 }
 
-/// A TCP socket that does not block, with the gateway's mark.
+/// Returns a non-blocking TCP socket with the gateway's mark.
 fn marked(is_v4: bool, mark: u32) -> io::Result<OwnedFd> {
     let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

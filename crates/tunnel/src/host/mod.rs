@@ -1,16 +1,20 @@
-//! What a gateway changes of its host: addresses and routes of its device, policy rules, routes that close, a firewall table.
+//! The changes of a gateway to its host: addresses and routes of its device, policy rules, closing routes, a firewall
+//! table.
 //!
-//! - [`Wanted`] is what a site asks of the host; [`plan`] compares it with what is there, without I/O.
-//! - [`netlink`] reads and changes the kernel's routing, [`firewall`] its packet filter; both speak netlink themselves, so no
-//!   program is needed.
-//! - [`keeper`] is a small process of its own that does all this and keeps the one privilege that it takes, so that the gateway,
-//!   which reads what strangers send, keeps none.
+//! - [`Wanted`] is the state of the host that a site requires; [`plan`] compares it with the present state, without
+//!   I/O.
+//! - [`netlink`] reads and changes the kernel's routing, [`firewall`] its packet filter; both use netlink sockets, so
+//!   no program is needed.
+//! - [`keeper`] is a small process of its own that makes all changes and keeps the one privilege that they need, so
+//!   that the gateway, which reads packets of strangers, keeps none.
 //!
-//! Everything that is set carries [`PROTOCOL`] and a [number](number) that follows from the device's name alone. So `sealane tunnel
-//! down` and the next `up` find in the kernel what a gateway has left that was killed, whatever became of its files.
+//! All changes carry [`PROTOCOL`] and a [number](number) that is derived from the device's name alone. So `sealane
+//! tunnel down` and the next `up` find in the kernel the remains of a gateway that was killed, even if its files are
+//! gone.
 //!
-//! Guarantees: a route that exists is never replaced or removed; what was set is taken away again when a gateway ends in order or
-//! does not come up; from a gateway that is killed the closing routes, the rules and the firewall table remain, and nothing else.
+//! Guarantees: an existing route is never replaced or removed; all changes are removed when a gateway ends in order
+//! or does not start; when a gateway is killed, the closing routes, the rules and the firewall table remain, and
+//! nothing else.
 
 pub mod firewall;
 pub mod keeper;
@@ -28,51 +32,52 @@ use crate::{
 };
 use netlink::Kernel;
 
-/// Who has set a route or a rule, as `ip route` shows it (`proto 83`): a number that no routing daemon of iproute2's list has.
+/// The originator of a route or a rule, as `ip route` shows it (`proto 83`); no routing daemon in iproute2's list has
+/// this number.
 pub const PROTOCOL: u8 = 83;
 
-/// Upper byte of the numbers of gateways.
+/// The upper byte of the numbers of gateways.
 const NUMBER_BASE: u32 = 0x5300_0000;
 
-/// The number of the gateway with this device: of its routing table, of the mark on its sockets, and the metric of its closing
-/// routes, which is thus above every metric that people choose.
+/// Returns the number of the gateway with this device. It is the number of the routing table, the mark of the
+/// sockets, and the metric of the closing routes, which is therefore above every metric that people choose.
 pub fn number(device: &str) -> u32 {
-    // FNV-1a, folded to 24 bits: any function of the name does that seldom maps two names of a host to one number.
+    // FNV-1a, folded to 24 bits; any function will do that rarely maps two names of a host to one number.
     let hash =
         device.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     NUMBER_BASE | ((hash >> 24) ^ (hash & 0x00ff_ffff))
 }
 
-/// Whether a table, mark or metric is a gateway's number.
+/// Returns whether a table, mark or metric is a gateway's number.
 fn is_number(value: u32) -> bool {
     value >> 24 == NUMBER_BASE >> 24
 }
 
-/// What a site asks of its host.
+/// The state of the host that a site requires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Name of the device.
+    /// The name of the device.
     pub device: String,
-    /// Its MTU, in bytes.
+    /// The device's MTU in bytes.
     pub mtu: u16,
-    /// The longest superpacket that this host's own sockets are to make, in bytes.
+    /// The maximum length in bytes of the superpackets that this host's own sockets make.
     pub superpacket_bytes: u32,
     /// The gateway's addresses inside, with the bits of their networks.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Networks beyond the peers.
+    /// The networks beyond the peers.
     #[serde(with = "prefixes")]
     pub networks: Vec<Prefix>,
-    /// Of these, those that [are apart](Wanted::is_apart), in order.
+    /// The networks among them that [are apart](Wanted::is_apart), in order.
     #[serde(with = "prefixes")]
     pub apart: Vec<Prefix>,
-    /// The protocol number of packets that travel without UDP.
+    /// The protocol number of packets that are sent without UDP.
     pub bare_protocol: Option<u8>,
-    /// Whether packets for the networks may leave in clear while no gateway runs.
+    /// Packets for the networks may leave in clear while no gateway runs.
     pub fails_open: bool,
 }
 
 impl Wanted {
-    /// What `site` asks, with its device called `device`.
+    /// Returns the state that `site` requires, with its device called `device`.
     pub fn of(site: &Site, device: &str) -> Self {
         let mut networks: Vec<Prefix> =
             site.peers.iter().flat_map(|peer| peer.networks.iter().copied()).collect();
@@ -98,18 +103,19 @@ impl Wanted {
         }
     }
 
-    /// The gateway's [number].
+    /// Returns the gateway's [number].
     pub fn number(&self) -> u32 {
         number(&self.device)
     }
 
-    /// Whether a network's route stands in a table of its own, which the gateway's own packets do not look at: of networks that
-    /// contain a peer's end point, as a default route does, the route would lead the tunnel's packets into the tunnel.
+    /// Returns whether a network's route is in a table of its own, which does not apply to the gateway's own packets.
+    /// That is so for networks that contain a peer's endpoint, as a default route does: the route would lead the
+    /// tunnel's packets into the tunnel.
     pub fn is_apart(&self, network: Prefix) -> bool {
         self.apart.binary_search_by_key(&order(network), |&apart| order(apart)).is_ok()
     }
 
-    /// The mark that the gateway's own sockets are to carry, if they are to carry one.
+    /// Returns the mark of the gateway's own sockets, if they need one.
     pub fn mark(&self) -> Option<u32> {
         (!self.apart.is_empty()).then(|| self.number())
     }
@@ -119,7 +125,7 @@ fn order(network: Prefix) -> (IpAddr, u8) {
     (network.address(), network.bits())
 }
 
-/// Those of some networks that contain one of these end points, or everything. In order.
+/// Returns the networks that contain one of these endpoints, or everything. They are in order.
 fn apart(networks: &[Prefix], endpoints: &[IpAddr]) -> Vec<Prefix> {
     let all: HashSet<Prefix> = networks.iter().copied().collect();
     let around = |endpoint: &IpAddr| {
@@ -136,7 +142,7 @@ fn apart(networks: &[Prefix], endpoints: &[IpAddr]) -> Vec<Prefix> {
     apart
 }
 
-/// Networks as text.
+/// Serializes networks as text.
 mod prefixes {
     use sealane_ipsec::selector::Prefix;
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
@@ -151,36 +157,36 @@ mod prefixes {
     }
 }
 
-/// Why a host is not as a gateway needs it.
+/// Reasons why the state of a host does not suit a gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Something of the host is in the way.
+    /// Something on the host conflicts.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Conflict(Vec<plan::Conflict>),
     /// The kernel refuses a step.
     #[error("cannot {step}: {source}")]
     Refused {
-        /// What was to be done.
+        /// A description of the step.
         step: String,
-        /// The kernel's words.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The process that keeps the host's state says no, or is gone.
+    /// The process that maintains the host's state refuses, or is gone.
     #[error("{0}")]
     Keeper(String),
 }
 
-/// Gives a kernel's refusal its step.
+/// Returns a function that adds the refused step to a kernel's error.
 fn refused(step: impl Into<String>) -> impl FnOnce(io::Error) -> HostError {
     let step = step.into();
     move |source| HostError::Refused { step, source }
 }
 
-/// What `sealane tunnel up` would find and do on this host. It changes nothing, and takes no privilege; with CAP_NET_ADMIN the
-/// kernel is also asked whether it takes the firewall table.
+/// Returns the changes that `sealane tunnel up` would make on this host. It changes nothing, and needs no privilege;
+/// with CAP_NET_ADMIN it also checks whether the kernel accepts the firewall table.
 ///
 /// # Errors
-/// The kernel does not say what its routes are.
+/// Fails if the kernel's routes cannot be read.
 pub fn forecast(wanted: &Wanted) -> Result<plan::Plan, HostError> {
     let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
     let state = kernel.state(wanted).map_err(refused("read the kernel's routes"))?;
@@ -200,11 +206,11 @@ pub fn forecast(wanted: &Wanted) -> Result<plan::Plan, HostError> {
     Ok(plan)
 }
 
-/// Takes away what the gateway with this device has left on the host; without a device, what all gateways have left that no longer
-/// run. Says what.
+/// Removes what the gateway with this device has left on the host; without a device, the remains of all gateways that
+/// no longer run. Returns a description of what was removed.
 ///
 /// # Errors
-/// The kernel refuses, for lack of CAP_NET_ADMIN for instance.
+/// Fails if the kernel refuses, for lack of CAP_NET_ADMIN for instance.
 pub fn take_away(device: Option<&str>) -> Result<Vec<String>, HostError> {
     let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
     let ask = "read the kernel's routes";
@@ -246,7 +252,7 @@ mod tests {
             assert!(is_number(number(&device)), "{device}");
             assert!(seen.insert(number(&device)), "{device}");
         }
-        // A newer program must find what an older one has left.
+        // A newer program must find the remains of an older one.
         assert_eq!(number("sl0"), 1_396_179_450);
         for other in [0, 254, 51_820, u32::MAX] {
             assert!(!is_number(other));

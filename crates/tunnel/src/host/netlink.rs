@@ -1,7 +1,8 @@
-//! The kernel's routes, rules and addresses, by rtnetlink(7).
+//! Reads and changes the kernel's routes, rules and addresses by rtnetlink(7).
 //!
-//! Guarantees: what is read is the kernel's answer of this moment; a message that is not understood is passed over; a step that the
-//! kernel refuses has changed nothing; to add what is there, or to delete what is gone, is no error.
+//! Guarantees: the state read is the kernel's present one; unknown messages are ignored; a step that the kernel
+//! refuses has changed nothing; the addition of an existing object, or the deletion of a missing one, is not an
+//! error.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,16 +30,16 @@ use super::{
     plan::{self, Action, MAIN, Reject, Route, Rule, State, Step, Target},
 };
 
-/// Foreign routes that are kept: a router has a million, of which few concern us.
+/// The maximum number of foreign routes that are kept: a router has a million, and few of them matter here.
 const FOREIGN_MAX: usize = 4096;
-/// Packets that wait in the device. A lane may have to wait some milliseconds for a processor; of packets that come one by one the
-/// kernel's own 500 are those of 3 ms at 150,000 a second.
+/// The maximum number of packets that wait in the device. A lane may have to wait some milliseconds for a processor;
+/// if packets come one by one, the kernel's default of 500 lasts for 3 ms at 150,000 per second.
 const QUEUE_PACKETS: u32 = 2000;
-/// Multicast groups that tell of links, addresses, routes and rules (linux/rtnetlink.h).
+/// The multicast groups for changes of links, addresses, routes and rules (linux/rtnetlink.h).
 const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
 const BOTH_FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
 
-/// A conversation with the kernel.
+/// A connection to the kernel.
 #[derive(Debug)]
 pub struct Kernel {
     socket: Socket,
@@ -57,10 +58,10 @@ fn connected() -> io::Result<Socket> {
 }
 
 impl Kernel {
-    /// Opens a conversation; reading takes no privilege.
+    /// Opens a connection; reading needs no privilege.
     ///
     /// # Errors
-    /// The system has no netlink socket.
+    /// Fails if the system has no netlink socket.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: connected()?, sequence: 0 })
     }
@@ -76,7 +77,7 @@ impl Kernel {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    /// Hears the answers to what was sent last, until the kernel says that there are no more.
+    /// Reads the answers to the last request, until the kernel reports their end.
     fn hear(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
@@ -109,7 +110,7 @@ impl Kernel {
         self.hear(|_| {})
     }
 
-    /// Names of all devices by index.
+    /// Returns the names of all devices, and whether they are up, by index.
     fn names(&mut self) -> io::Result<HashMap<u32, (String, bool)>> {
         let mut names = HashMap::new();
         self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
@@ -124,10 +125,10 @@ impl Kernel {
         Ok(names)
     }
 
-    /// Names of all devices.
+    /// Returns the names of all devices.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn devices(&mut self) -> io::Result<Vec<String>> {
         Ok(self.names()?.into_values().map(|(name, _)| name).collect())
     }
@@ -143,7 +144,7 @@ impl Kernel {
                 }
             };
             match self.dump(RouteNetlinkMessage::GetRule(question), heard) {
-                // A kernel without this family, or without policy routing.
+                // The kernel lacks this family, or policy routing.
                 Err(error) if is_unsupported(&error) => {}
                 done => done?,
             }
@@ -170,10 +171,10 @@ impl Kernel {
         Ok(routes)
     }
 
-    /// What concerns a gateway.
+    /// Returns the part of the kernel's state that concerns a gateway.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn state(&mut self, wanted: &Wanted) -> io::Result<State> {
         let names = self.names()?;
         let found = names.iter().find(|(_, (name, _))| *name == wanted.device);
@@ -187,7 +188,7 @@ impl Kernel {
             if route.table != MAIN || foreign == FOREIGN_MAX {
                 return false;
             }
-            // Inside a default route all others lie; nobody is told of them.
+            // The default route is left out, because every route lies within it.
             let to = route.destination;
             let around = (1..to.bits()).map(|bits| Prefix::containing(to.address(), bits));
             let is_kept =
@@ -199,10 +200,10 @@ impl Kernel {
         Ok(State { device, is_up, addresses, routes, rules: self.rules()? })
     }
 
-    /// What of the gateway with this number is there: routes and rules.
+    /// Returns the routes and rules of the gateway with this number that exist.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn left(&mut self, number: u32) -> io::Result<State> {
         let names = self.names()?;
         let device =
@@ -210,15 +211,15 @@ impl Kernel {
         let routes = self.routes(|route| plan::is_own_route(route, number, device))?;
         let all = self.rules()?;
         let is_own = |rule: &&Rule| plan::is_own_rule(rule, number, &all);
-        // One that asks the main table first may be the last that is left; then it is whose gateway asks.
+        // A rule that looks up the main table may be the only one left; it then belongs to any gateway that asks.
         let rules = all.iter().filter(is_own).copied().collect();
         Ok(State { device, routes, rules, ..State::default() })
     }
 
-    /// Numbers of all gateways that have routes or rules here.
+    /// Returns the numbers of all gateways that have routes or rules here.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn numbers(&mut self) -> io::Result<Vec<u32>> {
         let mut numbers: Vec<u32> = self
             .routes(|route| route.protocol == PROTOCOL)?
@@ -254,10 +255,11 @@ impl Kernel {
         Ok(addresses)
     }
 
-    /// Sets the device's MTU and queue, and sets it up. `superpacket_bytes` is the longest that is handed to it whole.
+    /// Sets the device's MTU and queue, and brings it up. `superpacket_bytes` is the maximum length of the
+    /// superpackets that are passed to it whole.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn set_up(&mut self, device: u32, mtu: u16, superpacket_bytes: Option<u32>) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = device;
@@ -269,16 +271,16 @@ impl Kernel {
             let mut link = LinkMessage::default();
             link.header.index = device;
             link.attributes = vec![LinkAttribute::GsoMaxSize(bytes)];
-            // Older kernels do not know it; trains are then split, which costs, but works.
+            // Older kernels do not have this setting; trains are then split, which is slower but works.
             let _ = self.order(RouteNetlinkMessage::SetLink(link), 0);
         }
         Ok(())
     }
 
-    /// Does one step.
+    /// Performs one step.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn apply(&mut self, step: &Step) -> io::Result<()> {
         let adding = NLM_F_CREATE | NLM_F_EXCL;
         let done = match step {
@@ -291,7 +293,8 @@ impl Kernel {
                 self.order(RouteNetlinkMessage::DelAddress(message), 0)
             }
             Step::AddRoute(route) => {
-                // Of IPv4 it stands before others of its metric, and replaces none; an administrator's own `blackhole` may be one.
+                // An IPv4 route is placed before others of its metric, and replaces none; one of them may be an
+                // administrator's own `blackhole`.
                 let flags = if route.destination.address().is_ipv4() { NLM_F_CREATE } else { adding };
                 self.order(RouteNetlinkMessage::NewRoute(route_message(route)), flags)
             }
@@ -308,7 +311,7 @@ impl Kernel {
     }
 }
 
-/// Whether what was to be deleted is not there, or its device is not.
+/// Returns whether the object to be deleted, or its device, does not exist.
 fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::SRCH, Errno::NOENT, Errno::NODEV, Errno::NXIO, Errno::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|error| gone.contains(&error))
@@ -318,12 +321,12 @@ fn is_unsupported(error: &io::Error) -> bool {
     [Errno::AFNOSUPPORT, Errno::OPNOTSUPP].map(Some).contains(&Errno::from_io_error(error))
 }
 
-/// The messages of one datagram that are understood.
+/// Returns the messages of one datagram that can be parsed.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = NetlinkMessage<RouteNetlinkMessage>> {
     std::iter::from_fn(move || {
         loop {
             let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
-            // Its length is that of its header at least, or there is no end.
+            // A message is at least as long as its header, otherwise the loop would not end.
             let message = bytes.get(..length.max(16))?;
             bytes = bytes.get(length.max(16).next_multiple_of(4)..).unwrap_or_default();
             if let Ok(message) = NetlinkMessage::deserialize(message) {
@@ -354,7 +357,7 @@ fn route(message: &RouteMessage, names: &HashMap<u32, (String, bool)>) -> Option
             RouteAttribute::MultiPath(_) | RouteAttribute::Via(_) | RouteAttribute::EncapType(_) => {
                 is_plain = false;
             }
-            // Entries of a cache are no routes.
+            // Cache entries are not routes.
             RouteAttribute::CacheInfo(_)
                 if header.flags.contains(netlink_packet_route::route::RouteFlags::Cloned) =>
             {
@@ -393,7 +396,7 @@ fn route_message(route: &Route) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = family(address);
     message.header.destination_prefix_length = route.destination.bits();
-    // Tables beyond a byte have their number in an attribute.
+    // Table numbers above 255 are in an attribute.
     message.header.table = u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
     message.header.protocol = RouteProtocol::from(route.protocol);
     message.header.scope = RouteScope::Universe;
@@ -414,7 +417,7 @@ fn route_message(route: &Route) -> RouteMessage {
         Target::Reject(Reject::Blackhole) => message.header.kind = RouteType::BlackHole,
         Target::Reject(Reject::Prohibit) => message.header.kind = RouteType::Prohibit,
         Target::Reject(Reject::Throw) => message.header.kind = RouteType::Throw,
-        // None of ours leads there.
+        // No route of ours has this target.
         Target::Other => message.header.kind = RouteType::Unspec,
     }
     message
@@ -435,7 +438,7 @@ fn rule(message: &RuleMessage) -> Option<Rule> {
             RuleAttribute::Protocol(value) => protocol = u8::from(*value),
             RuleAttribute::Destination(address) => to = Prefix::containing(*address, message.header.dst_len),
             RuleAttribute::FwMark(value) if *value > 0 => mark = Some(*value),
-            // The kernel tells all ones where nothing is suppressed.
+            // The kernel reports all ones if nothing is suppressed.
             RuleAttribute::SuppressPrefixLen(bits) if *bits < 129 => suppressed_bits = Some(*bits),
             RuleAttribute::Goto(priority) => target = Some(*priority),
             _ => {}
@@ -490,17 +493,17 @@ fn address_message(device: u32, address: IpAddr, bits: u8) -> AddressMessage {
     message
 }
 
-/// What the kernel tells of changes.
+/// The kernel's events about changes.
 #[derive(Debug)]
 pub struct Events {
     socket: Socket,
 }
 
 impl Events {
-    /// From now on.
+    /// Receives events from now on.
     ///
     /// # Errors
-    /// The system has no such socket.
+    /// Fails if the system has no such socket.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -511,14 +514,14 @@ impl Events {
         Ok(Self { socket })
     }
 
-    /// Takes what has been told, and says whether something may be missing that the gateway with this device has set.
+    /// Reads the pending events. Returns whether something that the gateway with this device has set may be missing.
     pub fn concern(&self, device: u32) -> bool {
         let mut concerns = false;
         loop {
             let bytes = match self.socket.recv_from_full() {
                 Ok((bytes, _)) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return concerns,
-                // More was told than fits: whatever it was.
+                // More events came than fit, so anything may have changed.
                 Err(_) => return true,
             };
             concerns |= messages(&bytes).any(|message| match message.payload {

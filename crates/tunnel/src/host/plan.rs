@@ -1,13 +1,14 @@
-//! What is there, compared with what is wanted: what to do, what to say, and why not.
+//! Compares the host's state with the wanted one: the steps to take, the messages, and the conflicts.
 //!
-//! A network's route goes into the main table, where the most precise route wins, so that a peer's network may contain networks of
-//! this host. A network that [is apart](Wanted::is_apart) has its route in the gateway's own table, and two rules: the first lets
-//! more precise routes of the main table win (`suppress_prefixlength`), the second leads the rest into the own table. Packets that
-//! carry the gateway's mark jump over all these rules, and so go as if there were none. wg-quick(8) does nearly the same for
-//! default routes; the jump takes the place of its `not fwmark`, which would negate a rule's network as well.
+//! A network's route goes into the main table, where the most specific route wins, so that a peer's network may
+//! contain networks of this host. A network that [is apart](Wanted::is_apart) has its route in the gateway's own
+//! table, and two rules: with the first, more specific routes of the main table win (`suppress_prefixlength`); the
+//! second leads the other packets into the own table. Packets with the gateway's mark jump over all these rules, and
+//! so are routed as if there were none. wg-quick(8) does nearly the same for default routes; the jump replaces its
+//! `not fwmark`, which would negate a rule's network as well.
 //!
-//! Guarantees: no step removes or replaces what others have set; steps that close come before those that open; the steps of a host
-//! that has everything are none.
+//! Guarantees: no step removes or replaces the settings of others; closing steps come before opening ones; for a host
+//! that has everything, there are no steps.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,43 +22,44 @@ use super::{PROTOCOL, Wanted, is_number};
 
 /// The kernel's main table.
 pub const MAIN: u32 = 254;
-/// Priority of the first rule of the most precise networks; the main table is asked at 32766.
+/// The priority of the first rule of the most specific networks; the main table has 32766.
 const PRIORITY: u32 = 30_000;
-/// Priority of the jump.
+/// The priority of the jump.
 const JUMP: u32 = PRIORITY - 1;
-/// Priority of the rule behind all others, where the jump leads.
+/// The priority of the rule behind all others, the target of the jump.
 const LANDING: u32 = PRIORITY + 2 * 129;
-/// Metric of IPv6 routes into the device: before those that the kernel makes for addresses (256).
+/// The metric of IPv6 routes into the device: lower than that of the routes that the kernel creates for addresses
+/// (256).
 const METRIC_V6: u32 = 128;
-/// More routes than this are not told one by one.
+/// The maximum number of routes that are listed individually.
 const TOLD_MAX: usize = 8;
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Through the device of this index.
+    /// The device with this index.
     Device(u32),
-    /// Nowhere: the sender is told, or not.
+    /// Packets are rejected, with or without a message to the sender.
     Reject(Reject),
-    /// Elsewhere: several next hops, a tunnel, this host.
+    /// Another target: several next hops, a tunnel, this host.
     Other,
 }
 
-/// How packets are rejected.
+/// The kind of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
-    /// The sender is told that the network is unreachable.
+    /// The sender is informed that the network is unreachable.
     Unreachable,
-    /// Silently.
+    /// The packet is dropped without a message.
     Blackhole,
-    /// The sender is told that it is prohibited.
+    /// The sender is informed that the destination is prohibited.
     Prohibit,
-    /// The next rule is asked.
+    /// The next rule applies.
     Throw,
 }
 
 impl Reject {
-    /// As `ip route` calls it.
+    /// Returns the name that `ip route` uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -71,101 +73,101 @@ impl Reject {
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The table that it stands in.
+    /// The table of the route.
     pub table: u32,
-    /// The packets that it is for.
+    /// The destination of the packets.
     pub destination: Prefix,
-    /// Where it leads.
+    /// The target.
     pub target: Target,
-    /// The lowest of a destination wins.
+    /// The metric; the lowest of a destination wins.
     pub metric: u32,
-    /// Who has set it.
+    /// The originator of the route.
     pub protocol: u8,
-    /// How `ip route` would tell it, behind the destination.
+    /// The description by `ip route`, without the destination.
     pub words: String,
 }
 
 /// A rule of policy routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// The lowest is asked first.
+    /// The priority; the rule with the lowest applies first.
     pub priority: u32,
-    /// The packets that it is for.
+    /// The destination of the packets.
     pub to: Prefix,
-    /// Packets with this mark alone are meant.
+    /// The mark of the packets, if the rule applies only to packets with a mark.
     pub mark: Option<u32>,
-    /// What becomes of them.
+    /// The action for the packets.
     pub action: Action,
-    /// Who has set it.
+    /// The originator of the rule.
     pub protocol: u8,
 }
 
-/// What becomes of packets that a rule is for.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A table is asked.
+    /// Looks up the route in a table.
     Lookup {
-        /// Its number.
+        /// The number of the table.
         table: u32,
-        /// Its routes that have so many bits or fewer do not count.
+        /// Routes of the table with at most this many bits are ignored.
         suppressed_bits: Option<u32>,
     },
-    /// The rule of this priority is next.
+    /// Continues with the rule of this priority.
     Jump(u32),
-    /// The next rule is next.
+    /// Continues with the next rule.
     Nothing,
-    /// A rule that is none of ours.
+    /// An action that our rules do not have.
     Other,
 }
 
-/// What is there.
+/// The present state of the host.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Index of the gateway's device; `None`: it is not there yet.
+    /// The index of the gateway's device; `None` if the device does not exist yet.
     pub device: Option<u32>,
-    /// Whether the device is up.
+    /// The device is up.
     pub is_up: bool,
     /// The device's addresses.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Routes of the main table and of the gateway's own.
+    /// The routes of the main table and of the gateway's own.
     pub routes: Vec<Route>,
-    /// Rules with [`PROTOCOL`].
+    /// The rules with [`PROTOCOL`].
     pub rules: Vec<Rule>,
 }
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An address of the device.
+    /// Adds an address to the device.
     AddAddress {
-        /// Index of the device.
+        /// The index of the device.
         device: u32,
         /// The address.
         address: IpAddr,
-        /// Bits of its network.
+        /// The number of bits of its network.
         bits: u8,
     },
-    /// The address goes.
+    /// Removes an address from the device.
     DeleteAddress {
-        /// Index of the device.
+        /// The index of the device.
         device: u32,
         /// The address.
         address: IpAddr,
-        /// Bits of its network.
+        /// The number of bits of its network.
         bits: u8,
     },
-    /// A route comes.
+    /// Adds a route.
     AddRoute(Route),
-    /// A route of ours goes.
+    /// Removes a route of ours.
     DeleteRoute(Route),
-    /// A rule comes.
+    /// Adds a rule.
     AddRule(Rule),
-    /// A rule of ours goes.
+    /// Removes a rule of ours.
     DeleteRule(Rule),
 }
 
 impl Step {
-    /// What takes it back.
+    /// Returns the reverse step.
     #[must_use]
     pub fn undone(&self) -> Self {
         match self.clone() {
@@ -220,12 +222,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// Something of the host that is in the way.
+/// A conflict with the host's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// A route to just this network leads elsewhere.
+    /// A route to exactly this network leads elsewhere.
     Route(Route),
-    /// Another gateway of ours leads this network.
+    /// Another gateway of ours has a route to this network.
     Gateway(Prefix),
 }
 
@@ -251,7 +253,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// The two networks that a network consists of.
+/// Returns the two halves of a network.
 fn halves(network: Prefix) -> Option<[Prefix; 2]> {
     let bits = network.bits() + 1;
     let high = match network.address() {
@@ -262,20 +264,20 @@ fn halves(network: Prefix) -> Option<[Prefix; 2]> {
     Some([Prefix::containing(network.address(), bits), Prefix::containing(high, bits)])
 }
 
-/// What to do, what to say, and what is in the way.
+/// The steps to take, the messages, and the conflicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// While there are any, no step is to be done.
+    /// The conflicts; if there are any, no step is to be taken.
     pub conflicts: Vec<Conflict>,
-    /// In this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What an operator should know who asks.
+    /// Messages for an operator who asks.
     pub notes: Vec<String>,
-    /// What an operator should know who does not.
+    /// Messages for every operator.
     pub warnings: Vec<String>,
 }
 
-/// The routes and rules of a gateway whose device has this index.
+/// Returns the routes and rules of a gateway whose device has this index.
 fn routing(wanted: &Wanted, device: u32) -> (Vec<Route>, Vec<Rule>) {
     let number = wanted.number();
     let (mut routes, mut rules) = (Vec::new(), Vec::new());
@@ -298,7 +300,7 @@ fn routing(wanted: &Wanted, device: u32) -> (Vec<Route>, Vec<Rule>) {
         let metric = if network.address().is_ipv4() { 0 } else { METRIC_V6 };
         routes.push(route(Target::Device(device), metric));
         if is_apart {
-            // The more precise, the earlier.
+            // Rules of more specific networks come earlier.
             let priority = PRIORITY + 2 * (128 - u32::from(network.bits()));
             let bits = Some(network.bits().into());
             let main = Action::Lookup { table: MAIN, suppressed_bits: bits };
@@ -316,29 +318,29 @@ fn routing(wanted: &Wanted, device: u32) -> (Vec<Route>, Vec<Rule>) {
             rules.extend([rule(LANDING, Action::Nothing), rule(JUMP, Action::Jump(LANDING))]);
         }
     }
-    // The jump before what it jumps over, and where it leads before it.
+    // The jump comes before the rules that it jumps over, and its target before the jump.
     rules.sort_by_key(|rule| match rule.action {
         Action::Nothing => 0,
         Action::Jump(_) => 1,
         _ => rule.priority,
     });
-    // What closes comes first.
+    // Closing routes come first.
     routes.sort_by_key(|route| matches!(route.target, Target::Device(_)));
     (routes, rules)
 }
 
-/// Whether a route is one of the gateway with this number.
+/// Returns whether a route is one of the gateway with this number.
 pub fn is_own_route(route: &Route, number: u32, device: Option<u32>) -> bool {
     let is_of_device = matches!(route.target, Target::Device(index) if Some(index) == device);
     route.protocol == PROTOCOL && (is_of_device || route.table == number || route.metric == number)
 }
 
-/// What makes a route another one than a second, whatever is said of it.
+/// Returns the properties that distinguish a route from others.
 fn identity(route: &Route) -> (u32, Prefix, Target, u32) {
     (route.table, route.destination, route.target, route.metric)
 }
 
-/// What a gateway is to do on a host that is as `state` says.
+/// Returns the plan for a gateway on a host in `state`.
 pub fn plan(wanted: &Wanted, state: &State) -> Plan {
     let number = wanted.number();
     let device = state.device;
@@ -356,11 +358,11 @@ pub fn plan(wanted: &Wanted, state: &State) -> Plan {
     plan.steps.extend(closing.into_iter().cloned().map(Step::AddRoute));
     let present: HashSet<_> = state.rules.iter().collect();
     plan.steps.extend(rules.iter().filter(|rule| !present.contains(rule)).copied().map(Step::AddRule));
-    // Through a device that is down there are no routes.
+    // A device that is down cannot have routes.
     if state.is_up || device.is_none() {
         plan.steps.extend(opening.into_iter().cloned().map(Step::AddRoute));
     }
-    // Left by a gateway that was killed, under another site file.
+    // A killed gateway with another site file has left them.
     let meant: HashSet<_> = routes.iter().map(identity).collect();
     let is_stale = |route: &&Route| is_own_route(route, number, device) && !meant.contains(&identity(route));
     plan.steps.extend(state.routes.iter().filter(is_stale).cloned().map(Step::DeleteRoute));
@@ -372,7 +374,7 @@ pub fn plan(wanted: &Wanted, state: &State) -> Plan {
     plan
 }
 
-/// What is in the way.
+/// Returns the conflicts.
 fn conflicts(wanted: &Wanted, state: &State) -> Vec<Conflict> {
     let number = wanted.number();
     let networks: HashSet<Prefix> = wanted.networks.iter().copied().collect();
@@ -388,7 +390,8 @@ fn conflicts(wanted: &Wanted, state: &State) -> Vec<Conflict> {
             found.push(Conflict::Gateway(network));
             continue;
         }
-        // A default route of the host stands aside in its table; who rejects agrees with us while no gateway runs.
+        // A default route of the host does not conflict, because ours is in another table; a rejecting route has the
+        // same effect as ours while no gateway runs.
         let wins_over_reject = network.address().is_ipv4() || route.metric > METRIC_V6;
         let is_in_the_way = match route.target {
             Target::Reject(_) => !wins_over_reject && !wanted.is_apart(network),
@@ -407,7 +410,7 @@ fn conflicts(wanted: &Wanted, state: &State) -> Vec<Conflict> {
     found
 }
 
-/// The routes of this host that lie within a wanted network and lead elsewhere, by that network.
+/// Returns the routes of this host that lie within a wanted network and lead elsewhere, by that network.
 fn inside(wanted: &Wanted, state: &State) -> BTreeMap<(IpAddr, u8), Vec<Prefix>> {
     let number = wanted.number();
     let networks: HashSet<Prefix> = wanted.networks.iter().copied().collect();
@@ -422,7 +425,7 @@ fn inside(wanted: &Wanted, state: &State) -> BTreeMap<(IpAddr, u8), Vec<Prefix>>
         {
             continue;
         }
-        // In a default route all others lie; nobody needs to be told.
+        // The default route is left out, because every route lies within it.
         let around = (1..to.bits()).rev().map(|bits| Prefix::containing(to.address(), bits));
         if let Some(network) = around.into_iter().find(|network| networks.contains(network)) {
             inside.entry((network.address(), network.bits())).or_default().push(to);
@@ -431,7 +434,7 @@ fn inside(wanted: &Wanted, state: &State) -> BTreeMap<(IpAddr, u8), Vec<Prefix>>
     inside
 }
 
-/// What an operator should know of this site on this host.
+/// Returns the messages for an operator about this site on this host.
 fn notes(wanted: &Wanted, state: &State) -> Vec<String> {
     let mut notes = Vec::new();
     let (number, device) = (wanted.number(), &wanted.device);
@@ -466,7 +469,7 @@ fn notes(wanted: &Wanted, state: &State) -> Vec<String> {
     notes
 }
 
-/// What goes past the tunnel although nobody may expect it.
+/// Returns the warnings about traffic that unexpectedly does not use the tunnel.
 fn warnings(wanted: &Wanted) -> Vec<String> {
     let has_default = |is_v4: bool| {
         wanted.networks.iter().any(|network| network.bits() == 0 && network.address().is_ipv4() == is_v4)
@@ -483,7 +486,7 @@ fn warnings(wanted: &Wanted) -> Vec<String> {
     }
 }
 
-/// The first of some networks, as text.
+/// Returns the first of some networks, as text.
 fn listed(networks: &[Prefix]) -> String {
     let mut words: Vec<String> = networks.iter().take(TOLD_MAX).map(ToString::to_string).collect();
     if networks.len() > TOLD_MAX {
@@ -492,14 +495,14 @@ fn listed(networks: &[Prefix]) -> String {
     words.join(", ")
 }
 
-/// Whether a rule leads this network into the table of another gateway of ours.
+/// Returns whether a rule leads this network into the table of another gateway of ours.
 fn is_anothers(rule: &Rule, network: Prefix, number: u32) -> bool {
     let Action::Lookup { table, .. } = rule.action else { return false };
     rule.protocol == PROTOCOL && rule.to == network && is_number(table) && table != number
 }
 
-/// Whether a rule is one of the gateway with this number, among all rules with [`PROTOCOL`]. One that asks the main table first is
-/// whose network it is for.
+/// Returns whether a rule belongs to the gateway with this number; `all` are all rules with [`PROTOCOL`]. A rule that
+/// looks up the main table belongs to the gateway whose network it is for.
 pub fn is_own_rule(rule: &Rule, number: u32, all: &[Rule]) -> bool {
     rule.protocol == PROTOCOL
         && match rule.action {
@@ -512,8 +515,8 @@ pub fn is_own_rule(rule: &Rule, number: u32, all: &[Rule]) -> bool {
         }
 }
 
-/// The steps that take away routes and rules, all of which are a gateway's own: what leads into its table goes first, and last what
-/// keeps its packets out of there.
+/// Returns the steps that remove routes and rules, all of which belong to a gateway: the rules that lead into its
+/// table are removed first, and the jump that keeps its packets out of there last.
 pub fn take_away(left: &State) -> Vec<Step> {
     let mut rules = left.rules.clone();
     rules.sort_by_key(|rule| {

@@ -1,4 +1,4 @@
-//! What two gateways say to each other on an authenticated channel to make a pair of associations.
+//! The messages by which two gateways agree on a pair of associations, on an authenticated channel.
 //!
 //! ```text
 //! caller                             called
@@ -7,23 +7,23 @@
 //! Ready                      ─────────►
 //! ```
 //!
-//! Each end names the index under which it wants to receive, and gives its view of the other ([`Seen`]): an end
-//! that is seen under another address than its own is behind a NAT. The keys come from the channel's exporter,
-//! bound to both indices and the kind, so nothing secret is said here. `Ready` says that the caller receives: the
-//! called end may send.
+//! Each end sends the SPI under which it wants to receive, and its view of the other end ([`Seen`]): an end that is
+//! seen under an address other than its own is behind a NAT. The keys are derived by the channel's exporter, bound to
+//! both SPIs and the kind, so no secret is sent here. With `Ready` the caller confirms that it receives: the called
+//! end may send.
 //!
-//! Guarantees: any bytes are a message or an error; nothing is allocated for what they claim.
+//! Guarantees: any bytes are either a message or an error; no memory is allocated for lengths that they claim.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use sealane_ipsec::association::Kind;
 use zeroize::Zeroizing;
 
-/// What an offer begins with: the protocol and its version.
+/// The first bytes of an offer: the protocol and its version.
 const MAGIC: &[u8; 16] = b"sealane tunnel 2";
-/// The longest text of a kind.
+/// The maximum length of the text of a kind in bytes.
 const KIND_BYTES_MAX: usize = 64;
-/// Label of the channel's exporter (RFC 8446, section 7.5).
+/// The label of the channel's exporter (RFC 8446, section 7.5).
 pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-2";
 
 /// One end's view of the other.
@@ -31,17 +31,17 @@ pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-2";
 pub struct Seen {
     /// The address of the other end of the call, as this end sees it; IPv4 addresses are not IPv6-mapped.
     pub address: SocketAddr,
-    /// Seconds since a packet of the other end was heard; `None`: never.
+    /// The seconds since a packet of the other end was received; `None` if none was.
     pub heard_s: Option<u32>,
 }
 
-/// Bytes of a [`Seen`]: an IPv6 address, IPv4-mapped where it is of IPv4, a port, and seconds.
+/// The length of a [`Seen`] in bytes: an IPv6 address, IPv4-mapped for IPv4, a port, and seconds.
 const SEEN_BYTES: usize = 16 + 2 + 4;
-/// In place of seconds: never.
+/// The value in place of seconds if no packet was received.
 const NEVER: u32 = u32::MAX;
 
 impl Seen {
-    /// The view of an end at `address`, of which a packet was heard so many seconds ago.
+    /// Returns the view of an end at `address`, of which a packet was received `heard_s` seconds ago.
     pub fn new(address: SocketAddr, heard_s: Option<u64>) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         Self { address, heard_s: heard_s.map(|seconds| u32::try_from(seconds).unwrap_or(NEVER - 1)) }
@@ -70,66 +70,66 @@ impl Seen {
         }
     }
 
-    /// Whether the seen end, which has the address `own` itself, is seen under another one, as behind a NAT.
+    /// Returns whether the seen end, whose own address is `own`, is seen under another one, as behind a NAT.
     pub fn is_behind_nat(self, own: SocketAddr) -> bool {
         self.address != SocketAddr::new(own.ip().to_canonical(), own.port())
     }
 }
 
-/// The caller's wish.
+/// The caller's offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Where the caller will receive.
+    /// The SPI under which the caller will receive.
     pub spi: u32,
     /// The caller's view of the called end.
     pub seen: Seen,
-    /// How packets are to be protected, both ways.
+    /// The kind of protection, in both directions.
     pub kind: Kind,
 }
 
-/// What the called end says.
+/// The answer of the called end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It receives, under this index.
+    /// The called end accepts, and receives under this SPI.
     Taken {
-        /// Where it receives.
+        /// The SPI under which it receives.
         spi: u32,
         /// The called end's view of the caller.
         seen: Seen,
     },
-    /// It does not.
+    /// The called end refuses.
     Refused(Refusal),
 }
 
-/// Why an offer is not taken.
+/// Reasons why an offer is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Another kind stands in its file.
+    /// The called end's file has another kind.
     #[error("its site file names another suite, protocol or mode for us")]
     Suite,
     /// Offers come faster than associations are used up.
     #[error("we have asked too often")]
     TooOften,
-    /// It is calling us at this moment.
+    /// The called end is calling us at this moment.
     #[error("it is calling us at this moment")]
     Busy,
 }
 
-/// The caller receives.
+/// The message that the caller receives.
 pub(crate) const READY: &[u8] = b"\x02";
 
-/// Bytes that make no sense.
+/// The bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the peer speaks another protocol, or another version of it")]
 pub struct NotUnderstood;
 
-/// An index that a packet may name (RFC 4303, section 2.1).
+/// Returns an SPI that a packet may contain (RFC 4303, section 2.1).
 fn spi(bytes: [u8; 4]) -> Result<u32, NotUnderstood> {
     Some(u32::from_be_bytes(bytes)).filter(|&spi| spi >= 0x100).ok_or(NotUnderstood)
 }
 
 impl Offer {
-    /// As it travels.
+    /// Returns the offer as it is sent.
     pub fn to_bytes(self) -> Vec<u8> {
         let kind = self.kind.to_string();
         [&MAGIC[..], &self.spi.to_be_bytes(), &self.seen.to_bytes(), kind.as_bytes()].concat()
@@ -138,7 +138,7 @@ impl Offer {
     /// Reads an offer.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the bytes are not an offer.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NotUnderstood)?;
         let (&index, rest) = rest.split_first_chunk().ok_or(NotUnderstood)?;
@@ -153,7 +153,7 @@ impl Offer {
 }
 
 impl Answer {
-    /// As it travels.
+    /// Returns the answer as it is sent.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
             Self::Taken { spi, seen } => [&[1][..], &spi.to_be_bytes(), &seen.to_bytes()].concat(),
@@ -166,7 +166,7 @@ impl Answer {
     /// Reads an answer.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the bytes are not an answer.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         match *bytes {
             [1, a, b, c, d, ref seen @ ..] => {
@@ -181,16 +181,16 @@ impl Answer {
     }
 }
 
-/// What the exporter's output is bound to beside the channel.
+/// Returns the context that the exporter's output is bound to beside the channel.
 pub(crate) fn context(offer: Offer, called_spi: u32) -> Vec<u8> {
     [offer.to_bytes(), called_spi.to_be_bytes().to_vec()].concat()
 }
 
-/// Key material of both directions.
+/// The key material of both directions.
 pub struct Material {
-    /// From the caller to the called.
+    /// The material from the caller to the called end.
     pub(crate) forth: Zeroizing<Vec<u8>>,
-    /// From the called to the caller.
+    /// The material from the called end to the caller.
     pub(crate) back: Zeroizing<Vec<u8>>,
 }
 
@@ -201,7 +201,7 @@ impl std::fmt::Debug for Material {
 }
 
 impl Material {
-    /// Cuts an exporter's output of twice [`Suite::material_bytes`](sealane_ipsec::suite::Suite::material_bytes).
+    /// Splits an exporter's output of twice [`Suite::material_bytes`](sealane_ipsec::suite::Suite::material_bytes).
     pub(crate) fn of(exported: &Zeroizing<Vec<u8>>) -> Self {
         let (forth, back) = exported.split_at(exported.len() / 2);
         Self { forth: Zeroizing::new(forth.to_vec()), back: Zeroizing::new(back.to_vec()) }

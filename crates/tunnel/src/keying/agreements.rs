@@ -1,31 +1,31 @@
-//! What IKE has agreed on with a peer, for those who ask how the gateway is.
+//! The IKE and child SAs with a peer, as shown in the gateway's status.
 
 use std::time::Instant;
 
 /// An IKE SA.
 #[derive(Clone, Debug)]
 pub struct Agreement {
-    /// Who the peer has proved to be.
+    /// The identity that the peer has proved.
     pub identity: String,
     /// The algorithms of IKE itself.
     pub algorithms: String,
-    /// Since when it stands.
+    /// The time at which it was established.
     pub since: Instant,
-    /// When it gets new keys; `None`: not by time.
+    /// The time at which it gets new keys; `None` if that does not depend on time.
     pub rekey_at: Option<Instant>,
-    /// Its children.
+    /// The child SAs.
     pub children: Vec<ChildAgreement>,
 }
 
 /// A pair of associations.
 #[derive(Clone, Debug)]
 pub struct ChildAgreement {
-    /// The SPI of what comes in.
+    /// The SPI of the inbound association.
     pub inbound_spi: u32,
-    /// The SPI of what goes out.
+    /// The SPI of the outbound association.
     pub outbound_spi: u32,
     /// The traffic, ours first.
     pub traffic: String,
-    /// When it gets a successor; `None`: not by time, or it has one.
+    /// The time at which it gets a successor; `None` if that does not depend on time, or if it has one.
     pub rekey_at: Option<Instant>,
 }

@@ -1,11 +1,11 @@
-//! Calls between gateways: TCP on the port that their UDP uses, TLS 1.3 between the keys of their site files, one agreement, and
-//! an end. A rekey is a call of its own, so that every pair of associations has a key exchange of its own (X25519MLKEM768) and
-//! nothing lives between two of them.
+//! Calls between gateways: TCP on the port that their UDP uses, TLS 1.3 between the keys of their site files, one
+//! agreement, and the end. Each rekey is a call of its own, so that every pair of associations has a key exchange of
+//! its own (X25519MLKEM768) and no connection exists between two calls.
 //!
-//! Guarantees: a call takes [`CALL_TIME`] at most, however slow the other end is; strangers are held by one thread,
-//! [`STRANGERS_MAX`](strangers::STRANGERS_MAX) at a time, and [`strangers`] decides which of them makes room; peers
-//! are called in turn ([`turns`](super::turns)), and one has one call in each direction at a time; a lack of
-//! threads costs a call, not the gateway.
+//! Guarantees: a call takes at most [`CALL_TIME`], however slow the other end is; strangers are served by one thread,
+//! at most [`STRANGERS_MAX`](strangers::STRANGERS_MAX) at a time, and [`strangers`] decides which of them is dropped
+//! for a new one; peers are called in turn ([`turns`](super::turns)), and each has at most one call in each direction
+//! at a time; if a thread cannot be started, the call fails, not the gateway.
 
 use std::{
     collections::HashMap,
@@ -46,12 +46,12 @@ use crate::{
     site::{Keys, Site},
 };
 
-/// What a call may take.
+/// The time limit of a call.
 pub const CALL_TIME: Duration = Duration::from_secs(5);
-/// Between two looks at whether strangers take too long.
+/// The interval between checks whether strangers take too long.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Between two lines about a peer whose offers are refused.
+/// The minimum time between two lines about a peer whose offers are refused.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// A peer that is known by its key.
@@ -59,16 +59,16 @@ struct Known {
     id: PeerId,
     name: String,
     key: PublicKey,
-    /// Where it is called.
+    /// The address that is called.
     address: Option<HostPort>,
     keys: Mutex<PeerKeys>,
-    /// It is calling us.
+    /// The peer is calling us.
     is_answered: AtomicBool,
     /// Its name could not be resolved: the next call goes to its endpoint.
     goes_by_endpoint: AtomicBool,
-    /// What was said of it last, so that a call that fails again is not told again.
+    /// The last message about the peer, so that repeated failures of calls are logged once.
     told: Mutex<String>,
-    /// When the log last said that a call of the peer was refused.
+    /// The time at which a refused call of the peer was logged last.
     told_refused: Mutex<Option<Instant>>,
 }
 
@@ -90,7 +90,7 @@ pub struct Calls<'a> {
     /// The families of addresses that our socket reaches.
     families: Families,
     lanes: &'a Lanes,
-    /// Who makes sockets with the gateway's mark, where it has one.
+    /// The keeper, which creates sockets with the gateway's mark, if it has one.
     marks: Option<&'a Keeper>,
 }
 
@@ -100,13 +100,13 @@ impl std::fmt::Debug for Calls<'_> {
     }
 }
 
-/// Bytes of an index at a time from the system.
+/// Returns a random number, for an SPI.
 fn random() -> u32 {
     getrandom::u32().expect("the system has random bytes once it has booted")
 }
 
 impl<'a> Calls<'a> {
-    /// Over the peers of `site` that have keys; none where there are none. Calls run as threads of `lanes`.
+    /// Returns the calls for the peers of `site` that have keys, which may be none. Calls run as threads of `lanes`.
     pub fn new(
         site: &Site,
         identity: Identity,
@@ -156,14 +156,14 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Calls leave by sockets with the gateway's mark, which `keeper` makes.
+    /// Makes the calls use sockets with the gateway's mark, which `keeper` creates.
     #[must_use]
     pub fn marked_by(self, keeper: &'a Keeper) -> Self {
         Self { marks: Some(keeper), ..self }
     }
 
-    /// Tells the peers' keys what the lanes ask for and how the traffic goes, and starts calls. Says to whom a sign of life is
-    /// owed. To be called some times a second.
+    /// Passes the lanes' requests and the state of the traffic to the peers' keys, and starts calls. Returns the
+    /// peers to which a dummy packet is to be sent. It is to be called several times per second.
     pub fn poll<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -217,7 +217,7 @@ impl<'a> Calls<'a> {
         owed
     }
 
-    /// Calls a peer, once.
+    /// Makes one call to a peer.
     fn call(&self, known: &Known, say: &impl Fn(&str)) {
         let deadline = Instant::now() + CALL_TIME;
         let outcome = self.agree(known, deadline);
@@ -226,15 +226,15 @@ impl<'a> Calls<'a> {
         match outcome {
             Ok(Agreed { offer, theirs, material, seen, mut channel }) => {
                 self.found(known, &channel, seen);
-                // A silent peer is taken to be where it has answered the call; the packets of others say where they
-                // are.
+                // For a silent peer, the address that answered the call is taken as its endpoint; the packets of
+                // other peers determine theirs.
                 if let Some(at) = channel.remote_addr()
                     && self.peers.silence(known.id).is_none_or(|silence| silence > SILENT)
                 {
                     self.peers.is_at(known.id, SocketAddr::new(at.ip().to_canonical(), at.port()));
                 }
                 if known.keys().called(database, Some((offer, theirs, &material)), now) {
-                    // If it is lost, what we send tells them.
+                    // If the message is lost, our first packet has the same effect.
                     let _ = channel.send(READY, deadline);
                     let _ = channel.close(deadline);
                 }
@@ -247,7 +247,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The caller's part. What went wrong, if it is worth telling.
+    /// Performs the caller's part. Fails with the reason, if it is to be logged.
     fn agree(&self, known: &Known, deadline: Instant) -> Result<Agreed, Option<String>> {
         let Some(address) = &known.address else { return Err(None) };
         let trust = ServerTrust::exactly(known.key);
@@ -274,7 +274,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Connects to a peer by the addresses that our packets can be sent to as well.
+    /// Connects to a peer at one of the addresses that our packets can be sent to as well.
     fn connect(
         &self,
         address: &HostPort,
@@ -289,21 +289,21 @@ impl<'a> Calls<'a> {
         connect_tls_over(Application::Tunnel, family, &dial, address, &self.identity, trust, deadline)
     }
 
-    /// Our view of the other end of a call.
+    /// Returns our view of the other end of a call.
     fn seen(&self, known: &Known, channel: &Channel) -> Seen {
         let nowhere = SocketAddr::from(([0; 4], 0));
         let silence = self.peers.silence(known.id).map(|silence| silence.as_secs());
         Seen::new(channel.remote_addr().unwrap_or(nowhere), silence)
     }
 
-    /// Takes note of the other end's view of us.
+    /// Records the other end's view of us.
     fn found(&self, known: &Known, channel: &Channel, seen: Seen) {
         if let Some(own) = channel.local_addr() {
             self.peers.told(known.id, seen.is_behind_nat(own), seen.heard_s);
         }
     }
 
-    /// Says what is new of a peer.
+    /// Logs a message about a peer, if it is new.
     fn tell(&self, known: &Known, message: Option<String>, say: &impl Fn(&str)) {
         let message = message.unwrap_or_default();
         let mut told = known.told.lock().expect("nobody panics telling");
@@ -315,7 +315,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Logs that a peer's offer was refused, and why, at most once in [`REFUSED_PAUSE`].
+    /// Logs that a peer's offer was refused, and the reason, at most once per [`REFUSED_PAUSE`].
     fn tell_refused(&self, known: &Known, channel: &Channel, offer: Offer, say: &impl Fn(&str)) {
         let now = Instant::now();
         let mut told = known.told_refused.lock().expect("nobody panics telling");
@@ -331,8 +331,8 @@ impl<'a> Calls<'a> {
         ));
     }
 
-    /// The life of the thread that holds strangers: takes connections, lets them prove whose they are, and gives those that have
-    /// to a thread of the peer's own. `listener` must not block.
+    /// Runs the thread that serves strangers: accepts connections, lets them prove their identity, and passes those
+    /// that have to a thread of the peer's own. `listener` must not block.
     pub fn hold_strangers<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -347,7 +347,7 @@ impl<'a> Calls<'a> {
                 let out = if arrival.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
                 PollFd::from_borrowed_fd(arrival.as_fd(), PollFlags::IN | out)
             }));
-            // One that cannot be polled is found out below.
+            // A listener that cannot be polled is detected below.
             let _ = sealane_stack::wait(&mut polled, LOOK);
             let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
             let now = Instant::now();
@@ -370,7 +370,7 @@ impl<'a> Calls<'a> {
                     Err(PeerError::NotAuthorised { key }) => {
                         refusals.of(from, key, now).iter().for_each(|line| say(line));
                     }
-                    // A line about every failed handshake would let any port scan fill the log.
+                    // A line for every failed handshake would let any port scan fill the log.
                     Err(_) => {}
                 }
             }
@@ -383,9 +383,9 @@ impl<'a> Calls<'a> {
                     let stranger = Stranger { from: address.ip(), has_spoken: false };
                     strangers.extend(self.stranger(stream, now).map(|arrival| (stranger, arrival)));
                 }
-                // Gone before it was taken.
+                // The connection was gone before it was accepted.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // No descriptors: those that are held will be free again.
+                // There are no free descriptors; those of the present strangers will be released.
                 Some(Err(_)) => thread::sleep(LOOK),
                 None => {}
             }
@@ -403,7 +403,7 @@ impl<'a> Calls<'a> {
         .ok()
     }
 
-    /// Answers a call in a thread of its own, if the peer has no other.
+    /// Answers a call in a thread of its own, if the peer has no other call.
     fn give<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -415,7 +415,7 @@ impl<'a> Calls<'a> {
         if let Some(known) = known.filter(|known| !known.is_answered.swap(true, SeqCst)) {
             let life = move || {
                 let mut channel = channel;
-                // Whatever a peer does, it ends with its call.
+                // Errors of a peer end only its call.
                 let _ = self.answer(known, &mut channel, say);
                 // A peer that sees the end of this call may begin another one at once.
                 known.is_answered.store(false, SeqCst);
@@ -423,13 +423,13 @@ impl<'a> Calls<'a> {
                 Ok(())
             };
             if self.lanes.start(scope, "answer".to_owned(), life).is_err() {
-                // No thread to be had: the channel is cut, and the peer calls again.
+                // No thread could be started: the channel is closed, and the peer calls again.
                 known.is_answered.store(false, SeqCst);
             }
         }
     }
 
-    /// The called end's part.
+    /// Performs the called end's part.
     fn answer(&self, known: &Known, channel: &mut Channel, say: &impl Fn(&str)) -> io::Result<()> {
         let deadline = Instant::now() + CALL_TIME;
         let database = self.peers.database();
@@ -452,10 +452,10 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// The outcome of a call that the peer has agreed to.
+/// The result of a call that the peer has agreed to.
 struct Agreed {
     offer: Offer,
-    /// The index under which the called end receives.
+    /// The SPI under which the called end receives.
     theirs: u32,
     material: Material,
     /// The called end's view of us.
@@ -463,7 +463,7 @@ struct Agreed {
     channel: Channel,
 }
 
-/// The keys of an offer that was taken.
+/// Returns the keys for an accepted offer.
 fn export(channel: &Channel, offer: Offer, called_spi: u32) -> Option<Material> {
     let mut exported = Zeroizing::new(vec![0; 2 * offer.kind.suite.material_bytes()]);
     channel.export(EXPORTER_LABEL, &agreement::context(offer, called_spi), &mut exported).ok()?;

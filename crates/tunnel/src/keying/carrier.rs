@@ -1,7 +1,7 @@
-//! The sockets of key makers: UDP port 500 of their own, and what lanes receive on the port of ESP in UDP.
+//! The sockets of key makers: their own UDP port 500, and the datagrams that lanes receive on the port of ESP in UDP.
 //!
-//! Guarantees: it never waits; a datagram that cannot be sent is lost, as on any network; at most [`TURN_MAX`] datagrams are taken
-//! in one turn, so that the housekeeper has time for others.
+//! Guarantees: no call blocks; a datagram that cannot be sent is lost, as on any network; at most [`TURN_MAX`]
+//! datagrams are received in one turn, so that the housekeeper has time for its other tasks.
 
 use std::{
     io,
@@ -18,12 +18,12 @@ use crate::{keying::mailbox::Mailbox, outside::Outside};
 
 /// The port of IKE (RFC 7296, section 2).
 pub const IKE_PORT: u16 = 500;
-/// Datagrams that are taken in one turn.
+/// The maximum number of datagrams that are received in one turn.
 const TURN_MAX: usize = 64;
-/// The longest datagram.
+/// The maximum length of a datagram in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// See the module.
+/// The sockets of key makers.
 pub struct Carrier {
     ike: UdpSocket,
     outside: Outside,
@@ -39,23 +39,23 @@ impl std::fmt::Debug for Carrier {
     }
 }
 
-/// Finds the address of ours from which packets to another leave.
+/// Finds our source address for packets to a remote address.
 #[derive(Debug)]
 pub struct Routes {
     listen: IpAddr,
-    /// The gateway's mark, by which routes are chosen, is on them.
+    /// The sockets carry the gateway's mark, by which routes are chosen.
     sockets: [Option<UdpSocket>; 2],
 }
 
 impl Routes {
-    /// For a gateway that listens on `listen`, whose packets carry `mark`.
+    /// Opens sockets for a gateway that listens on `listen`, whose packets carry `mark`.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// Fails if the system refuses a socket.
     pub fn open(listen: IpAddr, mark: Option<u32>) -> io::Result<Self> {
         let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
         let [v4, v6] = any.map(|any| -> io::Result<Option<UdpSocket>> {
-            // A host may have one family alone.
+            // A host may have only one family.
             let Ok(socket) = UdpSocket::bind((any, 0)) else { return Ok(None) };
             mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark))?;
             Ok(Some(socket))
@@ -63,14 +63,15 @@ impl Routes {
         Ok(Self { listen, sockets: [v4?, v6?] })
     }
 
-    /// Our address towards `remote`; `None`: no route leads there.
+    /// Returns our address for packets to `remote`; `None` if no route leads there.
     pub fn own_address(&self, remote: IpAddr) -> Option<IpAddr> {
         if !self.listen.is_unspecified() {
             return Some(self.listen.to_canonical());
         }
         let remote = remote.to_canonical();
         let socket = self.sockets[usize::from(remote.is_ipv6())].as_ref()?;
-        // Nothing is sent: a connection of UDP is a look at the routes. The address of the one before stays otherwise.
+        // Nothing is sent: to connect a UDP socket only looks up the route. Otherwise the socket would keep the
+        // source address of the previous query.
         let _ = rustix::net::connect_unspec(socket);
         socket.connect((remote, IKE_PORT)).ok()?;
         let own = socket.local_addr().ok()?.ip();
@@ -82,7 +83,7 @@ impl Carrier {
     /// Opens port 500 at the address of `listen`; `outside` sends on the other port.
     ///
     /// # Errors
-    /// The port is taken, or the system refuses it.
+    /// Fails if the port is in use, or if the system refuses it.
     pub fn open(
         listen: SocketAddr,
         outside: Outside,
@@ -102,12 +103,13 @@ impl Carrier {
         })
     }
 
-    /// What to poll for datagrams on port 500.
+    /// Returns the descriptor to poll for datagrams on port 500.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.ike.as_fd()
     }
 
-    /// Hands on datagrams of both ports, with where they came from and were sent to. Whether others may wait.
+    /// Passes on the datagrams of both ports, with their source and destination. Returns whether more datagrams may
+    /// wait.
     pub fn receive(
         &mut self,
         mailbox: &Mailbox,
@@ -124,7 +126,7 @@ impl Carrier {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What an earlier datagram of ours met on its way.
+                // The error is about an earlier datagram of ours.
                 Err(_) => {}
             }
         }
@@ -143,14 +145,14 @@ impl Carrier {
     /// Sends a datagram.
     pub fn send(&mut self, Transmit { from, to, bytes }: &Transmit) {
         if from.port() == IKE_PORT {
-            // It is sent again if nobody answers.
+            // The datagram is sent again if it is not answered.
             let _ = self.ike.send_to(bytes, *to);
             return;
         }
         self.batch.clear();
         if self.batch.push_bytes(0, bytes, 0) {
             self.outside.aim(*to, 0, false);
-            // The lanes find out what is wrong with the socket.
+            // The lanes detect errors of the socket.
             let _ = self.outside.send(&self.batch, 0);
         }
     }

@@ -1,9 +1,10 @@
-//! Associations that are negotiated by IKEv2: the events of an [`Endpoint`] become associations, endpoints of peers, and lines
-//! for the operator. No socket, no clock, no thread.
+//! Associations that are negotiated by IKEv2: converts the events of an [`Endpoint`] to associations, endpoints of
+//! peers, and messages for the operator. The module has no socket, no clock and no thread.
 //!
-//! Guarantees: an inbound association receives for [`GRACE`] after it has ended, so a rekey loses no packet, and an outbound one ends
-//! at once; a peer that we may begin with is begun with until it answers, ever more slowly; a child without a place in the database
-//! is ended at the peer too; strangers and peers that fail again and again cannot fill the log.
+//! Guarantees: an inbound association receives for [`GRACE`] after it has ended, so a rekey loses no packet, and an
+//! outbound one ends at once; if this end may initiate, it tries until the peer answers, with growing pauses; a child
+//! that cannot be entered in the database is deleted at the peer too; strangers and peers that fail again and again
+//! cannot fill the log.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -39,22 +40,22 @@ use crate::{
     site::{Keys, PeerSite, Site},
 };
 
-/// For so long an inbound association receives after it has ended.
+/// The time for which an inbound association receives after it has ended.
 const GRACE: Duration = Duration::from_secs(10);
-/// The first pause before a peer is begun with again; it doubles up to [`PAUSE_MAX`].
+/// The first pause before another attempt with a peer; it doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Between two looks at which children have received.
+/// The interval between checks which children have received.
 const LOOK: Duration = Duration::from_millis(500);
-/// After so much silence a peer is asked whether it lives.
+/// The time of silence after which the peer is probed.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
-/// IKE SAs with one peer at most: two ends that begin at the same moment have two.
+/// The maximum number of IKE SAs with one peer: two ends that initiate at the same moment have two.
 const SAS_MAX: usize = 4;
-/// Lines that wait for the operator at most.
+/// The maximum number of messages that wait for the operator.
 const NEWS_MAX: usize = 256;
 
-/// Finds our address from which packets to another leave.
+/// Returns our source address for packets to a remote address.
 pub type OwnAddress<'a> = Box<dyn Fn(IpAddr) -> Option<IpAddr> + 'a>;
 
 /// A peer that speaks IKE.
@@ -63,23 +64,23 @@ struct Known {
     id: PeerId,
     name: String,
     window_packets: u32,
-    /// Age at which its associations get successors.
+    /// The age at which its associations get successors.
     rekey: Duration,
-    /// The address in the site file; `None`: a name, which is looked up.
+    /// The address in the site file; `None` for a name, which is looked up.
     address: Option<IpAddr>,
     may_begin: bool,
     pause: Duration,
-    /// When it may be asked for something again.
+    /// The earliest time of the next request to it.
     not_before: Option<Instant>,
-    /// The flow that it was asked for last.
+    /// The flow of the last request.
     wanted: Option<Flow>,
-    /// When it is begun with, if nothing asks before.
+    /// The time of the next attempt, unless a request comes earlier.
     begin_at: Option<Instant>,
-    /// What was said of it last.
+    /// The last message about it.
     told: String,
 }
 
-/// An IKE SA that stands.
+/// An established IKE SA.
 #[derive(Debug)]
 struct Stands {
     place: usize,
@@ -90,7 +91,7 @@ struct Stands {
     whereabouts: Arc<Whereabouts>,
 }
 
-/// A child that is installed.
+/// An installed child SA.
 #[derive(Debug)]
 struct Child {
     ike: IkeId,
@@ -100,26 +101,26 @@ struct Child {
     traffic: Arc<Traffic>,
     replaces: Option<ChildId>,
     is_live: bool,
-    /// The newest number that had been received at the last look.
+    /// The highest number received at the last check.
     top: u64,
-    /// A successor has been asked for.
+    /// A successor has been requested.
     is_renewed: bool,
 }
 
-/// Why a gateway cannot speak IKE with a peer.
+/// The reason why a gateway cannot use IKE with a peer.
 #[derive(Debug, thiserror::Error)]
 #[error("peer {peer:?}: {source}")]
 pub struct IkeError {
     /// The peer.
     pub peer: String,
-    /// Why.
+    /// The cause.
     pub source: CredentialError,
 }
 
-/// The peers of `site` as crate `ike` is told of them, with their credentials, and their ids.
+/// Returns the peers of `site` as configuration for crate `ike`, with their credentials, and their ids.
 ///
 /// # Errors
-/// A file is not taken.
+/// Fails if a credential file is refused.
 pub fn configured(site: &Site) -> Result<Vec<(PeerId, Peer)>, IkeError> {
     let mut reader = Reader::default();
     let mut all = Vec::new();
@@ -140,7 +141,8 @@ pub fn configured(site: &Site) -> Result<Vec<(PeerId, Peer)>, IkeError> {
         };
         let configured = Peer {
             name: peer.name.clone(),
-            // It is begun with where it is at that time, and may begin from anywhere.
+            // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
+            // address.
             local: None,
             remote: None,
             local_identity: sealane_ike::Identity::from_text(&ike.local_id),
@@ -163,22 +165,22 @@ pub fn configured(site: &Site) -> Result<Vec<(PeerId, Peer)>, IkeError> {
     Ok(all)
 }
 
-/// What an endpoint of a gateway is made with.
+/// Returns the settings of a gateway's endpoint.
 pub fn settings() -> Settings {
     let retransmission =
         sealane_ike::Retransmission { first: Duration::from_secs(1), factor_percent: 180, tries: 5 };
     Settings { retransmission, ..Settings::default() }
 }
 
-/// What [`Ike`] is made with.
+/// The arguments of [`Ike::new`] for the negotiations.
 pub struct Negotiated<'a> {
-    /// As [`configured`] gives them.
+    /// The peers, from [`configured`].
     pub peers: Vec<(PeerId, Peer)>,
-    /// As [`settings`] gives them.
+    /// The settings, from [`settings`].
     pub settings: Settings,
-    /// Where nonces come from.
+    /// The source of nonces.
     pub random: Random,
-    /// Finds our address towards a peer.
+    /// Finds our source address for packets to a peer.
     pub own_address: OwnAddress<'a>,
 }
 
@@ -193,19 +195,19 @@ pub struct Ike<'a> {
     peers: &'a Peers,
     endpoint: Endpoint,
     implementations: Implementations,
-    /// In the order of the endpoint's peers.
+    /// The peers, in the order of the endpoint's peers.
     known: Vec<Known>,
     places: BTreeMap<PeerId, usize>,
     sas: BTreeMap<IkeId, Stands>,
     children: BTreeMap<ChildId, Child>,
-    /// Inbound associations that have ended, and when they go.
+    /// The inbound associations that have ended, and the times of their removal.
     draining: VecDeque<(Instant, u32)>,
-    /// When peers are begun with.
+    /// The times of the next attempts with peers.
     begins: BTreeSet<(Instant, usize)>,
     look_at: Instant,
     news: VecDeque<String>,
     refusals: Refusals,
-    /// Peers whose agreements have changed.
+    /// The peers whose agreements have changed.
     changed: BTreeSet<usize>,
     own_address: OwnAddress<'a>,
     is_closing: bool,
@@ -218,7 +220,8 @@ impl std::fmt::Debug for Ike<'_> {
 }
 
 impl<'a> Ike<'a> {
-    /// Over the peers of `site` that speak IKE. Those with an endpoint are begun with soon.
+    /// Returns a key maker for the peers of `site` that speak IKE. It soon begins to negotiate with those that have
+    /// an endpoint.
     pub fn new(
         peers: &'a Peers,
         site: &Site,
@@ -275,7 +278,7 @@ impl<'a> Ike<'a> {
         }
     }
 
-    /// Says what is new of a peer.
+    /// Logs a message about a peer, if it is new.
     fn tell(&mut self, place: usize, message: String) {
         let known = &mut self.known[place];
         if known.told == message {
@@ -286,7 +289,7 @@ impl<'a> Ike<'a> {
         self.say(line);
     }
 
-    /// Says something of a stranger, unless too much has been said.
+    /// Logs a message about a stranger, unless there were too many.
     fn tell_refused(&mut self, message: &str, now: Instant) {
         let line = self.refusals.line(message, now);
         line.into_iter().for_each(|line| self.say(line));
@@ -299,7 +302,7 @@ impl<'a> Ike<'a> {
         self.begins.extend(at.map(|at| (at, place)));
     }
 
-    /// Asks the peer for a child that takes `flow`, on the IKE SA that stands or on one that begins.
+    /// Requests a child that takes `flow` from the peer, on the established IKE SA or on a new one.
     fn acquire(&mut self, place: usize, flow: Option<Flow>, now: Instant) {
         self.schedule(place, None);
         let known = &mut self.known[place];
@@ -310,7 +313,7 @@ impl<'a> Ike<'a> {
         let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
         let local = remote.and_then(|remote| (self.own_address)(remote));
         let Some((local, remote)) = local.zip(remote) else {
-            // Its name is not resolved yet, or no route leads there.
+            // The peer's name is not resolved yet, or no route leads there.
             self.schedule(place, retry);
             return;
         };
@@ -323,7 +326,7 @@ impl<'a> Ike<'a> {
         self.sas.values().any(|stands| stands.place == place)
     }
 
-    /// Takes all that the endpoint has to tell.
+    /// Processes all events of the endpoint.
     fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             self.take(event, now);
@@ -349,7 +352,7 @@ impl<'a> Ike<'a> {
                     .filter(|(_, stands)| stands.place == place)
                     .map(|(&ike, _)| ike)
                     .collect();
-                // Their numbers grow.
+                // The numbers of IKE SAs grow, so the first one is the oldest.
                 if of_peer.len() > SAS_MAX {
                     self.endpoint.close(of_peer[0], now);
                 }
@@ -376,7 +379,7 @@ impl<'a> Ike<'a> {
                     self.changed.insert(stands.place);
                 }
             }
-            // The crate may come to tell more.
+            // The crate may get other events.
             _ => {}
         }
     }
@@ -392,7 +395,8 @@ impl<'a> Ike<'a> {
         }
         if self.known[place].may_begin && !self.stands_with(place) && !self.is_closing {
             let known = &self.known[place];
-            // Two ends that lose each other do not begin at the same moment each time: one of them was first.
+            // The pause keeps two ends that lose each other from initiating at the same moment each time, because one
+            // of them notices first.
             let at = known.not_before.filter(|&at| at > now).unwrap_or(now + PAUSE);
             self.schedule(place, Some(at));
         }
@@ -405,14 +409,14 @@ impl<'a> Ike<'a> {
             return self.tell(place, "an association that was agreed on cannot be made".to_owned());
         };
         if self.peers.database().install_inbound(Arc::clone(&child.inbound)).is_err() {
-            // Its index is that of one that drains, or of one with keys from files.
+            // The SPI belongs to an association that drains, or to one with keys from files.
             return self.endpoint.delete_child(install.child, now);
         }
         let is_of_use = install.replaces.is_some() || self.is_of_use(&child);
         self.children.insert(install.child, child);
         if let Some(stands) = self.sas.get_mut(&install.ike) {
             stands.path = Some(install.path);
-            // What has been heard of since may be newer.
+            // An endpoint learnt from packets may be newer.
             if stands.whereabouts.get().is_none() {
                 stands.whereabouts.set(install.path.remote);
                 self.peers.is_at(self.known[place].id, install.path.remote);
@@ -427,7 +431,7 @@ impl<'a> Ike<'a> {
         }
     }
 
-    /// Whether a new child carries what was asked for, or at least other traffic than those before it.
+    /// Returns whether a new child carries the requested flow, or at least other traffic than those before it.
     fn is_of_use(&mut self, child: &Child) -> bool {
         let Some(wanted) = self.known[child.place].wanted.take() else { return true };
         if child.traffic.matches(&wanted) {
@@ -443,14 +447,14 @@ impl<'a> Ike<'a> {
         is_of_use
     }
 
-    /// Both associations of a child; `None` where what was agreed on cannot be.
+    /// Returns both associations of a child; `None` if they cannot be made from the agreement.
     fn make(&self, install: &Install, now: Instant) -> Option<Child> {
         let known = &self.known[install.peer];
         let traffic = Arc::new(Traffic {
             local: install.local.iter().map(range).collect(),
             remote: install.remote.iter().map(range).collect(),
         });
-        // The crate `ike` sees to age; it does not see packets.
+        // The crate `ike` handles ages; it does not see packets.
         let lifetime = Lifetime {
             soft: Limits { bytes: Some(1 << 40), packets: Some(1 << 31), age: None },
             hard: Limits { bytes: Some(1 << 42), packets: Some(1 << 33), age: Some(3 * known.rekey) },
@@ -485,7 +489,7 @@ impl<'a> Ike<'a> {
         })
     }
 
-    /// The child's outbound association is used from now on, in place of the one that it replaces.
+    /// Uses the child's outbound association from now on, in place of the one that it replaces.
     fn go_live(&mut self, id: ChildId) {
         let Some(child) = self.children.get_mut(&id) else { return };
         if std::mem::replace(&mut child.is_live, true) {
@@ -506,7 +510,7 @@ impl<'a> Ike<'a> {
         self.changed.insert(child.place);
     }
 
-    /// Tells the endpoint which children have received, and moves with our own address.
+    /// Reports to the endpoint which children have received, and moves IKE SAs when our own address changes.
     fn look(&mut self, now: Instant) {
         self.look_at = now + LOOK;
         let mut received = Vec::new();
@@ -530,7 +534,7 @@ impl<'a> Ike<'a> {
         for (ike, local) in moved {
             let goes_on = self.endpoint.relocate(ike, local, now);
             if let Some(path) = self.sas.get_mut(&ike).and_then(|stands| stands.path.as_mut()) {
-                // Asked once for each address.
+                // The query is made once for each address.
                 path.local = local;
             }
             if !goes_on {
@@ -539,7 +543,7 @@ impl<'a> Ike<'a> {
         }
     }
 
-    /// Writes down what stands with a peer, for those who ask.
+    /// Stores the SAs with a peer, for the status.
     fn publish(&self, place: usize) {
         let of = |(&ike, stands): (&IkeId, &Stands)| Agreement {
             identity: stands.identity.clone(),
@@ -563,7 +567,7 @@ impl<'a> Ike<'a> {
     }
 }
 
-/// The selectors of a packet, ours first.
+/// Returns the selectors of a packet, ours first.
 fn trigger(flow: &Flow) -> (TrafficSelector, TrafficSelector) {
     let of = |address: IpAddr, port: Option<u16>| TrafficSelector {
         protocol: flow.protocol,
@@ -573,7 +577,7 @@ fn trigger(flow: &Flow) -> (TrafficSelector, TrafficSelector) {
     (of(flow.local, flow.local_port), of(flow.remote, flow.remote_port))
 }
 
-/// What a selector means to the lanes.
+/// Converts a selector to a range for the lanes.
 fn range(selector: &TrafficSelector) -> Range {
     Range {
         protocol: (selector.protocol != 0).then_some(selector.protocol),

@@ -1,6 +1,8 @@
-//! Datagrams that lanes have received and key makers are to take: those behind the non-ESP marker on the port of ESP in UDP.
+//! A queue of datagrams that lanes have received for key makers: those behind the non-ESP marker on the port of ESP
+//! in UDP.
 //!
-//! Guarantees: what waits is bounded in number and bytes, whatever strangers send; a lane waits for no more than a copy.
+//! Guarantees: the number and the bytes of waiting datagrams are bounded, whatever strangers send; a lane is blocked
+//! at most for the time of a copy.
 
 use std::{
     collections::VecDeque,
@@ -8,11 +10,11 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-/// What stands in front of a datagram that is not ESP, where the SPI would be (RFC 3948, section 2.2).
+/// The marker in front of a datagram that is not ESP, in the place of the SPI (RFC 3948, section 2.2).
 pub const NON_ESP_MARKER: [u8; 4] = [0; 4];
-/// Datagrams that wait at most.
+/// The maximum number of waiting datagrams.
 const DATAGRAMS_MAX: usize = 512;
-/// Bytes that wait at most.
+/// The maximum number of waiting bytes.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -21,7 +23,7 @@ struct Waiting {
     bytes: usize,
 }
 
-/// See the module.
+/// A bounded queue of datagrams for key makers.
 #[derive(Debug, Default)]
 pub struct Mailbox(Mutex<Waiting>);
 
@@ -30,7 +32,7 @@ impl Mailbox {
         self.0.lock().expect("nobody panics holding the mailbox")
     }
 
-    /// Puts a datagram that came from `from` behind the others; whether there was room.
+    /// Appends a datagram that came from `from`. Returns whether there was room.
     pub fn put(&self, datagram: &[u8], from: SocketAddr) -> bool {
         let mut waiting = self.waiting();
         let has_room = waiting.datagrams.len() < DATAGRAMS_MAX && waiting.bytes + datagram.len() <= BYTES_MAX;
@@ -41,7 +43,7 @@ impl Mailbox {
         has_room
     }
 
-    /// Takes the oldest.
+    /// Removes the oldest datagram, and returns it with its source.
     pub fn take(&self) -> Option<(Vec<u8>, SocketAddr)> {
         let mut waiting = self.waiting();
         let (datagram, from) = waiting.datagrams.pop_front()?;
@@ -49,7 +51,7 @@ impl Mailbox {
         Some((datagram, from))
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no datagram waits.
     pub fn is_empty(&self) -> bool {
         self.waiting().datagrams.is_empty()
     }

@@ -1,7 +1,7 @@
-//! All makers of keys of a gateway, with the sockets of those that have datagrams.
+//! All key makers of a gateway, with the sockets of those that use datagrams.
 //!
-//! Guarantees: whatever a maker wants sent is sent in the turn in which it says so; peers have [`CLOSE_TIME`] at most to hear that
-//! the gateway ends.
+//! Guarantees: every datagram of a maker is sent in the turn in which the maker returns it; when the gateway ends, it
+//! waits for its peers for at most [`CLOSE_TIME`].
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use sealane_ipsec::key_maker::KeyMaker;
 
 use crate::{keying::carrier::Carrier, peers::Peers};
 
-/// For so long a gateway that ends waits for its peers' answers.
+/// The maximum time for which a gateway that ends waits for its peers' answers.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// All key makers of a gateway.
 pub struct Makers<'a> {
     makers: Vec<Box<dyn KeyMaker + 'a>>,
     carrier: Option<Carrier>,
@@ -27,22 +27,22 @@ impl std::fmt::Debug for Makers<'_> {
 }
 
 impl<'a> Makers<'a> {
-    /// Over the associations of `peers`; datagrams go by `carrier`.
+    /// Returns the makers for the associations of `peers`; their datagrams use `carrier`.
     pub fn new(makers: Vec<Box<dyn KeyMaker + 'a>>, carrier: Option<Carrier>, peers: &'a Peers) -> Self {
         Self { makers, carrier, peers }
     }
 
-    /// The sockets.
+    /// Returns the sockets, if there are any.
     pub fn carrier(&self) -> Option<&Carrier> {
         self.carrier.as_ref()
     }
 
-    /// When the next turn is due, whatever arrives before.
+    /// Returns the time of the next turn, which an event may bring forward.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.makers.iter().filter_map(|maker| maker.poll_timeout()).min()
     }
 
-    /// Hands on what the lanes ask for.
+    /// Passes the lanes' requests to the makers.
     pub fn hand_on_requests(&mut self, now: Instant) {
         let requests = self.peers.database().standing_requests();
         for maker in &mut self.makers {
@@ -50,7 +50,8 @@ impl<'a> Makers<'a> {
         }
     }
 
-    /// Takes datagrams, does what is due, sends what is to be sent. Whether further datagrams may wait.
+    /// Receives datagrams, performs the actions that are due, and sends datagrams. Returns whether more datagrams may
+    /// wait.
     pub fn turn(&mut self, now: Instant, say: impl Fn(&str)) -> bool {
         let Self { makers, carrier, peers } = self;
         let mut is_more = false;
@@ -73,7 +74,7 @@ impl<'a> Makers<'a> {
         is_more
     }
 
-    /// Tells peers that the gateway ends, and waits a moment for their answers.
+    /// Notifies peers that the gateway ends, and waits a moment for their answers.
     pub fn close(&mut self, say: impl Fn(&str)) {
         let until = Instant::now() + CLOSE_TIME;
         self.makers.iter_mut().for_each(|maker| maker.close(Instant::now()));
@@ -84,7 +85,7 @@ impl<'a> Makers<'a> {
                 return;
             }
             let due = self.poll_timeout().map_or(until, |at| at.min(until));
-            // Answers may come by the lanes too, which ring.
+            // Answers may also arrive through the lanes, which ring the bells.
             let bells = self.peers.bells();
             bells.announce(0);
             let bell = bells.fd(0);
@@ -93,7 +94,7 @@ impl<'a> Makers<'a> {
             fds.extend(socket.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
             let is_waiting = self.peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
             let wait = if is_waiting { Duration::ZERO } else { due.saturating_duration_since(now) };
-            // A poll that fails is tried again.
+            // A poll that fails is repeated.
             let _ = sealane_stack::wait(&mut fds, wait);
             bells.awake(0);
         }

@@ -1,9 +1,10 @@
-//! One peer's associations through time: when to call, what to install, what to drop. No socket, no clock, no thread.
+//! The associations of one peer over time: decides when to call, which associations to install, and which to remove.
+//! The module has no socket, no clock and no thread.
 //!
-//! Guarantees: an association is received under before anybody is told to send under it, and an old one is received under for
-//! [`Timing::grace`] after its successor, so a rekey loses no packet; a peer has [`INBOUND_MAX`] inbound associations at most,
-//! and its offers are taken no faster than [`Timing::offers`], whatever it does; two ends that call at the same moment end with
-//! one and the same newest pair.
+//! Guarantees: an end receives under an association before the other end is asked to send under it, and receives
+//! under an old one for [`Timing::grace`] after its successor, so a rekey loses no packet; a peer has at most
+//! [`INBOUND_MAX`] inbound associations, and its offers are accepted no faster than [`Timing::offers`], whatever it
+//! does; two ends that call at the same moment end with the same newest pair.
 
 use std::{
     sync::Arc,
@@ -21,33 +22,33 @@ use sealane_ipsec::{
 
 use crate::keying::agreement::{Answer, Material, Offer, Refusal, Seen};
 
-/// Most inbound associations of a peer: the newest, one to come, and those that still drain.
+/// The maximum number of inbound associations of a peer: the newest, the next one, and those that still drain.
 pub const INBOUND_MAX: usize = 8;
 
-/// How long things take and last.
+/// Time limits and intervals.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Age at which an association gets a successor.
+    /// The age at which an association gets a successor.
     pub rekey: Duration,
-    /// For so long an old association is received under.
+    /// The time for which an end still receives under an old association.
     pub grace: Duration,
-    /// A peer that answers nothing for so long is called anew.
+    /// The time without any answer after which a peer is called again.
     pub dead: Duration,
-    /// A peer that hears nothing from us for so long after it sent gets a dummy.
+    /// The time after a packet of the peer at which it gets a dummy, if it has received nothing from us.
     pub keep_alive: Duration,
     /// The first pause between calls that fail; it doubles up to `retry_max`.
     pub retry: Duration,
     /// The longest pause.
     pub retry_max: Duration,
-    /// Pause between offers of the peer that are taken, beyond a burst of [`OFFERS_BURST`].
+    /// The pause between accepted offers of the peer, beyond a burst of [`OFFERS_BURST`].
     pub offers: Duration,
 }
 
-/// Offers of a peer that are taken at once.
+/// The number of offers of a peer that are accepted at once.
 const OFFERS_BURST: u32 = 4;
 
 impl Timing {
-    /// With associations of this age.
+    /// Returns the timing for associations that are replaced at this age.
     pub fn rekeyed_after(rekey: Duration) -> Self {
         let s = Duration::from_secs;
         Self {
@@ -57,50 +58,50 @@ impl Timing {
             keep_alive: s(10),
             retry: s(1),
             retry_max: s(16),
-            // No end of ours asks more often than this by time; by bytes and packets it takes longer.
+            // No end of ours makes requests by time more often than this; requests by bytes and packets take longer.
             offers: rekey.min(s(5)) / 2,
         }
     }
 }
 
-/// What is known of the traffic with the peer.
+/// The state of the traffic with the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Packets sent to it, dummies left aside.
+    /// The number of packets sent to the peer, without dummies.
     pub sent: u64,
-    /// Packets of it that were passed on.
+    /// The number of packets of the peer that were passed on.
     pub received: u64,
-    /// When its newest genuine packet came, in milliseconds of a clock of the gateway's; 0: none yet.
+    /// The time of the newest genuine packet, in milliseconds of a clock of the gateway's; 0 if there is none yet.
     pub heard_ms: u64,
     /// The peer's endpoint is known.
     pub has_endpoint: bool,
 }
 
-/// What whoever holds the sockets is to do.
+/// A task for the owner of the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Call the peer, then [`PeerKeys::begin`].
     Call,
-    /// Send it a dummy packet (RFC 4303, section 2.6).
+    /// Send the peer a dummy packet (RFC 4303, section 2.6).
     KeepAlive,
 }
 
-/// An inbound association that is kept.
+/// An inbound association that is still in use.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     spi: u32,
-    /// When it goes; `None`: it is the newest, or to be.
+    /// The time of its removal; `None` if it is the newest or the next one.
     until: Option<Instant>,
 }
 
-/// What a called end holds until the caller receives.
+/// The pair that a called end keeps until the caller receives.
 #[derive(Debug)]
 struct Promised {
     outbound: Arc<Outbound>,
     inbound: Arc<Inbound>,
 }
 
-/// One peer's keys.
+/// The keys of one peer.
 #[derive(Debug)]
 pub struct PeerKeys {
     id: PeerId,
@@ -108,9 +109,9 @@ pub struct PeerKeys {
     window_packets: u32,
     implementations: Implementations,
     timing: Timing,
-    /// It has an end point to call.
+    /// The peer has an endpoint to call.
     may_call: bool,
-    /// Of two that call at once, this end's call goes on.
+    /// If both ends call at once, this end's call continues.
     goes_first: bool,
     wanted: bool,
     calling: bool,
@@ -118,34 +119,34 @@ pub struct PeerKeys {
     pause: Duration,
     inbound: Vec<Kept>,
     promised: Option<Promised>,
-    /// Offers that may be taken now, and since when that is counted.
+    /// The number of offers that may be accepted now, and the time of that count.
     offers: (u32, Option<Instant>),
     last: Traffic,
-    /// Since when it has answered nothing to what we sent.
+    /// The time since which the peer has not answered packets of ours.
     unanswered_since: Option<Instant>,
-    /// Since when we owe it a sign of life.
+    /// The time since which a packet to the peer is due as a sign of life.
     owed_since: Option<Instant>,
-    /// It is to learn where we are.
+    /// The peer has to be informed of our endpoint.
     greets: bool,
 }
 
-/// Who a peer is to its keys.
+/// The properties of a peer that its keys depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Who {
-    /// Its id.
+    /// The peer's id.
     pub id: PeerId,
-    /// How packets are protected.
+    /// The kind of protection.
     pub kind: Kind,
-    /// Of the replay window.
+    /// The size of the replay window.
     pub window_packets: u32,
-    /// It has an end point to call.
+    /// The peer has an endpoint to call.
     pub may_call: bool,
-    /// Of two that call at once, this end's call goes on: its key is the smaller one.
+    /// If both ends call at once, this end's call continues, because its key is the smaller one.
     pub goes_first: bool,
 }
 
 impl PeerKeys {
-    /// Without associations; one that may call wants the first at once.
+    /// Returns keys without associations; if this end may call, it does so at once.
     pub fn new(who: Who, implementations: Implementations, timing: Timing) -> Self {
         let Who { id, kind, window_packets, may_call, goes_first } = who;
         Self {
@@ -170,18 +171,18 @@ impl PeerKeys {
         }
     }
 
-    /// Whether the last call came to nothing.
+    /// Returns whether the last call failed.
     pub fn has_failed(&self) -> bool {
         self.call_not_before.is_some()
     }
 
-    /// The lanes ask for an association.
+    /// Handles a request of the lanes for an association.
     pub fn request(&mut self, request: Request) {
         debug_assert_eq!(request.peer(), self.id);
         self.wanted = true;
     }
 
-    /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a
+    /// Checks the traffic and the due times. It is to be called several times per second; it returns one task at a
     /// time. A call that is due waits until `may_call`.
     pub fn poll(
         &mut self,
@@ -191,7 +192,7 @@ impl PeerKeys {
         now: Instant,
     ) -> Option<Errand> {
         self.drain(database, now);
-        // The caller may have received our answer although its last word was lost: then it sends.
+        // The caller may have received our answer although its last message was lost: then it sends.
         if self.promised.as_ref().is_some_and(|promised| promised.inbound.window().top() > 0) {
             self.ready(database, now);
         }
@@ -225,7 +226,7 @@ impl PeerKeys {
     }
 
     fn parameters(&self, spi: u32, is_caller: bool) -> Parameters {
-        // The caller of an association is the one to call again; the other end waits a little longer for it.
+        // The caller of an association is the one to call again; the other end waits a little longer.
         let rekey = if is_caller { self.timing.rekey } else { self.timing.rekey * 5 / 4 };
         let lifetime = Lifetime {
             soft: Limits { bytes: Some(1 << 40), packets: Some(1 << 31), age: Some(rekey) },
@@ -242,17 +243,17 @@ impl PeerKeys {
         }
     }
 
-    /// The offer of a call: an index of our choice, from `random`, that no inbound association has, and `seen`, our
-    /// view of the peer.
+    /// Returns the offer of a call, with a new SPI from `random` that no inbound association has, and with `seen`,
+    /// our view of the peer.
     pub fn begin(&self, database: &Database, seen: Seen, random: impl FnMut() -> u32) -> Offer {
         Offer { spi: free_spi(database, self.kind.protocol, random), seen, kind: self.kind }
     }
 
-    /// The called end, whose view of the caller is `seen`, takes an offer: it receives from now on, and sends when
-    /// the caller is [`Self::ready`] to receive.
+    /// Accepts an offer at the called end, whose view of the caller is `seen`: it receives from now on, and sends
+    /// when the caller is [`Self::ready`] to receive.
     ///
     /// # Errors
-    /// Why not.
+    /// Fails with the reason for which the offer is refused.
     pub fn offered(
         &mut self,
         database: &Database,
@@ -278,17 +279,18 @@ impl PeerKeys {
         Ok(Answer::Taken { spi, seen })
     }
 
-    /// The caller of the last offer receives: this end sends under it.
+    /// The caller of the last offer receives: this end sends under the association from now on.
     pub fn ready(&mut self, database: &Database, now: Instant) {
         if let Some(Promised { outbound, inbound }) = self.promised.take() {
             self.send_under(database, outbound, inbound.association().parameters().spi, now);
-            // The caller learns that packets come through this way too.
+            // The caller learns that packets arrive through this path too.
             self.greets = true;
         }
     }
 
-    /// A call has come to an end: with what the exporter gave for the offer and the index of the called end, or with nothing.
-    /// Says whether there is a new pair; then the called end is to be told that we receive.
+    /// Processes the end of a call. `outcome` has the offer, the SPI of the called end, and the exported material, or
+    /// is `None` if the call failed. Returns whether there is a new pair; the caller then has to confirm to the
+    /// called end that it receives.
     pub fn called(
         &mut self,
         database: &Database,
@@ -306,14 +308,14 @@ impl PeerKeys {
         };
         let spi = inbound.association().parameters().spi;
         self.receive_under(database, &inbound, now);
-        // What an older offer of theirs promised is older than this.
+        // A pair from an earlier offer of the peer is older than this one.
         self.promised = None;
         self.send_under(database, outbound, spi, now);
         self.greets = true;
         true
     }
 
-    /// Removes what has drained.
+    /// Removes associations that have drained.
     pub fn drain(&mut self, database: &Database, now: Instant) {
         self.inbound.retain(|kept| {
             let stays = kept.until.is_none_or(|until| now < until);
@@ -354,19 +356,20 @@ impl PeerKeys {
     fn receive_under(&mut self, database: &Database, inbound: &Arc<Inbound>, now: Instant) {
         let spi = inbound.association().parameters().spi;
         if self.inbound.len() == INBOUND_MAX {
-            // The oldest that drains, or the oldest of those that never came to anything.
+            // The oldest association that drains, or else the oldest one that was never used.
             let drains = self.inbound.iter().position(|kept| kept.until.is_some());
             let oldest = self.inbound.remove(drains.unwrap_or(0));
             database.remove_inbound(self.kind.protocol, oldest.spi);
         }
-        // The index was free when it was chosen; somebody else's choice of the same one in between would end this pair early.
+        // The SPI was free when it was chosen; if another peer chose the same one in between, this pair would end
+        // early.
         if database.install_inbound(Arc::clone(inbound)).is_ok() {
             let until = Some(now + self.timing.rekey + self.timing.grace);
             self.inbound.push(Kept { spi, until });
         }
     }
 
-    /// Sends under `outbound`; what is older than its inbound side drains.
+    /// Sends under `outbound`; associations older than its inbound side drain.
     fn send_under(&mut self, database: &Database, outbound: Arc<Outbound>, newest_spi: u32, now: Instant) {
         database.install_outbound(outbound);
         let last = now + self.timing.grace;
@@ -384,7 +387,7 @@ impl PeerKeys {
     }
 }
 
-/// An index that no inbound association has. Random, so that a restarted end does not meet its old ones.
+/// Returns an SPI that no inbound association has. It is random, so that a restarted end does not use its old ones.
 fn free_spi(database: &Database, protocol: Protocol, mut random: impl FnMut() -> u32) -> u32 {
     let snapshot = database.snapshot();
     loop {

@@ -1,15 +1,15 @@
-//! Strangers are connections that have not yet proved whose they are. This module decides which of them makes room
+//! Strangers are connections that have not yet proved their identity. This module decides which of them is dropped
 //! for a new one.
 //!
 //! Guarantees: no address, and no /64, /56 or /48 of IPv6, has more than its share of the places; silent strangers
-//! go before those that are shaking hands, and older ones before newer ones; the newest stranger that is shaking
-//! hands never goes.
+//! are dropped before those in a handshake, and older ones before newer ones; the newest stranger in a handshake is
+//! never dropped.
 
 use std::net::IpAddr;
 
 use sealane_ipsec::selector::Prefix;
 
-/// The most strangers that are held.
+/// The maximum number of strangers.
 pub const STRANGERS_MAX: usize = 128;
 
 /// The shares of networks: bits of IPv4, bits of IPv6, places. The owner of one IPv6 address has its whole /64, and
@@ -17,12 +17,12 @@ pub const STRANGERS_MAX: usize = 128;
 const SHARES: [(u8, u8, usize); 3] =
     [(32, 64, STRANGERS_MAX / 4), (32, 56, STRANGERS_MAX * 3 / 8), (32, 48, STRANGERS_MAX / 2)];
 
-/// A stranger, as far as it matters here.
+/// The properties of a stranger that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// Its address.
+    /// The stranger's address.
     pub from: IpAddr,
-    /// Bytes have come from it.
+    /// The stranger has sent bytes.
     pub has_spoken: bool,
 }
 
@@ -31,10 +31,10 @@ fn network(address: IpAddr, (v4_bits, v6_bits, _): (u8, u8, usize)) -> Prefix {
     Prefix::containing(address, if address.is_ipv4() { v4_bits } else { v6_bits })
 }
 
-/// The place in `held`, which is in order of arrival, of the stranger that makes room for one from `newcomer`. If
-/// the newcomer's network has its share, that is one of the same network. If all places are taken, it is one of the
-/// address with the most silent strangers or, if none is silent, of the address with the most strangers. `None`:
-/// there is room.
+/// Returns the place in `held`, which is in order of arrival, of the stranger that is dropped for one from
+/// `newcomer`. If the newcomer's network has used up its share, it is one of the same network. If all places are in
+/// use, it is one of the address with the most silent strangers or, if none is silent, of the address with the most
+/// strangers. Returns `None` if there is room.
 pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
     let newest_speaker = held.iter().rposition(|stranger| stranger.has_spoken);
     let may_go = |at: usize| Some(at) != newest_speaker;
@@ -54,7 +54,7 @@ pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
             let own = network(held[at].from, SHARES[0]);
             candidates().filter(|&other| network(held[other].from, SHARES[0]) == own).count()
         };
-        // `min_by_key` takes the first of equals, which is the oldest.
+        // `min_by_key` returns the first of equals, which is the oldest.
         candidates().min_by_key(|&at| std::cmp::Reverse(of_network(at)))
     })
 }
@@ -79,7 +79,7 @@ mod tests {
         Stranger { from, has_spoken: true }
     }
 
-    /// Lets one in; who went.
+    /// Adds a stranger, and returns the one that was dropped.
     fn enter(held: &mut Vec<Stranger>, newcomer: Stranger) -> Option<Stranger> {
         let went = victim(held, newcomer.from).map(|at| held.remove(at));
         held.push(newcomer);
@@ -127,7 +127,7 @@ mod tests {
         let honest = speaking(ip("198.51.100.7"));
         let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| silent(v4(number))).collect();
         let newcomer = held.len();
-        // The oldest stranger goes, and not the newest.
+        // The oldest stranger is dropped, and not the newest.
         assert_eq!(enter(&mut held, honest), Some(silent(v4(0))));
         for number in newcomer..newcomer + 10 * STRANGERS_MAX {
             assert_eq!(enter(&mut held, silent(v4(number))), Some(silent(v4(number + 1 - STRANGERS_MAX))));
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn newer_speakers_outlive_older_ones() {
-        // All strangers have spoken, and each has another address.
+        // All strangers have sent bytes, and each has another address.
         let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| speaking(v4(number))).collect();
         for number in STRANGERS_MAX..3 * STRANGERS_MAX {
-            // A silent newcomer takes the place of the oldest speaker, and is the first to go again.
+            // A silent newcomer takes the place of the oldest speaker, and is the first to be dropped.
             let newest = *held.last().expect("somebody");
             assert_eq!(enter(&mut held, silent(v4(number))), Some(speaking(v4(number - STRANGERS_MAX))));
             assert!(held.contains(&newest));

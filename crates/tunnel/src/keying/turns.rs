@@ -1,25 +1,25 @@
 //! The order in which peers are called.
 //!
 //! Guarantees: peers are called in turn, so that no peer waits for those before it in the site file; peers that do
-//! not answer leave places for those that have not been tried, and both leave places for peers whose associations
-//! are in use.
+//! not answer leave places for those that have not been tried, and both leave places for peers whose associations are
+//! in use.
 
-/// The most calls of ours that are under way.
+/// The maximum number of our calls at a time.
 pub const CALLS_MAX: usize = 32;
 
 /// The rank of a peer that is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// The last call came to nothing.
+    /// The last call failed.
     Failing,
-    /// It has not been called, or the last call came to something.
+    /// The peer has not been called, or the last call succeeded.
     Fresh,
-    /// Packets go to it under an association, which is to get a successor.
+    /// Packets are sent to the peer under an association that is to get a successor.
     Live,
 }
 
 impl Standing {
-    /// A peer of this rank may be called while fewer calls than these are under way.
+    /// Returns the limit of calls: a peer of this rank may be called while fewer are under way.
     const fn calls_max(self) -> usize {
         match self {
             Self::Failing => CALLS_MAX / 2,
@@ -36,8 +36,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Looks after all of `count` peers, beginning with the one whose turn it is. `poll` is asked for each, with
-    /// whether a call may be begun by its `standing`, and says whether one was. `under_way`: calls now.
+    /// Visits all of `count` peers, beginning with the one whose turn it is. `poll` is called for each, with whether
+    /// a call may be begun by its `standing`, and returns whether one was. `under_way` is the present number of
+    /// calls.
     pub fn go_round(
         &mut self,
         count: usize,
@@ -131,7 +132,7 @@ mod tests {
             peer.standing = Standing::Live;
         }
         run(&mut peers, 1000, 20);
-        // One call takes 21 ticks, its wait included.
+        // One call takes 21 ticks, including the wait for it.
         assert!(peers[1000..].iter().all(|peer| peer.answered >= 45), "of 1000 / 21 at most");
     }
 

@@ -1,7 +1,7 @@
 //! Messages about calls that fail.
 //!
-//! Guarantees: every message is about a tunnel, although the errors are worded for copies, and says which end's
-//! site file is to be changed; unknown callers cannot fill the log.
+//! Guarantees: every message is about a tunnel, although the errors are worded for copies, and names the end whose
+//! site file has to be changed; unknown callers cannot fill the log.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use std::{
 
 use sealane_peer::{ChannelError, PeerError, PublicKey};
 
-/// The message about a call to a peer that failed.
+/// Returns the message about a failed call to a peer.
 pub(super) fn of_call(error: &PeerError) -> String {
     match error {
         PeerError::WrongServer { address, found, known, .. } => format!(
@@ -27,7 +27,7 @@ pub(super) fn of_call(error: &PeerError) -> String {
     }
 }
 
-/// The message about a call that was connected and then failed.
+/// Returns the message about a call that failed after the connection.
 pub(super) fn of_channel(error: &ChannelError) -> String {
     match error {
         ChannelError::Refused { ours } => format!(
@@ -49,7 +49,7 @@ pub(super) fn of_channel(error: &ChannelError) -> String {
     }
 }
 
-/// An error with its reasons, on one line.
+/// Returns an error with its causes, on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -63,7 +63,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Lines about unknown callers that may be logged at once; one more may follow each [`PAUSE`].
+/// The maximum number of lines about unknown callers at once; one more may follow each [`PAUSE`].
 const LINES_MAX: u32 = 8;
 /// The time after which one more line may be logged.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -77,19 +77,19 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// A limit of which nothing is used yet.
+    /// Returns an unused limit.
     pub(super) fn new() -> Self {
         Self { left: LINES_MAX, since: None, unsaid: 0 }
     }
 
-    /// The line about a caller from `from` that showed `key`; `None` after too many lines.
+    /// Returns the line about a caller from `from` that showed `key`; `None` after too many lines.
     pub(super) fn of(&mut self, from: SocketAddr, key: PublicKey, now: Instant) -> Option<String> {
         let message =
             format!("refused a call from {from}: no peer in the site file has the key that it showed, {key}");
         self.line(&message, now)
     }
 
-    /// The line with this message; `None` after too many lines.
+    /// Returns the line with this message; `None` after too many lines.
     pub(super) fn line(&mut self, message: &str, now: Instant) -> Option<String> {
         let since = *self.since.get_or_insert(now);
         let earned = now.saturating_duration_since(since).as_secs() / PAUSE.as_secs();

@@ -1,4 +1,4 @@
-//! Mistakes that are made often in a site file, each with its remedy.
+//! Frequent mistakes in site files, each with its remedy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::{PORT_DEFAULT, PeerSite, RawPeer, SiteError, Text};
 
-/// The error of a file that says `[peers]`, if this one does.
+/// Returns the error for a file that contains `[peers]`, if this one does.
 pub(super) fn one_table(place: &Text<'_>) -> Option<SiteError> {
     let mut at = 0;
     for line in place.text.split_inclusive('\n') {
@@ -20,7 +20,7 @@ pub(super) fn one_table(place: &Text<'_>) -> Option<SiteError> {
     None
 }
 
-/// An address with its port.
+/// Returns an address with its port.
 pub(super) fn socket_address(place: &Text<'_>, word: &Spanned<String>) -> Result<SocketAddr, SiteError> {
     let text = word.get_ref();
     text.parse().map_err(|_| {

@@ -6,26 +6,26 @@ use toml::Spanned;
 
 use super::{RawSite, SiteError, Text};
 
-/// Changes to the host while the gateway is up, beyond the device.
+/// The changes to the host while the gateway is up, beyond the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Shell commands, run in this order when packets flow.
     pub up: Vec<String>,
     /// Shell commands, run in this order when the gateway has ended.
     pub down: Vec<String>,
-    /// Resolvers that are asked.
+    /// The resolvers that the host uses.
     pub dns: Vec<IpAddr>,
-    /// Domains that are asked there; none: all.
+    /// The domains for which it uses them; if there are none, it uses them for all names.
     pub dns_search: Vec<String>,
 }
 
 impl Hooks {
-    /// Whether there is nothing to be done.
+    /// Returns whether the site changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Reads what a file says of it.
+    /// Reads the commands and resolvers of a file.
     pub(super) fn read(place: &Text<'_>, raw: &RawSite) -> Result<Self, SiteError> {
         let commands = |words: &[Spanned<String>]| -> Result<Vec<String>, SiteError> {
             let command = |word: &Spanned<String>| match word.get_ref().trim().is_empty() {
@@ -45,7 +45,7 @@ impl Hooks {
         let domain = |word: &Spanned<String>| {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
             let text = word.get_ref();
-            // A leading dash would be an option of the program that is told.
+            // A leading dash would be an option of the program that configures the resolvers.
             let is_name =
                 (1..=253).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with('-');
             match is_name {

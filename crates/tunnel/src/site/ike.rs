@@ -1,4 +1,4 @@
-//! Peers that speak IKEv2 (RFC 7296), which other gateways do.
+//! Peers that speak IKEv2 (RFC 7296), as other gateways do.
 //!
 //! ```toml
 //! [peers.ike]
@@ -8,8 +8,8 @@
 //! psk-file = "branch.psk"
 //! ```
 //!
-//! In place of `psk-file` the gateway proves who it is by `private-key` with its `certificate`, and the peer by a certificate of
-//! the authority `ca` or by the very `public-key`.
+//! In place of `psk-file`, the gateway can prove its identity by `private-key` with its `certificate`, and the peer
+//! by a certificate of the authority `ca` or by its exact `public-key`.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,26 +28,27 @@ use toml::Spanned;
 
 use super::{Encapsulation, PORT_DEFAULT, REKEY_S_DEFAULT, RawPeer, Site, SiteError, Text, parsed_seconds};
 
-/// Proposals for IKE where a file names none, the preferred first.
+/// The default proposals for IKE, the preferred one first.
 const PROPOSALS_DEFAULT: [&str; 3] = [
     "aes256gcm16-prfsha384-x25519-ke1_mlkem768",
     "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048",
     "aes256-aes128-sha384-sha256-prfsha384-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048",
 ];
-/// The same for ESP. Their packets are all of one shape, so that trains are laid without gaps. Without a key exchange too: a peer
-/// without one would refuse to rekey.
+/// The default proposals for ESP. Their packets have one layout, so that trains have no gaps. The second one has no
+/// key exchange, because a peer without one would refuse to rekey.
 const ESP_PROPOSALS_DEFAULT: [&str; 2] = [
     "aes256gcm16-aes128gcm16-chacha20poly1305-x25519-ecp384-ecp256-modp3072-modp2048",
     "aes256gcm16-aes128gcm16-chacha20poly1305",
 ];
-/// Seconds after which an IKE SA gets new keys, where a file does not say.
+/// The default age in seconds at which an IKE SA gets new keys.
 const IKE_REKEY_S_DEFAULT: u32 = 14_400;
-/// Most networks of one side: a message has room for 32 selectors, and the packet that asks has one of them.
+/// The maximum number of networks of one side: a message has room for 32 selectors, and the packet that causes the
+/// request needs one of them.
 const NETWORKS_MAX: usize = 31;
-/// The longest identity, in bytes.
+/// The maximum length of an identity in bytes.
 const IDENTITY_BYTES_MAX: usize = 255;
 
-/// How an end proves who it is.
+/// The proof of an end's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Both ends have the secret in this file.
@@ -56,17 +57,18 @@ pub enum Proof {
     Keys {
         /// Our private key, PKCS #8 in PEM.
         private: PathBuf,
-        /// Its certificate in PEM, behind which those may stand that lead to an authority; `None`: the peer has our public key.
+        /// Its certificate in PEM, which may be followed by intermediate certificates; `None` if the peer has our
+        /// public key.
         certificate: Option<PathBuf>,
-        /// How the peer is known.
+        /// The verification of the peer.
         peer: Known,
     },
 }
 
-/// How a peer that signs is known.
+/// The verification of a peer that signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Its certificate is of one of the authorities in this file, in PEM.
+    /// Its certificate is issued by one of the authorities in this file, in PEM.
     Authorities(PathBuf),
     /// Its public key is in this file, in PEM.
     PublicKey(PathBuf),
@@ -75,26 +77,26 @@ pub enum Known {
 /// A peer that speaks IKEv2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IkePeer {
-    /// Who the peer is.
+    /// The peer's identity.
     pub id: String,
-    /// Who we are to it.
+    /// Our identity for the peer.
     pub local_id: String,
-    /// Networks on our side.
+    /// The networks on our side.
     pub local_networks: Vec<Prefix>,
-    /// How both ends prove who they are.
+    /// The proofs of both ends' identities.
     pub proof: Proof,
-    /// Proposals for IKE, the preferred first.
+    /// The proposals for IKE, the preferred one first.
     pub proposals: Vec<Offer>,
-    /// Proposals for ESP.
+    /// The proposals for ESP.
     pub esp_proposals: Vec<Offer>,
-    /// Age at which associations get successors.
+    /// The age at which associations get successors.
     pub rekey: Duration,
-    /// Age at which an IKE SA gets new keys.
+    /// The age at which an IKE SA gets new keys.
     pub ike_rekey: Duration,
 }
 
 impl IkePeer {
-    /// The suites of its proposals.
+    /// Returns the suites of the ESP proposals.
     pub fn suites(&self) -> impl Iterator<Item = Suite> {
         self.esp_proposals
             .iter()
@@ -102,7 +104,7 @@ impl IkePeer {
             .map(|suite| suite.name().parse().expect("crate `ike` names suites as crate `ipsec` does"))
     }
 
-    /// Of these, the one that adds the most to a packet.
+    /// Returns the suite among them that adds the most to a packet.
     pub fn largest_suite(&self) -> Suite {
         let added = |suite: &Suite| {
             let shape = Shape::of(*suite);
@@ -131,7 +133,7 @@ pub(super) struct RawIke {
     ike_rekey_seconds: Option<Spanned<u32>>,
 }
 
-/// What a peer's table says. `site` has everything but peers.
+/// Reads the `[peers.ike]` table of a peer. `site` has everything but peers.
 pub(super) fn read(
     place: &Text<'_>,
     peer: &RawPeer,
@@ -199,7 +201,7 @@ pub(super) fn read(
     })
 }
 
-/// The networks of our side: those that are named, or those of the gateway's own addresses.
+/// Returns the networks of our side: those in the table, or those of the gateway's own addresses.
 fn local_networks(place: &Text<'_>, at: usize, raw: &RawIke, site: &Site) -> Result<Vec<Prefix>, SiteError> {
     let named: Vec<Prefix> =
         raw.local_networks.iter().map(|word| place.parsed(word)).collect::<Result<_, _>>()?;

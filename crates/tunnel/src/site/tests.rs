@@ -1,4 +1,4 @@
-//! Site files that are good, and what is said of those that are not.
+//! Valid site files, and the errors of invalid ones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Hosts of all kinds, and what a gateway does to them.
+//! Hosts of all kinds, and the plans of a gateway for them.
 
 use super::*;
 use crate::host;
@@ -27,7 +27,7 @@ fn route(destination: &str, target: Target, metric: u32) -> Route {
     Route { table: MAIN, destination, target, metric, protocol: 4, words }
 }
 
-/// What a host looks like after these steps.
+/// Returns the state of a host after these steps.
 fn after(mut state: State, steps: &[Step]) -> State {
     for step in steps {
         match step.clone() {
@@ -82,7 +82,7 @@ fn networks_around_end_points_get_a_table_and_rules_the_more_precise_first() {
         assert!(first.priority < second.priority && second.priority < 32_766);
         let bits = Some(prefix(network).bits().into());
         assert_eq!(first.action, Action::Lookup { table: MAIN, suppressed_bits: bits });
-        // Marked packets jump over both.
+        // Marked packets jump over both rules.
         let jumps = |rule: &Rule| {
             rule.priority < first.priority
                 && rule.mark == Some(number)
@@ -96,7 +96,8 @@ fn networks_around_end_points_get_a_table_and_rules_the_more_precise_first() {
         done.rules.iter().filter(is_meant).map(|rule| rule.priority).collect::<Vec<_>>()
     };
     assert!(priorities("192.0.2.0/24").iter().max() < priorities("0.0.0.0/0").iter().min());
-    // The host's own default route stays, and the plain network is where the first rules find it.
+    // The host's own default route stays, and the network that is not apart is in the main table, where the first
+    // rules find it.
     assert!(done.routes.contains(&default));
     assert!(
         done.routes.iter().any(|route| route.destination == prefix("10.91.2.0/24") && route.table == MAIN)
@@ -112,7 +113,8 @@ fn a_host_that_has_everything_needs_nothing() {
         let wanted = wanted(networks);
         let done = after(fresh(), &plan(&wanted, &fresh()).steps);
         assert_eq!(plan(&wanted, &done).steps, []);
-        // The device goes with its process; the rest closes, and is taken over by the next gateway.
+        // The device ends with its process; the closing routes and rules remain, and the next gateway takes them
+        // over.
         let killed = State {
             device: None,
             is_up: false,
@@ -128,7 +130,7 @@ fn a_host_that_has_everything_needs_nothing() {
             other => matches!(other, Step::AddAddress { .. }),
         };
         assert!(next.steps.iter().all(is_opening), "{:?}", next.steps);
-        // It is taken away altogether.
+        // Everything is removed.
         let gone = after(killed.clone(), &take_away(&killed));
         assert!(gone.routes.is_empty() && gone.rules.is_empty());
     }
@@ -153,22 +155,22 @@ fn routes_that_exist_are_in_the_way_or_stand_aside() {
         ..route("10.91.2.0/24", Target::Reject(Reject::Unreachable), 0)
     };
     for (networks, present, is_refused) in [
-        // A static route, one through this host, one of several next hops.
+        // A static route, a route through this host, and a route with several next hops.
         ("10.91.2.0/24", route("10.91.2.0/24", ELSEWHERE, 0), true),
         ("10.91.2.0/24", route("10.91.2.0/24", ELSEWHERE, 5000), true),
         ("10.91.2.0/24", route("10.91.2.0/24", Target::Other, 0), true),
-        // Around an end point, it is no other.
+        // A route to a network that contains an endpoint conflicts as well.
         ("192.0.2.0/24", route("192.0.2.0/24", ELSEWHERE, 0), true),
-        // More and less precise ones win and lose as ever.
+        // More and less specific routes win and lose as usual.
         ("10.91.2.0/24", route("10.91.2.0/25", ELSEWHERE, 0), false),
         ("10.91.2.0/24", route("10.91.0.0/16", ELSEWHERE, 0), false),
         ("0.0.0.0/0", route("0.0.0.0/0", ELSEWHERE, 0), false),
-        // An administrator who closes agrees with us, where our route can win.
+        // An administrator's rejecting route has the same effect as ours, if our route can win.
         ("10.91.2.0/24", route("10.91.2.0/24", reject, 0), false),
         ("fd91:2::/64", route("fd91:2::/64", reject, 1024), false),
         ("fd91:2::/64", route("fd91:2::/64", reject, 1), true),
         ("0.0.0.0/0", route("0.0.0.0/0", reject, 0), false),
-        // Set for the device, by whoever made it.
+        // A route into the device, whoever has set it.
         ("10.91.2.0/24", route("10.91.2.0/24", Target::Device(7), 0), false),
         ("10.91.2.0/24", gateway, true),
     ] {
@@ -189,7 +191,7 @@ fn another_gateways_default_route_is_in_the_way() {
     let first = Wanted { device: "sl1".to_owned(), ..wanted(&["0.0.0.0/0"]) };
     let other = State { device: Some(9), ..fresh() };
     let state = after(other.clone(), &plan(&first, &other).steps);
-    // Each has a device of its own.
+    // Each gateway has a device of its own.
     let state = State { device: Some(7), addresses: Vec::new(), ..state };
     let second = plan(&wanted(&["0.0.0.0/0"]), &state);
     assert_eq!(second.conflicts, [Conflict::Gateway(prefix("0.0.0.0/0"))]);

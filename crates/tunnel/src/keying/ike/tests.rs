@@ -1,4 +1,4 @@
-//! Two gateways' makers on a virtual clock, with datagrams as events of one queue.
+//! Runs the key makers of two gateways on a virtual clock, with datagrams as events of one queue.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use super::*;
 const S: Duration = Duration::from_secs(1);
 const PSK: &str = "0123456789abcdef0123456789abcdef";
 
-/// A peer's table: who it is, who we are, its networks, ours, and more.
+/// The values of a peer's table: its identity, our identity, its networks, ours, and more.
 struct Text {
     id: &'static str,
     local_id: &'static str,
@@ -48,7 +48,7 @@ fn address(end: usize) -> IpAddr {
     IpAddr::from([192, 0, 2, 1 + end as u8])
 }
 
-/// The site of `text`, whose secret is in `folder`.
+/// Returns the site of `text`, whose secret is in `folder`.
 fn site(text: &Text, rekey_s: u32, folder: &std::path::Path) -> Site {
     let psk = folder.join("psk");
     fs::write(&psk, text.psk).expect("a file");
@@ -75,7 +75,7 @@ impl End {
     fn new(end: usize, text: &Text, rekey_s: u32, seed: u64, now: Instant) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let site = site(text, rekey_s, folder.path());
-        // A test's own, for as long as it runs.
+        // The peers live as long as the test's process.
         let peers: &'static Peers =
             Box::leak(Box::new(Peers::new(&site, now, Bells::new(1).expect("bells"))));
         let mut state = seed;
@@ -95,7 +95,7 @@ impl End {
         Self { peers, ike, said: Vec::new() }
     }
 
-    /// The SPI under which it sends to `remote`.
+    /// Returns the SPI under which this end sends to `remote`.
     fn sends_under(&self, local: &str, remote: &str) -> Option<u32> {
         let flow = flow(local, remote);
         let snapshot = self.peers.database().snapshot();
@@ -127,7 +127,7 @@ struct Pair {
     ends: [End; 2],
     now: Instant,
     under_way: VecDeque<(Instant, usize, Transmit)>,
-    /// Nothing reaches or leaves this end.
+    /// The end that neither receives nor sends.
     dead: Option<usize>,
 }
 
@@ -152,7 +152,7 @@ impl Pair {
         }
     }
 
-    /// Goes on for `seconds`, and calls `look` after each event.
+    /// Runs for `seconds`, and calls `look` after each event.
     fn run(&mut self, seconds: u32, mut look: impl FnMut(&[End; 2])) {
         let until = self.now + seconds * S;
         for _ in 0..1_000_000 {
@@ -179,7 +179,7 @@ impl Pair {
         panic!("the ends never come to rest");
     }
 
-    /// Whether what either end sends is received by the other.
+    /// Returns whether either end receives under the SPI that the other one sends under.
     fn is_joined(ends: &[End; 2]) -> bool {
         let [near, far] = ends;
         let (forth, back) =
@@ -224,12 +224,12 @@ fn a_dead_peer_is_noticed_and_joined_again_when_it_is_back() {
         "{:?}",
         near.said
     );
-    // It has lost what it knew.
+    // The restarted end has lost its state.
     pair.ends[1] = End::new(1, &far(), 3600, 3, pair.now);
     pair.dead = None;
     pair.run(120, |_| ());
     assert!(Pair::is_joined(&pair.ends), "{:?}", pair.ends[0].said);
-    // The other way round it is told at once: a peer that begins says that it has nothing.
+    // In the other direction the peer learns of the restart at once: an end that initiates says that it has no SAs.
     pair.ends[0] = End::new(0, &self::near(), 3600, 4, pair.now);
     pair.run(2, |_| ());
     assert!(Pair::is_joined(&pair.ends), "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
@@ -261,7 +261,7 @@ fn traffic_is_what_both_ends_have_in_common() {
     assert!(near.sends_under("10.1.7.1", "10.2.0.1").is_some(), "{:?}", near.said);
     assert!(near.sends_under("10.1.8.1", "10.2.0.1").is_none());
     assert_eq!(near.peers.get(PeerId(0)).agreements()[0].children[0].traffic, "10.1.7.0/24 === 10.2.0.0/16");
-    // A packet of traffic that the peer does not want asks, and then for a while nothing does.
+    // A packet that the peer's policy does not allow causes a request, and then none for a while.
     let request = Request::Acquire(PeerId(0));
     let mut asked = 0;
     for _ in 0..100 {

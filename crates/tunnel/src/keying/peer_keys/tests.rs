@@ -1,4 +1,4 @@
-//! Two ends on a virtual clock: calls, packets and their delays are events of one queue.
+//! Runs two ends on a virtual clock: calls, packets and their delays are events of one queue.
 
 use std::collections::BTreeMap;
 
@@ -43,10 +43,10 @@ struct End {
     is_up: bool,
 }
 
-/// What is under way to an end.
+/// An event on the way to an end.
 enum Event {
     Offer(Offer),
-    /// To the caller, with its own offer.
+    /// The answer to the caller, with its own offer.
     Answer(Offer, Result<Answer, Refusal>),
     Ready,
     Packet {
@@ -60,11 +60,11 @@ struct World {
     begun: Instant,
     now: Instant,
     ends: [End; 2],
-    /// When, which, for whom.
+    /// The events by time and number, with the end that they go to.
     under_way: BTreeMap<(Instant, u64), (usize, Event)>,
     count: u64,
     random: Random,
-    /// Calls whose last word is lost, in a thousand.
+    /// The number of calls per thousand whose last message is lost.
     lost_ready: u64,
     agreements: u32,
     lost_packets: u64,
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Runs for `time`, a packet a millisecond each way while `is_loaded`.
+    /// Runs for `time`, with a packet per millisecond in each direction while `is_loaded`.
     fn run(&mut self, time: Duration, is_loaded: bool) {
         let end = self.now + time;
         let mut turn = 0u32;
@@ -207,7 +207,7 @@ fn twenty_rekeys_under_load_lose_nothing() {
         assert!(world.agreements >= 20, "{} agreements", world.agreements);
         assert_eq!(world.lost_packets, 0, "{may_call:?}");
         assert!(world.ends.iter().all(|end| end.received > 59_000));
-        // What is out of use is gone.
+        // Associations out of use are removed.
         world.run(2 * timing().grace, true);
         assert!(world.ends.iter().all(|end| end.database.snapshot().inbound.len() <= INBOUND_MAX));
     }
@@ -219,7 +219,7 @@ fn two_ends_that_call_at_once_understand_each_other() {
         let mut world = World::new(seed, [true, true]);
         world.lost_ready = 300;
         world.run(Duration::from_secs(15), true);
-        // From then on nothing is lost, although old associations go.
+        // From then on nothing is lost, although old associations are removed.
         let lost = world.lost_packets;
         world.run(Duration::from_secs(3), true);
         assert_eq!(world.lost_packets, lost, "seed {seed}");
@@ -249,7 +249,8 @@ fn an_end_that_only_receives_says_that_it_lives() {
     let mut world = World::new(9, [true, true]);
     world.run(Duration::from_secs(1), false);
     let agreements = world.agreements;
-    // Twice as long as a silent peer is taken for alive, in one direction; rekeys by time need nobody to be dead.
+    // Twice the time after which a silent peer counts as dead, with packets in one direction; rekeys by time do not
+    // depend on that.
     let (mut signs, since) = (0, world.ends[0].heard_ms);
     for _ in 0..600 {
         world.send(0, false);
@@ -277,7 +278,7 @@ fn a_peer_that_offers_without_end_gets_little() {
         victim.keys.poll(&victim.database, Traffic::default(), true, now);
     }
     assert!((5..=16).contains(&taken), "{taken} in ten seconds");
-    // None of it was ever confirmed, so nothing is sent under it, and all of it goes.
+    // None of the offers was ever confirmed, so nothing is sent under them, and all of them are removed.
     assert!(victim.database.snapshot().outbound.is_empty());
     now += Duration::from_secs(20);
     victim.keys.drain(&victim.database, now);
