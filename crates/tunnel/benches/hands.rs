@@ -1,11 +1,11 @@
-//! What a gateway's hands cost a packet, without a device and a socket: sealed and opened, good and bad, with one association and
-//! with 10,000 beside it.
+//! The costs per packet of a gateway's hands, without a device and a socket: sealed and opened, good and bad, with
+//! one association and with 10,000 beside it.
 //!
 //! ```sh
 //! cargo bench -p sealane-tunnel --bench hands
 //! ```
 //!
-//! Prints medians of nanoseconds a packet of 1,436 bytes, 44 to a batch, in slices that alternate.
+//! Prints medians of nanoseconds per packet of 1,436 bytes, with 44 packets per batch, in slices that alternate.
 
 #[path = "../tests/hands/mod.rs"]
 mod hands;
@@ -21,7 +21,7 @@ const PACKETS: usize = 44;
 const BYTES: usize = 1436;
 const ROUNDS: usize = 2000;
 
-/// A gateway and the peer that its packets go to, both with so many peers.
+/// A gateway and the peer that its packets go to, each with the same number of peers.
 struct Ends {
     sites: [Site; 2],
     peers: [Peers; 2],
@@ -53,14 +53,14 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Nanoseconds a packet.
+/// Returns the nanoseconds per packet.
 fn time(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64 / PACKETS as f64
 }
 
-/// What is done to a good packet; its name.
+/// The name of a change, and the function that makes a good packet bad.
 type Change = (&'static str, fn(&mut Vec<u8>));
 
 const BAD: [Change; 4] = [
@@ -85,8 +85,8 @@ fn main() {
             sealed_ns[which].push(time(|| near.seal(now)));
             let packets: Vec<Vec<u8>> = passed(&near.load.batch).map(<[u8]>::to_vec).collect();
             assert_eq!(packets.len(), PACKETS);
-            // Each bad kind in its turn, before the good packets: these must come in all the same. What was seen before comes
-            // after them.
+            // Each bad kind has its turn before the good packets, which must be accepted nevertheless. Replayed
+            // packets come after them.
             let (_, change) = BAD[round % BAD.len()];
             let mut changed = packets.clone();
             changed.iter_mut().for_each(change);

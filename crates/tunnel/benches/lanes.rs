@@ -1,11 +1,13 @@
-//! One association on two lanes beside two tunnels of one lane each: one end alone, between memory and memory.
+//! Compares one association on two lanes with two tunnels of one lane each; only one end is measured, from memory to
+//! memory.
 //!
 //! ```sh
 //! cargo bench -p sealane-tunnel --bench lanes
 //! ```
 //!
-//! Prints, for each suite and end, medians of packets a second over slices that alternate, how much of two tunnels' sum the one
-//! association reaches, and how far loads overtook each other on the way to the exit, where none may be out of order.
+//! Prints, for each suite and end, medians of packets per second over slices that alternate, the ratio of the one
+//! association to the sum of two tunnels, and how far loads overtook each other on the way to the exit, where none
+//! may be out of order.
 
 use std::num::NonZeroUsize;
 

@@ -1,13 +1,14 @@
-//! Tunnels between two namespaces, in alternation: ours, a tunnel that only moves superpackets (`null-gso`), and wireguard-go if one
-//! is there that may be compared with (`wireguard` or `wireguard-go`, and `wg`). Needs root, iperf3 and ping.
+//! Compares tunnels between two namespaces, in alternation: ours, a tunnel that only moves superpackets (`null-gso`),
+//! and wireguard-go if a comparable one is installed (`wireguard` or `wireguard-go`, and `wg`). The benchmark needs
+//! root, iperf3 and ping.
 //!
 //! ```sh
 //! cargo bench -p sealane-tunnel --bench namespaces -- [TEST...]   # all of them if none is named
 //! ```
 //!
-//! Prints a table of medians with ratios, and a JSON object a run. All tunnels stand at once; each round runs each of them once.
-//! The environment says how long: `ROUNDS` (5), `SECONDS` (4), and may name another program beside them: `NULL_TUNNEL`, which is
-//! called with device, own address, peer's address and `gso`.
+//! Prints a table of medians with ratios, and a JSON object per run. All tunnels are up at the same time; each round
+//! runs each of them once. The environment sets the length: `ROUNDS` (5), `SECONDS` (4). It may name another program
+//! to compare: `NULL_TUNNEL`, which is called with device, own address, peer's address and `gso`.
 
 #[allow(dead_code)]
 #[path = "../../port/tests/namespaces/mod.rs"]
@@ -39,7 +40,7 @@ use sealane_tunnel::{
 };
 use serde_json::{Value, json};
 
-/// What is measured: its name, and iperf3's arguments; none: ping.
+/// The tests: the name, and iperf3's arguments; tests without arguments run ping.
 const TESTS: [(&str, Option<&str>); 9] = [
     ("tcp1", Some("")),
     ("tcp4", Some("-P 4")),
@@ -48,15 +49,15 @@ const TESTS: [(&str, Option<&str>); 9] = [
     ("no-loss1400", Some("-u -w 4M -l 1400")),
     ("no-loss64", Some("-u -w 4M -l 64")),
     ("rtt", None),
-    // Beside four connections.
+    // The test runs beside four connections.
     ("rtt-loaded", None),
-    // A link that cuts trains into packets.
+    // The link splits trains into packets.
     ("tcp1-no-segmentation", Some("")),
 ];
 
-/// Of every tunnel; both peers take it on links of 1500 bytes.
+/// The suite of every tunnel; both peers use it on links of 1500 bytes.
 const SUITE: &str = "aes-128-gcm";
-/// Bytes of a datagram of `null-gso`: rooms of a batch lie side by side at this length.
+/// The length of a datagram of `null-gso` in bytes: at this length, the rooms of a batch are adjacent.
 const NULL_SEGMENT_BYTES: usize = 1408;
 
 fn own(arguments: &[&str]) -> Vec<String> {
@@ -70,7 +71,7 @@ fn write(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
-/// Our gateway's arguments for one end.
+/// Returns our gateway's arguments for one end.
 fn gateway_end(
     folder: &Path,
     (name, travels): (&str, &str),
@@ -117,7 +118,7 @@ fn run_gateway(path: &Path) {
     gateway::run(&settings, || false, || (), |_| (), say).expect("it comes up");
 }
 
-/// Moves superpackets between a device and a socket as they are: the system calls of a tunnel, and nothing else.
+/// Moves superpackets between a device and a socket without changes: the system calls of a tunnel, and nothing else.
 fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
     let tun = Tun::open(&Options::new(device))?.remove(0);
     let socket = UdpSocket::bind((own_address, 7777))?;
@@ -141,14 +142,14 @@ fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
         }
     };
     let mut inward = move || -> io::Result<()> {
-        // A train is a superpacket: behind one there are not places for another.
+        // A train is a superpacket: behind one there is no room for another.
         let mut batch = Batch::new(2 * 65_536, 64);
         loop {
             batch.clear();
             udp_in.receive(&mut batch)?;
             let (Some(first), Some(last)) = (batch.packets.first(), batch.packets.last()) else { continue };
             let whole = first.span().start as usize..last.span().end();
-            // What the device does not take is lost, as on any network.
+            // A packet that the device refuses is lost, as on any network.
             let _ = rustix::io::write(tun_out.fd().expect("a descriptor"), &batch.work.buffer.bytes()[whole]);
         }
     };
@@ -162,10 +163,10 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The first wireguard-go with superpackets on both sides: Debian 12 has a slower one of 2022.
+/// The first wireguard-go with superpackets on both sides; Debian 12 has a slower one from 2022.
 const WIREGUARD_GO_MIN: u32 = 20_250_522;
 
-/// The wireguard-go that may be compared with: its name and what it calls itself.
+/// Returns the name and the version of the comparable wireguard-go.
 fn wireguard_program() -> Result<(&'static str, String), String> {
     let how = "`GOBIN=/usr/local/bin go install golang.zx2c4.com/wireguard@latest` brings one";
     let mut programs = ["wireguard", "wireguard-go"]
@@ -180,7 +181,7 @@ fn wireguard_program() -> Result<(&'static str, String), String> {
     Ok((program, version))
 }
 
-/// wireguard-go between two ends.
+/// Starts wireguard-go between two ends.
 fn wireguard(program: &str, folder: &Path) -> Option<Tunnel> {
     let secret = [output("wg", &["genkey"])?, output("wg", &["genkey"])?];
     let public = secret
@@ -199,7 +200,7 @@ fn wireguard(program: &str, folder: &Path) -> Option<Tunnel> {
                 INNER[1 - end],
             ),
         );
-        // Both daemons would have one control socket; `ip netns exec` has given each mounts of its own.
+        // Both daemons would use the same control socket; `ip netns exec` has given each its own mounts.
         let script = format!(
             "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard || exit; (until wg setconf {device} {0} 2>/dev/null; do sleep 0.1; done) & \
              WG_PROCESS_FOREGROUND=1 LOG_LEVEL=error exec {program} -f {device}",
@@ -217,7 +218,7 @@ impl Load {
         let quiet = |mut command: Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut children: Vec<_> = quiet(tunnel.command(1, "iperf3", "-s -1")).into_iter().collect();
         thread::sleep(std::time::Duration::from_millis(300));
-        // Longer than the pings, and never longer than the run.
+        // The load lasts longer than the pings, and never longer than the run.
         let seconds = seconds.parse().unwrap_or(4).max(3);
         children.extend(quiet(tunnel.command(0, "iperf3", &format!("-c {} -P 4 -t {seconds}", INNER[1]))));
         thread::sleep(std::time::Duration::from_millis(500));
@@ -233,7 +234,7 @@ impl Drop for Load {
     }
 }
 
-/// Packets a second that were sent, and the share of them that came.
+/// Returns the number of packets sent per second, and the share of them that arrived.
 fn paced(tunnel: &Tunnel, arguments: &str, packets_per_s: f64) -> Option<(f64, f64)> {
     let mut server = tunnel.command(1, "iperf3", "-s -1 -J").stdout(Stdio::piped()).spawn().ok()?;
     thread::sleep(std::time::Duration::from_millis(200));
@@ -255,7 +256,7 @@ fn paced(tunnel: &Tunnel, arguments: &str, packets_per_s: f64) -> Option<(f64, f
     Some((sent / bytes / sum["seconds"].as_f64()?, received / sent))
 }
 
-/// The highest rate, by halving, at which under 0.5 % of the packets are lost.
+/// Returns the highest rate, found by bisection, at which less than 0.5 % of the packets are lost.
 fn no_loss(tunnel: &Tunnel, arguments: &str) -> Option<f64> {
     let (mut low, mut high, mut rate, mut best) = (0.0, 600e3, 60e3, 0.0_f64);
     for _ in 0..8 {
@@ -278,7 +279,7 @@ fn segmentation(tunnels: &[(&str, Tunnel)], state: &str) -> Result<(), String> {
     for (_, tunnel) in tunnels {
         for end in [0, 1] {
             let words = format!("-K o{end} tx-udp-segmentation {state}");
-            // `ip` is there, and says itself what it does not find.
+            // `ip` exists, and reports missing programs itself.
             let output =
                 tunnel.command(end, "ethtool", &words).output().map_err(|error| error.to_string())?;
             if !output.status.success() {
@@ -293,7 +294,7 @@ fn segmentation(tunnels: &[(&str, Tunnel)], state: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// One run: the figure, and CPU seconds a gigabyte of both daemons.
+/// Measures one run: the figure, and both daemons' CPU seconds per gigabyte.
 fn measure(tunnel: &Tunnel, test: &str, arguments: Option<&str>, seconds: &str) -> Option<Value> {
     let Some(arguments) = arguments else {
         let load = (test == "rtt-loaded").then(|| Load::begin(tunnel, seconds));
@@ -314,7 +315,7 @@ fn measure(tunnel: &Tunnel, test: &str, arguments: Option<&str>, seconds: &str) 
     let line = format!("-c {} -t {seconds} -J {arguments}", INNER[1]);
     let client = tunnel.command(0, "iperf3", line.trim()).output().ok()?;
     if !client.status.success() {
-        // Nobody called it.
+        // No client connected to the server.
         let _ = server.kill();
     }
     let cpu = tunnel.cpu_seconds() - before;

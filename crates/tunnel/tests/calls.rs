@@ -1,4 +1,5 @@
-//! Calls between gateways over real TLS: lying peers whose keys are known, and strangers that only occupy places.
+//! Calls between gateways over real TLS, with lying peers whose keys are known, and with strangers that only occupy
+//! places.
 
 use std::{
     io::{Read as _, Write as _},
@@ -41,7 +42,7 @@ fn identity() -> Identity {
     Identity::generate().expect("the system has random bytes")
 }
 
-/// A gateway's calls, with its strangers held on a thread that lasts as long as the test's process.
+/// A gateway's calls, whose strangers are served by a thread that lasts as long as the test's process.
 struct Gateway {
     address: HostPort,
     key: PublicKey,
@@ -50,7 +51,7 @@ struct Gateway {
     said: &'static Mutex<Vec<String>>,
 }
 
-/// Brings up one that knows peers of these keys, each with lines of its own in the site file.
+/// Starts a gateway that knows peers with these keys; each has lines of its own in the site file.
 fn gateway(known: &[(PublicKey, String)]) -> Gateway {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = listener.local_addr().expect("it is bound");
@@ -93,7 +94,7 @@ impl Gateway {
         connect_tls(Application::Tunnel, &self.address, identity, &trust, soon()).expect("it knows us")
     }
 
-    /// Calls until an offer is taken, then says that we receive.
+    /// Calls until an offer is accepted, then confirms that this end receives.
     fn agree(&self, identity: &Identity) -> u32 {
         let deadline = soon();
         loop {
@@ -108,7 +109,7 @@ impl Gateway {
                 let _ = channel.close(deadline);
                 return spi;
             }
-            // It is busy with a call of before, or has been asked too often.
+            // The gateway is busy with an earlier call, or has been asked too often.
             thread::sleep(Duration::from_millis(200));
         }
     }
@@ -139,7 +140,7 @@ fn offer(kind: &str) -> Offer {
     Offer { spi: 0x4321, seen: seen("127.0.0.1:4500"), kind: kind.parse().expect("a kind") }
 }
 
-/// First messages of a caller that are no offer, or an offer that this gateway refuses.
+/// Returns first messages of a caller that are not an offer, or are an offer that this gateway refuses.
 fn lies() -> Vec<(String, Vec<u8>)> {
     let good = offer("aes-256-gcm").to_bytes();
     let mut lies: Vec<(String, Vec<u8>)> = vec![
@@ -178,7 +179,7 @@ fn a_caller_whose_key_is_known_gets_nothing_by_lies() {
         }
         assert_eq!(gateway.inbound(PeerId(0)), 0, "{name}");
     }
-    // A caller's claims about our address move no endpoint, and a call that is cut off leaves no outbound
+    // A caller's claims about our address change no endpoint, and a call that is cut off leaves no outbound
     // association.
     for address in ["224.0.0.1:0", "0.0.0.0:0", "[::]:0", "255.255.255.255:65535"] {
         let mut channel = gateway.call(&liar);
@@ -228,7 +229,7 @@ fn a_caller_whose_key_is_known_holds_up_nobody_by_stalling() {
     assert_eq!(gateway.lanes.failure(), None);
 }
 
-/// Answers of a called end that make no association.
+/// Returns answers of a called end that make no association.
 fn false_answers() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let good = Answer::Taken { spi: 0x1234, seen: seen("127.0.0.1:4500") }.to_bytes();
     vec![
@@ -269,7 +270,8 @@ fn a_called_peer_whose_key_is_known_gives_nothing_by_lies() {
     thread::scope(|scope| {
         for (place, (name, answers, liar, listener)) in (0..).zip(liars) {
             scope.spawn(move || {
-                // Twice: after a lie the peer is called again, later. Silence takes long enough once.
+                // The gateway calls twice: after a lie it calls the peer again, later. For silence one call is
+                // enough, because it takes long.
                 for _ in 0..if answers.is_empty() { 1 } else { 2 } {
                     let (stream, _) = listener.accept().expect("a call");
                     let arrived =
@@ -292,7 +294,7 @@ fn a_called_peer_whose_key_is_known_gives_nothing_by_lies() {
     assert_eq!(gateway.lanes.failure(), None);
 }
 
-/// A TCP connection from any address of this host's own network.
+/// Returns a TCP connection from any address of this host's own network.
 fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
     bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;
@@ -324,7 +326,8 @@ fn silent_strangers_from_everywhere_keep_no_peer_out() {
                 if number == 300 {
                     let _ = flooded.send(());
                 }
-                // Some hundreds a second; an honest one has spoken long before it would be the oldest.
+                // Some hundreds of connections come per second; an honest one has sent bytes long before it would be
+                // the oldest.
                 thread::sleep(Duration::from_millis(3));
             }
         });
@@ -347,7 +350,7 @@ fn a_caller_that_nobody_knows_is_told_of_and_hears_why() {
     let key = stranger.public_key().to_string();
     let is_told = |line: &String| line.contains("refused a call from 127.0.0.1:") && line.contains(&key);
     gateway.wait_for("a line", |gateway| gateway.said.lock().expect("nobody panics").iter().any(is_told));
-    // Noise is not worth a line.
+    // Noise is not logged.
     let mut noise =
         TcpStream::connect((gateway.address.host.as_str(), gateway.address.port)).expect("it listens");
     noise.write_all(&[0x16; 4096]).expect("it is sent");

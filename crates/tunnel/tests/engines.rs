@@ -1,4 +1,4 @@
-//! A tunnel's hands on engines that answer late, out of order and not for all jobs: nothing is lost, reordered or
+//! A tunnel's hands on engines that answer late, out of order and not for all jobs: no packet is lost, reordered or
 //! sealed twice.
 
 mod hands;
@@ -39,7 +39,7 @@ const SUITES: [&str; 5] = [
     "aes-256-ctr+hmac-sha512-256",
 ];
 
-/// Both ends with one association from the first to the second.
+/// Returns both ends, with one association from the first to the second.
 fn ends(suite: &str, now: Instant) -> ([Site; 2], [Peers; 2]) {
     let near = site(suite, 1);
     let far = far_of(&near);
@@ -81,7 +81,7 @@ fn one_lane_loses_nothing() {
     }
 }
 
-/// Lanes of both ends, each with an order of its own to restore, on an engine that keeps none.
+/// The lanes of both ends restore the order, on an engine that does not keep it.
 #[test]
 fn lanes_lose_and_reorder_nothing() {
     const LOADS: u64 = 150;
@@ -166,7 +166,7 @@ fn run_lanes(
     });
 }
 
-/// A lane that has a load at its engine sends it on when the engine is done, and does not wait for another one before.
+/// A lane that has a load at its engine sends it on when the engine has finished, without waiting for another load.
 #[test]
 fn a_load_leaves_without_another_one_behind_it() {
     let now = Instant::now();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use hands::{Hands, association, far_of, packet, passed, peers, site};
 use sealane_ipsec::{counters::DropReason, lifetime::Lifetime, policy::PeerId};
 
-/// Packets of an arrival, and arrivals: 100,000 packets of strangers.
+/// The number of packets in an arrival, and of arrivals: together 100,000 packets of strangers.
 const PACKETS: usize = 500;
 const ARRIVALS: usize = 200;
 
@@ -31,7 +31,7 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
     near_peers.database().install_outbound(outbound);
     far_peers.database().install_inbound(inbound).expect("a free index");
     let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
-    // Strangers can send any index, any number and any length.
+    // Strangers can send any SPI, any number and any length.
     let strangers: Vec<Vec<u8>> = (0..PACKETS as u32 - 1)
         .map(|number| {
             let spi = 0x1_0000 + number.wrapping_mul(2_654_435_761) % 0xfff0_0000;
@@ -52,13 +52,13 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
         let begun = allocations::count();
         far.arrive(train.iter().copied());
         far.accept(now);
-        // Later arrivals use the buffers of the first one again.
+        // Later arrivals reuse the buffers of the first one.
         allocated += if turn == 0 { 0 } else { allocations::count() - begun };
         assert_eq!(far.arrival.batch.work.jobs.len(), 1, "the engine sees the genuine packet alone");
         arrived += passed(&far.arrival.batch).filter(|packet| *packet == inner).count();
     }
     assert_eq!(arrived, ARRIVALS, "each in the arrival that it came with");
-    // A load that has work for the engine is handed over in a list of one.
+    // A load that has work for the engine is passed on in a list of one.
     assert!(allocated <= ARRIVALS as u64, "{allocated}, whatever the number of packets");
     let begun = allocations::count();
     far.arrive(strangers.iter().map(Vec::as_slice));
@@ -86,7 +86,7 @@ fn packets_with_a_known_index_cost_a_check_each() {
         near.give([&inner[..]]);
         near.seal(now);
         let genuine = passed(&near.load.batch).next().expect("it is sealed").to_vec();
-        // Numbers far ahead would move the replay window, if it moved before the check.
+        // Numbers far ahead would move the replay window if it moved before the check.
         let forged: Vec<Vec<u8>> = (0..99u32)
             .map(|number| {
                 let number = turn * 1000 + 10_000 + number;

@@ -1,5 +1,5 @@
-//! Lifetimes in packets and bytes (RFC 4301, section 4.4.2.1): at the soft limit a successor is asked for, at the hard one nothing
-//! is sent or accepted any more, until there is one.
+//! Lifetimes in packets and bytes (RFC 4301, section 4.4.2.1): at the soft limit a successor is requested, and after
+//! the hard limit nothing is sent or accepted until there is one.
 
 mod hands;
 
@@ -15,7 +15,7 @@ use sealane_ipsec::{
 
 const BYTES: usize = 100;
 
-/// Sends ten packets one by one; how many arrived, and what the lanes asked for after each.
+/// Sends ten packets one by one. Returns the number that arrived, and the lanes' requests after each.
 fn ten(soft: Limits, hard: Limits) -> (usize, Vec<Vec<Request>>) {
     let now = Instant::now();
     let near_site = site("aes-128-gcm", 1);
@@ -43,7 +43,7 @@ fn ten(soft: Limits, hard: Limits) -> (usize, Vec<Vec<Request>>) {
     }
     let lost = 10 - arrived as u64;
     assert_eq!(near.drops().of(DropReason::Expired), lost, "what is not sent is counted");
-    // Its successor carries on, and nothing is asked for any more.
+    // The successor carries packets, and there are no more requests.
     let (outbound, inbound) = make(0x102, Lifetime::default());
     far.database().install_inbound(inbound).expect("an index of its own");
     near.database().install_outbound(outbound);

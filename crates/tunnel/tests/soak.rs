@@ -1,5 +1,5 @@
-//! Ten minutes of a bad network, in virtual time: packets are lost, late, doubled, replayed, damaged and invented, while keys
-//! change under way. What the network brings for the first time is kept, and nothing else.
+//! Ten minutes of a bad network, in virtual time: packets are lost, late, doubled, replayed, damaged and invented,
+//! while keys change. Every packet that arrives for the first time is accepted, and no other.
 
 mod hands;
 
@@ -17,10 +17,10 @@ use sealane_port::{
 use sealane_stack::Batch;
 
 const MINUTES: u64 = 10;
-/// Between two packets of a direction.
+/// The interval between two packets of a direction.
 const PACE: Duration = Duration::from_millis(10);
 const REKEY: Duration = Duration::from_secs(20);
-/// For so long an old association is received under: longer than anything is under way.
+/// The time for which an end still receives under an old association; no packet is on the way for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// SplitMix64.
@@ -59,7 +59,7 @@ fn ten_minutes_of_a_bad_network() {
     });
     let mut random = Random(7);
     let mut old: VecDeque<(Instant, u32)> = VecDeque::new();
-    // What an attacker behind the link has seen arrive.
+    // The packets that an attacker behind the link has seen.
     let mut seen: Vec<Vec<u8>> = Vec::new();
     let (mut accepted, mut sent, mut attacks, mut rekeyed) = (HashSet::new(), 0u64, 0u64, 0u32);
     let mut arrivals = Batch::new(1 << 20, 512);
@@ -68,7 +68,7 @@ fn ten_minutes_of_a_bad_network() {
     let mut next_rekey = begun;
     while now < end + GRACE {
         if now >= next_rekey && now < end {
-            // RFC 7296, section 2.8: received under first, then sent under; the old one drains.
+            // RFC 7296, section 2.8: the new association receives first, then it sends; the old one drains.
             rekeyed += 1;
             let (spi, seed) = (0x1000 + rekeyed, rekeyed as u8);
             let suite = near_site.peers[0].suite();
@@ -108,7 +108,7 @@ fn ten_minutes_of_a_bad_network() {
                     damaged[at] ^= 1 << random.below(8);
                     damaged
                 }
-                // Garbage, some of it under an index that is in use.
+                // Garbage, some of it with an SPI that is in use.
                 _ => {
                     let mut garbage: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
                     if let (Some(start), true) = (garbage.first_chunk_mut(), random.below(2) == 0) {

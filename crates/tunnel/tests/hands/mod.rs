@@ -1,4 +1,4 @@
-//! The hands that a gateway's packets go through, without a device, a socket or a clock.
+//! The hands that process a gateway's packets, without a device, a socket or a clock.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::Path, sync::Arc, time::Instant};
@@ -20,8 +20,8 @@ use sealane_tunnel::{
     way::Hand as _,
 };
 
-/// A gateway at `10.<end>.0.1` with `count` peers, whose networks are `10.128.0.0/16` and those behind it; the first is the one
-/// whose packets are made here.
+/// Returns the site of a gateway with `count` peers, whose networks are `10.128.0.0/24` and those after it; the
+/// packets made here go to the first one.
 pub(crate) fn site(suite: &str, count: usize) -> Site {
     let mut text = "device = \"sl0\"\nlisten = \"192.0.2.1:4500\"\nmtu = 1436\n".to_owned();
     for peer in 0..count {
@@ -36,19 +36,19 @@ pub(crate) fn site(suite: &str, count: usize) -> Site {
     Site::parse(Path::new("site.toml"), &text).expect("a site of this test")
 }
 
-/// The site of the first peer, which has the other's network in place of its own.
+/// Returns the site of the first peer, which has the gateway's network in place of its own.
 pub(crate) fn far_of(site: &Site) -> Site {
     let mut far = site.clone();
     far.peers[0].networks = vec!["10.1.0.0/16".parse().expect("a network")];
     far
 }
 
-/// The gateway's peers, without associations.
+/// Returns the gateway's peers, without associations.
 pub(crate) fn peers(site: &Site, now: Instant) -> Peers {
     Peers::new(site, now, Bells::new(1).expect("bells"))
 }
 
-/// Both sides of an association with the keys of `seed`.
+/// Returns both sides of an association, with keys derived from `seed`.
 pub(crate) fn association(
     suite: Suite,
     spi: u32,
@@ -61,14 +61,15 @@ pub(crate) fn association(
         .expect("good parameters")
 }
 
-/// A UDP packet of `bytes` bytes from the gateway's inside to the first peer's, whose data begins with `number`.
+/// Returns a UDP packet of `bytes` bytes from the gateway's inside to the first peer's, whose data begins with
+/// `number`.
 pub(crate) fn packet(number: u64, bytes: usize) -> Vec<u8> {
     let mut packet = vec![number as u8; bytes.max(36)];
     alone::write_packet(&mut packet, [10, 128, 0, 1].into(), number);
     packet
 }
 
-/// One gateway's lane of either way.
+/// One gateway's lane in either direction.
 pub(crate) struct Hands<'a> {
     site: &'a Site,
     router: Router<'a>,
@@ -97,7 +98,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Lays `packets` of the device.
+    /// Places `packets` of the device in the load.
     pub(crate) fn give<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
         self.load.recycle();
         let room = room(self.site);
@@ -106,13 +107,13 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Plans and seals what was given.
+    /// Plans and seals the load.
     pub(crate) fn seal(&mut self, now: Instant) {
         self.router.plan(&mut self.load, now);
         self.sealer.work(&mut self.load);
     }
 
-    /// Lays `packets` of a peer.
+    /// Places `packets` of a peer in the arrival.
     pub(crate) fn arrive<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
         self.arrival.recycle();
         self.arrival.source = Some(SocketAddr::from(([192, 0, 2, 2], 4500)));
@@ -121,7 +122,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// Opens and accepts what arrived.
+    /// Opens and accepts the arrival.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.arrival.time = now;
         self.opener.work(&mut self.arrival);
@@ -129,7 +130,7 @@ impl<'a> Hands<'a> {
     }
 }
 
-/// The packets of a batch that go on.
+/// Returns the packets of a batch that were not dropped.
 pub(crate) fn passed(batch: &Batch) -> impl Iterator<Item = &[u8]> {
     batch.passed().filter(|packet| !packet.is_empty())
 }
