@@ -1,4 +1,4 @@
-//! `sealane tunnel`: gateways brought up, asked and ended.
+//! `sealane tunnel`: starts, queries and ends gateways.
 
 mod hooks;
 mod new;
@@ -49,7 +49,7 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(ExitStatus::Usage, error)
 }
 
-/// Prints lines, which may hold words of whoever owns a gateway's socket.
+/// Prints lines, which may contain text of the owner of a gateway's socket.
 fn print(text: &str) -> Result<(), Failure> {
     print_as_it_is(&text::lines(text))
 }
@@ -90,7 +90,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let listening = RefCell::new(None);
     let heed = || {
         let flag = Arc::clone(&ended);
-        // Only now: its thread would keep the capabilities that the gateway has given away.
+        // Signals are handled only now: an earlier thread would keep the capabilities that the gateway has given up.
         match Interrupts::listen(move |_| flag.store(true, SeqCst)) {
             Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
             Err(error) => text::complain(format_args!("signals end the gateway at once: {error}")),
@@ -120,7 +120,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     })
 }
 
-/// The command that keeps the host for a gateway: this very program, even if its file has been replaced.
+/// Returns the command that runs a gateway's keeper: this very program, even if its file has been replaced.
 fn keeper() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["tunnel", "keep-host"]);
@@ -134,7 +134,7 @@ fn keep_host() -> Result<(), Failure> {
     keeper::run(stream, |message| text::complain(format_args!("{message}"))).map_err(fault)
 }
 
-/// The device that is meant: the one named, or the only one that runs.
+/// Returns the device that the arguments name, or that of the only running gateway.
 fn device(arguments: &TunnelDeviceArgs) -> Result<String, Failure> {
     if let Some(device) = &arguments.device {
         return Ok(device.clone());
@@ -147,7 +147,7 @@ fn device(arguments: &TunnelDeviceArgs) -> Result<String, Failure> {
     }
 }
 
-/// The error where no gateway is found. Only root sees the gateways that run as root.
+/// Returns the error that no gateway was found. Only root sees the gateways that run as root.
 fn none_is_running() -> anyhow::Error {
     if rustix::process::geteuid().is_root() {
         return anyhow!("no gateway is running here");
@@ -235,7 +235,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     Err(Failure::new(ExitStatus::Io, HostError::Conflict(plan.conflicts)))
 }
 
-/// Prints the gateway's own key, if it has peers that are to know it.
+/// Prints the gateway's own key, if it has peers that need it.
 fn own_key(site: &Site) -> Result<(), Failure> {
     if !site.peers.iter().any(|peer| matches!(peer.keys, Keys::Peer(_))) {
         return Ok(());

@@ -117,31 +117,31 @@ Certificates have what Windows, macOS, iOS and Android look for: the name in ful
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub command: TunnelCommand,
 }
 
-/// What can be done with tunnels.
+/// The commands for tunnels.
 #[derive(Debug, Subcommand)]
 pub enum TunnelCommand {
     /// Start a gateway, and run it until Ctrl-C, SIGTERM or `sealane tunnel down`
     Up(TunnelUpArgs),
-    /// Stop a gateway, or take away what one that was killed has left on this host
+    /// Stop a gateway, or remove what a killed one has left on this host
     Down(TunnelDeviceArgs),
     /// Show peers, associations and dropped packets of running gateways
     Status(TunnelStatusArgs),
     /// Print the counters of running gateways in Prometheus's text format
     Stats(TunnelDeviceArgs),
-    /// Check a site file and its key files, and say what `up` would do on this host, without changing anything
+    /// Check a site file and its key files, and show what `up` would do on this host, without changing anything
     Check(TunnelCheckArgs),
-    /// Keep the host's routes for a gateway, which starts this itself
+    /// Maintain the host's routes for a gateway, which starts this command itself
     #[command(hide = true)]
     KeepHost,
     /// Write the site files of both ends of a new tunnel
     #[command(long_about = NEW_LONG_ABOUT)]
     New(Box<TunnelNewArgs>),
-    /// Make an authority and certificates of gateways, for peers that speak IKE
+    /// Make a certificate authority and certificates for gateways, for peers that speak IKE
     #[command(long_about = PKI_LONG_ABOUT)]
     Pki(TunnelPkiArgs),
 }
@@ -149,15 +149,15 @@ pub enum TunnelCommand {
 /// Arguments of `sealane tunnel pki`.
 #[derive(Debug, Args)]
 pub struct TunnelPkiArgs {
-    /// The folder of the authority and of what it makes
+    /// The folder for the authority and the files that it issues
     pub folder: PathBuf,
-    /// Host names of gateways that get certificates
+    /// Host names of the gateways that get certificates
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// An address at which clients reach the gateway, beside its name; may be repeated
+    /// An address at which clients reach the gateway, in addition to its name; may be repeated
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<IpAddr>,
-    /// Make RSA keys, which iOS needs that is set up by hand; by default they are of ECDSA
+    /// Make RSA keys, which iOS needs if it is configured by hand; the default is ECDSA
     #[arg(long)]
     pub rsa: bool,
 }
@@ -173,18 +173,19 @@ pub struct TunnelUpArgs {
     /// The engine of this end
     #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
     pub engine: EngineChoice,
-    /// What is allowed
+    /// The unsafe options that are allowed
     #[command(flatten)]
     pub allowed: TunnelAllowedArgs,
     /// Folder of the control socket; by default /run/sealane
     #[arg(long, value_name = "DIR", env = "SEALANE_RUN")]
     pub run: Option<PathBuf>,
-    /// Started by a process that runs the site's commands: says on standard output that it is up, and ends with that process
+    /// The gateway was started by a process that runs the site's commands: it reports on standard output that it is
+    /// up, and ends with that process
     #[arg(long, hide = true)]
     pub supervised: bool,
 }
 
-/// What is allowed that is not safe in general.
+/// Options that are not safe in general.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TunnelAllowedArgs {
     /// Allow suites that count nonces, such as AES-GCM, with keys from files; for tests with other implementations
@@ -208,13 +209,13 @@ pub struct TunnelDeviceArgs {
 /// Arguments of `sealane tunnel status`.
 #[derive(Debug, Args)]
 pub struct TunnelStatusArgs {
-    /// Which gateway
+    /// The gateway
     #[command(flatten)]
     pub which: TunnelDeviceArgs,
-    /// Print JSON, one object a line for each gateway
+    /// Print JSON, one object per line for each gateway
     #[arg(long)]
     pub json: bool,
-    /// Say what each counter of dropped packets means
+    /// Show the meaning of each counter of dropped packets
     #[arg(long, conflicts_with = "json")]
     pub explain: bool,
 }
@@ -224,7 +225,7 @@ pub struct TunnelStatusArgs {
 pub struct TunnelCheckArgs {
     /// The site file
     pub site: PathBuf,
-    /// What is allowed
+    /// The unsafe options that are allowed
     #[command(flatten)]
     pub allowed: TunnelAllowedArgs,
 }
@@ -239,10 +240,10 @@ pub struct TunnelNewArgs {
     /// The peer's public key, which `sudo sealane id --system` prints there
     #[arg(long, value_name = "KEY")]
     pub peer_key: String,
-    /// Where the peer reaches this host, as in 192.0.2.1:4500; not needed if only this host calls
+    /// The endpoint at which the peer reaches this host, as in 192.0.2.1:4500; not needed if only this host calls
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub endpoint: Option<String>,
-    /// Where this host reaches the peer; not needed if only the peer calls
+    /// The endpoint at which this host reaches the peer; not needed if only the peer calls
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "endpoint")]
     pub peer_endpoint: Option<String>,
     /// This host's address inside the tunnel
@@ -260,10 +261,10 @@ pub struct TunnelNewArgs {
     /// The device's name at both ends
     #[arg(long, value_name = "DEVICE", default_value = "sl0")]
     pub device: String,
-    /// Where the files are written
+    /// The folder for the files
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub folder: PathBuf,
-    /// File of this host's identity; by default that of its tunnels
+    /// The file of this host's identity; by default that of its tunnels
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
 }

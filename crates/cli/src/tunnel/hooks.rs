@@ -1,8 +1,9 @@
-//! A site's commands and resolvers, which change the host when a gateway is up and change it back when the gateway has ended.
+//! A site's commands and resolvers, which change the host when a gateway is up and restore it when the gateway has
+//! ended.
 //!
-//! The gateway gives its rights away, so a process of its own keeps them for this: it starts the gateway, waits for it, and listens to
-//! nobody. Guarantees: the commands that undo are run however the gateway ends; a gateway whose commands fail does not stay up; the
-//! gateway does not outlive this process.
+//! The gateway gives up its rights, so a process of its own keeps them for this: it starts the gateway, waits for it,
+//! and receives nothing from the network. Guarantees: the restoring commands are run however the gateway ends; a
+//! gateway whose commands fail does not stay up; the gateway does not outlive this process.
 
 use crate::environment;
 use crate::exit::ExitStatus;
@@ -23,15 +24,16 @@ use std::time::{Duration, Instant};
 
 /// The time that `sealane tunnel down` waits for a site's commands.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Between two looks.
+/// The interval between checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The file that is locked while a site's commands are not undone yet.
+/// Returns the file that is locked until a site's commands are undone.
 fn lock_file(folder: &Path, device: &str) -> PathBuf {
     folder.join(format!("tunnel-{device}.hooks"))
 }
 
-/// Waits until what the site of the gateway with this device asked for is undone; at once where it asked for nothing.
+/// Waits until the commands and resolvers of the site of the gateway with this device are undone; returns at once if
+/// there are none.
 pub(super) fn wait_until_undone(folder: &Path, device: &str) -> io::Result<()> {
     let file = match File::open(lock_file(folder, device)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -47,7 +49,7 @@ pub(super) fn wait_until_undone(folder: &Path, device: &str) -> io::Result<()> {
     }
 }
 
-/// The lock of a process that does a site's commands; the file goes with it.
+/// The lock of a process that runs a site's commands; the file is removed with it.
 struct Lock {
     path: PathBuf,
     _file: File,
@@ -68,26 +70,27 @@ impl Drop for Lock {
     }
 }
 
-/// Runs the gateway of `site` by the program's own `arguments` in a process of its own, between the site's commands.
+/// Runs the gateway of `site` in a process of its own, with the program's own `arguments`, between the site's
+/// commands.
 pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) -> Result<(), Failure> {
     let failed = |error: anyhow::Error| Failure::new(ExitStatus::Io, error);
     let resolvers = Resolvers::find(&site.hooks).map_err(failed)?;
-    // Whatever file the program was started from, it is this program that goes on.
+    // The same program is started, even if its file has been replaced.
     let mut gateway = Command::new("/proc/self/exe");
     gateway.args(arguments).arg("--supervised").env_remove("NOTIFY_SOCKET").stdout(Stdio::piped());
     let mut child = gateway.spawn().context("cannot start the gateway").map_err(failed)?;
     let pid = Pid::from_child(&child);
     let interrupts = Interrupts::listen(move |_| {
-        // It is waited for below, so the number is not another process's yet.
+        // The process is waited for below, so the number cannot be that of another process yet.
         let _ = kill_process(pid, Signal::TERM);
     });
     let _interrupts = interrupts.context("cannot listen to signals").map_err(failed)?;
     let device = up_device(&mut child);
     let Some(device) = device else {
-        // It has said why.
+        // The gateway has printed the reason.
         return ended(wait(&mut child).map_err(failed)?);
     };
-    // Its folder is there since the gateway has its socket in it.
+    // The folder exists, because it contains the gateway's socket.
     let _lock = Lock::take(folder, &device).context("cannot lock the site's commands").map_err(failed)?;
     let done = resolvers.set(&device).and_then(|()| run_all(&site.hooks.up, &device));
     match &done {
@@ -103,7 +106,7 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
         }
     }
     let status = wait(&mut child);
-    // Each of them is tried, whatever became of the others.
+    // Each command is run, even if others fail.
     for command in &site.hooks.down {
         if let Err(error) = run(command, &device) {
             text::complain(format_args!("{error:#}"));
@@ -116,21 +119,21 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
     ended(status.map_err(failed)?)
 }
 
-/// The device of a gateway that is up; `None`: it ended before.
+/// Returns the device of a gateway that is up; `None` if it ended before.
 fn up_device(child: &mut Child) -> Option<String> {
     let mut line = String::new();
     BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
     Some(line.strip_prefix(UP)?.trim_end().to_owned())
 }
 
-/// A supervised gateway says this on standard output, before the name of its device.
+/// A supervised gateway writes this to standard output, before the name of its device.
 pub(super) const UP: &str = "up ";
 
 fn wait(child: &mut Child) -> anyhow::Result<ProcessStatus> {
     child.wait().context("cannot wait for the gateway")
 }
 
-/// As the gateway ended.
+/// Converts the gateway's exit status to this process's result.
 fn ended(status: ProcessStatus) -> Result<(), Failure> {
     match status.code() {
         Some(0) => Ok(()),
@@ -143,7 +146,7 @@ fn run_all(commands: &[String], device: &str) -> anyhow::Result<()> {
     commands.iter().try_for_each(|command| run(command, device))
 }
 
-/// Runs one command of a site by the shell.
+/// Runs one command of a site in the shell.
 fn run(command: &str, device: &str) -> anyhow::Result<()> {
     let mut shell = Command::new("sh");
     shell
@@ -165,15 +168,15 @@ enum Manager {
     Resolvconf,
 }
 
-/// A site's resolvers, and the program that is told of them.
+/// A site's resolvers, and the program that configures them.
 struct Resolvers<'a> {
     hooks: &'a Hooks,
-    /// `None`: the site has none.
+    /// The program; `None` if the site has no resolvers.
     manager: Option<Manager>,
 }
 
 impl<'a> Resolvers<'a> {
-    /// Looks for a program that can be told, before the gateway starts.
+    /// Looks for a program that can configure resolvers, before the gateway starts.
     fn find(hooks: &'a Hooks) -> anyhow::Result<Self> {
         if hooks.dns.is_empty() {
             return Ok(Self { hooks, manager: None });
@@ -183,7 +186,7 @@ impl<'a> Resolvers<'a> {
             command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command.status()
         };
-        // It says no where systemd-resolved does not run.
+        // The command fails if systemd-resolved does not run.
         let manager = if answers("resolvectl", "status").is_ok_and(|status| status.success()) {
             Manager::Resolvectl
         } else if answers("resolvconf", "--version").is_ok() {
@@ -203,7 +206,7 @@ impl<'a> Resolvers<'a> {
         match self.manager {
             None => Ok(()),
             Some(Manager::Resolvectl) => {
-                // The root domain, for routing alone: all names are asked there.
+                // The root domain, for routing only: all names are resolved there.
                 let all = ["~.".to_owned()];
                 let domains = if dns_search.is_empty() { &all[..] } else { dns_search };
                 tell("resolvectl", [&["dns".to_owned(), device.to_owned()], &servers[..]].concat(), "")?;
@@ -222,7 +225,7 @@ impl<'a> Resolvers<'a> {
 
     fn unset(&self, device: &str) -> anyhow::Result<()> {
         match self.manager {
-            // systemd-resolved forgets a device that is gone.
+            // systemd-resolved removes the settings of a device that is gone.
             None | Some(Manager::Resolvectl) => Ok(()),
             Some(Manager::Resolvconf) => tell("resolvconf", vec!["-d".to_owned(), device.to_owned()], ""),
         }
@@ -235,7 +238,7 @@ fn tell(program: &str, arguments: Vec<String>, input: &str) -> anyhow::Result<()
     command.args(&arguments).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.spawn().with_context(|| format!("cannot run `{shown}`"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it does not read, its status says why.
+        // If the program does not read its input, its exit status shows the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     let status = child.wait().with_context(|| format!("cannot wait for `{shown}`"))?;

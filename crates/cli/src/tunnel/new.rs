@@ -1,7 +1,7 @@
-//! `sealane tunnel new`: the site files of both ends of a new tunnel.
+//! `sealane tunnel new`: writes the site files of both ends of a new tunnel.
 //!
-//! Guarantees: `sealane tunnel up` takes every file that is written here; no file is overwritten; no private key leaves this host, and none of
-//! the peer comes to it.
+//! Guarantees: `sealane tunnel up` accepts every file that is written here; no file is overwritten; no private key
+//! leaves this host, and it receives none of the peer's.
 
 use crate::args::TunnelNewArgs;
 use crate::environment;
@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The port of ESP in UDP (RFC 3948), for an end that nobody calls.
+/// The port of ESP in UDP (RFC 3948), for an end that is not called.
 const PORT: u16 = 4500;
 
 /// One end as the other sees it.
@@ -31,7 +31,8 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// The address at which it listens: the port at which it is reached, in the family in which the two ends meet.
+    /// Returns the address on which this end listens: the port at which it is reached, in the family in which the two
+    /// ends meet.
     fn listen(&self, other: &End<'_>) -> String {
         let is_v6 = |endpoint: &str| endpoint.starts_with('[');
         let port =
@@ -43,7 +44,7 @@ impl End<'_> {
         format!("{host}:{}", port.unwrap_or_else(|| PORT.to_string()))
     }
 
-    /// The file of this end.
+    /// Returns the content of this end's site file.
     fn file(&self, device: &str, other: &End<'_>) -> String {
         let bits = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
         let own = format!("{}/{}", other.address, bits(other.address));
@@ -123,10 +124,10 @@ pub(super) fn run(arguments: &TunnelNewArgs) -> Result<(), Failure> {
     let mut ours = here.file(&arguments.device, &there);
     if arguments.identity.is_some() {
         let absolute = std::path::absolute(&identity).context("where the identity is").map_err(io_failed)?;
-        // Before the first table, to which everything behind it belongs.
+        // The line goes before the first table, which would include it otherwise.
         ours = ours.replacen("\n\n", &format!("\nidentity = {absolute:?}\n\n"), 1);
     }
-    // A file is named by where its tunnel leads.
+    // A file is named after the other end of its tunnel.
     let theirs = there.file(&arguments.device, &here);
     let files: [(PathBuf, String); 2] = [(place(there.name), ours), (place(here.name), theirs)];
     for (path, file) in &files {

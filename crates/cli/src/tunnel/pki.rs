@@ -1,6 +1,6 @@
-//! `sealane tunnel pki`: an authority of one's own, and certificates of gateways.
+//! `sealane tunnel pki`: makes a certificate authority of one's own, and certificates for gateways.
 //!
-//! Guarantees: private keys are for their owner's eyes alone; no file is overwritten.
+//! Guarantees: only their owner can read private keys; no file is overwritten.
 
 use crate::args::TunnelPkiArgs;
 use crate::exit::ExitStatus;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The files of the authority.
 const AUTHORITY: [&str; 2] = ["ca.key", "ca.crt"];
-/// The longest file of a private key.
+/// The maximum length of a file of a private key in bytes.
 const KEY_BYTES_MAX: usize = 1 << 16;
 
 fn usage(error: anyhow::Error) -> Failure {
@@ -27,7 +27,7 @@ fn failed(error: anyhow::Error) -> Failure {
     Failure::new(ExitStatus::Io, error)
 }
 
-/// Makes what is missing, and names the files.
+/// Makes missing files, and prints the names of the files.
 pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
     let folder = &arguments.folder;
     for name in &arguments.names {
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
     super::print(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 
-/// The authority of the folder, which is made if there is none.
+/// Returns the authority of the folder, which is created if there is none.
 fn authority(folder: &Path, made: &mut Vec<PathBuf>) -> Result<Authority, Failure> {
     let [key, certificate] = AUTHORITY.map(|name| folder.join(name));
     match (key.exists(), certificate.exists()) {
