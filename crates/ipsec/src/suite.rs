@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr};
 use sealane_engine::{Mac, Protection};
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Mode};
 
-/// How the cipher's IV is derived from the IV in a packet.
+/// The derivation of the cipher's IV from the IV in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Iv {
     /// There is no IV.
@@ -92,7 +92,7 @@ const fn block(
     Encryption { name, cipher: Cipher::Block(cipher, mode), iv, align, is_legacy }
 }
 
-/// RFC 8221, section 5, and the study of 2002.
+/// The ciphers of RFC 8221, section 5, and of the study of 2002.
 const ENCRYPTIONS: [Encryption; 9] = [
     Encryption { name: "null", cipher: Cipher::Null, iv: Iv::None, align: 4, is_legacy: false },
     block("aes-128-cbc", BlockCipher::Aes128, Mode::Cbc, 16, false),
@@ -109,7 +109,7 @@ const fn mac(name: &'static str, mac: Mac, bytes: u8, is_legacy: bool) -> Integr
     Integrity { name, mac, bytes, is_legacy }
 }
 
-/// RFC 8221, section 6.
+/// The integrity checks of RFC 8221, section 6.
 const INTEGRITIES: [Integrity; 5] = [
     mac("hmac-sha256-128", Mac::Digest(Digest::HmacSha256), 16, false),
     mac("hmac-sha384-192", Mac::Digest(Digest::HmacSha384), 24, false),

@@ -56,7 +56,7 @@ pub struct PeerStatus {
     /// The seconds since the newest keys were agreed; `None` if they are from files or there are none.
     #[serde(default)]
     pub handshake_s: Option<u64>,
-    /// Whether this gateway is behind a NAT on the way to the peer; `None` if no call has reported it.
+    /// `true` if this gateway is behind a NAT on the way to the peer; `None` if no call has reported it.
     #[serde(default)]
     pub is_behind_nat: Option<bool>,
     /// The seconds without a packet to the peer after which a keep-alive is sent; `None` if none is sent.

@@ -34,7 +34,7 @@ const SRC_VALID_MARK: &str = "/proc/sys/net/ipv4/conf/all/src_valid_mark";
 const PRIORITY: i32 = -300;
 /// The maximum number of elements of a set in one message: a list is at most 64 KiB long.
 const ELEMENTS_MAX: usize = 1000;
-/// The size of the send buffer, because a batch is sent in one call.
+/// The maximum size of the send buffer in bytes; a batch is sent in one call.
 const SEND_BYTES: usize = 32 << 20;
 /// The multicast group of nftables (NFNLGRP_NFTABLES).
 const GROUP: u32 = 7;
