@@ -295,7 +295,8 @@ mod tests {
 
     #[test]
     fn ipv6_fields_and_options_that_change_are_zero() {
-        // A hop-by-hop header with one option that changes (type 0x3e) and one that does not (0x1e), then a finished route.
+        // A hop-by-hop header with one option that changes (type 0x3e) and one that does not (0x1e), then a finished
+        // route.
         let headers = [
             ROUTING, 1, 0x3e, 2, 7, 8, 0x1e, 4, 1, 2, 3, 4, 1, 2, 0, 0, AH, 2, 0, 0, 0, 0, 0, 0, 5, 5, 5, 5,
             5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6,

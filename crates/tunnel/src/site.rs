@@ -29,8 +29,8 @@
 //! device: the rate is about 1.4 times as high, but the host's firewall rules for output and its address translation
 //! do not apply to the packets.
 //!
-//! `fail-open = true` beside `listen` lets packets for the peers' networks leave in clear while no gateway runs; otherwise they are
-//! unreachable from the first `up` until `down`.
+//! `fail-open = true` beside `listen` lets packets for the peers' networks leave in clear while no gateway runs;
+//! otherwise they are unreachable from the first `up` until `down`.
 //!
 //! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which encrypts nothing and covers the outer
 //! addresses too: it requires `encapsulation = "none"` and one address to listen on, and its suites are integrity
