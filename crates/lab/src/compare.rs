@@ -1,14 +1,14 @@
 //! Byte-for-byte comparison of a copy with its source.
 //!
 //! Guarantees: success means the same names, the same types, the same bytes, the same link targets. Times, owners and
-//! extended attributes are not looked at.
+//! extended attributes are not compared.
 
 use crate::error::LabError;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// What a comparison covered.
+/// The extent of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Regular files.
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub fn compare(source: &Path, copy: &Path) -> Result<Compared, LabError> {
     let mut compared = Compared::default();
     let mut buffers = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
-    // A stack instead of recursion: the depth of a tree is the tree's choice.
+    // A stack is used instead of recursion because the tree determines its depth.
     let mut pending = vec![(source.to_owned(), copy.to_owned())];
     while let Some((source, copy)) = pending.pop() {
         let kind = fs::symlink_metadata(&source).map_err(LabError::file("cannot read", &source))?.file_type();

@@ -1,7 +1,7 @@
-//! The product and the installed peers on the same bytes, taking turns.
+//! Measures the product and the installed peers in turns, on the same bytes.
 //!
-//! Guarantees: each contestant's first copy is compared byte for byte, after the clock has stopped; when the time is up,
-//! contestants that have had a turn keep what they have, and the product has its first turn in any case.
+//! Guarantees: each contestant's first copy is compared byte for byte, after the clock has stopped; when the time is
+//! up, contestants that have had a turn keep their samples, and the product always has its first turn.
 
 use crate::LabError;
 use crate::experiment::{
@@ -17,25 +17,25 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Instant;
 
-/// What is to be copied, how often, and what it is called in the report.
+/// The data to copy, the number of copies, and the names in the report.
 pub(crate) struct Rules<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     /// The workload in words.
     pub(crate) words: &'a str,
     pub(crate) workload: &'a Workload,
-    /// Where the file lies that is filled anew before each round, and its name, if the workload is one.
+    /// The directory and the name of the file that is filled anew before each round, if the workload is a file.
     pub(crate) renew: Option<(&'a Scratch, &'a str)>,
     pub(crate) repetition: Repetition,
     pub(crate) seed: u64,
-    /// Until when runs start. With a deadline, peers that start a program for each file are left out of a tree: one run of
-    /// them may take minutes.
+    /// The time after which no run starts. With a deadline, peers that start a program per file are excluded from
+    /// trees, because one run may take minutes.
     pub(crate) deadline: Option<Instant>,
-    /// Whether being no slower and no dearer than each peer is at stake.
+    /// Whether the report claims that the product is no slower and uses no more CPU than each peer.
     pub(crate) with_claims: bool,
 }
 
-/// Lets everybody who carries the workload take turns. Gives the outcome and what was compared.
+/// Runs all contestants that support the workload, in turns. Returns the outcome and the comparisons.
 pub(crate) fn hold(
     rules: &Rules<'_>,
     peers: &mut [Box<dyn Peer>],
@@ -92,7 +92,7 @@ pub(crate) fn hold(
     Ok((outcome, contest.checks))
 }
 
-/// Against every peer that really moves files over a connection.
+/// Returns claims against every peer that moves files over a connection.
 fn claims(peer: &dyn Peer, place: impl Fn(&dyn Peer) -> Coordinates) -> Vec<Claim> {
     if peer.is_own() || !peer.leaves_a_copy() || peer.name() == "cp" {
         return Vec::new();
@@ -113,7 +113,7 @@ fn claims(peer: &dyn Peer, place: impl Fn(&dyn Peer) -> Coordinates) -> Vec<Clai
 struct Contest<'a> {
     rules: &'a Rules<'a>,
     contestants: Vec<&'a mut Box<dyn Peer>>,
-    /// What was compared with what result.
+    /// The comparisons and their results.
     checks: Vec<Check>,
     compared: BTreeSet<usize>,
 }
@@ -147,7 +147,7 @@ impl Contest<'_> {
         result
     }
 
-    /// A peer's failure is a line in the table; our own is a failure of the check.
+    /// A peer's failure is a line in the table; a failure of the product is a failed check.
     fn check(&mut self, cell: usize, found: String, is_good: bool) {
         if self.contestants[cell].is_own() {
             self.checks.push(Check { what: self.name(cell), found, is_good });

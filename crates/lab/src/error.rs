@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, with the facts a reader needs.
+//! Errors of the lab, with the facts that a reader needs.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub enum LabError {
     /// The program under test could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// What was to be started.
+        /// The program to be started.
         program: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -26,15 +26,15 @@ pub enum LabError {
     /// The program under test ended without its last event.
     #[error("the copy ended with {status} and no result{}", with_tail(.stderr_tail))]
     NoResult {
-        /// Exit status as the system words it.
+        /// The exit status in the system's words.
         status: String,
-        /// The end of what it printed on standard error.
+        /// The end of the program's standard error.
         stderr_tail: String,
     },
     /// The program under test took too long and was killed.
     #[error("the copy was stopped after {} s", .limit.as_secs())]
     TimedOut {
-        /// The limit it ran under.
+        /// The time limit of the run.
         limit: Duration,
     },
     /// The target differs from the source although the copy reported success.
@@ -42,15 +42,15 @@ pub enum LabError {
     Differs {
         /// The file that differs.
         path: PathBuf,
-        /// In which way.
+        /// The kind of difference.
         difference: String,
     },
     /// A file or directory of the lab's own could not be used.
     #[error("{action} {}: {source}", .path.display())]
     File {
-        /// What was tried, e.g. "cannot write".
+        /// The action that failed, e.g. "cannot write".
         action: &'static str,
-        /// On which path.
+        /// The path of the file or directory.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -58,14 +58,14 @@ pub enum LabError {
     /// There is not enough room for the workload.
     #[error("{} has room for {available_bytes} bytes, the workload needs {needed_bytes}", .path.display())]
     NoRoom {
-        /// Where the workload was to be put.
+        /// The directory intended for the workload.
         path: PathBuf,
         /// Bytes free there.
         available_bytes: u64,
         /// Bytes needed.
         needed_bytes: u64,
     },
-    /// A stack that was asked for and cannot be made.
+    /// The requested stack cannot be made.
     #[error("{0}")]
     Stack(String),
     /// The environment lacks something an experiment needs.
@@ -80,7 +80,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// For `map_err` after file operations: names the action and the path.
+    /// Returns a function for `map_err` after file operations, which names the action and the path.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { action, path, source }

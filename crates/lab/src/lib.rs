@@ -1,11 +1,11 @@
 //! Experiments as data, their statistics, and reports.
 //!
-//! The lab runs the product itself, as child processes, so what it measures is what ships. It keeps every raw sample,
-//! says what machine gave it, checks each published claim as a *shape* (a ratio, an order, a slope, never an absolute
+//! The lab runs the product itself, as child processes, so it measures the program that ships. It keeps every raw
+//! sample, names the machine, checks each published claim as a *shape* (a ratio, an order, a slope, never an absolute
 //! speed), and writes terminal tables, JSON and one self-contained HTML file.
 //!
-//! It contains no cryptography and no protocol of its own, and it never drops a sample. [`speed`] measures the kernels
-//! themselves, in this process, beside the libraries that others would use.
+//! It contains no cryptography and no protocol of its own, and it never drops a sample. [`speed`] measures the
+//! kernels themselves, in this process, beside competing libraries.
 #![deny(unsafe_code)]
 
 pub mod compare;
@@ -30,9 +30,9 @@ pub mod surroundings;
 
 pub use error::LabError;
 
-/// Declares the modules of studies, and the list of what they have. A module and a line here are all that a new study
-/// takes (`tests/additions.rs` adds one). `cargo fmt` does not find modules that a macro declares: `rustfmt --edition 2024
-/// crates/lab/src/*/mod.rs` does, and `cargo xtask tidy` asks for it.
+/// Declares the modules of studies, and the list of their families. A new study needs only a module and a line here
+/// (`tests/additions.rs` adds one). `cargo fmt` does not find modules that a macro declares: `rustfmt --edition 2024
+/// crates/lab/src/*/mod.rs` does, and `cargo xtask tidy` requires it.
 macro_rules! families {
     ($($module:ident)*) => {
         $(pub mod $module;)*

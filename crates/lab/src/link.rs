@@ -1,12 +1,13 @@
-//! A command behind an emulated link: delay, rate, loss, reordering and duplication on the way from this host to itself.
+//! Runs a command behind an emulated link: delay, rate, loss, reordering and duplication on the way from this host to
+//! itself.
 //!
-//! The command runs in a network namespace of its own, in which packets for 127.0.0.0/8 do not take the loopback device:
-//! they leave by a TUN device, pass [`sealane_port::link`], and come in by the same device again. So every program that
-//! talks to 127.0.0.1 meets the link, without knowing of it, and without netem in the kernel.
+//! The command runs in a network namespace of its own, in which packets for 127.0.0.0/8 do not take the loopback
+//! device: they leave by a TUN device, pass [`sealane_port::link`], and return by the same device. So every program
+//! that connects to 127.0.0.1 uses the link, without being aware of it, and without netem in the kernel.
 //!
-//! Guarantees: the network outside is not touched; root is not needed where users may make namespaces; the device and
-//! the namespace go when the last process behind the link ends, even if it was killed; the command takes this process's
-//! place, so its exit status and signals are its own.
+//! Guarantees: the network outside is not touched; root is not needed where users may create namespaces; the device
+//! and the namespace disappear when the last process behind the link ends, even if it was killed; the command
+//! replaces this process, so its exit status and signals are its own.
 
 use crate::LabError;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,8 +28,8 @@ use std::time::{Duration, Instant};
 /// The device's name, in a namespace that has no other.
 const DEVICE: &str = "link0";
 
-/// Packets of Ethernet's size. The loopback device keeps IPv4 alone, so that `localhost` means 127.0.0.1. Each half of a
-/// round trip goes through the device once.
+/// Packets have Ethernet's size. The loopback device keeps only IPv4, so that `localhost` means 127.0.0.1. Each half of
+/// a round trip passes the device once.
 const SET_UP: &str = "\
 ip link set dev lo up
 ip link set dev \"$1\" mtu 1500 txqueuelen 10000 up
@@ -43,34 +44,34 @@ ip rule add pref 10 lookup local
 ip rule add pref 5 iif lo to 127.0.0.0/8 lookup 100
 ip rule del pref 0";
 
-/// In the background, with the input that it was given: the shell would give it an empty one.
+/// Runs a program in the background with the input of the shell, which would otherwise give it an empty one.
 const IN_THE_BACKGROUND: &str = "exec 3<&0; \"$@\" <&3 3<&- &";
 
-/// What a router would hold back: at least so much time.
+/// The least queueing time of the link, as in a router.
 const QUEUE_MIN: Duration = Duration::from_millis(10);
 const QUEUE_BYTES_MIN: u64 = 256 << 10;
-/// Most bytes under way where no rate is given.
+/// The maximum of bytes under way if no rate is given.
 const QUEUE_BYTES_MAX: u64 = 256 << 20;
 
-/// What the link does.
+/// Properties of the link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkOptions {
-    /// There and back.
+    /// The time for the way there and back.
     pub round_trip: Duration,
-    /// Bytes a second, both directions together; `None`: as fast as this host moves packets.
+    /// Bytes per second, both directions together; `None` means as fast as this host moves packets.
     pub bytes_per_second: Option<u64>,
-    /// Share of packets that are lost, 0 to 1.
+    /// The share of packets that are lost, 0 to 1.
     pub loss: f64,
-    /// Share of packets that come late by as much as a tenth of the round trip, 0 to 1.
+    /// The share of packets that are delayed by up to a tenth of the round trip, 0 to 1.
     pub reorder: f64,
-    /// Share of packets that come twice, 0 to 1.
+    /// The share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
-    /// Where chance starts.
+    /// The seed of the random decisions.
     pub seed: u64,
 }
 
 impl LinkOptions {
-    /// The link in one direction.
+    /// Returns the link in one direction.
     fn one_way(&self) -> Link {
         let delay = self.round_trip / 2;
         let queue_bytes = self.bytes_per_second.map_or(QUEUE_BYTES_MAX, |rate| {
@@ -89,7 +90,7 @@ impl LinkOptions {
         }
     }
 
-    /// The arguments of `sealane lab link` for the same link, so that one process can hand it to the next.
+    /// Returns the arguments of `sealane lab link` for the same link, so that one process can hand it to the next.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let share = |share: f64| format!("{}%", share * 100.0);
         let mut words = vec!["lab".into(), "link".into()];
@@ -106,20 +107,20 @@ impl LinkOptions {
     }
 }
 
-/// Which of the three processes this is: they start one another.
+/// One of the three processes, each of which starts the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// The one that the user started; it becomes the next one, in a namespace of its own.
+    /// The process that the user started; it becomes the next one, in a namespace of its own.
     #[default]
     Outside,
-    /// Starts the last one and becomes the command.
+    /// The process that starts the last one and becomes the command.
     Inside,
-    /// Is the link, until the last process behind it has ended.
+    /// The process that is the link until the last process behind it has ended.
     Link,
 }
 
 impl Stage {
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Outside => "outside",
@@ -129,7 +130,8 @@ impl Stage {
     }
 }
 
-/// Whether `unshare` makes what `words` ask of it, as far as a command that does nothing tells; else `refusal`, and why.
+/// Checks whether `unshare` grants `words`, by a command that does nothing; otherwise returns `refusal` and the
+/// reason.
 pub(crate) fn probe(words: &[&str], refusal: &str) -> Result<(), String> {
     let output = Command::new("unshare")
         .args(words)
@@ -145,12 +147,13 @@ pub(crate) fn probe(words: &[&str], refusal: &str) -> Result<(), String> {
     Err(format!("{refusal} ({reason})"))
 }
 
-/// `program` is this very program; `command` is a program and its arguments. Returns only if something failed.
+/// Moves this process into a network namespace of its own, and becomes `command`, a program and its arguments, behind a
+/// link. `program` is the running program. Returns only if something failed.
 ///
 /// # Errors
-/// When no namespace or device can be made, or the command cannot be started.
+/// Fails if no namespace or device can be created, or the command cannot be started.
 pub fn behind(program: &Path, options: &LinkOptions, command: &[OsString]) -> Result<Infallible, LabError> {
-    // Root keeps all its rights, which a server of ssh needs; others become root of what they make.
+    // Root keeps all its rights, which an ssh server needs; other users become root of the new namespace.
     let mut words = vec!["--net"];
     if !rustix::process::geteuid().is_root() {
         words.insert(0, "--map-root-user");
@@ -165,12 +168,12 @@ pub fn behind(program: &Path, options: &LinkOptions, command: &[OsString]) -> Re
 /// Starts the link in this namespace, which must be a new one, and becomes `command`.
 ///
 /// # Errors
-/// As [`behind`].
+/// Fails as [`behind`] does.
 pub fn inside(program: &Path, options: &LinkOptions, command: &[OsString]) -> Result<Infallible, LabError> {
     let unavailable = |what: &str, error: io::Error| LabError::Unavailable(format!("{what}: {error}"));
     let (first, rest) = command.split_first().expect("the command line demands one");
-    // The shell ends at once, so that the command has no child that it does not know of. A group of its own: the
-    // terminal's signals are for the command.
+    // The shell ends at once, so that the command has no unknown child. The link has a process group of its own,
+    // because the terminal's signals are for the command.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", IN_THE_BACKGROUND, "sh"]).arg(program).args(options.words());
     shell.args(["--stage", Stage::Link.name(), "--", "link"]);
@@ -179,12 +182,12 @@ pub fn inside(program: &Path, options: &LinkOptions, command: &[OsString]) -> Re
     let (lives, ready) = (shell.stdin.take(), shell.stdout.take());
     shell.wait().map_err(|error| unavailable("cannot start the link", error))?;
     let mut said = [0; READY.len()];
-    // Why it was not made, the link has said itself.
+    // The link has already reported the reason of a failure.
     ready
         .expect("it was piped")
         .read_exact(&mut said)
         .map_err(|_| LabError::Unavailable("the link could not be made".to_owned()))?;
-    // Whoever is behind the link holds this end of a pipe; when nobody does, the link ends.
+    // Every process behind the link holds this end of a pipe; when none does, the link ends.
     let lives = lives.expect("it was piped");
     fcntl_setfd(&lives, FdFlags::empty())
         .map_err(|error| unavailable("cannot keep the link", error.into()))?;
@@ -193,13 +196,13 @@ pub fn inside(program: &Path, options: &LinkOptions, command: &[OsString]) -> Re
     Err(LabError::Unavailable(format!("cannot start {}: {error}", Path::new(first).display())))
 }
 
-/// What the link says when packets can pass.
+/// The link's message that packets can pass.
 const READY: &[u8] = b"ready\n";
 
-/// Makes the device, says so on standard output, and is the link until standard input ends.
+/// Creates the device, reports that on standard output, and serves as the link until standard input ends.
 ///
 /// # Errors
-/// When the device cannot be made, or the kernel refuses packets.
+/// Fails if the device cannot be created, or the kernel refuses packets.
 pub fn be_the_link(options: &LinkOptions) -> Result<(), LabError> {
     let failed = |error: io::Error| LabError::Unavailable(format!("the link: {error}"));
     let device = Options { is_nonblocking: true, ..Options::new(DEVICE) };
@@ -232,7 +235,7 @@ pub fn be_the_link(options: &LinkOptions) -> Result<(), LabError> {
     }
 }
 
-/// What the device does not take at once is lost, as on any link whose far end is busy.
+/// Packets that the device does not accept at once are lost, as on any link whose far end is busy.
 fn send(port: &mut Emulated<Tun>, batch: &Batch) -> io::Result<()> {
     match port.send(batch, 0) {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
@@ -240,7 +243,7 @@ fn send(port: &mut Emulated<Tun>, batch: &Batch) -> io::Result<()> {
     }
 }
 
-/// Waits for a packet from the device or for one that is due. `false`: standard input has ended.
+/// Waits for a packet from the device or for one that is due. Returns `false` if standard input has ended.
 fn wait(port: &Emulated<Tun>) -> io::Result<bool> {
     let timeout = port.poll_timeout().map(|due| due.saturating_duration_since(Instant::now()));
     let timeout = timeout.map(|left| left.try_into().expect("links have delays of seconds"));

@@ -1,4 +1,5 @@
-//! Load that is not ours, and the cost of memory the host took back: the two traps of measuring on virtual machines.
+//! Measures the load of other programs, and avoids the cost of memory that the host took back: the two traps of
+//! measuring on virtual machines.
 //!
 //! Guarantees: time stolen by the hypervisor is never counted as CPU time; memory touched by [`warm_memory`] is free
 //! again when it returns.
@@ -6,7 +7,7 @@
 use std::fs;
 use std::time::Duration;
 
-/// `sysconf(_SC_CLK_TCK)` is 100 on every Linux architecture Rust supports; `/proc/stat` counts in it.
+/// `sysconf(_SC_CLK_TCK)` is 100 on every Linux architecture that Rust supports; `/proc/stat` counts in it.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time of the whole machine since it started.
@@ -14,17 +15,17 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct MachineTime {
     /// Seconds in which a CPU worked, user and system, interrupts included, stolen time excluded.
     pub busy_seconds: f64,
-    /// Seconds in which a CPU wanted to run and the hypervisor gave the time to others.
+    /// Seconds in which a CPU had work and the hypervisor gave the time to others.
     pub stolen_seconds: f64,
 }
 
 impl MachineTime {
-    /// Reads the counters; `None` where the kernel does not show them.
+    /// Reads the counters; returns `None` if the kernel does not show them.
     pub fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// What passed since `earlier`.
+    /// Returns the difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             busy_seconds: (self.busy_seconds - earlier.busy_seconds).max(0.0),
@@ -32,7 +33,8 @@ impl MachineTime {
         }
     }
 
-    /// proc_pid_stat(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is within user.
+    /// The fields are, by proc_pid_stat(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is
+    /// within user.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -44,54 +46,56 @@ impl MachineTime {
     }
 }
 
-/// Load beside a run that makes it worth repeating, in cores.
+/// The load beside a run, in cores, from which on the run should be repeated.
 pub const DISTURBING_CORES: f64 = 0.35;
 
-/// The counters' own grain: below this many CPU seconds a difference says nothing.
+/// The counters' resolution: a smaller difference in CPU seconds is meaningless.
 const GRAIN_SECONDS: f64 = 0.06;
 
-/// Whether others used, or the hypervisor took, so much time that a run of `wall` should be repeated.
+/// Returns whether others used, or the hypervisor took, so much time that a run of `wall` should be repeated.
 pub fn is_disturbed(other_seconds: f64, stolen_seconds: f64, wall: Duration) -> bool {
     let excess = other_seconds.max(0.0) + stolen_seconds.max(0.0) - GRAIN_SECONDS;
     excess > DISTURBING_CORES * wall.as_secs_f64()
 }
 
-/// Seconds in which threads of this process, all that live, wanted to run while others ran in their place; to the
-/// nanosecond, so that it says something of runs that are too short for the counters above. `None` where the kernel does
-/// not tell.
+/// Returns the seconds in which living threads of this process were ready to run while others ran in their place. The
+/// resolution is a nanosecond, so the figure is useful for runs that are too short for the counters above. Returns
+/// `None` if the kernel does not report it.
 pub fn waited_seconds() -> Option<f64> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     let mut waited_ns = 0;
     for thread in threads {
-        // A thread that has ended meanwhile does not wait.
+        // A thread that has ended meanwhile does not count.
         let Ok(text) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
         waited_ns += waited_of(&text)?;
     }
     Some(waited_ns as f64 / 1e9)
 }
 
-/// Linux's sched-stats.rst: nanoseconds on a CPU, nanoseconds of waiting for one, how often it ran.
+/// The fields are, by Linux's sched-stats.rst: nanoseconds on a CPU, nanoseconds of waiting for one, and the number
+/// of runs.
 fn waited_of(text: &str) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The part of its CPUs' time that a slice of a few milliseconds may lose to others before it is taken again.
+/// The share of its CPUs' time that a slice of a few milliseconds may lose to others before it is repeated.
 pub const LOST_MAX: f64 = 0.05;
 
 /// Touches and frees `bytes`.
 ///
-/// On a virtual machine with ballooning or free-page reporting, memory freed by the last run goes back to the host, and
-/// its first touch later costs up to three times as much. Doing that before the clock starts keeps it out of the run.
+/// On a virtual machine with ballooning or free-page reporting, memory freed by the last run goes back to the host,
+/// and its first touch later costs up to three times as much. Touching the memory before the clock starts keeps this
+/// cost out of the run.
 pub fn warm_memory(bytes: u64) {
     const PAGE_BYTES: usize = 4096;
     let available = crate::machine::available_memory_bytes().unwrap_or(0);
-    // Half of what is available: warming must never push the machine into swapping or the OOM killer.
+    // Half of the available memory is used: warming must never push the machine into swapping or the OOM killer.
     let bytes = usize::try_from(bytes.min(available / 2)).unwrap_or(0);
     let mut memory: Vec<u8> = Vec::new();
     if memory.try_reserve_exact(bytes).is_err() {
         return;
     }
-    // One byte a page is enough to make the kernel give the page.
+    // One byte per page makes the kernel provide the page.
     for page in memory.spare_capacity_mut().chunks_mut(PAGE_BYTES) {
         page[0].write(1);
     }
@@ -125,7 +129,7 @@ mod tests {
         assert_eq!(waited_of("12 69624 1\n"), Some(69624));
         assert_eq!(waited_of("12"), None);
         let Some(before) = waited_seconds() else { return };
-        // Twice as many as there are CPUs, and some more: one of them waits.
+        // There are more than twice as many threads as CPUs, so some must wait.
         let busy = || {
             let began = std::time::Instant::now();
             while began.elapsed() < Duration::from_millis(30) {

@@ -1,6 +1,6 @@
-//! What a reader must know of the machine before believing a figure.
+//! Describes the machine, as far as a reader must know it before believing a figure.
 //!
-//! Guarantees: reading it changes nothing and needs no rights; what cannot be read is absent, not guessed.
+//! Guarantees: reading changes nothing and needs no rights; facts that cannot be read are absent, not guessed.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -9,15 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The machine, the kernel's settings that matter to a transfer, and the build of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// CPU model as the kernel names it.
+    /// The CPU model in the kernel's words.
     pub cpu_model: Option<String>,
-    /// CPU vendor, family, model and stepping, where the kernel gives them; two hosts may share a model name.
+    /// CPU vendor, family, model and stepping, if the kernel gives them; two hosts may share a model name.
     pub cpu_id: Option<String>,
-    /// CPUs this process may use.
+    /// The number of CPUs that this process may use.
     pub cores: usize,
-    /// Instruction sets that decide how fast ciphers run, as far as this CPU has them.
+    /// The instruction sets of this CPU that determine the speed of ciphers.
     pub cpu_features: Vec<String>,
-    /// Whether the CPU reports a hypervisor above it.
+    /// Whether the CPU reports a hypervisor.
     pub is_virtual: bool,
     /// Installed memory.
     pub memory_bytes: Option<u64>,
@@ -25,23 +25,23 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// Operating system release.
     pub system: Option<String>,
-    /// TCP congestion control of new connections: BBR paces even loopback, CUBIC does not.
+    /// The TCP congestion control of new connections: BBR paces even loopback, CUBIC does not.
     pub congestion_control: Option<String>,
-    /// Whether `net.ipv4.tcp_rmem` and `tcp_wmem` are at these values (minimum, default, maximum bytes).
+    /// The values of `net.ipv4.tcp_rmem` and `tcp_wmem` (minimum, default, maximum bytes).
     pub tcp_buffers: Option<String>,
-    /// CPU frequency governor of the first CPU, if the machine shows one.
+    /// The CPU frequency governor of the first CPU, if the machine shows one.
     pub governor: Option<String>,
-    /// Commit the program was built from; `+changes` if the tree differed from it.
+    /// The commit from which the program was built, with `+changes` if the tree differed from it.
     pub commit: Option<String>,
-    /// Compiler of the program.
+    /// The compiler of the program.
     pub rustc: Option<String>,
     /// Version of the program.
     pub version: String,
-    /// Whether the lab was built without optimisation; figures of such a build mean nothing.
+    /// Whether the lab was built without optimisation; figures of such a build are meaningless.
     pub is_debug_build: bool,
 }
 
-/// Instruction sets worth naming in a report on ciphers and hashes.
+/// Instruction sets to name in a report on ciphers and hashes.
 const NOTABLE_FEATURES: [&str; 13] = [
     "aes",
     "pclmulqdq",
@@ -59,7 +59,7 @@ const NOTABLE_FEATURES: [&str; 13] = [
 ];
 
 impl Machine {
-    /// Describes the machine this runs on.
+    /// Describes this machine.
     pub fn describe() -> Self {
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let first_cpu = cpu.split("\n\n").next().unwrap_or_default();
@@ -89,18 +89,19 @@ impl Machine {
     }
 }
 
-/// Memory the kernel would give without swapping.
+/// Returns the memory that the kernel would give without swapping.
 pub fn available_memory_bytes() -> Option<u64> {
     memory_field("MemAvailable")
 }
 
-/// The time now, as UTC in ISO 8601 with seconds.
+/// Returns the present time in UTC as ISO 8601 with seconds.
 pub fn utc_now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     utc_text(seconds)
 }
 
-/// Civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years a clock can show.
+/// This computes the civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years that a clock
+/// can show.
 fn utc_text(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
     let shifted = days + 719_468;

@@ -1,7 +1,7 @@
-//! The program under test as a child process: how it is asked, and what it answers.
+//! Runs the program under test as a child process: requests and events.
 //!
-//! Guarantees: the lab knows the product by its command line alone, as a user does; a child never outlives its limit;
-//! what it prints is read with bounds.
+//! Guarantees: the lab uses the product by its command line alone, as a user does; a child never outlives its limit;
+//! its output is read with bounds.
 
 use crate::error::LabError;
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How far the data is protected: the four levels of the multicore GridFTP study.
+/// The protection of the data: the four levels of the multicore GridFTP study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// No protection.
     Clear,
-    /// The connection is verified, the data is clear.
+    /// The connection is verified, the data is clear text.
     Authenticated,
     /// Every record is verified, the data is readable.
     Safe,
@@ -28,10 +28,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// All four, weakest first.
+    /// All levels, the weakest first.
     pub const ALL: [Self; 4] = [Self::Clear, Self::Authenticated, Self::Safe, Self::Private];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clear => "clear",
@@ -42,23 +42,23 @@ impl Level {
     }
 }
 
-/// Which end does its full work.
+/// The end that does its full work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// The sender; the other end only reads and discards.
     Send,
-    /// The receiver; the other end sends records sealed before the clock started.
+    /// The receiver; the other end sends records that were sealed before the clock started.
     Receive,
-    /// Both, as a user would have it.
+    /// Both ends, as in normal use.
     Both,
 }
 
 impl End {
-    /// All three.
+    /// All ends.
     pub const ALL: [Self; 3] = [Self::Send, Self::Receive, Self::Both];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -67,7 +67,7 @@ impl End {
         }
     }
 
-    /// In reports.
+    /// Returns the name in reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::Send => "sender",
@@ -88,7 +88,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
@@ -97,10 +97,10 @@ impl Placement {
     }
 }
 
-/// What one copy is asked to do; `None` leaves the program's default.
+/// The options of one copy; `None` leaves the program's default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopyRequest {
-    /// Protection.
+    /// The level of protection.
     pub level: Option<Level>,
     /// Algorithm by its command-line name.
     pub suite: Option<String>,
@@ -112,24 +112,24 @@ pub struct CopyRequest {
     pub placement: Option<Placement>,
     /// The end that does its full work.
     pub end: Option<End>,
-    /// Allow suites whose algorithms are broken or outdated.
+    /// Whether suites with broken or outdated algorithms are allowed.
     pub allow_legacy: bool,
-    /// The receiver verifies and discards.
+    /// Whether the receiver only verifies and discards.
     pub discard: bool,
-    /// A digest of every file while it moves.
+    /// Whether every file is digested while it moves.
     pub digest: bool,
-    /// Descend into directories.
+    /// Whether to descend into directories.
     pub recursive: bool,
-    /// Continue what an earlier run left, or start afresh.
+    /// Whether to continue an unfinished copy or to start afresh.
     pub resume: Option<bool>,
-    /// Bytes per second.
+    /// The rate limit in bytes per second.
     pub limit_rate: Option<u64>,
-    /// Variables set for both ends, such as `SEALANE_AEAD`.
+    /// Environment variables for both ends, such as `SEALANE_AEAD`.
     pub environment: BTreeMap<String, String>,
 }
 
 impl CopyRequest {
-    /// The arguments of `sealane` for this request.
+    /// Returns the arguments of `sealane` for this request.
     pub fn arguments(&self, sources: &[PathBuf], target: &Path) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["cp".into(), "--json".into()];
         let mut option = |name: &str, value: Option<String>| {
@@ -166,9 +166,9 @@ impl CopyRequest {
 /// CPU seconds, user and system, of each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// This end.
+    /// CPU seconds of this end.
     pub local: f64,
-    /// The far end.
+    /// CPU seconds of the far end.
     pub remote: f64,
 }
 
@@ -178,9 +178,9 @@ pub struct CpuSeconds {
 pub struct Done {
     /// Bytes of file content.
     pub bytes: u64,
-    /// Entries.
+    /// The number of entries.
     pub files: u64,
-    /// Wall time as the program counts it.
+    /// Wall time as measured by the program.
     pub seconds: f64,
     /// CPU time of both ends.
     pub cpu_seconds: CpuSeconds,
@@ -188,47 +188,47 @@ pub struct Done {
     pub resent_bytes: u64,
     /// Bytes that an earlier run had left at the target.
     pub resumed_bytes: u64,
-    /// Level in force.
+    /// The effective level.
     pub level: String,
-    /// Suite in force.
+    /// The effective suite.
     pub suite: String,
-    /// Streams in force.
+    /// The effective number of streams.
     pub streams: u32,
-    /// Lanes in force.
+    /// The effective number of lanes.
     pub lanes: u32,
-    /// Placement in force.
+    /// The effective placement.
     pub placement: String,
-    /// Implementation that ran.
+    /// The implementation that ran.
     pub tier: String,
 }
 
-/// A finished copy as the lab saw it.
+/// A finished copy as observed by the lab.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
-    /// What the program reported.
+    /// The program's report.
     pub done: Done,
-    /// From the start of the process to its end, measured here.
+    /// The time from the start of the process to its end, measured here.
     pub wall: Duration,
 }
 
-/// When to kill a copy.
+/// The condition for killing a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillRule {
-    /// As soon as the program reports so many bytes moved ...
+    /// The copy is killed as soon as the program reports this number of bytes moved.
     pub moved_bytes: u64,
-    /// ... or after so long, for a program that reports nothing on the way.
+    /// The copy is killed after this time, for a program that reports no progress.
     pub after: Duration,
 }
 
-/// How a copy that was to be killed ended.
+/// The outcome of a copy that was to be killed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Killed {
-    /// It was killed; the last progress it had reported, if any.
+    /// It was killed, with the last progress reported before, if any.
     Midway {
-        /// Bytes moved by then.
+        /// The number of bytes moved by then.
         moved_bytes: Option<u64>,
     },
-    /// It was faster than the rule.
+    /// It finished before the rule applied.
     Finished(Box<Finished>),
 }
 
@@ -237,26 +237,26 @@ pub enum Killed {
 pub struct Program {
     /// Its path.
     pub path: PathBuf,
-    /// Words before it, such as `ip netns exec NAME`.
+    /// Words before the program, such as `ip netns exec NAME`.
     pub prefix: Vec<OsString>,
-    /// A copy that takes longer is killed and is a failure.
+    /// A copy that takes longer is killed and counts as a failure.
     pub limit: Duration,
 }
 
-/// Lines of standard output kept waiting for the lab at most.
+/// The maximum of lines of standard output that are queued for the lab.
 const LINES_QUEUED: usize = 64;
-/// A line longer than this is not one of the program's.
+/// The program never prints a line longer than this.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// How much of standard error an error message may quote.
+/// The number of bytes of standard error that an error message may quote.
 const TAIL_BYTES: usize = 2_000;
 
 impl Program {
-    /// `path` without prefix, limited to ten minutes a copy.
+    /// Returns the program at `path` without prefix, limited to ten minutes per copy.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), prefix: Vec::new(), limit: Duration::from_secs(600) }
     }
 
-    /// The running program itself, for a lab that is part of the product.
+    /// Returns the running program itself, for a lab that is part of the product.
     pub fn current() -> Result<Self, LabError> {
         let path = std::env::current_exe().map_err(LabError::file("cannot find", "the running program"))?;
         Ok(Self::new(path))
@@ -275,7 +275,7 @@ impl Program {
         }
     }
 
-    /// Starts a copy and kills it (SIGKILL, so that nothing can be tidied up) by `rule`.
+    /// Starts a copy and kills it by `rule`, with SIGKILL, so that it cannot clean up.
     pub fn copy_killed(
         &self,
         request: &CopyRequest,
@@ -301,7 +301,7 @@ impl Program {
         let limit = rule.map_or(self.limit, |rule| rule.after.min(self.limit));
         let ended = watch(&events, started, limit, rule.map_or(u64::MAX, |rule| rule.moved_bytes));
         if !ended.is_complete {
-            // Failure to kill means that it has just ended by itself.
+            // A failure to kill means that the child has just ended by itself.
             let _ = child.kill();
         }
         let status = child.wait().map_err(LabError::file("cannot wait for", &self.path))?;
@@ -348,7 +348,7 @@ impl Program {
     }
 }
 
-/// What the events of one copy amounted to.
+/// The combined events of one copy.
 #[derive(Default)]
 struct Ended {
     is_complete: bool,
@@ -388,7 +388,7 @@ fn watch(
     }
 }
 
-/// Reads events on a thread of their own, so that a silent child can still be timed out. The channel closes when the
+/// Reads events on a separate thread, so that the timeout applies to a silent child. The channel closes when the
 /// child closes its output.
 fn events(output: ChildStdout) -> mpsc::Receiver<serde_json::Value> {
     let (sender, receiver) = mpsc::sync_channel(LINES_QUEUED);
@@ -401,7 +401,8 @@ fn events(output: ChildStdout) -> mpsc::Receiver<serde_json::Value> {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
             }
-            // A line that is no JSON is for people; a full queue waits, a gone lab ends the thread.
+            // A line that is not JSON is meant for people and skipped; a full queue blocks, and a missing receiver
+            // ends the thread.
             if let Ok(event) = serde_json::from_slice(&line)
                 && sender.send(event).is_err()
             {

@@ -1,4 +1,4 @@
-//! A request to the lab: what a user may ask of studies. Each study takes what concerns it.
+//! A request to the lab: the parameters of studies. Each study uses those that concern it.
 //!
 //! Guarantees: one value for every study, so that a study is run in the same way from the command line, from `lab run`
 //! and from a test.
@@ -16,44 +16,44 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is asked.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Where programs, temporary files and trees lie.
+    /// The locations of programs, temporary files and trees.
     pub surroundings: Arc<Surroundings>,
-    /// How thorough.
+    /// The thoroughness.
     pub profile: Profile,
-    /// Parts of the study by name; all if empty.
+    /// Names of the parts of the study to run; all if empty.
     pub only: Vec<String>,
-    /// Seed of orders and contents, to repeat a run.
+    /// The seed of orders and contents, to repeat a run.
     pub seed: u64,
-    /// Program under test; the running one by default.
+    /// The program under test; by default the running program.
     pub program: Option<PathBuf>,
-    /// Compare with installed programs.
+    /// Whether to compare with installed programs.
     pub peers: bool,
-    /// Largest file to copy; by default what the study wishes.
+    /// The size of the largest file to copy; by default the study's own choice.
     pub file_bytes_max: Option<u64>,
-    /// Tree to take a sample of; the first of the usual places by default.
+    /// The tree to sample; by default the first of the usual places.
     pub tree: Option<PathBuf>,
-    /// Size of the sample.
+    /// The maximum size of the sample.
     pub tree_bytes_max: u64,
-    /// Where workloads are put; shared memory by default.
+    /// The directory for workloads; by default in shared memory.
     pub work_directory: Option<PathBuf>,
-    /// After this long no further run is started, where a study has such a limit.
+    /// The time after which no further run is started, if the study has such a limit.
     pub limit: Duration,
-    /// Ends that do their full work, each measured on its own.
+    /// The ends that do their full work, each measured on its own.
     pub ends: Vec<End>,
     /// The engine that runs the cryptography of stacks.
     pub engine: EngineChoice,
-    /// How hosts and gateways stand.
+    /// The arrangements of hosts and gateways.
     pub topologies: Vec<Topology>,
-    /// What stands between hosts, by name; all that is installed if empty.
+    /// Names of the connections between hosts; all that are installed if empty.
     pub between: Vec<String>,
-    /// Runs of each test of a tunnel; by default as many as the profile has.
+    /// The number of runs of each test of a tunnel; by default that of the profile.
     pub rounds: Option<usize>,
-    /// Seconds of a run that has no other end; by default as long as the profile says.
+    /// The length in seconds of a run that has no other end; by default that of the profile.
     pub seconds: Option<u32>,
-    /// Most lanes; by default as many as there are CPUs.
+    /// The maximum number of lanes; by default the number of CPUs.
     pub lanes: Option<usize>,
 }
 
@@ -83,32 +83,32 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Whether one of these parts is asked for.
+    /// Returns whether one of these parts is requested.
     pub fn wants(&self, parts: &[&str]) -> bool {
         let is_wanted = |part: &&str| self.only.iter().any(|only| only.eq_ignore_ascii_case(part));
         self.only.is_empty() || parts.iter().any(is_wanted)
     }
 
-    /// The program under test.
+    /// Returns the program under test.
     ///
     /// # Errors
-    /// The running program cannot be found.
+    /// Fails if the running program cannot be found.
     pub fn program(&self) -> Result<Program, LabError> {
         self.program.as_ref().map_or_else(Program::current, |path| Ok(Program::new(path)))
     }
 
-    /// A directory with room for `bytes`.
+    /// Returns a directory with room for `bytes`.
     pub(crate) fn scratch(&self, bytes: u64) -> Result<Scratch, LabError> {
         Scratch::create(&self.surroundings, self.work_directory.as_deref(), bytes)
     }
 
-    /// Bytes that a workload may use there.
+    /// Returns the number of bytes that a workload may use there.
     pub(crate) fn room_bytes(&self, wished_bytes: u64) -> u64 {
         Scratch::room_bytes(&self.surroundings, self.work_directory.as_deref(), wished_bytes)
     }
 }
 
-/// What every study of copies says of its method.
+/// Returns the notes on the method that all studies of copies share.
 pub(crate) fn method_of_copies(scratch: &Scratch, machine: &Machine) -> Vec<String> {
     let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
     let control = machine.congestion_control.as_deref().unwrap_or("unknown");
@@ -120,7 +120,7 @@ pub(crate) fn method_of_copies(scratch: &Scratch, machine: &Machine) -> Vec<Stri
     ]
 }
 
-/// What no study of copies on one machine can show.
+/// Returns the limits that all studies of copies on one machine share.
 pub(crate) fn limits_of_copies(machine: &Machine) -> Vec<String> {
     let mut limits = vec![
         "Loopback has no delay, no loss and no network card; only emulated links have the first two."

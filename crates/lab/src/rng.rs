@@ -1,8 +1,8 @@
 //! A small seeded generator for workloads, shuffles and resampling.
 //!
-//! Guarantees: the same seed gives the same stream on every machine, so a run can be repeated from its report.
-//! It is not for secrets and never makes one. xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64 as its
-//! authors advise.
+//! Guarantees: the same seed gives the same stream on every machine, so a run can be repeated from its report. It
+//! must not be used for secrets. The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded by SplitMix64 as
+//! its authors advise.
 
 /// A seeded xoshiro256++ generator.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator whose stream is a function of `seed` alone.
+    /// Returns a generator whose stream is a function of `seed` alone.
     pub fn new(seed: u64) -> Self {
         let mut splitmix = seed;
         let state = std::array::from_fn(|_| {
@@ -24,17 +24,18 @@ impl Rng {
         Self { state }
     }
 
-    /// A seed from the operating system, for runs whose seed the user did not give.
+    /// Returns a seed from the operating system, for runs without a seed from the user.
     pub fn fresh_seed() -> u64 {
         getrandom::u64().unwrap_or_else(|_| {
-            // Only the variety of workloads depends on this, so the clock will do where the system gives none.
+            // Only the variety of workloads depends on this, so the clock is sufficient if the system provides no
+            // randomness.
             std::time::SystemTime::now()
                 .duration_since(std::time::UNIX_EPOCH)
                 .map_or(0, |since| since.as_nanos() as u64)
         })
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         let [s0, s1, s2, s3] = self.state;
         let result = s0.wrapping_add(s3).rotate_left(23).wrapping_add(s0);
@@ -47,9 +48,10 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0.
+    /// Returns a number in `0..bound`; 0 when `bound` is 0.
     ///
-    /// Multiplication instead of a remainder; its bias is below `bound / 2^64`, far under what any sample count sees.
+    /// Multiplication replaces the remainder; its bias is below `bound / 2^64`, far below the resolution of any
+    /// sample count.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
@@ -79,7 +81,7 @@ impl Rng {
 mod tests {
     use super::*;
 
-    /// The reference C of the authors, run from the state {1, 2, 3, 4}.
+    /// The values are from the authors' reference C, run from the state {1, 2, 3, 4}.
     #[test]
     fn gives_the_published_stream() {
         let mut rng = Rng { state: [1, 2, 3, 4] };

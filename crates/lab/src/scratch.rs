@@ -1,6 +1,6 @@
-//! Where workloads live while the lab runs, and how they vanish afterwards.
+//! Holds workloads while the lab runs, and removes them afterwards.
 //!
-//! Guarantees: the directory is gone when the lab ends, however it ends (a watching shell removes it when the lab was
+//! Guarantees: the directory is gone when the lab ends, however it ends (a watching shell removes it if the lab was
 //! killed); nothing outside the directory is written; a place without room is refused before the first byte.
 
 use crate::error::LabError;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of the lab's own.
+/// A temporary directory of the lab.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -22,15 +22,15 @@ pub struct Scratch {
     is_memory: bool,
 }
 
-/// Room left over beyond what a workload needs, for directories, blocks and whoever else writes there.
+/// Room that is kept free beyond the workload, for directories, blocks and other writers.
 const MARGIN_BYTES: u64 = 64 << 20;
 
 /// `statfs(2)` magic of tmpfs.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 impl Scratch {
-    /// Makes a directory with room for `needed_bytes`: under `parent` if given, else in shared memory if that has room,
-    /// else in the directory for temporary files.
+    /// Makes a directory with room for `needed_bytes`: under `parent` if given, else in shared memory if that has
+    /// room, else in the directory for temporary files.
     pub fn create(
         surroundings: &Surroundings,
         parent: Option<&Path>,
@@ -49,25 +49,25 @@ impl Scratch {
         let path = parent.join(format!("sealane-lab-{}-{number}", std::process::id()));
         let is_memory = is_tmpfs(&parent);
         let mut builder = fs::DirBuilder::new();
-        // Copies of the user's own files land here; nobody else may read them.
+        // It holds copies of the user's own files, which nobody else may read.
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(LabError::file("cannot create", &path))?;
         let watcher = watch(&path);
         Ok(Self { path, watcher, is_memory })
     }
 
-    /// Bytes a workload may use where [`Scratch::create`] would put it.
+    /// Returns the number of bytes a workload may use in the place that [`Scratch::create`] would choose.
     pub fn room_bytes(surroundings: &Surroundings, parent: Option<&Path>, wished_bytes: u64) -> u64 {
         let parent = parent.map_or_else(|| default_parent(surroundings, wished_bytes), Path::to_owned);
         room_bytes(&parent).saturating_sub(MARGIN_BYTES)
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it lies in memory, so that no disk is part of a figure.
+    /// Returns whether it lies in memory, so that no disk affects a figure.
     pub fn is_memory(&self) -> bool {
         self.is_memory
     }
@@ -79,7 +79,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Makes the empty directory `name`, removing what was there.
+    /// Makes the empty directory `name`, removing its present content.
     pub fn empty_directory(&self, name: &str) -> Result<PathBuf, LabError> {
         let path = self.path.join(name);
         remove(&path)?;
@@ -90,7 +90,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody can act on an error here; the watcher tries once more.
+        // An error here cannot be handled; the watcher tries once more.
         let _ = fs::remove_dir_all(&self.path);
         if let Some(mut watcher) = self.watcher.take() {
             drop(watcher.stdin.take());
@@ -99,8 +99,8 @@ impl Drop for Scratch {
     }
 }
 
-/// A shell that removes `path` once its input ends, which the kernel sees to even if the lab is killed. It has its own
-/// process group so that Ctrl-C reaches the lab and not the one who cleans up.
+/// Returns a shell that removes `path` once its input ends; the kernel closes that input even if the lab is killed.
+/// It has its own process group so that Ctrl-C reaches the lab and not this shell.
 fn watch(path: &Path) -> Option<Child> {
     use std::os::unix::process::CommandExt;
     Command::new("/bin/sh")
@@ -114,7 +114,7 @@ fn watch(path: &Path) -> Option<Child> {
         .ok()
 }
 
-/// Removes a file or a tree; its absence is no error.
+/// Removes a file or a tree, and succeeds if it is absent.
 pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
     let result = match fs::symlink_metadata(path) {
         Err(_) => return Ok(()),
@@ -139,7 +139,8 @@ fn write_random(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Shared memory first: a disk in the path would measure the disk. Containers often give it 64 MiB, hence the check.
+/// Shared memory is preferred: a disk in the path would measure the disk. Containers often limit it to 64 MiB, hence
+/// the check.
 fn default_parent(surroundings: &Surroundings, needed_bytes: u64) -> PathBuf {
     let shared = Path::new("/dev/shm");
     if is_tmpfs(shared) && room_bytes(shared) >= needed_bytes.saturating_add(MARGIN_BYTES) {
@@ -157,7 +158,7 @@ fn room_bytes(path: &Path) -> u64 {
     let Ok(StatVfs { f_bavail, f_frsize, .. }) = statvfs(path) else { return 0 };
     let free = f_bavail.saturating_mul(f_frsize);
     if is_tmpfs(path) {
-        // Its pages are memory: leave a quarter of what is available to the programs.
+        // Its pages are memory: a quarter of the available memory is left to the programs.
         let memory = available_memory_bytes().map_or(free, |bytes| bytes / 4 * 3);
         return free.min(memory);
     }
@@ -204,7 +205,7 @@ mod tests {
             return;
         };
         assert!(path.exists());
-        // What the kernel does when the lab dies: the pipe closes.
+        // When the lab dies, the kernel closes the pipe in the same way.
         drop(watcher.stdin.take());
         watcher.wait().unwrap();
         assert!(!path.exists());

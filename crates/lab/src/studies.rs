@@ -1,6 +1,6 @@
-//! Every study of the papers that the lab repeats, by the id under which it is filed, and who runs it.
+//! Every study of the papers that the lab repeats, by its id, and the function that runs it.
 //!
-//! Guarantees: an id names one study; a study is run by its family's function and by no text that is parsed; each part of
+//! Guarantees: an id names one study; a study is run by its family's function and never by parsed text; each part of
 //! a family belongs to a study.
 
 use crate::LabError;
@@ -11,7 +11,7 @@ use crate::tunnel::Topology;
 use serde::Serialize;
 use std::io::Write;
 
-/// Runs what a request asks for, and tells how far it is.
+/// Runs a request, and reports its progress.
 pub type Run = fn(&Request, &mut dyn Write) -> Result<Report, LabError>;
 
 /// Studies that one command runs.
@@ -19,28 +19,28 @@ pub type Run = fn(&Request, &mut dyn Write) -> Result<Report, LabError>;
 pub struct Family {
     /// Words after `sealane`.
     pub command: &'static str,
-    /// Parts that can be asked for one by one.
+    /// Parts that can be requested one by one.
     pub parts: &'static [&'static str],
     /// The studies that it repeats.
     pub studies: &'static [Study],
-    /// Runs it.
+    /// The function that runs it.
     pub run: Run,
 }
 
 /// One table, figure or claim of a paper.
 #[derive(Debug)]
 pub struct Study {
-    /// Stable between versions.
+    /// The id, which is stable between versions.
     pub id: &'static str,
     /// The paper, by author and year.
     pub paper: &'static str,
-    /// What is found out.
+    /// The question that the study answers.
     pub title: &'static str,
     /// The parts of its family that answer it; all if empty.
     pub parts: &'static [&'static str],
-    /// How hosts stand, where that matters; in every way if empty.
+    /// The arrangements of hosts, if they matter; all if empty.
     pub topologies: &'static [Topology],
-    /// About how long the quick profile takes on two cores, seconds.
+    /// The approximate duration of the quick profile on two cores in seconds.
     pub seconds: u32,
 }
 
@@ -51,10 +51,10 @@ pub(crate) const NPCRYPTBENCH: &str = "Yue et al. 2006";
 pub(crate) const ATOMIC: &str = "ISI 1995";
 pub(crate) const OWN: &str = "beyond the papers";
 
-/// In the order of the list.
+/// The papers in the order of the list.
 const PAPERS: [&str; 6] = [NDSS, GRIDFTP, COSTS, NPCRYPTBENCH, ATOMIC, OWN];
 
-/// A study over all topologies.
+/// Returns a study over all topologies.
 pub(crate) const fn study(
     id: &'static str,
     paper: &'static str,
@@ -66,32 +66,32 @@ pub(crate) const fn study(
 }
 
 impl Family {
-    /// The family that this command runs.
+    /// Returns the family that this command runs.
     ///
     /// # Panics
-    /// No family has it.
+    /// Panics if no family has this command.
     pub fn of(command: &str) -> &'static Self {
         let family = crate::FAMILIES.iter().copied().flatten().find(|family| family.command == command);
         family.expect("commands are those of the list")
     }
 }
 
-/// A study as it is listed.
+/// A study in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Of the study.
+    /// The study's id.
     pub id: &'static str,
-    /// Of the study.
+    /// The study's paper.
     pub paper: &'static str,
-    /// Of the study.
+    /// The study's title.
     pub title: &'static str,
-    /// Words after `sealane` that run it, too.
+    /// The words after `sealane` that also run it.
     pub command: String,
-    /// Of the study.
+    /// The study's duration in seconds.
     pub seconds: u32,
 }
 
-/// Every study with its family, paper by paper.
+/// Returns every study with its family, paper by paper.
 fn all() -> Vec<(&'static Family, &'static Study)> {
     let families = crate::FAMILIES.iter().copied().flatten();
     let mut all: Vec<_> =
@@ -100,7 +100,7 @@ fn all() -> Vec<(&'static Family, &'static Study)> {
     all
 }
 
-/// Every study, paper by paper.
+/// Returns every study, paper by paper.
 pub fn listed() -> Vec<Listed> {
     let listed = |(family, study): (&Family, &Study)| {
         let mut command = family.command.to_owned();
@@ -116,7 +116,7 @@ pub fn listed() -> Vec<Listed> {
     all().into_iter().map(listed).collect()
 }
 
-/// All of them for people.
+/// Returns the list of all studies for display.
 pub fn table() -> Outcome {
     let columns = ["id", "paper", "what", "sealane ..."];
     let measures = vec![Measure::count("seconds", "about, s")];
@@ -130,18 +130,18 @@ pub fn table() -> Outcome {
     Outcome::new(experiment, listed().into_iter().map(cell).collect())
 }
 
-/// The ids, in order.
+/// Returns the ids, in order.
 pub fn ids() -> Vec<&'static str> {
     all().into_iter().map(|(_, study)| study.id).collect()
 }
 
-/// The study of an id.
+/// Returns the study of an id.
 pub(crate) fn find(id: &str) -> Option<&'static Study> {
     all().into_iter().map(|(_, study)| study).find(|study| study.id == id)
 }
 
-/// The runs that answer the studies of `ids`, each once: its family, and `request` with the parts that are wanted.
-/// Ids that are unknown are passed over.
+/// Returns the runs that answer the studies of `ids`, each once: its family, and `request` with the parts that are
+/// needed. Unknown ids are skipped.
 pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<(&'static Family, Request)> {
     let is_asked = |study: &Study| ids.iter().any(|id| id.as_ref().eq_ignore_ascii_case(study.id));
     let mut runs: Vec<(&Family, &[Topology], Vec<&Study>)> = Vec::new();

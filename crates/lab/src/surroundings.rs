@@ -1,30 +1,30 @@
-//! Where programs, temporary files and trees lie, as whoever starts the lab knows it.
+//! The locations of programs, temporary files and trees, as known to the caller of the lab.
 //!
-//! Guarantees: values, set once; the lab reads no environment variable of its own. A program is only ever started by
-//! the absolute path found here.
+//! Guarantees: the values are set once; the lab itself reads no environment variable. A program is only ever started
+//! by the absolute path found here.
 
 use crate::peers::Skipped;
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
-/// Where servers live on most distributions although a user's search path leaves them out.
+/// Directories that hold servers on most distributions although a user's search path omits them.
 const SERVER_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// What a shell has in its environment, as far as the lab asks for it.
+/// The parts of a shell's environment that the lab needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Directories with programs, in the order in which they are searched. Relative ones are passed over.
+    /// Directories with programs, in the order of the search. Relative ones are ignored.
     pub search_path: Vec<PathBuf>,
-    /// Where temporary files go that shared memory cannot hold.
+    /// The directory for temporary files that shared memory cannot hold.
     pub temporary: PathBuf,
-    /// Trees of which a sample may be taken, best first.
+    /// Trees that may be sampled, best first.
     pub trees: Vec<PathBuf>,
     /// The program of WDT, which few systems package, if it is not on the search path.
     pub wdt: Option<PathBuf>,
 }
 
 impl Default for Surroundings {
-    /// What is the same on most systems.
+    /// Returns the values that are the same on most systems.
     fn default() -> Self {
         Self {
             search_path: ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec(),
@@ -36,7 +36,7 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    /// The absolute path of a program.
+    /// Returns the absolute path of a program.
     pub(crate) fn program(&self, name: &str) -> Result<PathBuf, Skipped> {
         self.search_path
             .iter()
@@ -49,7 +49,7 @@ impl Surroundings {
     }
 }
 
-/// Whether `path` is a file that may be executed.
+/// Returns whether `path` is a file that may be executed.
 pub(crate) fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }

@@ -1,12 +1,12 @@
-//! What CONTRIBUTING says of adding an algorithm or a study, done: a copy of the workspace gets a block cipher and a digest that
-//! the catalogue does not have, each a folder and a line, and a study that the lab does not have, a file and a line; and the
-//! copy's own tests run them.
+//! Tests the instructions in CONTRIBUTING for adding an algorithm or a study: a copy of the workspace gets a block
+//! cipher and a digest that the catalogue does not have, each a folder and a line, and a study that the lab does not
+//! have, a file and a line; and the copy's own tests run them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folder, the line of the list behind which its line comes, and its line.
+/// A folder, the line of the list after which its line is inserted, and its line.
 const SAMPLES: [(&str, &str, &str); 2] = [
     ("xtea", "idea {", r#"xtea { Xtea = XTEA(Key) "XTEA, Needham and Wheeler 1997." }"#),
     ("adler", "bucket {", r#"adler { Adler32 = ADLER_32 "Adler-32, RFC 1950." }"#),
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Writes what is not there already: what is built of unchanged files is built once.
+/// Writes files that differ, so that unchanged files are compiled only once.
 fn put(path: &Path, content: &[u8]) {
     if fs::read(path).is_ok_and(|found| found == content) {
         return;
@@ -25,8 +25,8 @@ fn put(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// The file as the copy has it: the list with its lines more, and nothing but the test's own crates optimised, as the
-/// copy is built for a few short tests.
+/// Returns the file's content in the copy: the list with the additional lines, and a manifest in which only the
+/// test's own crates are optimised, because the copy is built for a few short tests.
 fn content(from: &Path) -> Vec<u8> {
     let found = fs::read(from).unwrap();
     if from.ends_with("transform/src/list.rs") {
@@ -55,7 +55,7 @@ fn content(from: &Path) -> Vec<u8> {
     found
 }
 
-/// Makes `to` what `from` is; of an earlier state of the tree nothing stays but what `keeps`.
+/// Makes `to` a copy of `from`; of an earlier state only entries remain for which `keeps` is true.
 fn copy(from: &Path, to: &Path, keeps: &dyn Fn(&str) -> bool) {
     if from.is_file() {
         return put(to, &content(from));
@@ -94,7 +94,7 @@ fn a_cipher_and_a_digest_take_a_folder_and_a_line_each_and_a_study_a_file_and_a_
     let vectors = root().join("crates/lab/tests/additions/samples.rs");
     put(&workspace.join("crates/transform/tests/samples.rs"), &fs::read(vectors).unwrap());
 
-    // Published vectors, all tiers, guard pages, and what measures the catalogue.
+    // These tests cover published vectors, all tiers, guard pages, and the measurement of the catalogue.
     let tests = "-p sealane-transform -p sealane-lab --test samples --test ciphers --test digests --test guards --test catalogue";
     let filters = "published every_length stay_within every_algorithm_is_measured every_short_study";
     let output = Command::new(env!("CARGO"))

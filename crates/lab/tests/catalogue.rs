@@ -1,5 +1,5 @@
-//! Every algorithm of the catalogue is measured, and its facts stand beside: nobody has to list them for that; and every study
-//! that takes a moment gives a table, whoever added it.
+//! Tests that every algorithm of the catalogue is measured, with its facts, although they are not listed for that;
+//! and that every quick study gives a table.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,7 +30,7 @@ fn every_algorithm_is_measured() {
     for algorithm in Algorithm::all() {
         let name = algorithm.to_string();
         let own: Vec<_> = found.iter().filter(|row| row.algorithm == name).collect();
-        // `null` has no bytes to speak of.
+        // `null` processes no bytes.
         assert!(!own.is_empty() && own.iter().all(|row| row.ns_per_message > 0.0), "{name}");
         assert!(table.contains(&format!("\"{name}\"")), "{name} and its tables' bytes");
         println!("measured {name}");

@@ -1,4 +1,4 @@
-//! The program under test as the lab sees it, played by scripts: success, every failure, a kill.
+//! Tests the lab's view of the program under test with scripts: success, every failure, a kill.
 
 use sealane_lab::LabError;
 use sealane_lab::program::{CopyRequest, End, KillRule, Killed, Level, Placement, Program};

@@ -1,10 +1,10 @@
-//! Reports as a whole: a fixed report renders to a fixed text, reads back equal, and its page is safe and complete.
+//! Tests whole reports: a fixed report renders to a fixed text, reads back equal, and its page is safe and complete.
 
 mod sample;
 
 use sealane_lab::report::{Report, to_html, to_text};
 
-/// The file beside this test; run with `SEALANE_BLESS=1` to accept a wanted change.
+/// Compares with the file beside this test; run with `SEALANE_BLESS=1` to accept an intended change.
 fn golden(name: &str, found: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("SEALANE_BLESS").is_some() {
@@ -30,7 +30,7 @@ fn the_json_reads_back_equal() {
     assert!(Report::from_json("{}").is_err());
 }
 
-/// A page rendered for people to look at: `SEALANE_SHOW=FILE cargo test`.
+/// To look at the page, run `SEALANE_SHOW=FILE cargo test`.
 #[test]
 fn the_page_carries_everything_and_loads_nothing() {
     let report = sample::report();
@@ -49,7 +49,7 @@ fn the_page_carries_everything_and_loads_nothing() {
             assert!(html.contains(claim.verdict.words()));
         }
     }
-    // The study's Opteron row, and one of ours, stand in a table and not only in a drawing.
+    // The study's Opteron row, and one of ours, appear in a table and not only in a drawing.
     assert!(html.contains("<td class=\"n\">196"));
     assert!(html.contains("This machine, legacy suites, sender measured"));
 }
@@ -72,7 +72,7 @@ fn no_text_becomes_markup() {
     assert!(!html.contains("<img"));
     assert!(!html.contains("<script>alert"));
     assert_eq!(html.matches("</script>").count(), 4);
-    // What stands in the data element is still the same report.
+    // The data element still contains the same report.
     let start = html.find("id=\"report\">").unwrap() + "id=\"report\">".len();
     let end = start + html[start..].find("</script>").unwrap();
     assert!(Report::from_json(&html[start..end]).unwrap() == report);

@@ -1,4 +1,5 @@
-//! Whole runs of the lab against stand-ins for the product: what is reported, what is caught, what is left behind.
+//! Tests whole runs of the lab with stand-ins for the product: reported figures, detected failures, and remaining
+//! files.
 
 use sealane_lab::experiment::{Role, Verdict};
 use sealane_lab::program::End;
@@ -47,7 +48,7 @@ fn quick_copies_compares_kills_and_resumes() {
     let places = directories();
     let (report, progress) = quick_run("sealane", &places);
     assert!(report.is_sound(), "{:#?}", report.checks);
-    // Four levels of a file, four of a tree, one kill.
+    // The checks are four levels of a file, four of a tree, and one kill.
     assert_eq!(report.checks.len(), 9);
     let resumed = report.checks.iter().find(|check| check.what.contains("SIGKILL")).unwrap();
     assert!(resumed.found.starts_with("512 KiB of 1.00 MiB were kept"), "{}", resumed.found);

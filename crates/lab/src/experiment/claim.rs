@@ -1,7 +1,8 @@
-//! Claims as shapes, and whether the samples bear them out.
+//! Claims as shapes, and their verdicts from samples.
 //!
-//! Guarantees: "holds" and "does not hold" are said only when the whole interval lies on one side: the 90 % interval of
-//! samples, or the range of a figure over stated guesses. Everything else is "not decidable", and says why.
+//! Guarantees: "holds" and "does not hold" are reported only when the whole interval lies on one side: the 90 %
+//! interval of samples, or the range of a figure over stated guesses. Every other verdict is "not decidable", with
+//! the reason.
 
 use super::{Cell, Coordinates, RESAMPLING_SEED, Value, find};
 use crate::stats::{
@@ -12,18 +13,18 @@ use serde::{Deserialize, Serialize};
 /// A statement about cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// In words, for people.
+    /// The claim in words.
     pub statement: String,
-    /// Where it was made, such as "G13" or "target".
+    /// The source of the claim, such as "G13" or "target".
     pub source: String,
-    /// What is compared: a measure's id.
+    /// The id of the measure that is compared.
     pub metric: String,
-    /// In numbers.
+    /// The claim in numbers.
     pub shape: Shape,
 }
 
 impl Claim {
-    /// That a cell's measure, over another's, lies within bounds.
+    /// Returns the claim that a cell's measure, over another's, lies within bounds.
     pub fn ratio(
         (statement, source): (impl Into<String>, &str),
         measure: &str,
@@ -38,7 +39,7 @@ impl Claim {
         }
     }
 
-    /// That a cell's measure lies within bounds.
+    /// Returns the claim that a cell's measure lies within bounds.
     pub fn bound(
         (statement, source): (impl Into<String>, &str),
         measure: &str,
@@ -54,74 +55,74 @@ impl Claim {
     }
 }
 
-/// What a claim says in numbers. Ratios are of medians.
+/// A claim in numbers. Ratios are of medians.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "shape")]
 pub enum Shape {
-    /// `numerator / denominator` lies within the bounds; an absent bound is none.
+    /// `numerator / denominator` lies within the bounds; `None` is no bound.
     Ratio {
-        /// Cell above the line.
+        /// The cell of the numerator.
         numerator: Coordinates,
-        /// Cell below the line.
+        /// The cell of the denominator.
         denominator: Coordinates,
-        /// At least this.
+        /// The lower bound.
         low: Option<f64>,
-        /// At most this.
+        /// The upper bound.
         high: Option<f64>,
     },
     /// Each cell reaches at least `1 - tolerance` of the one before.
     Ascending {
         /// Cells in the claimed order, least first.
         cells: Vec<Coordinates>,
-        /// Relative slack, e.g. 0.05.
+        /// The relative tolerance, e.g. 0.05.
         tolerance: f64,
     },
     /// The exponent of `metric` over `x` (slope of the logarithms, least squares) lies within the bounds.
     Slope {
-        /// Abscissa and cell.
+        /// The abscissa and the cell of each point.
         points: Vec<(f64, Coordinates)>,
-        /// At least this.
+        /// The lower bound.
         low: f64,
-        /// At most this.
+        /// The upper bound.
         high: f64,
     },
-    /// A figure lies within the bounds. Where it is not a ratio itself, the bounds are a paper's or a machine's own.
+    /// A figure lies within the bounds. If the measure is not a ratio, the bounds are those of a paper or a machine.
     Bound {
         /// The cell.
         cell: Coordinates,
-        /// At least this.
+        /// The lower bound.
         low: Option<f64>,
-        /// At most this.
+        /// The upper bound.
         high: Option<f64>,
     },
-    /// What parts have alone adds up: `whole / (parts − common)` lies within the bounds.
+    /// The figures of the parts alone add up to the whole: `whole / (parts − common)` lies within the bounds.
     Sum {
         /// Cells that are added.
         parts: Vec<Coordinates>,
-        /// What is in several parts and counts once.
+        /// The share that is contained in several parts and counts once.
         common: Vec<Coordinates>,
-        /// What they are together.
+        /// The combination of the parts.
         whole: Coordinates,
-        /// At least this.
+        /// The lower bound.
         low: f64,
-        /// At most this.
+        /// The upper bound.
         high: f64,
     },
     /// One ratio over another lies within the bounds.
     RatioOfRatios {
-        /// Cells above and below the line of the ratio above the line.
+        /// The two cells of the ratio in the numerator.
         numerator: [Coordinates; 2],
-        /// And of the one below.
+        /// The two cells of the ratio in the denominator.
         denominator: [Coordinates; 2],
-        /// At least this.
+        /// The lower bound.
         low: Option<f64>,
-        /// At most this.
+        /// The upper bound.
         high: Option<f64>,
     },
 }
 
 impl Shape {
-    /// Between what the figure must lie.
+    /// Returns the bounds of the figure.
     pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match self {
             Self::Ratio { low, high, .. }
@@ -132,7 +133,7 @@ impl Shape {
         }
     }
 
-    /// The cells it is about.
+    /// Returns the cells of the claim.
     pub fn places(&self) -> Vec<&Coordinates> {
         match self {
             Self::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
@@ -146,7 +147,8 @@ impl Shape {
         }
     }
 
-    /// Its figure, of the figures of [`Self::places`]; `None` where it has none. An order has one for each step.
+    /// Returns its figure from the figures of [`Self::places`]; `None` if it is undefined. An order has one figure
+    /// per step.
     fn of(&self, figures: &[f64]) -> Option<f64> {
         let over = |top: f64, bottom: f64| (bottom > 0.0).then(|| top / bottom);
         match (self, figures) {
@@ -170,7 +172,7 @@ impl Shape {
     }
 }
 
-/// Whether a claim is borne out.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -180,12 +182,12 @@ pub enum Verdict {
     DoesNotHold,
     /// The interval spans the bound, or there are too few samples.
     NotDecidable,
-    /// A cell it needs has no samples.
+    /// A required cell has no samples.
     NotMeasured,
 }
 
 impl Verdict {
-    /// For people.
+    /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -203,11 +205,11 @@ pub struct ClaimResult {
     pub claim: Claim,
     /// The verdict.
     pub verdict: Verdict,
-    /// The figure the shape is about: a ratio, the least ratio of neighbours, an exponent.
+    /// The figure of the shape: a ratio, the least ratio of neighbours, an exponent.
     pub estimate: Option<f64>,
     /// Its 90 % interval.
     pub interval: Option<Interval>,
-    /// What a reader should know about the verdict; may be empty.
+    /// A remark on the verdict; may be empty.
     pub note: String,
 }
 
@@ -235,7 +237,7 @@ struct Finding {
     note: String,
 }
 
-/// What a cell says of a measure.
+/// A cell's figures of a measure.
 enum Evidence {
     Samples(Vec<f64>),
     Range { value: f64, interval: Interval },
@@ -257,7 +259,7 @@ impl Evidence {
         }
     }
 
-    /// How many samples stand behind it; a range has been looked at from end to end.
+    /// Returns the number of samples; the maximum for a range, which covers all guesses.
     fn count(&self) -> usize {
         match self {
             Self::Samples(samples) => samples.len(),
@@ -266,7 +268,7 @@ impl Evidence {
     }
 }
 
-/// What the cell at `place` says, or what is missing.
+/// Returns the figures of the cell at `place`, or the reason why there are none.
 fn evidence(cells: &[Cell], measure: &str, place: &Coordinates) -> Result<Evidence, String> {
     let name = || place.values().cloned().collect::<Vec<_>>().join(" ");
     let cell = find(cells, place).ok_or_else(|| format!("no cell {}", name()))?;
@@ -281,10 +283,10 @@ fn evidence(cells: &[Cell], measure: &str, place: &Coordinates) -> Result<Eviden
     Ok(Evidence::Samples(samples))
 }
 
-/// More ends than these are not combined with each other but changed one by one.
+/// The maximum of intervals whose ends are combined with each other; more than that are varied one by one.
 const COMBINED_MAX: usize = 8;
 
-/// The verdict on a shape's figure.
+/// Returns the verdict on a shape's figure.
 fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
     let undefined = || match shape {
         Shape::Slope { .. } => "a slope needs two different abscissae and positive values".to_owned(),
@@ -331,7 +333,7 @@ fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
     Ok(Finding { verdict, estimate: Some(estimate), interval: Some(interval), note })
 }
 
-/// Between what the figure lies when every cell's is at one end of its interval or the other.
+/// Returns the range of the figure if every cell's figure is at one end of its interval or the other.
 fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[&Evidence]) -> Interval {
     let ends: Vec<Interval> = evidence.iter().map(|one| one.interval()).collect();
     let mut interval = Interval { low: estimate, high: estimate };
@@ -358,8 +360,8 @@ fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[&Evidenc
     interval
 }
 
-/// The verdict on an order is the verdict on its weakest step: one step that fails breaks it, one in doubt leaves it
-/// in doubt.
+/// Returns the verdict on an order, which is that on its weakest step: one step that fails breaks it, and one
+/// undecided step leaves it undecided.
 fn ascending(shape: &Shape, evidence: &[Evidence]) -> Result<Finding, String> {
     let steps: Result<Vec<Finding>, String> =
         evidence.windows(2).map(|pair| finding(shape, &[&pair[1], &pair[0]])).collect();
@@ -390,7 +392,7 @@ mod tests {
     use super::*;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
-    /// A cell whose rates in MB/s are `rates`.
+    /// Returns a cell whose rates in MB/s are `rates`.
     fn cell(name: &str, rates: &[f64]) -> Cell {
         let sample = |&rate: &f64| {
             let wall_seconds = 1_000.0 / rate;
@@ -531,7 +533,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// A verdict never contradicts its own interval.
+        /// Checks that a verdict never contradicts its own interval.
         #[test]
         fn verdicts_follow_their_intervals(
             top in proptest::collection::vec(50.0_f64..150.0, 1..9),

@@ -1,11 +1,13 @@
-//! Figures that are computed of others: gains over one lane, fairness, shares.
+//! Figures that are computed from others: gains over one lane, fairness, shares.
 //!
-//! Guarantees: what cannot be computed is absent, never zero; a ratio has an interval where both sides have samples.
+//! Guarantees: a figure that cannot be computed is absent, never zero; a ratio has an interval if both sides have
+//! samples.
 
 use super::{Cell, RESAMPLING_SEED, Value};
 use crate::stats::{CONFIDENCE, ratio_of_medians};
 
-/// Gives each cell `id`: its `measure` over that of the cell with the same place but `first` on the axis `along`.
+/// Gives each cell the value `id`: its `measure` over that of the cell with the same place but `first` on the axis
+/// `along`.
 pub fn over_first(cells: &mut [Cell], along: &str, first: &str, measure: &str, id: &str) {
     let base = |cell: &Cell, cells: &[Cell]| {
         let mut place = cell.at.clone();
@@ -18,7 +20,7 @@ pub fn over_first(cells: &mut [Cell], along: &str, first: &str, measure: &str, i
     }
 }
 
-/// One cell's measure over another's.
+/// Returns one cell's measure over another's.
 pub fn over(top: &Cell, bottom: &Cell, measure: &str) -> Option<Value> {
     let (above, below) = (top.samples_of(measure), bottom.samples_of(measure));
     if above.len() > 1 && below.len() > 1 {
@@ -29,13 +31,13 @@ pub fn over(top: &Cell, bottom: &Cell, measure: &str) -> Option<Value> {
     (below > 0.0).then(|| Value::Number(above / below))
 }
 
-/// Jain's index of fairness: 1 where all got the same, 1/n where one got all.
+/// Returns Jain's index of fairness: 1 if all shares are equal, 1/n if one share is everything.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     (shares.len() > 1 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// The largest over the smallest.
+/// Returns the ratio of the largest to the smallest.
 pub fn max_over_min(shares: &[f64]) -> Option<f64> {
     let max = shares.iter().copied().fold(0.0, f64::max);
     let min = shares.iter().copied().fold(f64::INFINITY, f64::min);

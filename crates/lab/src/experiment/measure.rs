@@ -1,67 +1,67 @@
-//! Measures: what a figure is, in which unit, which way is better, where it comes from and how it is written.
+//! Measures: the meaning of a figure, its unit, the better direction, its origin and its format.
 //!
-//! Guarantees: a figure is written by its measure alone, the same on a terminal and on a page.
+//! Guarantees: the format of a figure depends on its measure alone, and is the same on a terminal and on a page.
 
 use crate::report::number::{count, gain, quantity};
 use serde::{Deserialize, Serialize};
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// As of rates.
+    /// Higher is better, as for rates.
     High,
-    /// As of times and costs.
+    /// Lower is better, as for times and costs.
     Low,
-    /// Neither, as of bytes of tables.
+    /// Neither direction is better, as for bytes of tables.
     #[default]
     Neither,
 }
 
-/// How a figure is written.
+/// The format of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Written {
-    /// With three significant digits.
+    /// Three significant digits.
     #[default]
     Quantity,
-    /// With so many digits after the point.
+    /// This number of digits after the point.
     Decimals(u8),
     /// A ratio as a gain in per cent: `+145 %`.
     Gain,
-    /// Per cent with so many digits.
+    /// Per cent with this number of digits.
     PerCent(u8),
 }
 
-/// Where a figure comes from.
+/// The origin of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// From samples of this run.
+    /// Computed from samples of this run.
     #[default]
     Measured,
-    /// Computed of other figures of this run.
+    /// Computed from other figures of this run.
     Derived,
-    /// From a model.
+    /// Predicted by a model.
     Predicted,
-    /// Printed elsewhere: where.
+    /// Published elsewhere, in this source.
     Published(String),
 }
 
 /// A kind of figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
-    /// Key in [`super::Cell::values`], or of what is computed of samples: [`RATE`] and its kin.
+    /// The key in [`super::Cell::values`], or that of a figure computed from samples, such as [`RATE`].
     pub id: String,
-    /// Heading; mostly the unit.
+    /// The heading; mostly the unit.
     pub name: String,
-    /// Unit; empty for pure numbers.
+    /// The unit; empty for pure numbers.
     pub unit: String,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
-    /// How it is written.
+    /// The format.
     pub written: Written,
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
 }
 
@@ -75,72 +75,72 @@ pub const CPU_PER_GIB: &str = "cpu-per-gib";
 pub const WALL: &str = "wall";
 
 impl Measure {
-    /// A measured quantity without unit; neither way is better.
+    /// Returns a measured quantity without unit, for which neither direction is better.
     pub fn new(id: &str, name: &str) -> Self {
         Self { id: id.to_owned(), name: name.to_owned(), ..Self::default() }
     }
 
-    /// A rate in MB/s, under a name.
+    /// Returns the measure of a rate in MB/s with a name.
     pub fn rate(id: &str, name: &str) -> Self {
         Self { unit: "MB/s".to_owned(), better: Better::High, ..Self::new(id, name) }
     }
 
-    /// How many times something else, with two decimals.
+    /// Returns the measure of a ratio with two decimals.
     pub fn times(id: &str, name: &str) -> Self {
         Self { better: Better::High, ..Self::new(id, name) }.unit("times").derived().decimals(2)
     }
 
-    /// Something that costs.
+    /// Returns the measure of a cost.
     pub fn cost(id: &str, name: &str, unit: &str) -> Self {
         Self { better: Better::Low, ..Self::new(id, name) }.unit(unit)
     }
 
-    /// A whole number.
+    /// Returns the measure of a whole number.
     pub fn count(id: &str, name: &str) -> Self {
         Self::new(id, name).decimals(0)
     }
 
-    /// A column of a paper.
+    /// Returns the measure of a published figure.
     pub fn published(id: &str, name: &str, source: &str) -> Self {
         Self { origin: Origin::Published(source.to_owned()), ..Self::new(id, name) }
     }
 
-    /// With this unit.
+    /// Returns the measure with this unit.
     #[must_use]
     pub fn unit(self, unit: &str) -> Self {
         Self { unit: unit.to_owned(), ..self }
     }
 
-    /// Written with so many digits after the point.
+    /// Returns the measure with this number of digits after the point.
     #[must_use]
     pub fn decimals(self, digits: u8) -> Self {
         self.written(Written::Decimals(digits))
     }
 
-    /// Written so.
+    /// Returns the measure with this format.
     #[must_use]
     pub fn written(self, written: Written) -> Self {
         Self { written, ..self }
     }
 
-    /// Computed of other figures.
+    /// Returns the measure as one computed from other figures.
     #[must_use]
     pub fn derived(self) -> Self {
         Self { origin: Origin::Derived, ..self }
     }
 
-    /// From a model.
+    /// Returns the measure as one predicted by a model.
     #[must_use]
     pub fn predicted(self) -> Self {
         Self { origin: Origin::Predicted, ..self }
     }
 
-    /// Whether it was printed elsewhere.
+    /// Returns whether the figures are published ones.
     pub fn is_published(&self) -> bool {
         matches!(self.origin, Origin::Published(_))
     }
 
-    /// A figure of this measure; a dash where it is no number.
+    /// Returns the text of a figure of this measure; a dash if it is not a number.
     pub fn write(&self, value: f64) -> String {
         match self.written {
             _ if !value.is_finite() => "–".to_owned(),
@@ -153,7 +153,7 @@ impl Measure {
     }
 }
 
-/// What every run of a program is measured by.
+/// Returns the measures of every run of a program.
 pub fn of_runs() -> Vec<Measure> {
     vec![
         Measure::rate(RATE, "MB/s"),

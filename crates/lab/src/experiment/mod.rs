@@ -1,8 +1,8 @@
-//! Experiments as data: what is varied, what is measured, how often, which published claim is at stake, how it is shown.
+//! Experiments as data: axes, measures, repetition, published claims to check, and presentation.
 //!
-//! One value serves every study: copies by child processes, kernels and stacks in this one, simulations. Guarantees: an
-//! experiment says everything needed to run it again; every sample it gave is kept, disturbed ones included; its claims
-//! are shapes (a ratio, an order, a slope), never absolute speeds.
+//! One type serves every study: copies by child processes, kernels and stacks in this process, simulations.
+//! Guarantees: an experiment contains everything needed to run it again; all its samples are kept, disturbed ones
+//! included; its claims are shapes (a ratio, an order, a slope), never absolute speeds.
 
 mod claim;
 pub mod derive;
@@ -21,27 +21,27 @@ use crate::stats::{Centre, Interval, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How much time a run of the lab may take.
+/// The time that a run of the lab may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// One run of each cell, as short as can be: whether everything works, and no figure that means anything.
+    /// One run of each cell, as short as possible: it shows that everything works, and gives no meaningful figures.
     Smoke,
-    /// Five short runs of each cell: enough for an interval, done in minutes.
+    /// Five short runs of each cell: enough for an interval, finished in minutes.
     #[default]
     Quick,
-    /// Ten runs of each cell, as the five papers' rule has it.
+    /// Ten runs of each cell, by the rule of the five papers.
     Full,
-    /// N25, the rule of Nahum et al.: a point is the mean of ten runs, each 30 s of steady state after 30 s of warming
-    /// up. A cell takes ten minutes, so one names the parts that are wanted.
+    /// The rule of Nahum et al. (N25): a point is the mean of ten runs, each 30 s of steady state after 30 s of
+    /// warming up. A cell takes ten minutes, so the needed parts should be named.
     Paper,
 }
 
 impl Profile {
-    /// All of them, the shortest first.
+    /// All profiles, the shortest first.
     pub const ALL: [Self; 4] = [Self::Smoke, Self::Quick, Self::Full, Self::Paper];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -51,7 +51,7 @@ impl Profile {
         }
     }
 
-    /// How often each cell runs.
+    /// Returns the number of runs of each cell.
     pub fn repetition(self) -> Repetition {
         let (warm_up_rounds, rounds) = match self {
             Self::Smoke => (0, 1),
@@ -63,52 +63,52 @@ impl Profile {
         Repetition { warm_up_rounds, rounds, retries_per_round: 2, centre: self.centre() }
     }
 
-    /// What stands for a cell's samples.
+    /// Returns the statistic that represents a cell's samples.
     pub fn centre(self) -> Centre {
         if self == Self::Paper { Centre::Mean } else { Centre::Median }
     }
 
-    /// How long each run of a cell warms up, and how long it then lasts at least, where a study can say so.
+    /// Returns the seconds of warming up and the least seconds of each run of a cell, if the profile determines them.
     pub fn run_seconds(self) -> Option<(f64, f64)> {
         (self == Self::Paper).then_some((30.0, 30.0))
     }
 }
 
-/// The rule of repetition. A round runs every cell once, in an order drawn afresh, so that drift of the machine falls
-/// on all cells alike.
+/// The rule of repetition. A round runs every cell once, in a new random order, so that drift of the machine affects
+/// all cells alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Rounds whose samples are not kept.
     pub warm_up_rounds: usize,
     /// Rounds whose samples are kept.
     pub rounds: usize,
-    /// How often a cell is repeated within a round because something else disturbed it.
+    /// The number of times a cell is repeated within a round because other work disturbed it.
     pub retries_per_round: usize,
-    /// What stands for the samples that are kept.
+    /// The statistic that represents the kept samples.
     #[serde(default, skip_serializing_if = "is_default")]
     pub centre: Centre,
 }
 
-/// One thing that is varied.
+/// An axis of the grid: one property that is varied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// Its name, which is the key in [`Coordinates`].
+    /// The name, which is the key in [`Coordinates`].
     pub name: String,
-    /// Its values in the order they are shown.
+    /// The values in the order of presentation.
     pub values: Vec<String>,
-    /// The same in words, where a heading or a title says more than the value.
+    /// The values in words, if a heading or a title needs more than the value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
 }
 
 impl Axis {
-    /// An axis from anything that prints.
+    /// Returns an axis from printable values.
     pub fn new(name: &str, values: impl IntoIterator<Item = impl ToString>) -> Self {
         let values = values.into_iter().map(|value| value.to_string()).collect();
         Self { name: name.to_owned(), values, words: Vec::new() }
     }
 
-    /// The same, with each value in words.
+    /// Returns the axis with each value in words.
     #[must_use]
     pub fn in_words(mut self, words: impl Fn(&str) -> String) -> Self {
         self.words = self.values.iter().map(|value| words(value)).collect();
@@ -124,30 +124,30 @@ pub fn at<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Coordinate
     pairs.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect()
 }
 
-/// What an experiment is.
+/// The description of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Short name, stable between versions.
     pub id: String,
-    /// Rows of the papers' inventory it answers, such as "G11–G13".
+    /// The rows of the papers' inventory that it answers, such as "G11–G13".
     pub covers: String,
     /// The paper.
     pub paper: String,
-    /// One line for people.
+    /// The title, on one line.
     pub title: String,
-    /// How to read the figures, and what the paper says of its own, in sentences.
+    /// Sentences on how to read the figures, and on the paper's own figures.
     pub notes: Vec<String>,
-    /// What is measured and how, in sentences.
+    /// Sentences on the subject and the method of measurement.
     pub method: Vec<String>,
-    /// What is varied. An axis without values has those of the cells.
+    /// The axes. An axis without values has those of the cells.
     pub axes: Vec<Axis>,
-    /// What is found of each cell; [`of_runs`] if empty.
+    /// The measures of each cell; [`of_runs`] if empty.
     pub measures: Vec<Measure>,
-    /// What is copied, where something is.
+    /// The data that is copied, if any.
     pub workload: String,
-    /// How often.
+    /// The number of runs.
     pub repetition: Repetition,
-    /// What is at stake.
+    /// The claims to check.
     pub claims: Vec<Claim>,
     /// Its table.
     pub view: View,
@@ -156,7 +156,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// One with a title and notes. Its axes have the values of its cells.
+    /// Returns an experiment with this title. Its axes have the values of its cells.
     pub fn new(id: &str, covers: &str, title: &str, axes: &[&str], measures: Vec<Measure>) -> Self {
         Self {
             id: id.to_owned(),
@@ -168,19 +168,19 @@ impl Experiment {
         }
     }
 
-    /// With these notes.
+    /// Returns the experiment with these notes.
     #[must_use]
     pub fn notes(self, notes: &[&str]) -> Self {
         Self { notes: notes.iter().map(|&note| note.to_owned()).collect(), ..self }
     }
 
-    /// Shown so.
+    /// Returns the experiment with this table and these plots.
     #[must_use]
     pub fn shown(self, view: View, plots: Vec<Plot>) -> Self {
         Self { view, plots, ..self }
     }
 
-    /// The measure of this id.
+    /// Returns the measure of this id.
     pub fn measure(&self, id: &str) -> Measure {
         let own = self.measures.iter().find(|measure| measure.id == id).cloned();
         let usual = || of_runs().into_iter().find(|measure| measure.id == id);
@@ -190,12 +190,12 @@ impl Experiment {
         })
     }
 
-    /// Values of an axis, in order.
+    /// Returns the values of an axis, in order.
     pub fn values(&self, axis: &str) -> &[String] {
         self.axes.iter().find(|one| one.name == axis).map_or(&[], |one| &one.values)
     }
 
-    /// A value of an axis in words.
+    /// Returns a value of an axis in words.
     pub fn words<'a>(&'a self, axis: &str, value: &'a str) -> &'a str {
         let words = || {
             let axis = self.axes.iter().find(|one| one.name == axis)?;
@@ -206,27 +206,27 @@ impl Experiment {
     }
 }
 
-/// What a cell has of a measure, where that is not computed of samples.
+/// A cell's value of a measure that is not computed from samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A figure.
     Number(f64),
-    /// A figure that may lie anywhere in a range: an interval, or what stated guesses make of it.
+    /// A figure that may lie anywhere in a range: an interval, or the result of stated guesses.
     Range {
-        /// As it is taken.
+        /// The assumed figure.
         value: f64,
-        /// The least.
+        /// The lower end of the range.
         low: f64,
-        /// The most.
+        /// The upper end of the range.
         high: f64,
     },
-    /// As printed in a paper.
+    /// A text as printed in a paper.
     Text(String),
 }
 
 impl Value {
-    /// As a number.
+    /// Returns the value as a number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(value) | Self::Range { value, .. } => Some(*value),
@@ -247,38 +247,38 @@ impl From<&str> for Value {
     }
 }
 
-/// What a cell is beside others.
+/// The role of a cell beside others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A figure of its own.
     #[default]
     Own,
-    /// Made of the cells before it: a mean.
+    /// Computed from the cells before it, as a mean.
     Summary,
-    /// Printed elsewhere, to stand beside ours.
+    /// A published figure, to show beside ours.
     Published,
 }
 
-/// What became of one cell.
+/// The result of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Its place.
     pub at: Coordinates,
-    /// What it is beside others.
+    /// Its role beside others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub role: Role,
     /// Samples that count, in the order taken.
     pub samples: Vec<Sample>,
-    /// What stands for them.
+    /// The statistic that represents them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub centre: Centre,
-    /// Samples repeated because something else disturbed them.
+    /// Samples that were repeated because other work disturbed them.
     pub disturbed: Vec<Sample>,
-    /// Figures that are not computed of samples, by measure.
+    /// Figures that are not computed from samples, by measure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Value>,
-    /// Why it has no (further) samples.
+    /// The reason why it has no (further) samples.
     pub failure: Option<String>,
 }
 
@@ -287,12 +287,12 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Cell {
-    /// A cell without samples.
+    /// Returns a cell without samples.
     pub fn new<'a>(place: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self { at: at(place), ..Self::default() }
     }
 
-    /// With a figure. What is no number is not there.
+    /// Returns the cell with a figure. A value that is not a number is ignored.
     #[must_use]
     pub fn with(mut self, measure: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
@@ -302,7 +302,7 @@ impl Cell {
         self
     }
 
-    /// With a figure, if there is one.
+    /// Returns the cell with a figure, if there is one.
     #[must_use]
     pub fn with_some(self, measure: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
@@ -311,13 +311,13 @@ impl Cell {
         }
     }
 
-    /// As another role.
+    /// Returns the cell with another role.
     #[must_use]
     pub fn of_role(self, role: Role) -> Self {
         Self { role, ..self }
     }
 
-    /// The measure's values in the order taken; one where it was not sampled.
+    /// Returns the cell's own value of the measure, or else those of its samples in the order taken.
     pub fn samples_of(&self, measure: &str) -> Vec<f64> {
         match self.values.get(measure) {
             Some(value) => value.number().into_iter().collect(),
@@ -325,17 +325,17 @@ impl Cell {
         }
     }
 
-    /// The measure's summary, if there are samples.
+    /// Returns the measure's summary, if there are samples.
     pub fn summary(&self, measure: &str) -> Option<Summary> {
         Summary::of(&self.samples_of(measure), RESAMPLING_SEED)
     }
 
-    /// What stands for the measure's samples.
+    /// Returns the figure that represents the measure's samples.
     pub fn figure(&self, measure: &str) -> Option<f64> {
         self.centre.of(&self.samples_of(measure))
     }
 
-    /// Where the figure may lie: its range, or the interval of its samples' centre.
+    /// Returns the interval of the figure: its range, or the interval of its samples' centre.
     pub fn interval(&self, measure: &str) -> Option<Interval> {
         match self.values.get(measure) {
             Some(Value::Range { low, high, .. }) => Some(Interval { low: *low, high: *high }),
@@ -345,17 +345,17 @@ impl Cell {
     }
 }
 
-/// Resampling always starts from the same seed, so that a report computed again from its own JSON says the same.
+/// Resampling always starts from the same seed, so that a report computed again from its own JSON is the same.
 pub const RESAMPLING_SEED: u64 = 0x5ea1_a4e0;
 
-/// What became of an experiment.
+/// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The experiment as it was run.
     pub experiment: Experiment,
-    /// Seed of the orders and of the contents.
+    /// The seed of orders and contents.
     pub seed: u64,
-    /// When it started, UTC.
+    /// The starting time in UTC.
     pub started: String,
     /// Wall time of the whole experiment.
     pub seconds: f64,
@@ -363,12 +363,12 @@ pub struct Outcome {
     pub cells: Vec<Cell>,
     /// Its claims.
     pub claims: Vec<ClaimResult>,
-    /// What was left out and why.
+    /// The omitted parts and the reasons.
     pub skipped: Vec<String>,
 }
 
 impl Outcome {
-    /// What these cells make of the experiment: axes without values get theirs, claims their verdicts.
+    /// Returns the outcome of these cells: axes without values get theirs, claims their verdicts.
     pub fn new(mut experiment: Experiment, cells: Vec<Cell>) -> Self {
         for axis in experiment.axes.iter_mut().filter(|axis| axis.values.is_empty()) {
             for value in cells.iter().filter_map(|cell| cell.at.get(&axis.name)) {
@@ -381,7 +381,7 @@ impl Outcome {
         Self { experiment, cells, claims, ..Self::default() }
     }
 
-    /// With the values of an axis in words.
+    /// Returns the outcome with the values of an axis in words.
     #[must_use]
     pub fn in_words(mut self, axis: &str, words: impl Fn(&str) -> String) -> Self {
         for one in self.experiment.axes.iter_mut().filter(|one| one.name == axis) {
@@ -390,13 +390,13 @@ impl Outcome {
         self
     }
 
-    /// The one cell whose coordinates include all of `place`.
+    /// Returns the one cell whose coordinates include all of `place`.
     pub fn cell(&self, place: &Coordinates) -> Option<&Cell> {
         find(&self.cells, place)
     }
 }
 
-/// The first cell whose coordinates include all of `place`.
+/// Returns the first cell whose coordinates include all of `place`.
 pub fn find<'a>(cells: &'a [Cell], place: &Coordinates) -> Option<&'a Cell> {
     cells.iter().find(|cell| place.iter().all(|(axis, value)| cell.at.get(axis) == Some(value)))
 }

@@ -1,27 +1,27 @@
-//! Samples: what one run of one cell gave.
+//! Samples: the result of one run of one cell.
 
 use super::{CPU_PER_GIB, MEGABITS, RATE, WALL};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// One run of one cell: a child process from start to end, or a slice of a unit in this one.
+/// One run of one cell: a child process from start to end, or a slice of a unit in this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub found: Found,
     /// Seed of the random content.
     pub seed: u64,
-    /// Round it belongs to, from 0; warm-up rounds are not counted.
+    /// The round of the run, from 0; warm-up rounds are not counted.
     pub round: usize,
     /// Whether other load disturbed it.
     pub is_disturbed: bool,
-    /// Implementation that ran, as the program names it.
+    /// The implementation that ran, as the program names it.
     pub tier: String,
 }
 
-/// What a run counted.
+/// The counts of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Found {
@@ -37,32 +37,32 @@ impl Default for Found {
     }
 }
 
-/// What a copy counted.
+/// The counts of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Copied {
     /// Bytes of content copied.
     pub bytes: u64,
     /// Files copied.
     pub files: u64,
-    /// Wall time that rates are computed from: that of the whole program, or of the measured end's work.
+    /// The wall time from which rates are computed: that of the whole program, or of the measured end's work.
     pub wall_seconds: f64,
-    /// Wall time as the program counts it, if it does.
+    /// The wall time as measured by the program, if it does.
     pub program_seconds: Option<f64>,
-    /// CPU time of this end, if known apart.
+    /// CPU time of this end, if known separately.
     pub cpu_local_seconds: Option<f64>,
-    /// CPU time of the far end, if known apart.
+    /// CPU time of the far end, if known separately.
     pub cpu_remote_seconds: Option<f64>,
     /// CPU time of all processes of the measured ends.
     pub cpu_seconds: f64,
     /// CPU time others used meanwhile.
     pub other_cpu_seconds: f64,
-    /// Time the hypervisor gave to others meanwhile.
+    /// The time that the hypervisor gave to others meanwhile.
     pub stolen_seconds: f64,
     /// Bytes sent more than once.
     pub resent_bytes: u64,
 }
 
-/// Copies one after the other, as one run.
+/// Adds a subsequent copy, so that both count as one run.
 impl AddAssign for Copied {
     fn add_assign(&mut self, other: Self) {
         let sum = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
@@ -80,13 +80,13 @@ impl AddAssign for Copied {
 }
 
 impl Copied {
-    /// [`RATE`] and its kin; not finite where time or bytes are none.
+    /// Returns the value of [`RATE`] or another measure of copies; not finite if time or bytes are zero.
     pub fn value(&self, measure: &str) -> Option<f64> {
         let rate = self.bytes as f64 / 1e6 / self.wall_seconds;
         match measure {
             RATE => Some(rate),
             MEGABITS => Some(rate * 8.0),
-            // Nobody copies for nothing: it is not known.
+            // No copy uses zero CPU time: the value is unknown.
             CPU_PER_GIB if self.cpu_seconds == 0.0 => None,
             CPU_PER_GIB => Some(self.cpu_seconds / (self.bytes as f64 / f64::from(1 << 30))),
             WALL => Some(self.wall_seconds),
@@ -96,18 +96,18 @@ impl Copied {
 }
 
 impl Sample {
-    /// A copy's.
+    /// Returns the sample of a copy.
     pub fn copied(copied: Copied) -> Self {
         Self { found: Found::Copy(copied), ..Self::default() }
     }
 
-    /// A slice's: one figure.
+    /// Returns the sample of a slice, which has one figure.
     pub fn slice(measure: &str, value: f64, round: usize) -> Self {
         let values = BTreeMap::from([(measure.to_owned(), value)]);
         Self { found: Found::Values(values), round, ..Self::default() }
     }
 
-    /// What it has of a measure, if that is a number.
+    /// Returns its value of a measure, if that is a number.
     pub fn value(&self, measure: &str) -> Option<f64> {
         match &self.found {
             Found::Copy(copied) => copied.value(measure),

@@ -1,8 +1,8 @@
-//! The one scheduler of every study: round by round, every cell once a round, each round in an order of its own.
+//! The scheduler of every study: it runs every cell once per round, each round in a new order.
 //!
-//! Guarantees: all orders and contents follow from one seed; a cell that fails is tried no more and says why; a run
-//! that something else disturbed is repeated a bounded number of times and kept beside the others; after the deadline
-//! no run starts but those that the sampler owes.
+//! Guarantees: all orders and contents are derived from one seed; a cell that fails is not tried again and gives the
+//! reason; a run that other work disturbed is repeated a bounded number of times and kept beside the others; after
+//! the deadline only those runs start that the sampler requires.
 
 use super::{Cell, Coordinates, Experiment, Outcome, Sample};
 use crate::LabError;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Takes the samples of an experiment's cells.
 pub trait Sampler {
-    /// Called before each round with the seed of its random content.
+    /// Prepares a round with the seed of its random content; called before each round.
     ///
     /// # Errors
     /// One that ends the whole experiment.
@@ -28,39 +28,39 @@ pub trait Sampler {
     /// One that ends this cell.
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError>;
 
-    /// Whether the cell has its turn even after the deadline.
+    /// Returns whether the cell is run even after the deadline.
     fn owes(&self, _cell: usize) -> bool {
         false
     }
 
-    /// A line of progress about a run; `None` where runs are too short for one.
+    /// Returns a line of progress about a run; `None` if runs are too short for one.
     fn line(&self, _cell: usize, _result: &Result<Sample, LabError>) -> Option<String> {
         None
     }
 }
 
-/// An experiment, the places of its cells, and when to stop.
+/// An experiment, the places of its cells, and the condition to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The experiment; its repetition rule is the one that is followed.
+    /// The experiment, whose repetition rule applies.
     pub experiment: Experiment,
     /// Places of the cells.
     pub places: Vec<Coordinates>,
-    /// Figures printed elsewhere, to stand beside ours.
+    /// Published figures, to show beside ours.
     pub beside: Vec<Cell>,
-    /// What was left out and why.
+    /// The omitted parts and the reasons.
     pub skipped: Vec<String>,
     /// Seed of orders and contents.
     pub seed: u64,
-    /// No run starts later, nor one whose last turn says that it would end later.
+    /// The deadline: no run starts later, nor one that by its previous duration would end later.
     pub deadline: Option<Instant>,
 }
 
 impl Plan {
-    /// Measures every cell by the rule, lets `derive` compute figures of several cells, and decides the claims.
+    /// Measures every cell by the rule, calls `derive` to compute figures of several cells, and decides the claims.
     ///
     /// # Errors
-    /// One that ends the whole experiment; that of a single cell is noted in it.
+    /// Fails if an error concerns the whole experiment; an error of a single cell is noted in the cell.
     pub fn run(
         self,
         sampler: &mut dyn Sampler,
@@ -79,7 +79,7 @@ impl Plan {
     /// Measures every cell by the rule.
     ///
     /// # Errors
-    /// As [`Plan::run`].
+    /// Fails as [`Plan::run`] does.
     pub fn measure(
         &self,
         sampler: &mut dyn Sampler,
@@ -91,7 +91,7 @@ impl Plan {
         let cell = |at: &Coordinates| Cell { at: at.clone(), centre: rule.centre, ..Cell::default() };
         let mut cells: Vec<Cell> = self.places.iter().map(cell).collect();
         let mut last_turns = vec![Duration::ZERO; cells.len()];
-        // Where the machine is never quiet, an experiment ends all the same.
+        // The limit ends an experiment even if the machine is never quiet.
         let mut retries_left = (rule.rounds * cells.len() / 4).max(2 * rule.retries_per_round);
         let rounds = rule.warm_up_rounds + rule.rounds;
         for round in 0..rounds {
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(counts, [(1, 1, false), (1, 2, true)]);
     }
 
-    /// Whoever is owed a turn has it, and a peer that would end too late says so.
+    /// A cell that is required is run, and a peer that would end too late is skipped with a reason.
     #[test]
     fn after_the_deadline_only_what_is_owed_runs() {
         let mut recorder = Recorder { owed: Some(1), ..Recorder::default() };

@@ -1,4 +1,4 @@
-//! How cells are shown: as which table, and as which plots beside it.
+//! The presentation of cells: the table, and the plots beside it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum View {
-    /// A row for each cell: its place, then its measures.
+    /// A row per cell: its place, then its measures.
     #[default]
     Cells,
-    /// The same, and a bar for each cell, within groups, best first.
+    /// The same rows, and a bar per cell, within groups, best first.
     Bars {
-        /// Axis with a group for each value.
+        /// The axis with a group per value.
         groups: String,
-        /// Axis whose value is the bar's name.
+        /// The axis whose value is the bar's name.
         names: String,
-        /// The name that is set off: the product's own.
+        /// The name that is highlighted: the product's own.
         own: String,
     },
-    /// One measure, one axis across.
+    /// One measure, with one axis across.
     Pivot(Pivot),
-    /// None: the claims say it all.
+    /// No table: the claims suffice.
     Claims,
 }
 
 /// A table of one measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pivot {
-    /// Axes with a row for each combination that there is.
+    /// Axes with a row per existing combination of values.
     pub rows: Vec<String>,
-    /// Axis with a column for each value.
+    /// The axis with a column per value.
     pub columns: String,
-    /// What stands in it.
+    /// The measure of the entries.
     pub measure: String,
-    /// Axes with a table for each combination that there is. The value [`ANY`] of a cell stands for all.
+    /// Axes with a table per existing combination of values. The value [`ANY`] of a cell represents all values.
     #[serde(default)]
     pub blocks: Vec<String>,
-    /// Heading of a column with the last column over the first.
+    /// The heading of a column with the last column over the first.
     #[serde(default)]
     pub times: Option<String>,
     /// Rows with the ratio of two others.
@@ -44,10 +44,10 @@ pub struct Pivot {
     pub ratios: Vec<(String, String)>,
 }
 
-/// The value of an axis that stands for all others: what does not depend on it.
+/// The value of an axis that represents all others, for figures that do not depend on it.
 pub const ANY: &str = "none";
 
-/// How a plot is drawn.
+/// The kind of a plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drawn {
@@ -63,37 +63,37 @@ pub enum Drawn {
 /// A plot of cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plot {
-    /// How.
+    /// The kind.
     pub drawn: Drawn,
-    /// What it shows; the experiment's title if empty.
+    /// The title; the experiment's title if empty.
     #[serde(default)]
     pub title: String,
     /// Axis of the abscissa.
     pub over: String,
     /// Measures that are drawn.
     pub measures: Vec<String>,
-    /// Axes with a line, or a bar in each group, for each combination that there is.
+    /// Axes with a line, or a bar in each group, per existing combination of values.
     #[serde(default)]
     pub series: Vec<String>,
-    /// Axes with a plot for each combination that there is.
+    /// Axes with a plot per existing combination of values.
     #[serde(default)]
     pub plots: Vec<String>,
     /// The series by which all are divided.
     #[serde(default)]
     pub divisor: Option<String>,
-    /// Whether printed figures are drawn beside ours.
+    /// Whether published figures are drawn beside ours.
     #[serde(default)]
     pub published: bool,
-    /// Whether the ordinate is logarithmic, where one bar would flatten the rest.
+    /// Whether the ordinate is logarithmic, if one bar would otherwise flatten the rest.
     #[serde(default)]
     pub logarithmic: bool,
-    /// Whether the line is drawn on which twice the abscissa is twice the ordinate.
+    /// Whether the line of proportionality is drawn, on which twice the abscissa is twice the ordinate.
     #[serde(default)]
     pub ideal: bool,
 }
 
 impl Plot {
-    /// A plot of one measure: a line or bar for each value of `series`.
+    /// Returns a plot of one measure: a line or bar per value of `series`.
     pub fn new(drawn: Drawn, over: &str, measure: &str, series: &[&str]) -> Self {
         Self {
             drawn,
@@ -104,31 +104,31 @@ impl Plot {
         }
     }
 
-    /// Under a title of its own.
+    /// Returns the plot with a title of its own.
     #[must_use]
     pub fn titled(self, title: &str) -> Self {
         Self { title: title.to_owned(), ..self }
     }
 
-    /// With the paper's points beside ours.
+    /// Returns the plot with the paper's points beside ours.
     #[must_use]
     pub fn with_published(self) -> Self {
         Self { published: true, ..self }
     }
 
-    /// With the line that perfect scaling would draw.
+    /// Returns the plot with the line of perfect scaling.
     #[must_use]
     pub fn with_ideal(self) -> Self {
         Self { ideal: true, ..self }
     }
 
-    /// With a logarithmic ordinate.
+    /// Returns the plot with a logarithmic ordinate.
     #[must_use]
     pub fn logarithmic(self) -> Self {
         Self { logarithmic: true, ..self }
     }
 
-    /// One for each value of an axis.
+    /// Returns one plot per value of an axis.
     #[must_use]
     pub fn each(self, axis: &str) -> Self {
         Self { plots: vec![axis.to_owned()], ..self }
@@ -136,7 +136,7 @@ impl Plot {
 }
 
 impl View {
-    /// A table of one measure.
+    /// Returns a table of one measure.
     pub fn pivot(rows: &[&str], columns: &str, measure: &str) -> Self {
         Self::Pivot(Pivot {
             rows: rows.iter().map(|&axis| axis.to_owned()).collect(),
@@ -146,7 +146,7 @@ impl View {
         })
     }
 
-    /// The same with the last column over the first.
+    /// Returns a table of one measure, with a column of the last column over the first.
     pub fn pivot_with_times(rows: &[&str], columns: &str, measure: &str, heading: &str) -> Self {
         match Self::pivot(rows, columns, measure) {
             Self::Pivot(pivot) => Self::Pivot(Pivot { times: Some(heading.to_owned()), ..pivot }),

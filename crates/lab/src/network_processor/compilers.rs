@@ -1,9 +1,10 @@
-//! What compilers make of the ten kernels: NPCryptBench's Figs 6 and 7 with this host's, on this host.
+//! Measures the code that compilers make of the ten kernels: NPCryptBench's Figs 6 and 7 with the compilers of this
+//! host.
 //!
-//! The paper compares three versions of one compiler under O0, O1 and O2; here are all versions of gcc and clang that are
-//! installed, under O0, O1, Os and O2. One C file holds the kernels at level 0. What a compiler makes of it is checked
-//! against the reference kernels before it is timed; then all take turns in short slices, and medians count. Code bytes are
-//! those of symbols, as `nm` prints them.
+//! The paper compares three versions of one compiler under O0, O1 and O2; here all installed versions of gcc and
+//! clang are compared, under O0, O1, Os and O2. One C file holds the kernels at level 0. Each compiler's code is
+//! checked against the reference kernels before it is timed; then all take turns in short slices, and medians count.
+//! Code bytes are those of symbols, as `nm` prints them.
 
 use super::{BOUNDS, PAPER, PROGRAM, sentences};
 use crate::LabError;
@@ -31,14 +32,14 @@ const DRIVER: &str = include_str!("driver.c");
 /// Options, the paper's default last.
 const OPTIONS: [&str; 4] = ["O0", "O1", "Os", "O2"];
 
-/// Bytes of a message.
+/// The length of a message in bytes.
 const MESSAGE_BYTES: usize = 2048;
 
-/// A slice of one kernel, and how many there are.
+/// The length of a slice of one kernel, and the number of slices.
 const SLICE_NS: u64 = 1_000_000;
 const SLICES: usize = 15;
 
-/// More compilers than these are left out, and named.
+/// The maximum of compilers; others are omitted, and named.
 const COMPILERS_MAX: usize = 6;
 
 const SUMMARY: &str = "NPCryptBench's kernels in C, by this host's compilers, on this host. What they make is compared with the \
@@ -51,7 +52,7 @@ const OVER_COMPILERS: [&str; 3] = [
     "What is found is the first compiler's.",
 ];
 
-/// Measures: megabits of message a second, bytes of code, and both in times the first compiler's O2.
+/// The measures: megabits of message per second, bytes of code, and both relative to the first compiler's O2.
 const RATE: &str = "megabits";
 const BYTES: &str = "code bytes";
 const AXES: [&str; 2] = ["algorithm", "compiler"];
@@ -69,7 +70,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
     if compilers.is_empty() {
         return Err(LabError::Unavailable("no gcc and no clang in PATH: nothing to compare".to_owned()));
     }
-    // Programs are run from here, which shared memory often forbids.
+    // Programs are run from this directory, because shared memory often forbids that.
     let scratch = Scratch::create(surroundings, Some(&surroundings.temporary), 16 << 20)?;
     for (name, bytes) in
         [("kernels.c", KERNELS.as_bytes()), ("driver.c", DRIVER.as_bytes()), ("given", &file_of(&given))]
@@ -127,7 +128,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
     Ok(Report { skipped, seconds, ..Report::new(PROGRAM, title, SUMMARY, outcomes) })
 }
 
-/// The ten, without their modes.
+/// Returns the ten kernels, without their modes.
 fn kernels() -> [&'static str; TEN.len()] {
     TEN.map(|name| name.split('-').next().unwrap_or(name))
 }
@@ -136,14 +137,14 @@ fn place(kernel: &str, column: &str) -> Coordinates {
     at(AXES.into_iter().zip([kernel, column]))
 }
 
-/// A compiler that is there.
+/// An installed compiler.
 struct Compiler {
     name: String,
     path: PathBuf,
     version: String,
 }
 
-/// All versions of gcc and clang on the search path, each version once, and what is missing.
+/// Returns all versions of gcc and clang on the search path, each version once, and the missing ones.
 fn installed(surroundings: &Surroundings) -> (Vec<Compiler>, Vec<String>) {
     let mut found: BTreeMap<(bool, u32, String), PathBuf> = BTreeMap::new();
     for directory in &surroundings.search_path {
@@ -152,7 +153,7 @@ fn installed(surroundings: &Surroundings) -> (Vec<Compiler>, Vec<String>) {
             let (family, number) =
                 name.split_once('-').map_or((&*name, "0"), |(family, number)| (family, number));
             if let ("gcc" | "clang", Ok(number)) = (family, number.parse()) {
-                // Those with a number in their name come last: they are other versions, or the same again.
+                // Programs with a number in their name come last: they are other versions, or the same one again.
                 let key = (family == "clang", number, name.clone());
                 found.entry(key).or_insert_with(|| directory.join(&name));
             }
@@ -164,7 +165,7 @@ fn installed(surroundings: &Surroundings) -> (Vec<Compiler>, Vec<String>) {
             absent.push(format!("{name}: it does not say its version"));
             continue;
         };
-        // `gcc` and `gcc-12` name themselves but are one.
+        // `gcc` and `gcc-12` print different names but are the same version.
         let number = |version: &str| version.split_once(' ').map(|(_, rest)| rest.to_owned());
         let is_clang = |name: &str| name.starts_with("clang");
         let is_same = |one: &Compiler| {
@@ -194,7 +195,8 @@ fn version(compiler: &Path) -> Option<String> {
     output.status.success().then_some(line)
 }
 
-/// What the driver reads: for each kernel three lengths, then key, tables and message, in this host's order of bytes.
+/// Returns the driver's input: for each kernel three lengths, then key, tables and message, in this host's byte
+/// order.
 fn file_of(given: &[Prepared]) -> Vec<u8> {
     let mut file = Vec::new();
     for one in given {
@@ -228,13 +230,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The child may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Compiles, starts, and compares what comes out.
+/// Compiles, starts, and compares the output.
 fn compile(
     compiler: &Compiler,
     option: &str,
@@ -276,12 +278,12 @@ fn compile(
     Ok(running)
 }
 
-/// All programs with all kernels, in turns.
+/// The sampler: all programs with all kernels, in turns.
 struct Turns {
     programs: Vec<Running>,
-    /// Of each kernel's message.
+    /// The length of each kernel's message.
     bytes: Vec<usize>,
-    /// How often a kernel runs in a slice, by cell.
+    /// The number of times a kernel runs per slice, by cell.
     repetitions: BTreeMap<usize, u64>,
 }
 
@@ -305,7 +307,8 @@ impl Sampler for Turns {
     }
 }
 
-/// Bytes of the symbols that belong to each kernel: its own, and those with its name before an underscore or dot.
+/// Returns the bytes of the symbols that belong to each kernel: its own, and those with its name before an underscore
+/// or dot.
 fn code_bytes(program: &Path) -> Option<Vec<u64>> {
     let output = Command::new("nm").arg("-S").arg(program).stdin(Stdio::null()).output().ok()?;
     sizes(&String::from_utf8_lossy(&output.stdout))
@@ -331,7 +334,8 @@ fn sizes(text: &str) -> Option<Vec<u64>> {
     TEN.iter().map(of).collect()
 }
 
-/// Figs 6 and 7, scaled to the first compiler's O2 as the paper scales to its default, and what they are made of.
+/// Returns Figs 6 and 7, scaled to the first compiler's O2 as the paper scales to its default, and the figures behind
+/// them.
 fn figures(cells: &[Cell], columns: &[String]) -> Vec<Outcome> {
     let base = &columns[OPTIONS.len() - 1];
     let mut cells = cells.to_vec();
@@ -362,9 +366,9 @@ fn figures(cells: &[Cell], columns: &[String]) -> Vec<Outcome> {
     ]
 }
 
-/// The paper's sentences of section VI-A, by compiler.
+/// Returns the paper's sentences of section VI-A, by compiler.
 fn found(cells: &[Cell], compilers: &[&str], skipped: &mut Vec<String>) -> Vec<Sentence> {
-    // Mean over the algorithms of one column's figure over another's.
+    // Returns the mean over the algorithms of one column's figure over another's.
     let ratio = |measure: &str, one: String, other: String| {
         let of = |kernel: &str, column: &str| find(cells, &place(kernel, column))?.figure(measure);
         let ratios: Option<Vec<f64>> =
@@ -377,7 +381,7 @@ fn found(cells: &[Cell], compilers: &[&str], skipped: &mut Vec<String>) -> Vec<S
         compilers.iter().filter_map(|&name| Some((name.to_owned(), of(name)?))).collect()
     };
     let family = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
-    // The other version of a family over its first.
+    // Returns the figures of a family's other versions over those of its first.
     let pairs = |measure: &str| -> Vec<(String, f64)> {
         let pair = |(number, other): (usize, &&str)| {
             let first = compilers[..number].iter().find(|first| family(first) == family(other))?;
@@ -422,7 +426,7 @@ mod tests {
     use crate::experiment::Verdict;
     use crate::skip::skip;
 
-    /// Every compiler's code is compared with the reference inside.
+    /// The build compares every compiler's code with the reference.
     #[test]
     fn compilers_make_what_the_reference_makes() {
         if installed(&Surroundings::default()).0.is_empty() {
@@ -437,7 +441,7 @@ mod tests {
         assert!(claims.iter().any(|claim| claim.claim.statement.contains("17 %")), "{claims:?}");
     }
 
-    /// A kernel that is changed makes something else, and is not timed.
+    /// A modified kernel has another output, and is not timed.
     #[test]
     fn another_output_is_refused() {
         let surroundings = Surroundings::default();

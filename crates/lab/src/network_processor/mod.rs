@@ -1,7 +1,6 @@
 //! NPCryptBench's study as experiments.
 //!
-//! The figures come from `sealane-simulator` and depend on nothing of this host; only the page's frame says where it was
-//! made.
+//! The figures come from `sealane-simulator` and do not depend on this host; only the page's frame names the host.
 
 mod compilers;
 
@@ -15,7 +14,7 @@ use sealane_simulator::study::{Bound, Figure, Kind, Listed, Sentence, run as sim
 use std::io::Write;
 use std::time::Instant;
 
-/// `sealane lab network-processor`, simulated and by this host's compilers.
+/// The family of `sealane lab network-processor`, simulated and by this host's compilers.
 pub(crate) const FAMILIES: &[Family] = &[
     Family { command: "lab network-processor", parts: &[], studies: STUDIES, run },
     Family {
@@ -38,21 +37,21 @@ const STUDIES: &[Study] = &[
 ];
 
 const PROGRAM: &str = "sealane lab network-processor";
-/// Where the paper's sentences and figures are.
+/// The paper with the published sentences and figures.
 const PAPER: &str =
     "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
 
-/// What the page says of itself.
+/// The page's summary of the study.
 const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
     Every figure is the same on every host.";
 
-/// Figures, each with its plot.
+/// Returns a report of figures, each with its plot.
 pub fn report(figures: &[Figure]) -> Report {
     let outcomes = figures.iter().map(outcome).collect();
     Report::new(PROGRAM, "Ciphers on network processors", SUMMARY, outcomes)
 }
 
-/// All that the study says.
+/// Returns the complete results of the study.
 fn run(_: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let mut told = Ok(());
@@ -61,7 +60,7 @@ fn run(_: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
         told = std::mem::replace(&mut told, Ok(())).and(line);
     });
     told?;
-    // What is drawn comes first.
+    // Figures with plots come first.
     let (tables, plots): (Vec<Figure>, Vec<Figure>) =
         study.figures.into_iter().partition(|figure| figure.kind == Kind::Table);
     let mut report = report(&[plots, tables].concat());
@@ -82,7 +81,7 @@ fn outcome(figure: &Figure) -> Outcome {
         Kind::Stacked => ("column", Some((Drawn::Stacked, row_axis, "column"))),
         Kind::Lines => ("engines", Some((Drawn::Lines, "engines", row_axis))),
     };
-    // Counts stay counts.
+    // Whole numbers are shown as such.
     let mut values = figure.rows.iter().flat_map(|(_, row)| row).flatten();
     let is_count = values.all(|value| value.fract() == 0.0);
     let measure = if is_count { Measure::count("figure", "") } else { Measure::new("figure", "") };
@@ -105,12 +104,12 @@ fn outcome(figure: &Figure) -> Outcome {
     Outcome::new(experiment.notes(&[figure.note]).shown(view, plots.into_iter().collect()), cells.collect())
 }
 
-/// Between what a figure must lie.
+/// The explanation of a claim's bounds.
 const BOUNDS: &str = "Where the paper gives a number, ours may differ from it by a tenth: the paper prints neither a spread nor \
     its compilers' code, and a tenth is what the lab calls alike in every study. Where the paper gives a limit, that is the \
     bound; where it has words only, their plain meaning is.";
 
-/// How verdicts come about.
+/// The explanation of verdicts.
 const OVER_GUESSES: [&str; 3] = [
     "A sentence holds when our figure is within its bound under every set of guesses, fails when it is on one side of it under \
      all of them, and else depends on the guesses that turn it.",
@@ -118,7 +117,7 @@ const OVER_GUESSES: [&str; 3] = [
     "The range is over all guesses, each changed alone.",
 ];
 
-/// Sentences as claims on the range of our figure.
+/// Returns sentences as claims on the range of our figure.
 fn sentences(title: &str, notes: [&str; 3], sentences: &[Sentence]) -> Outcome {
     let axes = ["source", "sentence", "our figure"];
     let known = || sentences.iter().filter_map(|one| Some((one, one.range()?)));
@@ -199,7 +198,8 @@ mod tests {
         }
     }
 
-    /// What is turned says by what; the paper's number stands beside ours, and three times as much is a miss.
+    /// A sentence has a claim with its direction; the paper's number is shown beside ours, and a factor of three is a
+    /// miss.
     #[test]
     fn sentences_become_claims_that_can_fail() {
         let told = |one: Sentence| {

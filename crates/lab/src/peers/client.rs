@@ -1,7 +1,7 @@
-//! Running a client, or a pipeline of them, against the clock.
+//! Runs a client, or a pipeline of them, and measures its time.
 //!
 //! Guarantees: the clock runs from before the first start to after the last end; no client outlives its limit or its
-//! owner; a failure carries the end of what the clients printed, with bounds on both bytes and time.
+//! owner; a failure carries the end of the clients' output, with bounds on both bytes and time.
 
 use super::cpu::Tree;
 use super::rusage::{Ended, reap};
@@ -27,29 +27,30 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reads nothing.
+    /// Returns a client without input.
     pub(super) fn new(command: Command) -> Self {
         Self { command, input: None }
     }
 
-    /// Reads `input`, which must be short enough for a pipe's buffer (64 KiB), so that writing it cannot block.
+    /// Makes `input` the client's standard input; it must be short enough for a pipe's buffer (64 KiB), so that
+    /// writing it cannot block.
     pub(super) fn with_input(command: Command, input: String) -> Self {
         Self { command, input: Some(input) }
     }
 }
 
-/// What a server contributes to a run.
+/// A server's part in a run.
 #[derive(Debug)]
 pub(super) enum Far<'a> {
     /// There is no far end.
     None,
-    /// It stays up; its time is read before and after.
+    /// The server continues; its time is read before and after.
     Stays(&'a Server),
-    /// It ends by itself after one run.
+    /// The server ends by itself after one run.
     Ends(Server),
 }
 
-/// Runs the pipeline once and says what it cost.
+/// Runs the pipeline once and returns its cost.
 pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -> Result<Sample, LabError> {
     let far_before = match &far {
         Far::None => Duration::ZERO,
@@ -81,14 +82,14 @@ pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -
     Ok(Sample { is_disturbed, ..Sample::copied(copied) })
 }
 
-/// Runs one client without a clock and gives the end of what it printed.
+/// Runs one client without a clock and returns the end of its output.
 pub(super) fn run_to_end(client: Client, limit: Duration) -> Result<String, LabError> {
     let mut pipeline = Pipeline::start(vec![client])?;
     pipeline.wait(limit)?;
     Ok(pipeline.printed.text())
 }
 
-/// Processes, each reading what the one before it writes.
+/// Processes, each of which reads the output of the one before it.
 #[derive(Debug)]
 struct Pipeline {
     running: Vec<Running>,
@@ -125,7 +126,7 @@ impl Pipeline {
             upstream = child.stdout.take().map(Stdio::from);
             let input = child.stdin.take();
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // In the list before anything else can fail, so that it is ended whatever happens.
+            // The process is added before any step can fail, so that it is ended in any case.
             pipeline.running.push(Running { name, child: Some(child) });
             if let (Some(mut input), Some(text)) = (input, client.input) {
                 // A client that does not read it reports its own failure.
@@ -135,7 +136,7 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// CPU time of all processes once they have ended well.
+    /// Returns the CPU time of all processes after they have ended successfully.
     fn wait(&mut self, limit: Duration) -> Result<Duration, LabError> {
         let deadline = Instant::now() + limit;
         let mut cpu = Duration::ZERO;
@@ -174,13 +175,13 @@ impl Drop for Pipeline {
     fn drop(&mut self) {
         for child in self.running.iter_mut().filter_map(|running| running.child.take()) {
             Tree::of(child.id()).kill();
-            // It was killed, so this is soon over; an error leaves nothing to be done.
+            // The process was killed, so this ends soon; an error cannot be handled.
             let _ = reap(child);
         }
     }
 }
 
-/// Waits until the child has ended, without reaping it; `false` once the deadline has passed.
+/// Waits until the child has ended, without reaping it; returns `false` once the deadline has passed.
 pub(super) fn wait_until(pid: u32, deadline: Instant) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -197,7 +198,7 @@ pub(super) fn wait_until(pid: u32, deadline: Instant) -> io::Result<bool> {
     }
 }
 
-/// The end of what processes print, collected while they run so that none of them ever blocks on a full pipe.
+/// The end of the processes' output, collected while they run so that none of them ever blocks on a full pipe.
 #[derive(Debug)]
 pub(super) struct Tail {
     text: Mutex<mpsc::Receiver<Vec<u8>>>,
@@ -205,10 +206,10 @@ pub(super) struct Tail {
 
 impl Tail {
     const BYTES: usize = 8_000;
-    /// A helper that keeps the pipe open must not hold up a report.
+    /// A helper that keeps the pipe open must not delay a report.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts reading.
+    /// Starts to collect the output of `from`.
     pub(super) fn of(mut from: impl Read + Send + 'static) -> Self {
         let (sender, text) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
@@ -218,13 +219,13 @@ impl Tail {
                 kept.extend(&chunk[..count]);
                 kept.drain(..kept.len().saturating_sub(Self::BYTES));
             }
-            // Nobody waits for it when all went well.
+            // The output is not needed if all processes were successful.
             let _ = sender.send(kept.into());
         });
         Self { text: Mutex::new(text) }
     }
 
-    /// What there is once the last writer has closed its end; nothing if that takes too long.
+    /// Returns the output once the last writer has closed its end; nothing if that takes too long.
     pub(super) fn text(&self) -> String {
         let receiver = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let text = receiver.recv_timeout(Self::PATIENCE).unwrap_or_default();

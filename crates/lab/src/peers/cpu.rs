@@ -1,14 +1,14 @@
 //! CPU time of running processes and their descendants, from `/proc`.
 //!
-//! Guarantees: a process that ends while the tree is read counts as absent or as it last was, never as an error; a
-//! process is told from a later one of the same number by its start time.
+//! Guarantees: a process that ends while the tree is read counts as absent or as last read, never as an error; a
+//! process is distinguished from a later one of the same number by its start time.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-/// `/proc/PID/stat` counts in ticks of `USER_HZ`, which is 100 on every Linux architecture Rust supports.
+/// `/proc/PID/stat` counts in ticks of `USER_HZ`, which is 100 on every Linux architecture that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
 /// One process as `/proc/PID/stat` shows it.
@@ -16,9 +16,9 @@ const TICK: Duration = Duration::from_millis(10);
 pub(crate) struct Process {
     pid: u32,
     parent: u32,
-    /// Own time and that of children it has waited for, in ticks.
+    /// CPU time of the process and of its reaped children, in ticks.
     ticks: u64,
-    /// Ticks after boot.
+    /// The start time in ticks after boot.
     started: u64,
 }
 
@@ -27,12 +27,14 @@ impl Process {
         Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// proc_pid_stat(5): the name stands in parentheses and may hold any character, so fields count from the last one.
+    /// By proc_pid_stat(5) the name stands in parentheses and may hold any character, so fields count from the last
+    /// one.
     fn parse(pid: u32, text: &str) -> Option<Self> {
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        // Field 3 of the manual is index 0 here: ppid is 4; utime, stime, cutime, cstime are 14 to 17; starttime is 22.
+        // Field 3 of the manual is index 0 here: ppid is 4; utime, stime, cutime, cstime are 14 to 17; starttime is
+        // 22.
         Some(Self {
             pid,
             parent: u32::try_from(number(1)?).ok()?,
@@ -44,18 +46,18 @@ impl Process {
         })
     }
 
-    /// Ends it at once, if it still is the process that was read.
+    /// Kills the process at once, if it is still the one that was read.
     fn kill(self) {
         let is_same = Self::read(self.pid).is_some_and(|now| now.started == self.started);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let (true, Some(pid)) = (is_same, pid) {
-            // It may end by itself in between, which is what was wanted.
+            // The process may end by itself in between, which has the same result.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// A process and all that descend from it, at one moment.
+/// A process and all its descendants, at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree(Vec<Process>);
 
@@ -84,13 +86,13 @@ impl Tree {
         Self(tree)
     }
 
-    /// User and system time of all of them, ended and waited-for children included.
+    /// Returns the user and system time of all of them, ended and reaped children included.
     pub(crate) fn cpu(&self) -> Duration {
         let ticks: u64 = self.0.iter().map(|process| process.ticks).sum();
         TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
     }
 
-    /// Ends those that still run.
+    /// Kills the processes that still run.
     pub(super) fn kill(&self) {
         self.0.iter().for_each(|process| process.kill());
     }

@@ -1,8 +1,9 @@
-//! Copies from and to servers of their own: rsync's daemon, HTTP and HTTPS; and iperf3, which moves as many bytes from memory
-//! to memory: the bare speed of the path.
+//! Peers with servers of their own: rsync's daemon, HTTP and HTTPS; and iperf3, which moves the same number of bytes
+//! from memory to memory: the bare speed of the path.
 //!
-//! Guarantees: servers listen on one address and serve one directory; they are up before the clock starts and are ended
-//! after it stops; HTTPS uses TLS 1.3 with AES-128-GCM and a certificate made for the run, which the client checks.
+//! Guarantees: servers listen on one address and serve one directory; they are ready before the clock starts and are
+//! ended after it stops; HTTPS uses TLS 1.3 with AES-128-GCM and a certificate made for the run, which the client
+//! checks.
 
 use super::client::{Client, Far, measure, run_to_end};
 use super::server::Server;
@@ -23,11 +24,11 @@ use std::time::{Duration, Instant};
 
 const SETUP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a web server calls the workload, and a page of one opening and one closing tag.
+/// The workload's name on a web server, and a page of one opening and one closing tag.
 const SERVED: &str = "content";
 const TINY: (&str, &str) = ("tiny.html", "<html></html>");
 
-/// rsync to its daemon: no encryption, no identity of the server.
+/// rsync with its daemon: no encryption, no identity of the server.
 pub(super) const RSYNC: Tool = Tool {
     name: "rsync-daemon",
     level: Level::Clear,
@@ -38,7 +39,7 @@ pub(super) const RSYNC: Tool = Tool {
     run: rsync,
 };
 
-/// curl from a server with TLS: nginx, or OpenSSL's own where that is missing.
+/// curl from a server with TLS: nginx, or OpenSSL's server if nginx is missing.
 pub(crate) const CURL_HTTPS: Tool = Tool {
     name: "curl-https",
     level: Level::Private,
@@ -49,7 +50,7 @@ pub(crate) const CURL_HTTPS: Tool = Tool {
     run: |found, workload| curl(found, workload, true),
 };
 
-/// The same in clear.
+/// curl from a web server without encryption.
 pub(crate) const CURL_HTTP: Tool = Tool {
     name: "curl-http",
     level: Level::Clear,
@@ -57,7 +58,7 @@ pub(crate) const CURL_HTTP: Tool = Tool {
     ..CURL_HTTPS
 };
 
-/// One stream of TCP with nothing at its ends.
+/// One stream of TCP without files at its ends.
 pub(super) const IPERF3: Tool = Tool {
     name: "iperf3",
     level: Level::Clear,
@@ -72,14 +73,14 @@ fn write(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(LabError::file("cannot write", path))
 }
 
-/// A path that servers' configurations can hold: they have no way to quote line ends or quotes.
+/// Returns a path that servers' configurations can hold: they cannot quote line ends or quotes.
 fn quotable(path: &Path) -> Result<&str, LabError> {
     path.to_str()
         .filter(|text| !text.contains(['"', '\n', '$', ';', '{', '}', '%', '\\']))
         .ok_or_else(|| LabError::Unavailable(format!("{} cannot stand in a configuration", path.display())))
 }
 
-/// A program and its arguments.
+/// Returns a program and its arguments.
 fn words(program: &Path, arguments: &[&str]) -> Vec<OsString> {
     [program.as_os_str()].into_iter().chain(arguments.iter().map(AsRef::as_ref)).map(OsString::from).collect()
 }
@@ -88,12 +89,12 @@ fn rsync(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     let directory = Scratch::create(&found.surroundings, None, 0)?;
     let [config, secrets, own_secret] =
         ["rsyncd.conf", "secrets", "password"].map(|name| directory.path().join(name));
-    // Anyone on this machine can reach the port, so the module asks for a password of this run.
+    // Every user of this machine can reach the port, so the module requires a password of this run.
     let password = password()?;
     write(&config, &rsyncd_config(workload.target(), &secrets)?)?;
     for (file, text) in [(&secrets, format!("lab:{password}\n")), (&own_secret, password)] {
         write(file, &text)?;
-        // rsync refuses a password that others may read.
+        // rsync refuses a password file that others may read.
         let mode = fs::Permissions::from_mode(0o600);
         fs::set_permissions(file, mode).map_err(LabError::file("cannot protect", file))?;
     }
@@ -140,7 +141,7 @@ fn iperf3(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     measure(vec![Client::new(command)], Far::Ends(server), workload)
 }
 
-/// nginx is the third program, where it is there.
+/// nginx is the third program, if it is installed.
 fn web_version(found: &mut Found) -> Result<Version, Skipped> {
     let client = version(found.program(), "--version")?;
     let server = match found.surroundings.program("nginx") {
@@ -151,17 +152,17 @@ fn web_version(found: &mut Found) -> Result<Version, Skipped> {
         }
         Err(_) => version(&found.programs[1], "version")?,
     };
-    // "curl 7.88.1 (x86_64-...) libcurl/... ..." up to the bracket says it.
+    // In "curl 7.88.1 (x86_64-...) libcurl/... ..." the text before the bracket is sufficient.
     let client = client.0.split(" (").next().unwrap_or_default().to_owned();
     Ok(Version(format!("{client}, {}", server.0)))
 }
 
 /// A web server of one file, under a name that needs no escapes, and of a tiny page.
 struct Web {
-    // The server ends before its files vanish.
+    // The server is dropped before its files.
     server: Server,
     directory: Scratch,
-    /// Where it serves.
+    /// The base of its addresses.
     url: String,
 }
 
@@ -198,7 +199,7 @@ impl Web {
                 Ok(words)
             }),
             None if is_tls => Server::listening(&found.hosts, "openssl s_server", |port| {
-                // It serves its current directory; the shell changes there and becomes it.
+                // The program serves its current directory; the shell changes there and becomes the program.
                 let script = "cd \"$1\" && shift && exec \"$@\"";
                 let mut all = words(Path::new("/bin/sh"), &["-c", script, "sh"]);
                 all.push(root.clone().into_os_string());
@@ -216,7 +217,8 @@ impl Web {
         Ok(Self { server, url: format!("{scheme}://{address}:{port}"), directory })
     }
 
-    /// Arguments of a client that checks the certificate and reads no configuration of the user's: `-q` comes first.
+    /// Returns the arguments of a client that checks the certificate and reads no configuration of the user; `-q`
+    /// must come first.
     fn arguments(&self) -> Vec<OsString> {
         let always = ["-q", "--silent", "--show-error", "--fail", "--noproxy", "*", "--http1.1", "--tlsv1.3"];
         let mut words: Vec<OsString> = always.map(OsString::from).to_vec();
@@ -233,7 +235,7 @@ fn curl(found: &Found, workload: &Workload, is_tls: bool) -> Result<Sample, LabE
     measure(vec![Client::new(command)], Far::Stays(&web.server), workload)
 }
 
-/// So many tiny pages by HTTP or HTTPS, each by a client of its own: pages a second.
+/// Fetches `count` tiny pages by HTTP or HTTPS, each with a client of its own; returns pages per second.
 pub(crate) fn tiny_pages(
     hosts: &Hosts,
     surroundings: &Arc<Surroundings>,
@@ -253,7 +255,7 @@ pub(crate) fn tiny_pages(
     Ok(f64::from(count) / started.elapsed().as_secs_f64())
 }
 
-/// Everything in one process, so that what it serves costs alike.
+/// Everything runs in one process, so that costs are comparable.
 fn nginx_config(at: &str, root: &str, address: &str, port: u16, is_tls: bool) -> String {
     let folders: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("  {kind}_temp_path \"{at}/{kind}\";\n"))

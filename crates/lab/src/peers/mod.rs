@@ -1,13 +1,13 @@
-//! The copy programs people use today, run on the same bytes by the same clock.
+//! Present-day copy programs, run on the same bytes by the same clock.
 //!
-//! Guarantees: a peer that is not installed, or cannot work here, says why and is skipped, never silently left out;
-//! time is taken from the start of the client to its end, with servers already up; CPU time covers both ends and
-//! every helper process; every server listens on the loopback interface with throw-away keys (WDT, which cannot, is
-//! the documented exception) and is gone when its owner is dropped, or when the lab itself is killed.
+//! Guarantees: a peer that is not installed, or cannot work here, is skipped with a reason, never silently; time is
+//! taken from the start of the client to its end, with servers already running; CPU time covers both ends and every
+//! helper process; every server listens on the loopback interface with throw-away keys (WDT, which cannot, is the
+//! documented exception) and is gone when its owner is dropped, or when the lab itself is killed.
 //!
-//! CPU time is that of the processes, not of the machine: what a client and its children used comes from `wait4(2)`,
-//! what a server and its descendants used is the difference of their `/proc/PID/stat` (in steps of 10 ms). Work of
-//! kernel threads is in neither; on the loopback interface there is next to none.
+//! CPU time is that of the processes, not of the machine: that of a client and its children is from `wait4(2)`, that
+//! of a server and its descendants is the difference of their `/proc/PID/stat` (in steps of 10 ms). Neither contains
+//! work of kernel threads, of which there is almost none on the loopback interface.
 
 mod client;
 mod cpu;
@@ -40,15 +40,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tool::SharedSshd;
 
-/// What a peer calls itself, such as `rsync  version 3.5.0  protocol version 32`.
+/// A peer's own version text, such as `rsync  version 3.5.0  protocol version 32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version(pub String);
 
-/// Why a peer does not take part.
+/// The reason why a peer is skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("skipped: {reason}")]
 pub struct Skipped {
-    /// For people, e.g. "no `rclone` in PATH".
+    /// The reason in words, e.g. "no `rclone` in PATH".
     pub reason: String,
 }
 
@@ -60,33 +60,33 @@ impl Skipped {
 
 /// A copy program, or a way of using one.
 pub trait Peer: std::fmt::Debug + Send {
-    /// Short and unique at its level, for a table's row.
+    /// Returns a short name, unique at its level, for a table's row.
     fn name(&self) -> &str;
 
-    /// What it protects.
+    /// Returns its level of protection.
     fn level(&self) -> Level;
 
-    /// Whether it can copy a file, or a tree.
+    /// Returns whether it can copy workloads of this kind.
     fn carries(&self, kind: Kind) -> bool;
 
-    /// Whether it leaves a copy that [`Workload::verify`] can compare. A generator of load does not.
+    /// Returns whether it leaves a copy that [`Workload::verify`] can compare. A load generator leaves none.
     fn leaves_a_copy(&self) -> bool {
         true
     }
 
-    /// Whether it is the product itself: its failure is a failure of the lab's checks.
+    /// Returns whether it is the product itself, whose failure is a failure of the lab's checks.
     fn is_own(&self) -> bool {
         false
     }
 
-    /// Finds its programs, and starts what several runs share. Asked once, before [`Peer::run`].
+    /// Finds its programs, and starts processes that several runs share. It is called once, before [`Peer::run`].
     fn probe(&mut self) -> Result<Version, Skipped>;
 
     /// Copies the workload once into its target, which is an empty directory (see [`Workload::clear_target`]).
     fn run(&mut self, workload: &Workload) -> Result<Sample, LabError>;
 }
 
-/// Every peer the lab knows, installed or not, in the order of a report.
+/// Returns every peer known to the lab, installed or not, in the order of a report.
 pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
     let sshd = SharedSshd::default();
     let others = [&daemons::RSYNC, &CURL_HTTPS, &wdt::PRIVATE, &wdt::CLEAR, &daemons::IPERF3];
@@ -100,10 +100,10 @@ pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
 
 /// The product's name in tables.
 pub(crate) const OWN: &str = "sealane cp";
-/// The product where it is started over ssh, as scp is: a peer of itself without a login.
+/// The name of the product when it is started over ssh, as scp is: a peer of itself without a login.
 pub(crate) const OWN_OVER_SSH: &str = "sealane cp, ssh";
 
-/// How long one run may take before it is stopped and counts as a failure.
+/// The time after which a run is stopped and counts as a failure.
 const RUN_LIMIT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What people run over SSH: scp, sftp, rsync, rclone, tar through a pipe, and the product itself beside them.
+//! Copy programs over SSH: scp, sftp, rsync, rclone, tar through a pipe, and the product itself beside them.
 //!
-//! Guarantees: all of them use one private server, started once, and the same cipher where they let one choose; key
+//! Guarantees: all of them use one private server, started once, and the same cipher if it can be chosen; key
 //! exchange and start of the remote program are part of each run.
 
 use super::client::{Client, Far, measure};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Every program but the product. `ssh` stands beside each: some start it themselves.
+/// Every program but the product. Every entry has `ssh`, because some programs start it themselves.
 pub(super) const TOOLS: [&Tool; 6] = [
     &Tool { name: "scp", programs: &["scp", "ssh"], version: of_the_server, run: scp, ..RSYNC },
     &Tool { name: "sftp", programs: &["sftp", "ssh"], version: of_the_server, run: sftp, ..RSYNC },
@@ -46,12 +46,12 @@ const RCLONE: Tool = Tool {
 
 const OWN: Tool = Tool { name: OWN_OVER_SSH, programs: &["ssh"], run: own_copy, ..RSYNC };
 
-/// The product, started over ssh as the others are: its login and its far end are part of each run.
+/// Returns the product, started over ssh as the others are: its login and its far end are part of each run.
 pub(crate) fn own(surroundings: &Arc<Surroundings>, program: &Path) -> Box<dyn Peer> {
     Box::new(Installed::new(&OWN, surroundings, &SharedSshd::default()).by(program))
 }
 
-/// Whether a peer of this name logs in by ssh.
+/// Returns whether a peer of this name logs in by ssh.
 pub(crate) fn is_over_ssh(name: &str) -> bool {
     TOOLS.into_iter().chain([&OWN]).any(|tool| tool.name == name)
 }
@@ -93,8 +93,8 @@ fn sftp(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     run(found, vec![Client::with_input(command, batch)], workload)
 }
 
-/// Whole files: a difference to an empty target is only work. `-s`: no remote shell reads the paths. rsync splits its remote
-/// shell at blanks and honours quotes.
+/// Whole files are sent, because a comparison with an empty target is wasted work. With `-s`, no remote shell reads
+/// the paths. rsync splits its remote shell at blanks and honours quotes.
 fn rsync(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     let config = sshd(found)?.client_config();
     let shell = format!("'{}' -F '{}'", plain(&found.programs[1], '\'')?, plain(&config, '\'')?);
@@ -143,14 +143,14 @@ fn own_copy(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     run(found, vec![Client::new(command)], workload)
 }
 
-/// A path that can stand between two `quote`s.
+/// Returns a path that can be enclosed in two `quote`s.
 fn plain(path: &Path, quote: char) -> Result<&str, LabError> {
     path.to_str()
         .filter(|text| !text.contains([quote, '\n']))
         .ok_or_else(|| LabError::Unavailable(format!("{} cannot be quoted", path.display())))
 }
 
-/// A path as a word of sftp's batch file, whose patterns must not match anything else.
+/// Returns a path as a word of sftp's batch file, whose patterns must not match other paths.
 fn sftp_word(path: &Path) -> Result<String, LabError> {
     let mut word = String::from("\"");
     for character in plain(path, '"')?.chars() {

@@ -1,7 +1,7 @@
-//! The product as a peer of others: asked as the lab wishes, and held to what it was asked.
+//! The product as a peer of others, with a check that it did what was requested.
 //!
-//! Guarantees: the clock covers the program from its start to its end, or the measured end's work; what it says was in
-//! force is what was asked; memory is warm and load beside the run is noted (see [`crate::load`]).
+//! Guarantees: the clock covers the program from its start to its end, or the measured end's work; the reported
+//! properties are the requested ones; memory is warm and load beside the run is noted (see [`crate::load`]).
 
 use super::{Kind, OWN, Peer, Skipped, Version, Workload};
 use crate::LabError;
@@ -19,13 +19,13 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// At a level, into a file.
+    /// Returns the product at a level, with a file as its target.
     pub(crate) fn new(program: &Program, name: &str, level: Level) -> Self {
         let request = CopyRequest { level: Some(level), resume: Some(false), ..CopyRequest::default() };
         Self { program: program.clone(), name: name.to_owned(), request }
     }
 
-    /// At each of the four levels.
+    /// Returns the product at each of the four levels.
     pub(crate) fn four_levels(program: &Program) -> Vec<Box<dyn Peer>> {
         let at = |level| Box::new(Self::new(program, OWN, level)) as Box<dyn Peer>;
         Level::ALL.map(at).into()
@@ -59,7 +59,7 @@ impl Peer for Own {
     }
 }
 
-/// One timed copy of `bytes`.
+/// Makes one timed copy of `bytes`.
 pub(crate) fn copy(
     program: &Program,
     request: &CopyRequest,
@@ -90,13 +90,13 @@ pub(crate) fn copy(
     Ok(Sample { tier: done.tier, is_disturbed, ..Sample::copied(copied) })
 }
 
-/// Touches and frees as much memory as a copy of `bytes` takes.
+/// Touches and frees the amount of memory that a copy of `bytes` needs.
 pub(crate) fn warm(bytes: u64) {
     warm_memory(bytes / 4 * 5);
 }
 
-/// A figure under the wrong name is worse than none: a copy that lowered its level, changed its suite or lost bytes is
-/// a failure here even if the program called it a success.
+/// A figure under the wrong name is worse than none: a copy that lowered its level, changed its suite or lost bytes
+/// is a failure here even if the program reported success.
 fn check_promises(request: &CopyRequest, finished: &Finished, bytes: u64) -> Result<(), LabError> {
     let done = &finished.done;
     let pairs = [

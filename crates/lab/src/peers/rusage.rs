@@ -1,7 +1,7 @@
-//! Waiting for a child and learning what it used, which the standard library does not offer.
+//! Waits for a child and returns its resource usage, which the standard library does not offer.
 //!
-//! Guarantees: a child is reaped at most once, so its number cannot be another process's by then. The file needs
-//! `unsafe` for `wait4(2)`, the one call that says what an ended child and its own children used.
+//! Guarantees: a child is reaped at most once, so its number cannot belong to another process by then. The file needs
+//! `unsafe` for `wait4(2)`, the only call that returns the usage of an ended child and its own children.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,23 +10,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    /// Its status.
+    /// The exit status.
     pub(super) status: ExitStatus,
-    /// CPU time, user and system, of the child and of all it waited for itself.
+    /// CPU time, user and system, of the child and of all children that it reaped.
     pub(super) cpu: Duration,
 }
 
-/// Waits for the end of `child` and reaps it. It takes the child, so nobody can wait for it or signal it afterwards.
+/// Waits for the end of `child` and reaps it. It takes the child, so no other code can wait for it or signal it
+/// afterwards.
 pub(super) fn reap(child: Child) -> io::Result<Ended> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
-        // SAFETY: both pointers are to live locals of the types wait4(2) writes; `child` is ours and not yet reaped,
-        // because it is owned here and its own `wait` keeps a status it would have to be asked for.
+        // SAFETY: both pointers are to live locals of the types that wait4(2) writes; `child` is ours and not yet
+        // reaped, because it is owned here and its status is kept only by its own `wait`, which was not called.
         let result = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
         if result == pid {
             break;

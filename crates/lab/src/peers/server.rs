@@ -1,7 +1,7 @@
 //! Servers that never outlive their owner.
 //!
-//! Guarantees: a server is ready when it is handed out; it is ended when its value is dropped, with every process
-//! that descends from it; it is ended too when the lab is killed, because a guarding shell then sees its input close.
+//! Guarantees: a server is ready when it is returned; it is ended when its value is dropped, with all its
+//! descendants; it is also ended when the lab is killed, because a guarding shell then sees its input close.
 
 use super::client::{Tail, wait_until};
 use super::cpu::Tree;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs its arguments; ends them when its input closes; gives their status when they end by themselves.
+/// Runs its arguments; ends them when its input closes; returns their status when they end by themselves.
 const GUARD: &str = r#"
 exec 3<&0 </dev/null
 "$@" 3<&- &
@@ -28,38 +28,38 @@ kill "$guard" 2>/dev/null
 exit "$code"
 "#;
 
-/// How long a server may take to listen, or to end after its last client.
+/// The time that a server may take to listen, or to end after its last client.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a server is started on another port, should someone else take the one that was free.
+/// The number of attempts to start a server on another port, in case another program takes the free one.
 const ATTEMPTS: usize = 3;
-/// The longest first line a server may print.
+/// The maximum length of a server's first line.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Where a server and its clients run, and by which address the clients reach it.
+/// The hosts of a server and its clients, and the address by which the clients reach it.
 #[derive(Clone, Debug)]
 pub(crate) struct Hosts {
     /// Words before a client's command.
     client: Vec<OsString>,
-    /// Words before a server's.
+    /// Words before a server's command.
     server: Vec<OsString>,
     pub(crate) address: String,
 }
 
 impl Default for Hosts {
-    /// Both on this host.
+    /// Returns hosts that are both this one.
     fn default() -> Self {
         Self { client: Vec::new(), server: Vec::new(), address: Ipv4Addr::LOCALHOST.to_string() }
     }
 }
 
 impl Hosts {
-    /// Each in a network namespace, the server at `address`.
+    /// Returns hosts in a network namespace each, with the server at `address`.
     pub(crate) fn between(client: &str, server: &str, address: &str) -> Self {
         let inside = |name: &str| ["ip", "netns", "exec", name].map(OsString::from).to_vec();
         Self { client: inside(client), server: inside(server), address: address.to_owned() }
     }
 
-    /// A client's command.
+    /// Returns a client's command.
     pub(crate) fn client(&self, program: impl Into<OsString>) -> Command {
         command(&self.client, program)
     }
@@ -81,7 +81,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts what `command` makes of a free port and waits until it listens there. Gives the port too.
+    /// Starts the command that `command` returns for a free port, waits until it listens there, and returns the port
+    /// too.
     pub(crate) fn listening(
         hosts: &Hosts,
         program: &str,
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Starts `words` and waits for the first line on standard output, which it gives too.
+    /// Starts `words`, waits for the first line on standard output, and returns it too.
     pub(super) fn announcing(program: &str, words: Vec<OsString>) -> Result<(Self, String), LabError> {
         let mut server = Self::start(&Hosts::default(), program, words, Stdio::piped())?;
         let output = server.child.as_mut().and_then(|child| child.stdout.take());
@@ -108,10 +109,10 @@ impl Server {
             let mut line = String::new();
             if let Some(output) = output {
                 let mut output = BufReader::new(output.take(LINE_BYTES_MAX));
-                // An unreadable line is an empty one, and that is refused below.
+                // An unreadable line is an empty one, which is refused below.
                 let _ = output.read_line(&mut line);
                 let _ = sender.send(line);
-                // The server may go on printing; a closed pipe could end it.
+                // The server may continue to print; a closed pipe could end it.
                 let _ = io::copy(&mut output.into_inner().into_inner(), &mut io::sink());
             }
         });
@@ -127,7 +128,7 @@ impl Server {
         let mut command = command(&hosts.server, "/bin/sh");
         command.args(["-c", GUARD, "sh"]).args(&words);
         command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
-        // A group of its own, so that Ctrl-C reaches the lab first and servers end in order.
+        // The server has a process group of its own, so that Ctrl-C reaches the lab first and servers end in order.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command
             .spawn()
@@ -155,12 +156,12 @@ impl Server {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// CPU time of the server and all its descendants so far.
+    /// Returns the CPU time of the server and all its descendants so far.
     pub(super) fn cpu(&self) -> Duration {
         Tree::of(self.pid()).cpu()
     }
 
-    /// For a server that ends by itself: waits for that and says what it used since its start.
+    /// Waits for a server that ends by itself, and returns its usage since its start.
     pub(super) fn wait(mut self) -> Result<Ended, LabError> {
         let deadline = Instant::now() + PATIENCE;
         let has_ended = wait_until(self.pid(), deadline)
@@ -177,14 +178,14 @@ impl Server {
         Ok(ended)
     }
 
-    /// The server's failure with what it printed; the server is ended first.
+    /// Returns the server's failure with its output; the server is ended first.
     fn failure(&mut self, what: &str) -> LabError {
         self.end();
         let printed = self.printed.as_ref().map(Tail::text).unwrap_or_default();
         LabError::Copy { kind: self.name.clone(), message: format!("the server {what}: {}", printed.trim()) }
     }
 
-    /// Ends it and gives what it printed, on one line.
+    /// Ends it and returns its output on one line.
     pub(super) fn last_words(mut self) -> String {
         const CHARACTERS: usize = 400;
         self.end();
@@ -195,13 +196,13 @@ impl Server {
 
     fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // Read before anything ends: orphans get another parent and could not be found any more.
+        // The tree is read before any process ends: orphans get another parent and could not be found any more.
         let tree = Tree::of(child.id());
         drop(child.stdin.take());
         const GRACE: Duration = Duration::from_secs(2);
         let _ = wait_until(child.id(), Instant::now() + GRACE);
         tree.kill();
-        // Ended or killed by now; an error leaves nothing to be done.
+        // The process has ended or was killed; an error cannot be handled.
         let _ = reap(child);
     }
 }
@@ -212,15 +213,15 @@ impl Drop for Server {
     }
 }
 
-/// A loopback port nobody listens on at this moment.
+/// Returns a loopback port on which no process listens at present.
 fn free_port() -> Result<u16, LabError> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::file("cannot bind", "127.0.0.1"))?;
     Ok(listener.local_addr().map_err(LabError::file("cannot bind", "127.0.0.1"))?.port())
 }
 
-/// Whether someone listens on the port in the network of a process, learnt without a connection: some servers serve only
-/// the first one.
+/// Returns whether a process listens on the port in the network of a process, determined without a connection,
+/// because some servers serve only the first one.
 fn is_listening(pid: u32, port: u16) -> bool {
     ["tcp", "tcp6"]
         .iter()
@@ -228,7 +229,7 @@ fn is_listening(pid: u32, port: u16) -> bool {
         .any(|table| lists_listener(&table, port))
 }
 
-/// proc_net_tcp: `sl local_address rem_address st ...`, numbers in hexadecimal; state 0A is LISTEN.
+/// The format is, by proc_net_tcp: `sl local_address rem_address st ...`, numbers in hexadecimal; state 0A is LISTEN.
 fn lists_listener(table: &str, port: u16) -> bool {
     table.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -271,7 +272,7 @@ mod tests {
         let pid = server.pid();
         drop(server);
         assert!(!PathBuf::from(format!("/proc/{pid}")).exists());
-        // Whoever inherited the grandchild reaps it in its own time.
+        // The new parent of the grandchild reaps it at some later time.
         let is_gone = |text: String| text.rsplit_once(')').is_some_and(|(_, state)| state.starts_with(" Z"));
         let deadline = Instant::now() + PATIENCE;
         while !fs::read_to_string(&grandchild).map_or(true, is_gone) {
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_server_ends_when_its_owner_is_killed() {
         let (mut server, line) = Server::announcing("sleeper", sh("echo $$; exec sleep 1000")).unwrap();
-        // What the kernel does for a killed owner: close its end of the pipe. Nobody else acts.
+        // This is what the kernel does for a killed owner: it closes its end of the pipe. Nobody else acts.
         drop(server.child.as_mut().unwrap().stdin.take());
         assert!(wait_until(server.pid(), Instant::now() + PATIENCE).unwrap());
         assert!(!PathBuf::from(format!("/proc/{line}")).exists());

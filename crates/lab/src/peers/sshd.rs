@@ -1,8 +1,8 @@
-//! An OpenSSH server of one's own: loopback only, a free port, keys made for it and thrown away with it.
+//! A private OpenSSH server: loopback only, a free port, and keys that exist only as long as the server.
 //!
-//! Guarantees: it accepts one key, which exists only in its private directory, for the user who runs the lab; it reads
-//! no configuration and touches no key of that user; both ends check each other's keys; server and keys are gone when
-//! the value is dropped, or soon after the process is killed.
+//! Guarantees: it accepts one key, which exists only in its private directory, for the user who runs the lab; it
+//! reads no configuration and touches no key of that user; both ends check each other's keys; server and keys are
+//! gone when the value is dropped, or soon after the process is killed.
 
 use super::client::{Client, run_to_end};
 use super::server::{Hosts, Server};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The cheapest cipher of OpenSSH on a CPU with AES instructions, so that `ssh` is shown at its best.
+/// The cheapest cipher of OpenSSH on a CPU with AES instructions, so that `ssh` shows its best result.
 const CIPHER: &str = "aes128-gcm@openssh.com";
 
 const SETUP_LIMIT: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ const SETUP_LIMIT: Duration = Duration::from_secs(20);
 /// OpenSSH's server refuses to start as root without this directory, and some packages leave it to systemd.
 const PRIVILEGE_SEPARATION: &str = "/run/sshd";
 
-/// Where distributions keep the server of the SFTP protocol.
+/// Paths of the server of the SFTP protocol in distributions.
 const SFTP_SERVERS: [&str; 4] = [
     "/usr/lib/openssh/sftp-server",
     "/usr/libexec/openssh/sftp-server",
@@ -31,10 +31,10 @@ const SFTP_SERVERS: [&str; 4] = [
     "/usr/libexec/sftp-server",
 ];
 
-/// A running private server and what a client needs to reach it.
+/// A running private server and the files that a client needs to reach it.
 #[derive(Debug)]
 pub struct PrivateSshd {
-    // Fields are dropped in this order: the server ends before its keys vanish.
+    // Fields are dropped in this order: the server ends before its keys are removed.
     server: Server,
     directory: Scratch,
     port: u16,
@@ -45,12 +45,12 @@ impl PrivateSshd {
     /// The name under which clients with [`PrivateSshd::client_config`] reach the server.
     pub const HOST: &'static str = "sealane-peer";
 
-    /// Starts a server and logs in once, so that a server that cannot be used is found out here.
+    /// Starts a server and logs in once, so that an unusable server is detected here.
     pub fn start(surroundings: &Surroundings) -> Result<Self, Skipped> {
         Self::start_with_path(surroundings, &[])
     }
 
-    /// As [`PrivateSshd::start`]; programs that clients ask for are looked for in `directories` first.
+    /// Does the same as [`PrivateSshd::start`]; programs of clients are searched in `directories` first.
     pub fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
         let sshd = surroundings.program("sshd")?;
         let keygen = surroundings.program("ssh-keygen")?;
@@ -62,7 +62,7 @@ impl PrivateSshd {
         command.args([Self::HOST, "true"]);
         match run_to_end(Client::new(command), SETUP_LIMIT) {
             Ok(_) => Ok(started),
-            // The client is told nothing, by design; the server knows, e.g. that the account is locked.
+            // By design the client learns nothing; the server knows the reason, e.g. that the account is locked.
             Err(error) => Err(Skipped::because(format!(
                 "no private sshd: {error}; the server said: {}",
                 started.server.last_words()
@@ -80,7 +80,7 @@ impl PrivateSshd {
         let directory = Scratch::create(surroundings, None, 0)?;
         let at = directory.path();
         if rustix::process::geteuid().is_root() {
-            // Others may be making it too.
+            // Another process may create it at the same time.
             fs::create_dir_all(PRIVILEGE_SEPARATION)
                 .map_err(LabError::file("cannot create", PRIVILEGE_SEPARATION))?;
         }
@@ -110,44 +110,45 @@ impl PrivateSshd {
         Ok(Self { server, directory, port, version })
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A file for `ssh -F`, `scp -F` and `sftp -F`. It knows the host [`PrivateSshd::HOST`] and no other.
+    /// Returns a file for `ssh -F`, `scp -F` and `sftp -F`. It contains only the host [`PrivateSshd::HOST`].
     pub fn client_config(&self) -> PathBuf {
         self.directory.path().join("ssh_config")
     }
 
-    /// The client's private key.
+    /// Returns the client's private key.
     pub fn user_key(&self) -> PathBuf {
         self.directory.path().join("user")
     }
 
-    /// The server's public key in the client's format, under [`PrivateSshd::HOST`] and under address and port.
+    /// Returns the server's public key in the client's format, under [`PrivateSshd::HOST`] and under address and
+    /// port.
     pub fn known_hosts(&self) -> PathBuf {
         self.directory.path().join("known_hosts")
     }
 
-    /// An empty file, for clients that must not read the user's own configuration.
+    /// Returns an empty file, for clients that must not read the user's own configuration.
     pub(super) fn empty_file(&self) -> PathBuf {
         self.directory.path().join("empty")
     }
 
-    /// What the client calls itself.
+    /// Returns the client's version.
     pub(super) fn version(&self) -> &Version {
         &self.version
     }
 
-    /// An OpenSSH client (`ssh`, `scp` or `sftp`) with [`PrivateSshd::client_config`].
+    /// Returns an OpenSSH client (`ssh`, `scp` or `sftp`) with [`PrivateSshd::client_config`].
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.arg("-F").arg(self.client_config());
         command
     }
 
-    /// The server with its sessions, for the time they use.
+    /// Returns the server with its sessions, for the time they use.
     pub(super) fn server(&self) -> &Server {
         &self.server
     }
@@ -165,14 +166,14 @@ fn server_config(at: &Path, port: u16, directories: &[&Path], search_path: &[Pat
     if !directories.is_empty() {
         let path = directories.iter().copied().chain(search_path.iter().map(PathBuf::as_path));
         let path: Vec<_> = path.map(Path::to_string_lossy).collect();
-        // sshd has no escape for a quote in a value; nobody's programs live there.
+        // sshd has no escape for a quote in a value, so such directories are not supported.
         config.push_str(&format!("SetEnv \"PATH={}\"\n", path.join(":").replace(['"', '\n'], "")));
     }
     config
 }
 
 fn known_hosts(host_key: &str, port: u16) -> String {
-    // The third word, a comment, is left out.
+    // The third word, a comment, is omitted.
     let mut words = host_key.split_whitespace();
     let key = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let host = PrivateSshd::HOST;

@@ -1,4 +1,4 @@
-//! Every peer that is installed copies a small file and a small tree, and the copies are compared.
+//! Tests that every installed peer copies a small file and a small tree, and compares the copies.
 
 use super::*;
 use crate::experiment::{CPU_PER_GIB, RATE, WALL};
@@ -6,12 +6,12 @@ use crate::rng::Rng;
 use std::fs;
 use tempfile::TempDir;
 
-/// The server, or `None` after the reason was said.
+/// Returns the server, or `None` after printing the reason.
 pub(super) fn started(sshd: Result<PrivateSshd, Skipped>) -> Option<PrivateSshd> {
     sshd.map_err(|skipped| crate::skip::skip(&skipped.reason)).ok()
 }
 
-/// 4 MiB and a bit, under a name that needs quoting.
+/// Returns a file of slightly more than 4 MiB, under a name that needs quoting.
 pub(super) fn a_file() -> (TempDir, Workload) {
     let directory = tempfile::tempdir().unwrap();
     let mut content = vec![0; (4 << 20) + 1];
@@ -51,7 +51,7 @@ pub(super) fn copies(peer: &mut dyn Peer, workload: &Workload) {
     println!("{}: {seconds:.3} s, {cpu:.3} CPU s/GiB", peer.name());
 }
 
-/// Lets the named peers copy, in one set so that they share their server.
+/// Runs the named peers, in one set so that they share their server.
 fn check(names: &[&str]) {
     let workloads = [a_file(), a_tree()];
     let mut peers = all(&Arc::default());

@@ -1,7 +1,7 @@
-//! Installed programs as data: what each is called, needs and carries, and the function that copies once by it.
+//! Installed programs as data: name, required programs, supported workloads, and the function that copies once.
 //!
-//! Guarantees: a program is looked for when it is probed, and what is missing is named; those that log in by SSH share one
-//! private server, started once.
+//! Guarantees: a program is searched when it is probed, and a missing one is named; those that log in by SSH share
+//! one private server, started once.
 
 use super::client::{Client, Far, measure};
 use super::server::Hosts;
@@ -19,51 +19,51 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Tool {
     pub(super) name: &'static str,
     pub(super) level: Level,
-    /// What it copies: a file, a tree, or either.
+    /// The workloads that it copies: a file, a tree, or either.
     pub(super) kinds: &'static [Kind],
     pub(super) leaves_a_copy: bool,
     /// Programs that it needs.
     pub(super) programs: &'static [&'static str],
-    /// What it calls itself, and whether it can work here, once its programs are found.
+    /// Returns its version, or the reason why it cannot work here, once its programs are found.
     pub(super) version: fn(&mut Found) -> Result<Version, Skipped>,
-    /// Copies once.
+    /// Runs one copy.
     pub(super) run: fn(&Found, &Workload) -> Result<Sample, LabError>,
 }
 
 /// A file or a tree.
 pub(super) const BOTH: &[Kind] = &[Kind::File, Kind::Tree];
 
-/// The server that tools share, or why there is none.
+/// The server that tools share, or the reason why there is none.
 pub(super) type SharedSshd = Arc<OnceLock<Result<PrivateSshd, Skipped>>>;
 
-/// What a tool has found here.
+/// The programs and hosts of a tool here.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(super) surroundings: Arc<Surroundings>,
-    /// In the order of [`Tool::programs`].
+    /// Paths in the order of [`Tool::programs`].
     pub(super) programs: Vec<PathBuf>,
     pub(super) hosts: Hosts,
     sshd: SharedSshd,
 }
 
 impl Found {
-    /// The program that copies.
+    /// Returns the program that copies.
     pub(super) fn program(&self) -> &Path {
         &self.programs[0]
     }
 
-    /// A command of it, on the client's host.
+    /// Returns a command of it, on the client's host.
     pub(super) fn client(&self) -> Command {
         self.hosts.client(self.program())
     }
 
-    /// The shared server, which is started if it has not been.
+    /// Returns the shared server, which is started if it has not been.
     pub(super) fn sshd(&self) -> Result<&PrivateSshd, Skipped> {
         self.sshd.get_or_init(|| PrivateSshd::start(&self.surroundings)).as_ref().map_err(Clone::clone)
     }
 }
 
-/// As `--version` prints it.
+/// Returns the output of `--version`.
 pub(super) fn by_itself(found: &mut Found) -> Result<Version, Skipped> {
     version(found.program(), "--version")
 }
@@ -72,7 +72,7 @@ pub(super) fn by_itself(found: &mut Found) -> Result<Version, Skipped> {
 #[derive(Debug)]
 pub(crate) struct Installed {
     tool: &'static Tool,
-    /// Known beforehand, where it is not looked for.
+    /// The path of the program, if it is not searched.
     program: Option<PathBuf>,
     pub(super) found: Found,
 }
@@ -84,7 +84,7 @@ impl Installed {
         Self { tool, program: None, found }
     }
 
-    /// Probed, with its two ends on these hosts.
+    /// Returns the tool, probed, with its two ends on these hosts.
     pub(crate) fn between(
         tool: &'static Tool,
         surroundings: &Arc<Surroundings>,
@@ -95,7 +95,7 @@ impl Installed {
         installed.probe().map(|_| installed)
     }
 
-    /// By this program, wherever it is.
+    /// Returns the tool with this program, at any place.
     pub(super) fn by(self, program: &Path) -> Self {
         Self { program: Some(program.to_owned()), ..self }
     }
@@ -133,7 +133,7 @@ impl Peer for Installed {
     }
 }
 
-/// `cp`: what the same bytes cost without a network.
+/// `cp`: the cost of the same bytes without a network.
 pub(super) const CP: Tool = Tool {
     name: "cp",
     level: Level::Clear,

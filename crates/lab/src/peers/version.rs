@@ -1,4 +1,4 @@
-//! What installed programs call themselves.
+//! Versions of installed programs, in their own words.
 //!
 //! Guarantees: a version is one short line.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 const VERSION_CHARACTERS: usize = 120;
 
-/// The first line the program prints when asked with `argument`.
+/// Returns the first line that the program prints with `argument`.
 pub(super) fn version(program: &Path, argument: &str) -> Result<Version, Skipped> {
     let mut command = Command::new(program);
     command.arg(argument);

@@ -1,8 +1,8 @@
 //! WDT, the fastest peer known; few systems package it.
 //!
-//! Its receiver listens on every address and cannot be told otherwise. Encrypted, a stranger could at most disturb a
-//! run; without encryption one could write files, so that level runs only where no other machine can reach this one,
-//! as in a network namespace with nothing but the loopback interface.
+//! Its receiver always listens on every address. With encryption, a stranger could at most disturb a run; without it
+//! one could write files, so that level runs only if no other machine can reach this one, as in a network namespace
+//! with only the loopback interface.
 
 use super::client::{Client, Far, measure};
 use super::server::Server;
@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// More than two brought nothing on the machines it was measured on.
+/// More connections had no effect on the machines of the measurements.
 const PORTS: &str = "2";
 
 /// AES-128-GCM, its default.
@@ -58,7 +58,7 @@ fn probe(found: &mut Found) -> Result<Version, Skipped> {
 }
 
 fn run(found: &Found, workload: &Workload, encryption: &str) -> Result<Sample, LabError> {
-    // It sends what is in a directory: for a file that is a directory with a link to it.
+    // It sends the content of a directory: for a file, a directory with a link to it.
     let links = Scratch::create(&found.surroundings, None, 0)?;
     let (from, to) = match workload.kind() {
         Kind::Tree => (workload.source().to_owned(), workload.copy()),
@@ -86,10 +86,10 @@ fn run(found: &Found, workload: &Workload, encryption: &str) -> Result<Sample, L
     measure(vec![Client::with_input(sender, url + "\n")], Far::Ends(server), workload)
 }
 
-/// Whether the machine has a route or an address besides the loopback interface's.
+/// Returns whether the machine has a route or an address besides the loopback interface's.
 fn is_reachable() -> bool {
     let lists_another = |file: &str, column: usize, heading: usize| {
-        // What cannot be read counts as reachable.
+        // A file that cannot be read counts as reachable.
         fs::read_to_string(file).map_or(true, |table| has_another_interface(&table, column, heading))
     };
     lists_another("/proc/net/route", 0, 1)

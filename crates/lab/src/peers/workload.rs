@@ -1,4 +1,4 @@
-//! What the peers copy, and the check that they did.
+//! The data that peers copy, and the check of the copy.
 //!
 //! Guarantees: sizes are counted before the first run, so a program's own report is never trusted; a comparison reads
 //! every byte of both sides.
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
-/// What is copied.
+/// The kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// One file.
     File,
-    /// A directory of files, with directories of files below it.
+    /// A directory of files and directories.
     Tree,
 }
 
-/// One source and the directory its copies go to: `SOURCE` becomes `TARGET/NAME-OF-SOURCE`, file or tree.
+/// One source and the directory of its copies: `SOURCE` becomes `TARGET/NAME-OF-SOURCE`, file or tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     source: PathBuf,
@@ -34,7 +34,7 @@ pub struct Workload {
 const DEPTH_MAX: usize = 64;
 
 impl Workload {
-    /// Counts `source`, a regular file or a tree of regular files. `target` need not exist; what is in it is removed by
+    /// Counts `source`, a regular file or a tree of regular files. `target` need not exist; its content is removed by
     /// [`Workload::clear_target`].
     pub fn new(source: &Path, target: &Path) -> Result<Self, LabError> {
         let source = fs::canonicalize(source).map_err(LabError::file("cannot read", source))?;
@@ -51,37 +51,37 @@ impl Workload {
         Ok(Self { source, target, kind, bytes: sizes.iter().sum(), files: sizes.len() as u64 })
     }
 
-    /// The file or the tree, absolute.
+    /// Returns the file or the tree, absolute.
     pub fn source(&self) -> &Path {
         &self.source
     }
 
-    /// The directory that holds the copy, absolute.
+    /// Returns the directory that holds the copy, absolute.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Where the copy is to lie: the target with the source's name.
+    /// Returns the path of the copy: the target with the source's name.
     pub fn copy(&self) -> PathBuf {
         self.source.file_name().map_or_else(|| self.target.clone(), |name| self.target.join(name))
     }
 
-    /// File or tree.
+    /// Returns the kind of the workload.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Bytes of content.
+    /// Returns the length of content in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Number of files.
+    /// Returns the number of files.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// Leaves the target an empty directory.
+    /// Makes the target an empty directory.
     pub fn clear_target(&self) -> Result<(), LabError> {
         remove(&self.target)?;
         fs::create_dir_all(&self.target).map_err(LabError::file("cannot create", &self.target))

@@ -1,8 +1,8 @@
-//! The first command a new user runs: what protection costs on this machine, in under two minutes, without root and
-//! without a second host.
+//! The first command of a new user: it shows the cost of protection on this machine, in under two minutes, without
+//! root and without a second host.
 //!
-//! Guarantees: every copy of the product is compared byte for byte with its source at least once per level; what is not
-//! installed is named; nothing is left behind but the report.
+//! Guarantees: every copy of the product is compared byte for byte with its source at least once per level; missing
+//! programs are named; only the report remains.
 
 mod resume;
 mod tree;
@@ -22,20 +22,21 @@ use std::io::Write;
 use std::time::Instant;
 use tree::TreeSample;
 
-/// `sealane lab quick`.
+/// The family of `sealane lab quick`.
 pub(crate) const FAMILIES: &[Family] = &[Family { command: "lab quick", parts: &[], studies: &[], run }];
 
 const FILE_NAME: &str = "file";
 const TREE_NAME: &str = "tree";
 const TARGET_NAME: &str = "target";
-/// Size of the one file, where there is room for it and nobody asked for another.
+/// The size of the file, if there is room for it and no other size was requested.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// The rule here: three rounds show the spread, and say themselves that they are too few for an interval.
+/// The repetition rule of this command: three rounds show the spread, and the report states that they are too few for
+/// an interval.
 const REPETITION: Repetition =
     Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 1, centre: Centre::Median };
 
-/// Runs everything, and tells `progress` how far it is.
+/// Runs everything, and reports the progress to `progress`.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
     let program = request.program()?;
@@ -50,7 +51,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let mut contestants = Own::four_levels(&program);
     if request.peers {
         contestants.extend(peers::all(&request.surroundings));
-        // What logs in first is compared with what does so too.
+        // The product over ssh is compared with the programs that log in too.
         contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
     }
 
@@ -115,12 +116,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     })
 }
 
-/// Source and copy of the file, the same of the tree, and the blocks of many small files.
+/// Returns the bytes of source and copy of the file and of the tree, and of the blocks of many small files.
 fn needed_bytes(file_bytes: u64, tree_bytes: u64) -> u64 {
     file_bytes * 2 + tree_bytes * 3
 }
 
-/// File and tree sizes, halved until they fit.
+/// Returns the sizes of file and tree, halved until they fit.
 fn sizes(request: &Request, file_bytes: u64) -> (u64, u64) {
     let (mut file, mut tree) = (file_bytes, request.tree_bytes_max);
     let room = request.room_bytes(needed_bytes(file, tree));
@@ -175,7 +176,7 @@ fn own(outcome: &Outcome, level: Level, metric: &str) -> Option<Summary> {
     outcome.cell(&at([("level", level.name()), ("tool", OWN)]))?.summary(metric)
 }
 
-/// The reservation that a headline states where other work disturbed every run of ours at one of these levels.
+/// Returns the reservation of a headline if other work disturbed every run of the product at one of these levels.
 fn doubt(outcome: &Outcome, levels: &[Level]) -> &'static str {
     let all_disturbed = |level: &&Level| {
         let cell = outcome.cell(&at([("level", level.name()), ("tool", OWN)]));
@@ -187,7 +188,8 @@ fn doubt(outcome: &Outcome, levels: &[Level]) -> &'static str {
     if is_doubtful { "; other work disturbed every run: measure again when nothing else runs" } else { "" }
 }
 
-/// The fastest other program at `level` by its median rate, among those that log in by ssh or those that do not.
+/// Returns the fastest other program at `level` by its median rate, among those that log in by ssh or those that do
+/// not.
 fn best_peer(outcome: &Outcome, level: Level, over_ssh: bool) -> Option<(String, f64)> {
     let is_own = |name: &str| name == OWN || name == OWN_OVER_SSH;
     let peers = outcome.cells.iter().filter(|cell| {
@@ -224,7 +226,7 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
     let mut tile = |label: &str, value: String, unit: &str, detail: String| {
         tiles.push(Tile { label: label.to_owned(), value, unit: unit.to_owned(), detail });
     };
-    // Each beside those that do as much: a login by ssh takes longer than some trees.
+    // Each is compared with those that do the same work: a login by ssh takes longer than some trees.
     let against = |outcome: &Outcome, level: Level, rate: f64| {
         let mut words = Vec::new();
         if let Some((name, best)) = best_peer(outcome, level, false) {
@@ -287,7 +289,7 @@ mod tests {
     use super::*;
     use crate::experiment::{Cell, Experiment, Sample};
 
-    /// A reader of the headline alone must know that nothing stands behind it but a busy machine.
+    /// A reader of the headline alone must know that its runs were disturbed.
     #[test]
     fn a_headline_of_disturbed_runs_says_so() {
         let outcome = |disturbed: [bool; 2]| {

@@ -1,6 +1,6 @@
-//! Kills a copy midway and lets the next one continue.
+//! Kills a copy midway and continues it with the next one.
 //!
-//! Guarantees: the kill is SIGKILL, so nothing could be tidied up; the result is compared byte for byte.
+//! Guarantees: the kill is SIGKILL, so the program could not clean up; the result is compared byte for byte.
 
 use crate::LabError;
 use crate::compare::compare;
@@ -10,25 +10,25 @@ use crate::report::number::{bytes, duration};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What came of it.
+/// The result.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// Bytes the second run found in place.
+    /// Bytes that the second run found in place.
     pub(super) kept_bytes: Option<u64>,
-    /// Bytes the second run moved although the first had reported them as moved.
+    /// Bytes that the second run moved although the first had reported them as moved.
     pub(super) resent_bytes: Option<u64>,
 }
 
-/// How long the first run would take, were it left alone. Its rate is limited, so that "midway" is the same on a slow
+/// The duration of the first run if it were not killed. Its rate is limited, so that "midway" is the same on a slow
 /// machine and on a fast one.
 const FIRST_RUN_SECONDS: f64 = 3.0;
-/// When it is killed.
+/// The time at which it is killed.
 const KILLED_AFTER: Duration = Duration::from_millis(1_800);
 
-/// How long the second run is tried.
+/// The time for which the second run is tried.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Copies `source` of `total_bytes` into `target`, kills that, copies again, compares.
+/// Copies `source` of `total_bytes` into `target`, kills the copy, copies again, and compares.
 pub(super) fn kill_and_resume(
     program: &Program,
     source: &Path,
@@ -72,7 +72,7 @@ pub(super) fn kill_and_resume(
         return Ok(failed(error.to_string()));
     }
     let kept = finished.done.resumed_bytes;
-    // The last progress before the kill; more may have moved since, so this is the least.
+    // This uses the last progress before the kill; more may have moved since, so it is the minimum.
     let resent_bytes = moved_bytes.map(|moved| moved.saturating_sub(kept));
     let found = format!(
         "{} of {} were kept, {} sent in {}{}, equal byte for byte",

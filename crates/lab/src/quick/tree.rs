@@ -1,8 +1,8 @@
-//! A real tree to copy: what a developer's machine has lying about, cut to size.
+//! A sample of a real tree on a developer's machine, cut to size.
 //!
-//! Guarantees: any tree will do, whatever lies in it: only regular files and directories that the user may read are
-//! taken. Links are left out because tools differ in what they make of them, and would then be compared by unlike work.
-//! The sample is bounded in bytes and files; the source is only read, and never waited for.
+//! Guarantees: any tree is suitable: only regular files and directories that the user may read are copied. Links are
+//! omitted because tools treat them differently, and would then be compared by unlike work. The sample is bounded in
+//! bytes and files; the source is only read, and a read never blocks.
 
 use crate::LabError;
 use std::ffi::OsStr;
@@ -11,23 +11,23 @@ use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Most files of a sample.
+/// The maximum number of files in a sample.
 const FILES_MAX: u64 = 20_000;
-/// Files larger than this share of the sample would make it a file and not a tree.
+/// Files larger than this share of the sample would dominate it.
 const FILE_SHARE_MAX: u64 = 4;
-/// Directories deeper than this are left out.
+/// Directories deeper than this are omitted.
 const DEPTH_MAX: usize = 48;
 
-/// What a sample holds.
+/// The content of a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TreeSample {
-    /// Where it was taken from.
+    /// The source of the sample.
     pub(super) origin: PathBuf,
     /// Regular files.
     pub(super) files: u64,
     /// Their bytes.
     pub(super) bytes: u64,
-    /// Symbolic links, devices, pipes and sockets, and what could not be read.
+    /// The number of symbolic links, devices, pipes and sockets, and of unreadable files.
     pub(super) left_out: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn take(origin: &Path, target: &Path, bytes_max: u64) -> Result<TreeS
     create(target)?;
     let mut pending = vec![(origin.to_owned(), target.to_owned(), 0)];
     while let Some((source, copy, depth)) = pending.pop() {
-        // What cannot be read is left out: the sample is ours to choose.
+        // Unreadable directories are omitted: the sample is free to choose.
         let Ok(entries) = fs::read_dir(&source) else {
             sample.left_out += 1;
             continue;
@@ -77,7 +77,8 @@ pub(super) fn take(origin: &Path, target: &Path, bytes_max: u64) -> Result<TreeS
     Ok(sample)
 }
 
-/// A file's content, as far as its size goes: what the kernel makes up may have no end. `None` for what is too large.
+/// Returns a file's content up to its size, because files that the kernel generates may have no end. Returns `None`
+/// if it is too large.
 fn read(path: &Path, size_bytes: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     if size_bytes > bytes_max / FILE_SHARE_MAX {
         return Ok(None);
@@ -87,7 +88,7 @@ fn read(path: &Path, size_bytes: u64, bytes_max: u64) -> io::Result<Option<Vec<u
     Ok(Some(content))
 }
 
-/// A made-up tree for a machine that has none: sizes of a source tree, content of nothing.
+/// Makes a tree for a machine without one: with the sizes of a source tree, and random content.
 pub(super) fn generate(target: &Path, bytes_max: u64, seed: u64) -> Result<TreeSample, LabError> {
     let mut rng = crate::rng::Rng::new(seed);
     let mut sample = TreeSample { origin: PathBuf::from("(generated)"), ..TreeSample::default() };
@@ -96,7 +97,7 @@ pub(super) fn generate(target: &Path, bytes_max: u64, seed: u64) -> Result<TreeS
         let path = target.join(format!("directory-{directory:03}"));
         create(&path)?;
         for file in 0..40 {
-            // Powers of two from 64 bytes to 64 KiB, small ones as often as large ones.
+            // Sizes are powers of two from 64 bytes to 64 KiB, small ones as often as large ones.
             let size = (64 << rng.below(11)) + rng.below(64);
             if sample.bytes + size as u64 > bytes_max {
                 return Ok(sample);
@@ -153,7 +154,7 @@ mod tests {
         let _socket = UnixListener::bind(origin.join("socket")).unwrap();
         let pipe = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, origin.join("pipe"), pipe, Mode::RUSR, 0).unwrap();
-        // Only root may, and the pipe is as good.
+        // Only root may create a device, and the pipe is sufficient.
         let device = rustix::fs::makedev(1, 5);
         let kind = rustix::fs::FileType::CharacterDevice;
         let _ = rustix::fs::mknodat(rustix::fs::CWD, origin.join("device"), kind, Mode::RUSR, device);

@@ -1,6 +1,6 @@
 //! The figures that the page's script draws, as plain numbers.
 //!
-//! Guarantees: every number here stands in a table of the page, or is the ratio of two that do.
+//! Guarantees: every number here also appears in a table of the page, or is the ratio of two that do.
 
 use super::tables::{at_or_any, combinations, words_of};
 use crate::experiment::{Cell, Coordinates, Drawn, Measure, Outcome, Plot, Role, Value, derive};
@@ -9,9 +9,9 @@ use serde::Serialize;
 /// One chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Chart {
-    /// Element it is drawn into.
+    /// The id of the element into which it is drawn.
     pub(crate) id: String,
-    /// How it is drawn.
+    /// The kind of chart.
     pub(crate) kind: Drawn,
     /// Heading.
     pub(crate) title: String,
@@ -21,26 +21,26 @@ pub(crate) struct Chart {
     pub(crate) y_label: String,
     /// Labels along the abscissa.
     pub(crate) labels: Vec<String>,
-    /// What is drawn over them.
+    /// The data over the labels.
     pub(crate) series: Vec<Series>,
     /// Whether the ordinate is logarithmic.
     pub(crate) is_logarithmic: bool,
 }
 
-/// One line, or one bar in each group; `null` where there is no sample.
+/// One line, or one bar per group; `null` if there is no sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Whether it was printed elsewhere.
+    /// Whether the figures are published ones.
     pub(crate) is_published: bool,
-    /// Whether it is what perfect scaling would draw.
+    /// Whether the line shows perfect scaling.
     pub(crate) is_ideal: bool,
     pub(crate) median: Vec<Option<f64>>,
     pub(crate) low: Vec<Option<f64>>,
     pub(crate) high: Vec<Option<f64>>,
 }
 
-/// More lines or bars than these nobody tells apart.
+/// The maximum of lines or bars that a reader can distinguish.
 const SERIES_MAX: usize = 24;
 
 impl Series {
@@ -55,7 +55,7 @@ impl Series {
     }
 }
 
-/// The charts of one outcome; `prefix` makes their ids unique on the page.
+/// Returns the charts of one outcome; `prefix` makes their ids unique on the page.
 pub(crate) fn of_outcome(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
     let mut charts: Vec<Chart> =
         outcome.experiment.plots.iter().flat_map(|plot| charts_of(outcome, plot)).collect();
@@ -75,7 +75,7 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
     let roles: &[Role] = if plot.published { &[Role::Own, Role::Published] } else { &[Role::Own] };
     let labels = labels(outcome, plot, roles);
     let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(id)).collect();
-    // Axes on which all agree need no mention.
+    // Axes with the same value for all need no mention.
     let axes: Vec<String> =
         plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
     let lines = combinations(outcome, &axes, Role::Own);
@@ -114,7 +114,7 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
             series.push(one);
         }
     }
-    // A point makes no line; where there is no line at all, points are what there is, and a printed one stands alone.
+    // A single point makes no line; if there is no line at all, points are shown, and a published point stands alone.
     let most = series.iter().map(Series::points).max().unwrap_or(0);
     let least = if plot.drawn == Drawn::Lines { most.min(2) } else { 1 }.max(1);
     series.retain(|one| one.points() >= if one.is_published { 1 } else { least });
@@ -138,7 +138,8 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
     })
 }
 
-/// Values of the abscissa that cells have: in the order of the axis, or by number where printed ones come between.
+/// Returns the values of the abscissa that cells have: in the order of the axis, or by number if published ones lie
+/// between.
 fn labels(outcome: &Outcome, plot: &Plot, roles: &[Role]) -> Vec<String> {
     let mut labels: Vec<String> = outcome.experiment.values(&plot.over).to_vec();
     let has = |cell: &&Cell| roles.contains(&cell.role);
@@ -155,7 +156,7 @@ fn labels(outcome: &Outcome, plot: &Plot, roles: &[Role]) -> Vec<String> {
     labels
 }
 
-/// Twice the abscissa, twice the ordinate.
+/// Returns the line of perfect scaling, on which twice the abscissa is twice the ordinate.
 fn ideal(labels: &[String]) -> Option<Series> {
     let numbers: Vec<f64> = labels.iter().map(|label| label.parse().ok()).collect::<Option<_>>()?;
     let first = *numbers.first()?;

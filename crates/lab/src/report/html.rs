@@ -37,7 +37,7 @@ const ASSETS: Assets = Assets {
     page_style: PAGE_STYLE,
 };
 
-/// What `page.html` needs, whatever the page shows.
+/// The input of `page.html`, the same for all pages.
 pub(crate) struct Frame<'a> {
     pub(crate) program: &'a str,
     pub(crate) title: &'a str,
@@ -51,7 +51,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame of a page by `program` that took `seconds` to measure and holds `data`.
+    /// Returns the frame of a page by `program` that took `seconds` to measure and holds `data`.
     pub(crate) fn new(
         program: &'a str,
         (title, created, seconds): (&'a str, &'a str, f64),
@@ -100,7 +100,7 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
     page.render().map_err(|error| LabError::Render(error.to_string()))
 }
 
-/// Class, words and number of each verdict that occurs, in the grammar of its number.
+/// Returns class, words and number of each verdict that occurs, in the grammar of its number.
 fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
     let all = || report.outcomes.iter().flat_map(|outcome| &outcome.claims);
     [
@@ -123,8 +123,8 @@ fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
     .collect()
 }
 
-/// JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or open a
-/// comment in it, and no line separator that older JavaScript took for a line's end.
+/// Returns JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or
+/// open a comment in it, and no line separator that older JavaScript treated as the end of a line.
 fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
     let text = serde_json::to_string(value).map_err(|error| LabError::Render(error.to_string()))?;
     let mut safe = String::with_capacity(text.len());
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(back, hostile);
     }
 
-    /// `assets/uplot/README.md` promises these sums.
+    /// These are the checksums in `assets/uplot/README.md`.
     #[test]
     fn the_plotting_library_is_the_published_one() {
         let sum = |text: &str| {

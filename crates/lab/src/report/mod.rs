@@ -1,7 +1,7 @@
 //! Reports: terminal tables, JSON with every raw sample, and one HTML file that opens anywhere, offline.
 //!
-//! Guarantees: the JSON holds everything the other two show and reads back equal; the HTML loads nothing, runs nothing
-//! it does not carry, and is readable without scripts; text from files or programs never becomes markup.
+//! Guarantees: the JSON holds everything that the other two show and reads back equal; the HTML loads nothing, runs
+//! only its own scripts, and is readable without scripts; text from files or programs never becomes markup.
 
 pub(crate) mod charts;
 pub(crate) mod html;
@@ -24,7 +24,7 @@ pub use terminal::{outcome_text, outcomes_text, to_text};
 /// Version of the JSON's layout.
 pub const FORMAT: u32 = 2;
 
-/// Everything one run of the lab found, whichever study it was.
+/// All findings of one run of the lab, for any study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Layout of this structure, [`FORMAT`].
@@ -35,55 +35,55 @@ pub struct Report {
     pub title: String,
     /// One or two sentences under it.
     pub summary: String,
-    /// When it was made, UTC.
+    /// The time at which it was made, in UTC.
     pub created: String,
     /// Wall time of the whole run.
     pub seconds: f64,
-    /// How thorough it was, where a study can be more or less so.
+    /// The thoroughness, if the study has several profiles.
     pub profile: Option<Profile>,
-    /// Where.
+    /// The machine that ran it.
     pub machine: Machine,
-    /// The few figures a reader should take home.
+    /// The few most important figures.
     pub tiles: Vec<Tile>,
-    /// Things that were checked rather than measured.
+    /// Results that were checked rather than measured.
     pub checks: Vec<Check>,
     /// The experiments.
     pub outcomes: Vec<Outcome>,
-    /// How all of it was measured.
+    /// The method of measurement.
     pub method: Vec<String>,
-    /// What it cannot show.
+    /// The limits of the findings.
     pub limits: Vec<String>,
-    /// What was left out, with reasons.
+    /// The omitted parts, with reasons.
     pub skipped: Vec<String>,
-    /// Where published figures come from.
+    /// The sources of published figures.
     pub sources: Vec<String>,
 }
 
 /// A headline figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tile {
-    /// What it is.
+    /// The figure's name.
     pub label: String,
     /// The figure.
     pub value: String,
-    /// Its unit; may be empty.
+    /// The unit; may be empty.
     pub unit: String,
-    /// What to compare it with.
+    /// The figure to compare it with.
     pub detail: String,
 }
 
-/// Something checked, with its result.
+/// A check with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was checked.
+    /// The subject of the check.
     pub what: String,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// Whether that is as it must be.
+    /// Whether the finding is as required.
     pub is_good: bool,
 }
 
-/// The files of a report, written or to be.
+/// The files of a report, before or after they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     /// The page.
@@ -93,11 +93,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// `NAME.html` and `NAME.json` in `directory`, which can be written: found out before anything is measured, so that no
-    /// measurement is lost for the want of a place. A folder that is missing is made; a file that is there is left as it is.
+    /// Checks that `NAME.html` and `NAME.json` in `directory` can be written, before anything is measured, so that no
+    /// measurement is lost for lack of a place. A missing folder is created; an existing file is left unchanged.
     ///
     /// # Errors
-    /// A file that cannot be opened for writing.
+    /// Fails if a file cannot be opened for writing.
     pub fn prepare(directory: &Path, name: &str) -> Result<Self, LabError> {
         let files = Self {
             html: directory.join(format!("{name}.html")),
@@ -109,10 +109,10 @@ impl Files {
     }
 }
 
-/// As [`Files::prepare`], for a report's page alone.
+/// Does the same as [`Files::prepare`] for a report's page alone.
 ///
 /// # Errors
-/// A file that cannot be opened for writing.
+/// Fails if the file cannot be opened for writing.
 pub fn prepare_page(path: &Path) -> Result<(), LabError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(LabError::file("cannot make the report's folder", folder))?;
@@ -122,14 +122,14 @@ pub fn prepare_page(path: &Path) -> Result<(), LabError> {
     opened.write(true).create(true).truncate(false);
     opened.open(path).map_err(LabError::file("cannot write the report", path))?;
     if is_new {
-        // An empty file would look like a report to whoever stops the measurement.
+        // An empty file would look like a report if the measurement were interrupted.
         fs::remove_file(path).map_err(LabError::file("cannot remove an empty file", path))?;
     }
     Ok(())
 }
 
 impl Report {
-    /// What `program` found on this machine, now.
+    /// Returns a report by `program` on this machine at the present time.
     pub fn new(program: &str, title: &str, summary: &str, outcomes: Vec<Outcome>) -> Self {
         Self {
             format: FORMAT,
@@ -154,7 +154,7 @@ impl Report {
         fs::write(&files.json, self.to_json()?).map_err(LabError::file("cannot write", &files.json))
     }
 
-    /// The report as JSON for people and programs.
+    /// Returns the report as JSON for people and programs.
     pub fn to_json(&self) -> Result<String, LabError> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| LabError::Render(error.to_string()))
@@ -169,7 +169,7 @@ impl Report {
         Ok(report)
     }
 
-    /// Whether every check found what it must.
+    /// Returns whether every check was successful.
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.is_good)
     }

@@ -1,6 +1,6 @@
-//! Figures as people read them: three significant digits, grouped thousands, binary sizes.
+//! Figures for people: three significant digits, grouped thousands, binary sizes.
 
-/// `value` with three significant digits, or all digits before the point, thousands separated by commas.
+/// Returns `value` with three significant digits, or all digits before the point, thousands separated by commas.
 pub fn quantity(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -25,30 +25,30 @@ pub fn quantity(value: f64) -> String {
     fraction.map_or_else(|| format!("{sign}{grouped}"), |fraction| format!("{sign}{grouped}.{fraction}"))
 }
 
-/// A ratio with two decimals.
+/// Returns a ratio with two decimals.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "–".to_owned() }
 }
 
-/// A whole number, digit by digit.
+/// Returns a whole number, digit by digit.
 pub fn count(value: f64) -> String {
     format!("{value:.0}")
 }
 
-/// A ratio as a gain in per cent, as the papers print it.
+/// Returns a ratio as a gain in per cent, as the papers print it.
 pub fn gain(ratio: f64) -> String {
     let per_cent = ((ratio - 1.0) * 100.0).round();
     format!("{}{} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
 }
 
-/// So many of something: `1 lane`, `2 lanes`.
+/// Returns a number with its noun: `1 lane`, `2 lanes`.
 pub fn counted(count: impl ToString, thing: &str) -> String {
     let count = count.to_string();
     let plural = if count == "1" { "" } else { "s" };
     format!("{count} {thing}{plural}")
 }
 
-/// Bytes with a binary unit.
+/// Returns the bytes with a binary unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -60,7 +60,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", quantity(value), UNITS[unit])
 }
 
-/// Seconds, or minutes and seconds.
+/// Returns the text of a duration: seconds, or minutes and seconds.
 pub fn duration(seconds: f64) -> String {
     if seconds < 100.0 {
         return format!("{} s", quantity(seconds));

@@ -1,6 +1,6 @@
 //! The page's content as text, ready for the template: everything formatted, nothing yet markup.
 //!
-//! Guarantees: every outcome is shown the same way, whichever study it belongs to.
+//! Guarantees: every outcome is shown the same way, for all studies.
 
 use super::Report;
 use super::charts::{self, Chart};
@@ -64,7 +64,7 @@ pub(super) struct Bar {
     pub(super) note: String,
 }
 
-/// A claim with its verdict and a small drawing of where the interval lies.
+/// A claim with its verdict and a small drawing of its interval.
 pub(super) struct ClaimRow {
     pub(super) statement: String,
     pub(super) source: String,
@@ -77,7 +77,7 @@ pub(super) struct ClaimRow {
     pub(super) drawing: Option<Drawing>,
 }
 
-/// Places on a line 100 wide.
+/// Positions on a line of width 100.
 pub(super) struct Drawing {
     pub(super) band_from: String,
     pub(super) band_width: String,
@@ -96,7 +96,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     report.outcomes.iter().enumerate().map(|(index, outcome)| section(outcome, index)).collect()
 }
 
-/// The studies that the sections mention, in the order of the list.
+/// Returns the studies that the sections mention, in the order of the list.
 pub(super) fn mentioned(sections: &[Section]) -> Vec<&'static Study> {
     let is_mentioned = |id: &&str| {
         sections.iter().flat_map(|section| &section.covers).any(|mention| mention.study == Some(*id))
@@ -120,7 +120,7 @@ fn section(outcome: &Outcome, index: usize) -> Section {
     }
     let bars = bars(outcome);
     let is_pivot = matches!(experiment.view, View::Pivot(_));
-    // Bars say what the table would; all of it is below.
+    // The bars show the same as the table would; all figures follow below.
     let every_cell = if bars.is_some() || is_pivot { tables::every_cell(outcome) } else { None };
     Section {
         anchor: format!("experiment-{index}"),
@@ -140,7 +140,7 @@ fn section(outcome: &Outcome, index: usize) -> Section {
     }
 }
 
-/// Splits a list of ids, in which ranges may stand, into what names a study and what stands between.
+/// Splits a list of ids, which may contain ranges, into names of studies and the text between them.
 fn mentions(covers: &str) -> Vec<Mention> {
     let mut mentions: Vec<Mention> = Vec::new();
     let is_of_id = |character: char| character.is_ascii_alphanumeric();
@@ -232,7 +232,7 @@ fn claim_row(experiment: &Experiment, result: &ClaimResult) -> ClaimRow {
     }
 }
 
-/// What a claim's figure is: the measure itself, or a ratio.
+/// Returns the measure of a claim's figure: the measure itself, or a ratio.
 pub(super) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measure {
     match result.claim.shape {
         Shape::Bound { .. } => experiment.measure(&result.claim.metric),
@@ -240,7 +240,7 @@ pub(super) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measu
     }
 }
 
-/// The bounds of a claim in signs.
+/// Returns the bounds of a claim in signs.
 pub(super) fn bound_words(measure: &Measure, bounds: (Option<f64>, Option<f64>)) -> String {
     match bounds {
         (Some(low), Some(high)) if low == high => measure.write(low),
@@ -270,7 +270,7 @@ fn drawing(result: &ClaimResult, (low, high): (Option<f64>, Option<f64>)) -> Opt
     })
 }
 
-/// The machine, for people.
+/// Returns facts about the machine, for people.
 pub(crate) fn facts(machine: &Machine) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |label: &'static str, value: Option<String>| {

@@ -2,14 +2,14 @@
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 
-/// What is found, in rows.
+/// Findings, in rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows; may be empty.
+    /// The caption; may be empty.
     pub title: String,
     /// The columns.
     pub columns: Vec<Column>,
-    /// Rows, as long as there are columns.
+    /// Rows, each with as many texts as there are columns.
     pub rows: Vec<Row>,
 }
 
@@ -18,9 +18,9 @@ pub struct Table {
 pub struct Column {
     /// Its heading.
     pub name: String,
-    /// Whether it holds numbers, which stand flush right.
+    /// Whether it holds numbers, which are aligned right.
     pub is_number: bool,
-    /// Whether it was printed elsewhere.
+    /// Whether the figures are published ones.
     pub is_published: bool,
 }
 
@@ -29,18 +29,18 @@ pub struct Column {
 pub struct Row {
     /// A text for each column.
     pub cells: Vec<Text>,
-    /// Whether it is made of others.
+    /// Whether it summarises other rows.
     pub is_summary: bool,
-    /// Whether it was printed elsewhere.
+    /// Whether the figures are published ones.
     pub is_published: bool,
 }
 
-/// A figure and the range it stands for, or any text; either may be empty.
+/// A figure and its range, or any text; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     /// The figure.
     pub value: String,
-    /// Its range, which a page shows beneath and a terminal leaves out.
+    /// The range, which a page shows beneath and a terminal omits.
     pub range: String,
 }
 
@@ -57,30 +57,30 @@ impl From<&str> for Text {
 }
 
 impl Column {
-    /// A column of text, or of numbers.
+    /// Returns a column of text, or of numbers.
     pub fn new(name: &str, is_number: bool) -> Self {
         Self { name: name.to_owned(), is_number, is_published: false }
     }
 }
 
-/// Columns that a cell has beside its text: a space on either side.
+/// The width of a cell beside its text: a space on either side.
 const PADDING: u16 = 2;
-/// The same, and what separates it from the next column.
+/// The width of a cell beside its text, with the separator to the next column.
 const BESIDE: u16 = PADDING + 1;
-/// A word that is longer may be broken: a path, a list without spaces.
+/// A longer word may be broken, such as a path or a list without spaces.
 const WORD_MAX: u16 = 32;
 
-/// The width of a text without its line breaks.
+/// Returns the width of a text without its line breaks.
 fn width_of(text: &str) -> u16 {
     u16::try_from(text.chars().count()).unwrap_or(u16::MAX)
 }
 
-/// The width of the longest word.
+/// Returns the width of the longest word.
 fn word_width(text: &str) -> u16 {
     text.split_whitespace().map(width_of).max().unwrap_or(0)
 }
 
-/// A text in lines of a width, broken between words.
+/// Returns a text in lines of a width, broken between words.
 pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let (mut wrapped, mut column) = (String::new(), 0_u16);
@@ -100,10 +100,10 @@ pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
 }
 
 impl Table {
-    /// For a terminal `width` columns wide (`None`: as wide as the content).
+    /// Returns the table for a terminal `width` columns wide (`None`: as wide as the content).
     ///
-    /// Text is broken between words, a number never. Columns for which there is no room are left out, the last ones first,
-    /// and named below the table; the first column and the first one of numbers stay.
+    /// Text is broken between words, a number never. Columns without room are omitted, the last ones first, and named
+    /// below the table; the first column and the first column of numbers stay.
     pub fn to_text(&self, width: Option<u16>) -> String {
         let least: Vec<u16> = (0..self.columns.len()).map(|at| self.least_width(at)).collect();
         let is_kept = width.map_or_else(|| vec![true; least.len()], |width| self.kept(&least, width));
@@ -112,7 +112,7 @@ impl Table {
         table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
         table.set_content_arrangement(ContentArrangement::Dynamic);
         if let Some(width) = width {
-            // Columns that must stay are not broken even where there is no room for them.
+            // Columns that must stay are not broken even if they do not fit.
             let needed = kept().map(|at| least[at].saturating_add(BESIDE)).fold(0, u16::saturating_add);
             table.set_width(width.max(needed));
         }
@@ -140,7 +140,7 @@ impl Table {
             .collect()
     }
 
-    /// The least width of a column: its longest number, or its longest word.
+    /// Returns the least width of a column: its longest number, or its longest word.
     fn least_width(&self, at: usize) -> u16 {
         let column = &self.columns[at];
         let texts = self.rows.iter().filter_map(|row| row.cells.get(at)).map(|text| &*text.value);
@@ -148,14 +148,14 @@ impl Table {
         texts.map(of).max().unwrap_or(0).max(word_width(&column.name).min(WORD_MAX))
     }
 
-    /// Says of each column whether there is room for it.
+    /// Returns for each column whether there is room for it.
     fn kept(&self, least: &[u16], width: u16) -> Vec<bool> {
         let mut is_kept = vec![true; least.len()];
         let first_number = self.columns.iter().position(|column| column.is_number);
         let may_go = |at: &usize| *at > 0 && Some(*at) != first_number;
         let mut needed: u32 = least.iter().map(|least| u32::from(*least) + u32::from(BESIDE)).sum();
         for at in (0..least.len()).rev().filter(may_go) {
-            // Nothing separates the last one from another.
+            // The last column has no separator after it.
             if needed <= u32::from(width) + 1 {
                 break;
             }
@@ -165,7 +165,7 @@ impl Table {
         is_kept
     }
 
-    /// Names what is left out, in lines of a width.
+    /// Names the omitted columns, in lines of a width.
     fn left_out(&self, is_kept: &[bool], width: Option<u16>) -> Option<String> {
         let is_gone = |(column, is_kept): &(&Column, &bool)| !**is_kept && !column.name.is_empty();
         let gone = self.columns.iter().zip(is_kept).filter(is_gone);
@@ -175,7 +175,7 @@ impl Table {
         (!names.is_empty()).then(|| format!(" {}", wrapped(&words, width).replace('\n', "\n ")))
     }
 
-    /// Leaves out columns that are empty in every row.
+    /// Omits columns that are empty in every row.
     pub(crate) fn without_empty_columns(mut self) -> Self {
         let is_empty = |at: usize| self.rows.iter().all(|row| row.cells[at].value.is_empty());
         let kept: Vec<bool> = (0..self.columns.len()).map(|at| !is_empty(at)).collect();

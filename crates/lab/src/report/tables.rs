@@ -9,7 +9,7 @@ use crate::experiment::{
 };
 use crate::stats::{Interval, SAMPLES_FOR_CONFIDENCE, Summary};
 
-/// The main tables: what a terminal shows, and a page first.
+/// Returns the main tables, which a terminal shows, and a page shows first.
 pub(crate) fn main(outcome: &Outcome) -> Vec<Table> {
     match &outcome.experiment.view {
         View::Cells => vec![cells(outcome, None, false)],
@@ -19,7 +19,7 @@ pub(crate) fn main(outcome: &Outcome) -> Vec<Table> {
     }
 }
 
-/// The tables that only a page has room for: published ones, and all that is known of samples.
+/// Returns the tables that only a page has room for: published ones, and full data of samples.
 pub(crate) fn published(outcome: &Outcome) -> Vec<Table> {
     match &outcome.experiment.view {
         View::Pivot(pivot) if !pivot.blocks.is_empty() => pivots(outcome, pivot, true),
@@ -27,12 +27,12 @@ pub(crate) fn published(outcome: &Outcome) -> Vec<Table> {
     }
 }
 
-/// Every cell with all that is known of its samples, if it has any.
+/// Returns every cell with full data of its samples, if it has any.
 pub(crate) fn every_cell(outcome: &Outcome) -> Option<Table> {
     outcome.cells.iter().any(|cell| !cell.samples.is_empty()).then(|| cells(outcome, None, true))
 }
 
-/// `low–high`, or nothing where both read the same.
+/// Returns `low–high`, or nothing if both read the same.
 pub(crate) fn range_text(low: &str, high: &str) -> String {
     if low == high { String::new() } else { format!("{low}–{high}") }
 }
@@ -43,7 +43,7 @@ fn written(measure: &Measure, interval: Option<Interval>) -> String {
     })
 }
 
-/// What an interval is called: fewer samples than a 90 % interval takes give a range.
+/// Returns the heading of intervals: fewer samples than a 90 % interval needs give a range.
 fn interval_heading(cells: &[Cell], measure: &Measure) -> &'static str {
     let given = |cell: &Cell| matches!(cell.values.get(&measure.id), Some(Value::Range { .. }));
     if cells.iter().any(given) {
@@ -59,7 +59,7 @@ fn interval_heading(cells: &[Cell], measure: &Measure) -> &'static str {
     }
 }
 
-/// The experiment's measures; those of runs where it has none and there are samples.
+/// Returns the experiment's measures, or those of runs if it has no measures but samples.
 fn measures(outcome: &Outcome) -> Vec<Measure> {
     let own = &outcome.experiment.measures;
     let has_samples = outcome.cells.iter().any(|cell| !cell.samples.is_empty());
@@ -70,7 +70,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|character| character.is_ascii_digit() || ",.".contains(character))
 }
 
-/// A row for each cell. `in_full` says of the first measure's samples all that a page has room for.
+/// Returns a row for each cell. `in_full` requests full data of the first measure's samples, for a page.
 fn cells(outcome: &Outcome, groups: Option<&String>, in_full: bool) -> Table {
     let Outcome { experiment, cells, .. } = outcome;
     let measures = measures(outcome);
@@ -153,7 +153,7 @@ fn spread(summary: Option<Summary>) -> [String; 2] {
     [format!("{}–{}", quantity(summary.min), quantity(summary.max)), mean]
 }
 
-/// What a reader should know of a cell's samples, in words.
+/// Returns remarks on a cell's samples in words.
 fn remarks(cell: &Cell, first: Option<&Summary>) -> String {
     let still_disturbed = cell.samples.iter().filter(|sample| sample.is_disturbed).count();
     let outliers = first.map_or(0, |summary| summary.outliers.len());
@@ -174,7 +174,8 @@ fn remarks(cell: &Cell, first: Option<&Summary>) -> String {
     remarks.join("; ")
 }
 
-/// Combinations of values of some axes, in their order, the last axis slowest; those that no cell has are left out.
+/// Returns the combinations of values of some axes, in their order, the last axis slowest, without those that no cell
+/// has.
 pub(crate) fn combinations(outcome: &Outcome, axes: &[String], role: Role) -> Vec<Coordinates> {
     let mut all = vec![Coordinates::new()];
     for axis in axes {
@@ -197,7 +198,7 @@ pub(crate) fn combinations(outcome: &Outcome, axes: &[String], role: Role) -> Ve
     all
 }
 
-/// The cell at a place, in which [`ANY`] stands for every value of an axis.
+/// Returns the cell at a place, in which [`ANY`] stands for every value of an axis.
 pub(crate) fn at_or_any<'a>(outcome: &'a Outcome, place: &Coordinates, role: Role) -> Option<&'a Cell> {
     let is_there = |cell: &&Cell| {
         let is = |(axis, value): (&String, &String)| {
@@ -208,7 +209,7 @@ pub(crate) fn at_or_any<'a>(outcome: &'a Outcome, place: &Coordinates, role: Rol
     outcome.cells.iter().find(is_there)
 }
 
-/// The values of a place in words.
+/// Returns the values of a place in words.
 pub(crate) fn words_of(experiment: &Experiment, place: &Coordinates, axes: &[String]) -> String {
     let words = axes.iter().filter_map(|axis| Some(experiment.words(axis, place.get(axis)?)));
     words.collect::<Vec<_>>().join(", ")
@@ -218,7 +219,7 @@ fn joined(one: &Coordinates, other: &Coordinates) -> Coordinates {
     one.iter().chain(other).map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
-/// One measure, one axis across, a table for each block; those of this machine, or published ones.
+/// Returns one measure with one axis across, a table per block, for this machine's or for published figures.
 fn pivots(outcome: &Outcome, pivot: &Pivot, is_published: bool) -> Vec<Table> {
     let experiment = &outcome.experiment;
     let role = if is_published { Role::Published } else { Role::Own };

@@ -1,4 +1,4 @@
-//! The same findings as tables for a terminal.
+//! Reports as tables for a terminal.
 
 use super::Report;
 use super::number::duration;
@@ -36,14 +36,14 @@ pub fn to_text(report: &Report, width: Option<u16>) -> String {
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
-/// All experiments of a report, one after the other, and what was left out.
+/// Returns all experiments of a report, one after the other, and the omitted parts.
 pub fn outcomes_text(report: &Report, width: Option<u16>) -> String {
     let outcomes = report.outcomes.iter().map(|outcome| outcome_text(outcome, width) + "\n");
     let skipped = report.skipped.iter().map(|skipped| format!("skipped: {skipped}\n"));
     outcomes.chain(skipped).collect()
 }
 
-/// One experiment: its title, how to read it, its tables, its claims.
+/// Returns one experiment: its title, how to read it, its tables, its claims.
 pub fn outcome_text(outcome: &Outcome, width: Option<u16>) -> String {
     let mut text = outcome.experiment.title.clone() + "\n";
     for note in &outcome.experiment.notes {

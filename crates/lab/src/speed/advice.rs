@@ -1,5 +1,5 @@
-//! Advice on what to use on this machine: unbroken algorithms by purpose and rate, and below them those that only old protocols
-//! ask for.
+//! Advice on algorithms for this machine: unbroken algorithms by purpose and rate, and below them those that only old
+//! protocols require.
 
 use super::{Length, Row};
 use crate::experiment::{Cell, Experiment, Measure, Outcome, RATE};
@@ -39,7 +39,7 @@ impl Purpose {
     }
 }
 
-/// Why an algorithm is in the second table; nothing for those that one may choose.
+/// Returns the reason why an algorithm is in the second table; nothing for recommended ones.
 fn reservation(algorithm: Algorithm) -> Option<&'static str> {
     match (algorithm.facts().standing, algorithm) {
         (Standing::Broken, _) => Some("broken"),
@@ -50,7 +50,7 @@ fn reservation(algorithm: Algorithm) -> Option<&'static str> {
     }
 }
 
-/// A length of messages and their number.
+/// The length of messages and their number.
 type Point = (usize, usize);
 
 /// One algorithm in one direction, with its rates.
@@ -70,16 +70,17 @@ impl Line<'_> {
     }
 }
 
-/// Two tables: what one may choose, the fastest of each purpose first and marked, and all else with the reason.
+/// Returns two tables: the recommended algorithms, the fastest of each purpose first and marked, and all others with
+/// the reason.
 ///
-/// `lengths` are those that were asked for. One lane and the dispatcher's choice of tier are taken for granted: of several
+/// `lengths` are the requested ones. One lane and the dispatcher's choice of tier are assumed: of several
 /// measurements of a point the first counts.
 pub fn advice(rows: &[Row], lengths: &[Length]) -> Vec<Outcome> {
     let equal = |length: &Length| match length {
         Length::Equal(bytes) => Some(*bytes),
         Length::Imix => None,
     };
-    // By the length that was asked for: a block cipher's messages may be a few bytes shorter.
+    // The requested length is used: a block cipher's messages may be a few bytes shorter.
     let point = |row: &Row| {
         let asked = lengths.iter().filter_map(equal).filter(|bytes| *bytes >= row.bytes).min();
         (asked.unwrap_or(row.bytes), row.batch)
@@ -91,7 +92,7 @@ pub fn advice(rows: &[Row], lengths: &[Length]) -> Vec<Outcome> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for row in rows() {
         let Some(algorithm) = row.entry() else { continue };
-        // Purposes say which way there is, unless there are two.
+        // The purpose determines the direction, unless there are two.
         let is_usual = row.direction.is_none_or(|way| ["encrypt", "seal"].contains(&way));
         let name = if is_usual { row.algorithm.clone() } else { row.name() };
         let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
@@ -100,7 +101,7 @@ pub fn advice(rows: &[Row], lengths: &[Length]) -> Vec<Outcome> {
         });
         lines[at].found.push((point(row), row));
     }
-    // Many long messages are what most bytes come in.
+    // Most bytes come in many long messages.
     if let Some(&last) = points.last() {
         lines.sort_by(|one, other| {
             one.purpose().cmp(&other.purpose()).then(other.rate(last).total_cmp(&one.rate(last)))
@@ -135,7 +136,7 @@ fn table((id, title): (&str, &str), note: &str, points: &[Point], lines: &[Line<
     measures.push(Measure::new(REMARK, ""));
     let cells = lines.iter().map(|line| {
         let place = [("for", line.purpose().name()), ("algorithm", &*line.name)];
-        // The first of a point counts.
+        // The first rate of a point counts.
         let rates = line.found.iter().rev();
         let cell = rates.fold(Cell::new(place), |cell, (point, row)| cell.with(&measure(*point), row.rate()));
         cell.with(REMARK, remark(line, lines, points))
@@ -144,7 +145,8 @@ fn table((id, title): (&str, &str), note: &str, points: &[Point], lines: &[Line<
     Outcome::new(experiment, cells.collect())
 }
 
-/// The reservation; or with how many messages, of the longest, the algorithm is the fastest of its purpose.
+/// Returns the reservation; or the numbers of messages, of the longest length, with which the algorithm is the
+/// fastest of its purpose.
 fn remark(line: &Line<'_>, lines: &[Line<'_>], points: &[Point]) -> &'static str {
     if let Some(reservation) = reservation(line.algorithm) {
         return reservation;
@@ -184,7 +186,7 @@ mod tests {
             found("aes-256-gcm", 100, 1, 2000.0),
             found("aes-256-gcm", 100, 64, 4000.0),
             found("aes-128-ctr", 100, 64, 8000.0),
-            // A whole number of blocks.
+            // The length is a whole number of blocks.
             found("3des-cbc", 96, 64, 30.0),
         ];
         let tables = advice(&all, &[Length::Equal(100)]);

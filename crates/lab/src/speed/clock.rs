@@ -1,8 +1,8 @@
-//! Rates by alternating slices.
+//! Measures rates by alternating slices.
 //!
-//! Ours and the peer's work take turns in short slices, on every lane at the same time, and the median slice counts:
-//! what disturbs the machine falls on both sides, and what disturbs it briefly falls out. By the rule of a paper the
-//! slices are long runs, each warmed up, and their mean counts.
+//! Our kernel and the peer's take turns in short slices, on every lane at the same time, and the median slice counts:
+//! long disturbances affect both sides, and short ones are excluded. By the rule of a paper the slices are long runs,
+//! each warmed up, and their mean counts.
 
 use super::work::{Done, Runner, Task, Work};
 use super::{Rule, SpeedError};
@@ -11,21 +11,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A slice: long enough that starting together on all lanes costs nothing, short enough to have many.
+/// The length of a slice: long enough that the cost of a common start of all lanes is negligible, short enough to
+/// have many.
 const SLICE_SECONDS: f64 = 0.01;
-/// Slices of each side, however short they have to be.
+/// The number of slices of each side; they are shortened if necessary.
 const SLICES: std::ops::RangeInclusive<usize> = 5..=201;
-/// Time between two looks at the clock.
+/// The time between two readings of the clock.
 const CHECK: Duration = Duration::from_micros(50);
 
-/// What one side reached.
+/// The result of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
-    /// Of all lanes together.
+    /// The rate of all lanes together.
     pub(super) mb_per_s: f64,
-    /// Where that may lie, if it is a mean.
+    /// The interval of the rate, if it is a mean.
     pub(super) interval: Option<Interval>,
-    /// Of one lane.
+    /// The time of one lane.
     pub(super) ns_per_message: f64,
 }
 
@@ -47,7 +48,7 @@ impl Gate {
         }
     }
 
-    /// Waits for all lanes; `false` once a lane has left.
+    /// Waits for all lanes; returns `false` once a lane has left.
     pub(super) fn pass(&self) -> bool {
         if self.is_closed.load(Ordering::Acquire) {
             return false;
@@ -74,7 +75,7 @@ impl Gate {
     }
 }
 
-/// Lets nobody wait for a lane that has ended, in whatever way.
+/// Closes the gate when dropped, so that no lane waits for one that has ended, for any reason.
 pub(super) struct Leave<'a>(pub(super) &'a Gate);
 
 impl Drop for Leave<'_> {
@@ -83,7 +84,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// What one lane did in one slice.
+/// The counts of one lane in one slice.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     start: Instant,
@@ -91,7 +92,7 @@ struct Slice {
     done: Done,
 }
 
-/// How many slices a side has, how long each warms up, and how long it lasts.
+/// Returns the number of a side's slices, the time for which each warms up, and its length.
 fn timing(rule: Rule) -> (usize, Duration, Duration) {
     let duration = Duration::from_secs_f64;
     match rule {
@@ -105,7 +106,7 @@ fn timing(rule: Rule) -> (usize, Duration, Duration) {
     }
 }
 
-/// Measures `ours` and, if there is one, the peer by a rule, in `lanes` threads. `None` after `stop`.
+/// Measures `ours` and, if there is one, the peer by a rule, in `lanes` threads. Returns `None` after `stop`.
 pub(super) fn alternate(
     ours: &dyn Runner,
     peer: Option<&dyn Runner>,
@@ -123,7 +124,7 @@ pub(super) fn alternate(
         let mut slices = [Vec::with_capacity(count), Vec::with_capacity(count)];
         let mut take = |ours: &mut Work<'_>, mut peer: Option<&mut Work<'_>>| {
             let checks = [calls_between_checks(ours), peer.as_deref_mut().map_or(1, calls_between_checks)];
-            // Lanes start each slice together. Without one of them there is no slice.
+            // Lanes start each slice together. If one lane is missing, there is no slice.
             let one = |work: &mut Work<'_>, calls: u32| -> Option<Slice> {
                 if !warm_up.is_zero() {
                     gate.pass().then(|| run(work, warm_up, calls, stop))?;
@@ -178,9 +179,9 @@ pub(super) fn alternate(
     Ok(Some((own, pace(1))))
 }
 
-/// The medians, or by a paper's rule means, over slices of what all lanes did together, by the time from the first lane's start to the last one's
-/// end: where there are more lanes than cores they run one after the other, and the sum of their own rates would be one
-/// that the machine does not have.
+/// Returns the medians, or by a paper's rule means, over slices of the work of all lanes, in the time from the first
+/// lane's start to the last one's end: with more lanes than cores they run one after the other, and the sum of their
+/// own rates would exceed that of the machine.
 fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
     let count = lanes.iter().map(|slices| slices.len()).min()?;
     let rates = |amount: fn(&Done) -> u64| -> Option<Vec<f64>> {
@@ -217,7 +218,7 @@ fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &A
     }
 }
 
-/// Warms up, and finds how many calls fit between two looks at the clock.
+/// Warms up, and determines the number of calls between two readings of the clock.
 fn calls_between_checks(work: &mut Work<'_>) -> u32 {
     let start = Instant::now();
     for calls in 1_u32..=1 << 16 {
@@ -280,7 +281,7 @@ mod tests {
                 .unwrap();
         let ratio = own.mb_per_s / peer.unwrap().mb_per_s;
         assert!(ratio > 1.0, "{ratio}");
-        // Messages have 1000 bytes, so both figures are of one rate.
+        // Messages have 1000 bytes, so both figures express the same rate.
         assert!((own.mb_per_s * own.ns_per_message / 1e6 - 1.0).abs() < 0.1);
     }
 
@@ -300,7 +301,7 @@ mod tests {
         );
     }
 
-    /// Slices of these messages of 1000 bytes, each 10 ms long, the first after `from_ms`.
+    /// Returns slices of these messages of 1000 bytes, each 10 ms long, the first after `from_ms`.
     fn slices(from_ms: u64, messages: &[u64]) -> Vec<Slice> {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
@@ -319,13 +320,13 @@ mod tests {
         assert_eq!(pace_of(&[&[]], SHORT), None);
     }
 
-    /// N25: the mean of the runs, and a 90 % interval by Student's t.
+    /// N25 requires the mean of the runs, and a 90 % interval by Student's t.
     #[test]
     fn means_are_taken_over_runs() {
         let one = slices(0, &[10, 50, 30]);
         let pace = pace_of(&[&one], RUNS).unwrap();
         assert_eq!((pace.mb_per_s, pace.ns_per_message), (3.0, 1e9 / 3000.0));
-        // Of a deviation of 2 and two degrees of freedom.
+        // The deviation is 2, with two degrees of freedom.
         let half = 2.919_986 * 2.0 / 3.0_f64.sqrt();
         let Interval { low, high } = pace.interval.unwrap();
         assert!((low - (3.0 - half)).abs() < 1e-4 && (high - (3.0 + half)).abs() < 1e-4, "{low} {high}");
@@ -340,7 +341,7 @@ mod tests {
         assert!((RUNS.side_seconds() - 0.009).abs() < 1e-9);
     }
 
-    /// As on a machine with fewer cores than lanes.
+    /// This is the case of a machine with fewer cores than lanes.
     #[test]
     fn lanes_that_run_one_after_the_other_are_no_faster_than_one() {
         let one = slices(0, &[20, 20, 20]);

@@ -1,20 +1,20 @@
-//! Why a measurement cannot be had.
+//! Errors of measurements.
 
 use super::work::Task;
 use sealane_transform::SelectError;
 
-/// A measurement that was asked for and cannot be made.
+/// A requested measurement that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SpeedError {
-    /// A tier or instruction set that this machine lacks.
+    /// The machine lacks a tier or instruction set.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// A library to measure beside is not there, or not usable.
+    /// A library to compare with is missing, or not usable.
     #[error("{peer}: {reason}")]
     Peer {
         /// The library.
         peer: &'static str,
-        /// What is wrong with it, and what would help.
+        /// The problem and a remedy.
         reason: String,
     },
     /// The algorithm does not take messages of that length.
@@ -22,13 +22,13 @@ pub enum SpeedError {
     Refused {
         /// The algorithm.
         algorithm: String,
-        /// Length of the longest message.
+        /// The length of the longest message.
         bytes: usize,
     },
-    /// The messages would not fit into the memory that a measurement may take.
+    /// The messages would not fit into the memory that a measurement may use.
     #[error("messages of {needed_bytes} bytes in all are asked for; at most {max_bytes} are taken")]
     TooMuchMemory {
-        /// What would be needed.
+        /// The required memory.
         needed_bytes: usize,
         /// The bound.
         max_bytes: usize,
@@ -39,7 +39,7 @@ pub enum SpeedError {
 }
 
 impl SpeedError {
-    /// That ours do not take a task's messages.
+    /// Returns the error that our kernels do not accept a task's messages.
     pub(super) fn refused(task: &Task) -> Self {
         let bytes = task.lengths.iter().max().copied().unwrap_or_default();
         Self::Refused { algorithm: task.algorithm.to_string(), bytes }

@@ -1,18 +1,18 @@
-//! The cost of a message as a line over its length: so much for being a message, so much for each byte.
+//! The cost of a message as a line over its length: a cost per message, and a cost per byte.
 //!
-//! Guarantees: exact on points that lie on a line, no panics on any input, and an answer only where two lengths differ.
+//! Guarantees: exact on points that lie on a line, no panics on any input, and a result only if two lengths differ.
 
 /// `per_message_ns + per_byte_ns * bytes`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// What a message costs before its first byte, in ns. Negative where short messages are cheaper by the byte.
+    /// The cost of a message without its bytes, in ns. It is negative if short messages are cheaper per byte.
     pub(super) per_message_ns: f64,
-    /// What each further byte costs, in ns.
+    /// The cost of each byte, in ns.
     pub(super) per_byte_ns: f64,
 }
 
-/// Fits a line through `(bytes, ns)`, with relative errors weighed alike: a measurement is off by a share of itself,
-/// and unweighted squares would let the longest message alone decide the intercept.
+/// Fits a line through `(bytes, ns)`, with relative errors weighed alike: the error of a measurement is proportional
+/// to it, and with unweighted squares the longest message alone would determine the intercept.
 pub(super) fn fit(points: &[(f64, f64)]) -> Option<Cost> {
     let usable = || {
         points.iter().filter(|(bytes, ns)| bytes.is_finite() && ns.is_finite() && *ns > 0.0).map(
@@ -22,7 +22,7 @@ pub(super) fn fit(points: &[(f64, f64)]) -> Option<Cost> {
             },
         )
     };
-    // Asked before any division: rounding would let one length pass for two that are very close.
+    // This is checked before any division: with rounding, two very close lengths could not be distinguished from one.
     let first = usable().next().map(|(_, bytes, _)| bytes)?;
     if usable().all(|(_, bytes, _)| bytes == first) {
         return None;
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(fit(&[(64.0, f64::NAN), (128.0, 3.0)]), None);
     }
 
-    /// The crypto framework's line of the IPsec study, seen through measurements that are off by 1 %.
+    /// The test uses the crypto framework's line of the IPsec study, with errors of measurement of 1 %.
     #[test]
     fn noise_on_long_messages_leaves_the_intercept_alone() {
         let points: Vec<(f64, f64)> = [64.0, 256.0, 1024.0, 4096.0, 16384.0]

@@ -1,8 +1,8 @@
-//! What the kernels of the catalogue cost on this machine, beside the libraries that others would use.
+//! Measures the cost of the catalogue's kernels on this machine, beside competing libraries.
 //!
-//! A grid of algorithms, tiers, lengths, lanes and batches; each cell is one [`Row`]. Ours and the peer's kernel
-//! alternate in short slices of one run, and the medians count, so a ratio holds however noisy the machine is.
-//! Nothing here decides which kernel is right: every row says which tier and instruction set ran.
+//! A grid of algorithms, tiers, lengths, lanes and batches; each cell is one [`Row`]. Our kernel and the peer's
+//! alternate in short slices of one run, and the medians count, so a ratio is valid however noisy the machine is.
+//! Nothing here chooses a kernel: every row names the tier and instruction set that ran.
 
 mod advice;
 mod clock;
@@ -38,7 +38,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// `sealane speed`, and the papers' tables of kernels.
+/// The families of `sealane speed`, and of the papers' tables of kernels.
 pub(crate) const FAMILIES: &[Family] = &[
     Family { command: "speed --story", parts: &PARTS, studies: STORIES, run: story::run },
     Family {
@@ -75,11 +75,11 @@ const STORIES: &[Study] = &[
     study("A2", ATOMIC, "MD5 and others from the caches and from memory (also A9)", &["caches"], 15),
 ];
 
-/// What the page of `sealane speed` says of itself.
+/// The summary on the page of `sealane speed`.
 const SUMMARY: &str = "Ciphers, digests and MACs in tiers, in the memory of one process. Kernels that stand side by side \
     took turns in short slices of one run; medians count.";
 
-/// What is measured where no algorithm is named.
+/// The algorithms that are measured if none is named.
 const WELL_KNOWN: [&str; 22] = [
     "aes-128-gcm",
     "aes-256-gcm",
@@ -108,12 +108,12 @@ const WELL_KNOWN: [&str; 22] = [
 /// Messages of a batch that is large enough for all lanes.
 pub const MANY: usize = 512;
 
-/// Outcomes as a report.
+/// Returns outcomes as a report.
 pub fn report(title: &str, seconds: f64, outcomes: Vec<Outcome>) -> Report {
     Report { seconds, ..Report::new("sealane speed", title, SUMMARY, outcomes) }
 }
 
-/// What to use on this machine.
+/// Advice on algorithms for this machine.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let options = SpeedOptions { rule: request.profile.into(), ..SpeedOptions::well_known() };
@@ -123,7 +123,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     Ok(report("Speed of the kernels", began.elapsed().as_secs_f64(), outcomes))
 }
 
-/// Every row that is asked for.
+/// Returns every requested row.
 fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
     let unavailable = |error: SpeedError| LabError::Unavailable(error.to_string());
     let plan = Plan::new(options).map_err(unavailable)?;
@@ -148,21 +148,21 @@ fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>
 /// Lengths of a batch's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// All alike; rounded down to what the algorithm takes.
+    /// All messages have this length, rounded down to one that the algorithm accepts.
     Equal(usize),
     /// 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message of a batch.
     Imix,
 }
 
-/// Where the messages are when they are needed.
+/// The location of messages when they are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheState {
-    /// The same batch again and again: as near as it fits.
+    /// The same batch is used repeatedly, so it is as near as its size allows.
     #[default]
     Hot,
-    /// Batches that take turns in half of the second-level cache.
+    /// Batches take turns in half of the second-level cache.
     L2,
-    /// Batches that take turns in four times the last-level cache: every message comes from memory.
+    /// Batches take turns in four times the last-level cache, so every message comes from memory.
     Out,
 }
 
@@ -170,7 +170,7 @@ impl CacheState {
     /// All states.
     pub const ALL: [Self; 3] = [Self::Hot, Self::L2, Self::Out];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hot => "hot",
@@ -180,27 +180,27 @@ impl CacheState {
     }
 }
 
-/// How long the sides of a cell are measured.
+/// The duration of the measurement of a cell's sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// Both sides take turns in short slices, and the medians count.
     Slices {
-        /// Of each side.
+        /// Seconds of each side.
         seconds: f64,
     },
-    /// Long runs, each warmed up, and their means count, with 90 % intervals.
+    /// Long runs, each warmed up, whose means count, with 90 % intervals.
     Runs {
-        /// Of each side.
+        /// Runs of each side.
         count: usize,
-        /// Before each run.
+        /// Seconds before each run.
         warm_up_seconds: f64,
-        /// Of each run.
+        /// Seconds of each run.
         seconds: f64,
     },
 }
 
 impl Rule {
-    /// Seconds for each side of a cell.
+    /// Returns the seconds for each side of a cell.
     pub fn side_seconds(self) -> f64 {
         match self {
             Self::Slices { seconds } => seconds.max(0.0),
@@ -210,7 +210,7 @@ impl Rule {
 }
 
 impl From<Profile> for Rule {
-    /// The paper's rule is N25's, of Nahum et al.
+    /// The paper's rule is N25 of Nahum et al.
     fn from(profile: Profile) -> Self {
         match (profile.run_seconds(), profile) {
             (Some((warm_up_seconds, seconds)), _) => {
@@ -223,10 +223,10 @@ impl From<Profile> for Rule {
     }
 }
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
-    /// Algorithms in the order they are shown.
+    /// Algorithms in the order of the rows.
     pub algorithms: Vec<Algorithm>,
     /// Tiers; `None` leaves the choice to the dispatcher.
     pub tiers: Vec<Option<Tier>>,
@@ -238,15 +238,15 @@ pub struct SpeedOptions {
     pub lanes: Vec<usize>,
     /// Messages handed over together.
     pub batches: Vec<usize>,
-    /// Ways that ciphers and AEADs run.
+    /// The directions of ciphers and AEADs.
     pub directions: Vec<Direction>,
-    /// Associations that the messages of a batch belong to in turn.
+    /// Associations to which the messages of a batch belong in turn.
     pub keys: usize,
-    /// Where messages come from.
+    /// The location of messages.
     pub cache: CacheState,
-    /// How long each side of each cell is measured.
+    /// The duration of the measurement of each cell's sides.
     pub rule: Rule,
-    /// Libraries to measure beside.
+    /// Libraries to compare with.
     pub peers: Vec<Peer>,
 }
 
@@ -269,19 +269,19 @@ impl Default for SpeedOptions {
 }
 
 impl SpeedOptions {
-    /// Well-known algorithms, one short and one full packet alone and many, for an advice.
+    /// Returns the options for an advice: well-known algorithms, one short and one full packet alone and many.
     pub fn well_known() -> Self {
         Self {
             algorithms: WELL_KNOWN.iter().filter_map(|name| name.parse().ok()).collect(),
             lengths: [64, 1408].map(Length::Equal).to_vec(),
-            // A library that takes no batches is not slow for a program that has none.
+            // A library without batches is not slow for a program that has none.
             batches: vec![1, MANY],
             ..Self::default()
         }
     }
 }
 
-/// A plan that can be run once it is known to be possible.
+/// A plan that can be run, because it has been checked.
 #[derive(Debug)]
 pub struct Plan {
     cells: Vec<plan::Cell>,
@@ -289,25 +289,25 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays out every cell.
+    /// Makes the plan of every cell.
     ///
     /// # Errors
-    /// A tier, instruction set, peer or amount of memory that cannot be had.
+    /// Fails if a tier, instruction set, peer or amount of memory is not available.
     pub fn new(options: &SpeedOptions) -> Result<Self, SpeedError> {
         Ok(Self { cells: plan::cells(options)?, rule: options.rule })
     }
 
-    /// Number of cells.
+    /// Returns the number of cells.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there is nothing to measure.
+    /// Returns whether there is nothing to measure.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// About how long it takes: the slices, and what it takes to prepare and warm up.
+    /// Returns an estimate of the duration: the slices, and the time to prepare and warm up.
     pub fn estimate(&self) -> Duration {
         const PREPARATION_SECONDS: f64 = 0.005;
         let sides: usize = self.cells.iter().map(|cell| 1 + usize::from(cell.peer.is_some())).sum();
@@ -316,11 +316,11 @@ impl Plan {
         )
     }
 
-    /// Measures cell by cell and tells each row as it comes. Stops between slices once `stop` is set, and says whether
-    /// all was measured.
+    /// Measures cell by cell and passes each row to `tell` as it is measured. Stops between slices once `stop` is
+    /// set, and returns whether all was measured.
     ///
     /// # Errors
-    /// A length that an algorithm does not take, a thread that the system refuses, or what `tell` returns.
+    /// Fails if an algorithm does not accept a length, the system refuses a thread, or `tell` fails.
     pub fn run<E: From<SpeedError>>(
         &self,
         stop: &AtomicBool,

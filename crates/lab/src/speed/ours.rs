@@ -1,7 +1,7 @@
 //! The catalogue's own kernels as measured units.
 //!
-//! Jobs are made once and run again: they carry their whole context. Every call gives each cipher job a fresh IV, as a
-//! packet path must.
+//! Jobs are made once and run repeatedly: they contain their whole context. Every call gives each cipher job a new
+//! IV, as a packet path must.
 
 use super::SpeedError;
 use super::work::{AAD, Arena, Cursor, Done, Runner, Sealed, Task, Work, nonce, parts};
@@ -11,7 +11,7 @@ use sealane_transform::{
 };
 use std::hint::black_box;
 
-/// The tier that these kernels run `count` messages with.
+/// Returns the tier with which these kernels run `count` messages.
 pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction, count: usize) -> Tier {
     match algorithm {
         Algorithm::Digest(digest) => kernels.digest_tier(digest, count),
@@ -35,7 +35,7 @@ impl Runner for Kernels {
     }
 }
 
-/// Messages of a call: a batch where they share lanes, a few otherwise.
+/// Returns the messages per call: a batch if they share lanes, a few otherwise.
 fn step(kernels: &Kernels, task: &Task) -> usize {
     match tier(kernels, task.algorithm, task.direction, task.batch) {
         Tier::Batch => task.batch,
@@ -48,7 +48,7 @@ fn keys<K, E>(task: &Task, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec
     task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| SpeedError::refused(task))
 }
 
-/// Lends `scope` a `call`, which says how many of its jobs failed, once one has shown that none does.
+/// Passes a `call`, which returns how many of its jobs failed, to `scope`, after one call in which none failed.
 fn run(
     task: &Task,
     scope: &mut dyn FnMut(&mut Work<'_>),

@@ -1,7 +1,7 @@
-//! What is to be measured, cell by cell, and how long that takes.
+//! The cells of a measurement, and its duration.
 //!
 //! Guarantees: the plan is made before the first measurement, so that a request that cannot be met fails at once; it
-//! holds no cell twice; and no cell takes more memory than [`MEMORY_BYTES_MAX`].
+//! holds no cell twice; and no cell uses more memory than [`MEMORY_BYTES_MAX`].
 
 use super::peers::{self, Peer};
 use super::work::{self, Task};
@@ -10,13 +10,13 @@ use sealane_transform::{Algorithm, Direction, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::fs;
 
-/// More memory for messages than this is refused.
+/// The maximum memory for messages.
 pub const MEMORY_BYTES_MAX: usize = 2 << 30;
 
-/// The IMIX: 7 of 64 bytes, 4 of 576 and 1 of 1500, spread over the dozen as evenly as they go.
+/// The IMIX: 7 of 64 bytes, 4 of 576 and 1 of 1500, distributed over the dozen as evenly as possible.
 const IMIX: [usize; 12] = [64, 576, 64, 64, 576, 64, 1500, 64, 576, 64, 64, 576];
 
-/// One line to be.
+/// A planned row.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     pub(super) algorithm: Algorithm,
@@ -28,7 +28,7 @@ pub(super) struct Cell {
     pub(super) lanes: usize,
     pub(super) batch: usize,
     pub(super) peer: Option<Peer>,
-    /// Lengths of a batch's messages, over and over if the cache is to be left.
+    /// Lengths of a batch's messages, repeated if the messages must exceed the cache.
     pub(super) lengths: Vec<usize>,
     pub(super) keys: usize,
 }
@@ -45,14 +45,14 @@ impl Cell {
         }
     }
 
-    /// Mean length.
+    /// Returns the mean length.
     pub(super) fn bytes(&self) -> usize {
         let total: usize = self.lengths.iter().sum();
         (total + self.lengths.len() / 2) / self.lengths.len().max(1)
     }
 }
 
-/// All cells in the order they are shown.
+/// Returns all cells in the order of the rows.
 pub(super) fn cells(options: &SpeedOptions) -> Result<Vec<Cell>, SpeedError> {
     for &peer in &options.peers {
         peers::runner(peer)?;
@@ -67,7 +67,7 @@ pub(super) fn cells(options: &SpeedOptions) -> Result<Vec<Cell>, SpeedError> {
                         for &tier in &options.tiers {
                             let kernels = Kernels::select(tier, isa)?;
                             let runs = ours::tier(&kernels, algorithm, direction, batch);
-                            // A tier without a kernel of its own runs the one below, which may be there already.
+                            // A tier without a kernel of its own runs the one below, which may be present already.
                             if !seen.insert((algorithm, direction, lanes, batch, kernels.isa(), runs)) {
                                 continue;
                             }
@@ -103,7 +103,7 @@ pub(super) fn cells(options: &SpeedOptions) -> Result<Vec<Cell>, SpeedError> {
     Ok(cells)
 }
 
-/// A cell for each peer that has the algorithm, or one alone.
+/// Adds a cell for each peer that has the algorithm, or one cell alone.
 fn add(
     options: &SpeedOptions,
     cells: &mut Vec<Cell>,
@@ -128,7 +128,7 @@ fn directions(options: &SpeedOptions, algorithm: Algorithm) -> &[Direction] {
     }
 }
 
-/// One batch, or as many as leave the cache.
+/// Returns the lengths of one batch, or of as many batches as exceed the cache.
 fn lengths(
     options: &SpeedOptions,
     algorithm: Algorithm,
@@ -144,12 +144,12 @@ fn lengths(
     let batch_bytes = work::memory_bytes(&lengths).max(1);
     let wanted = match options.cache {
         CacheState::Hot => 0,
-        // Half of it: the other half holds keys, jobs and what else runs.
+        // The other half of the cache holds keys, jobs and other data.
         CacheState::L2 => cache_bytes(2).unwrap_or(1 << 20) / 2,
         CacheState::Out => (cache_bytes(3).unwrap_or(32 << 20) * 4).clamp(64 << 20, 512 << 20) / lanes,
     };
     let times = (wanted / batch_bytes).max(1);
-    // Opening needs what was sealed beside what comes out.
+    // Opening needs the sealed message beside the result.
     let copies = if matches!(algorithm, Algorithm::Aead(_)) { 2 } else { 1 };
     let sides = copies * (1 + options.peers.len().min(1));
     let needed_bytes = batch_bytes.saturating_mul(times).saturating_mul(lanes).saturating_mul(sides);
@@ -160,7 +160,7 @@ fn lengths(
     Ok(lengths)
 }
 
-/// Size of the first CPU's data cache of this level, as the kernel tells it.
+/// Returns the size of the first CPU's data cache of this level, as reported by the kernel.
 pub(super) fn cache_bytes(level: u32) -> Option<usize> {
     (0..8).find_map(|index| {
         let read = |name: &str| {

@@ -1,40 +1,40 @@
-//! One measured line, as programs read it.
+//! One measured line, in a form for programs.
 
 use crate::experiment::Value;
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use serde::Serialize;
 
-/// One measurement. Its JSON has exactly these fields in this order; what does not apply is `null`. The last is there for
-/// means of runs only.
+/// One measurement. Its JSON has exactly these fields in this order; a field that does not apply is `null`. The last
+/// one is present for means of runs only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name in the catalogue.
     pub algorithm: String,
-    /// `ecb`, `cbc`, `ctr` or `gcm`, where there is a mode.
+    /// `ecb`, `cbc`, `ctr` or `gcm`, if there is a mode.
     pub mode: Option<&'static str>,
     /// `encrypt` or `decrypt`, `seal` or `open`; digests have none.
     pub direction: Option<&'static str>,
     /// The tier that ran.
     pub tier: &'static str,
-    /// The instruction set it was limited to.
+    /// The instruction set to which it was limited.
     pub isa: &'static str,
     /// Mean length of a message.
     pub bytes: usize,
-    /// Threads, each with batches of its own.
+    /// Threads, each with its own batches.
     pub lanes: usize,
     /// Messages handed over together.
     pub batch: usize,
     /// 10⁶ bytes per second, all lanes together.
     pub mb_per_s: f64,
-    /// Time of one lane for one message.
+    /// The time of one lane per message.
     pub ns_per_message: f64,
-    /// Cycles of one lane for a byte, at the time stamp counter's rate.
+    /// Cycles of one lane per byte, at the time stamp counter's rate.
     pub cycles_per_byte: Option<f64>,
-    /// The library beside it in the same run.
+    /// The library that is compared in the same run.
     pub peer: Option<&'static str>,
-    /// Its rate.
+    /// The rate of that library.
     pub peer_mb_per_s: Option<f64>,
-    /// Ours over the peer's.
+    /// Our rate over the peer's.
     pub ratio: Option<f64>,
     /// The 90 % interval of [`Self::mb_per_s`], if that is a mean.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,17 +45,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// The catalogue's entry.
+    /// Returns the catalogue's entry.
     pub(super) fn entry(&self) -> Option<Algorithm> {
         self.algorithm.parse().ok()
     }
 
-    /// The algorithm with its direction.
+    /// Returns the algorithm with its direction.
     pub(super) fn name(&self) -> String {
         self.direction.map_or_else(|| self.algorithm.clone(), |way| format!("{} {way}", self.algorithm))
     }
 
-    /// The rate, with its interval.
+    /// Returns the rate, with its interval.
     pub(super) fn rate(&self) -> Value {
         match self.mb_per_s_interval {
             Some([low, high]) => Value::Range { value: self.mb_per_s, low, high },
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// How an algorithm chains blocks, where that is part of its name.
+/// Returns the mode in which an algorithm chains blocks, if that is part of its name.
 pub(super) fn mode(algorithm: Algorithm) -> Option<&'static str> {
     match algorithm {
         Algorithm::Cipher(Cipher::Block(_, mode)) => Some(mode.name()),
@@ -73,7 +73,7 @@ pub(super) fn mode(algorithm: Algorithm) -> Option<&'static str> {
     }
 }
 
-/// The direction's name for this kind of algorithm.
+/// Returns the direction's name for this kind of algorithm.
 pub(super) fn direction(algorithm: Algorithm, direction: Direction) -> Option<&'static str> {
     match (algorithm, direction) {
         (Algorithm::Digest(_) | Algorithm::Gmac(_), _) => None,
@@ -84,7 +84,7 @@ pub(super) fn direction(algorithm: Algorithm, direction: Direction) -> Option<&'
     }
 }
 
-/// The length nearest below `bytes` that the algorithm takes, and at least one granule.
+/// Returns the largest length up to `bytes` that the algorithm accepts, and at least one granule.
 pub(super) fn fitting(algorithm: Algorithm, bytes: usize) -> usize {
     let granule = match algorithm {
         Algorithm::Cipher(cipher @ Cipher::Block(_, Mode::Ecb | Mode::Cbc)) => cipher.granule_bytes(),
@@ -95,7 +95,7 @@ pub(super) fn fitting(algorithm: Algorithm, bytes: usize) -> usize {
 
 #[cfg(test)]
 impl Row {
-    /// A made-up one.
+    /// Returns a row with arbitrary figures.
     pub(super) fn of_test(name: &str, bytes: usize) -> Self {
         Self {
             algorithm: name.to_owned(),

@@ -1,8 +1,8 @@
-//! NPCryptBench and ATOMIC-2 on this machine: what each tier gains, what each kernel does, where its parallelism lies,
-//! and what the caches give, beside the figures that the papers print.
+//! NPCryptBench and ATOMIC-2 on this machine: the gain of each tier, the speed of each kernel, the sources of
+//! parallelism, and the effect of the caches, beside the figures that the papers print.
 //!
-//! The paper's levels are our tiers: 0 `reference`, 1 `generic`, 2 `native`, 3 `batch`. Its ten algorithms run as bare
-//! kernels (ECB), as it has them; RC5 with its 16 rounds.
+//! The paper's levels are our tiers: 0 `reference`, 1 `generic`, 2 `native`, 3 `batch`. Its ten algorithms run as
+//! bare kernels (ECB), as in the paper; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
 use super::row::Row;
@@ -37,10 +37,10 @@ const TEN: [(&str, &str, &str); 10] = [
     ("idea-ecb", "0", "208"),
 ];
 
-/// What the block-level tables divide.
+/// The length of a message that the block-level tables divide.
 const MESSAGE_BYTES: usize = 16 << 10;
 
-/// The tables of the story by id, in the order in which they are told.
+/// The tables of the story by id, in their order.
 pub const PARTS: [&str; 8] =
     ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches"];
 
@@ -48,12 +48,12 @@ fn ten() -> Vec<Algorithm> {
     TEN.iter().filter_map(|(name, _, _)| name.parse().ok()).collect()
 }
 
-/// The ciphers whose blocks do not depend on each other.
+/// Returns the ciphers whose blocks do not depend on each other.
 fn divisible() -> Vec<Algorithm> {
     ten().into_iter().filter(|algorithm| algorithm.to_string().ends_with("-ecb")).collect()
 }
 
-/// What the parts share.
+/// State that the parts share.
 struct Teller<'a> {
     rule: Rule,
     lanes: Vec<usize>,
@@ -61,7 +61,7 @@ struct Teller<'a> {
     progress: &'a mut dyn Write,
 }
 
-/// Tells the parts that are asked for, on as many lanes as are asked for.
+/// Runs the requested parts, on the requested numbers of lanes.
 pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let most = request.lanes.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
@@ -87,7 +87,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
     Ok(Report { profile: Some(request.profile), ..report(title, began.elapsed().as_secs_f64(), outcomes) })
 }
 
-/// Where the paper is.
+/// The paper.
 const PAPER: &str =
     "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
 
@@ -99,7 +99,7 @@ fn rate_measure() -> Vec<Measure> {
     vec![Measure::rate(RATE, "MB/s"), Measure::times("times", "times one lane")]
 }
 
-/// A table over lanes, and what they gain.
+/// Returns a table over lanes, with their gain.
 fn over_lanes(experiment: Experiment, mut cells: Vec<Cell>, plot: Plot) -> Outcome {
     derive::over_first(&mut cells, "lanes", "1", RATE, "times");
     let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
@@ -108,7 +108,7 @@ fn over_lanes(experiment: Experiment, mut cells: Vec<Cell>, plot: Plot) -> Outco
 }
 
 impl Teller<'_> {
-    /// The ten, packets of 1408 bytes.
+    /// Returns the options for the ten algorithms with packets of 1408 bytes.
     fn packets(&self) -> SpeedOptions {
         let lengths = vec![Length::Equal(1408)];
         SpeedOptions { algorithms: ten(), lengths, rule: self.rule, ..SpeedOptions::default() }
@@ -118,7 +118,7 @@ impl Teller<'_> {
         measured(options, self.progress)
     }
 
-    /// B2, B10, B18, B22–B25.
+    /// Measures the tiers (B2, B10, B18, B22–B25).
     fn ladder(&mut self) -> Result<Outcome, LabError> {
         let rows = self.rows(&SpeedOptions { tiers: Tier::ALL.map(Some).into(), ..self.packets() })?;
         let gain = |id, name| Measure::times(id, name).written(Written::Gain);
@@ -160,7 +160,7 @@ impl Teller<'_> {
         let figures =
             |measure: &str| cells.iter().filter_map(|cell| cell.figure(measure)).collect::<Vec<f64>>();
         let gains = ["single", "lanes"].map(figures);
-        // One algorithm with instructions of its own outweighs all others in the mean.
+        // One algorithm with instructions of its own would dominate the mean.
         let geometric =
             |ratios: &[f64]| mean(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>()).map(f64::exp);
         let last = |name: &str, role, [single, lanes]: [Option<f64>; 2]| {
@@ -200,7 +200,7 @@ impl Teller<'_> {
         Ok(Outcome::new(experiment.shown(View::Cells, vec![plot]), cells))
     }
 
-    /// B24, flow level.
+    /// Measures parallelism at the level of flows (B24).
     fn flows(&mut self) -> Result<Outcome, LabError> {
         let rows = self.rows(&SpeedOptions { lanes: self.lanes.clone(), ..self.packets() })?;
         let title = ("flows", "B24", "Flow-level parallelism");
@@ -212,7 +212,7 @@ impl Teller<'_> {
         Ok(over_lanes(experiment, rows.iter().map(cell).collect(), plot))
     }
 
-    /// B24, the threads of one engine: messages under way at once on one core.
+    /// Measures the threads of one engine (B24) as messages under way at once on one core.
     fn batches(&mut self) -> Result<Outcome, LabError> {
         let rows = self.rows(&SpeedOptions { batches: vec![1, 2, 4, 8, 16, 64, 512], ..self.packets() })?;
         let title = ("batches", "B24", "Messages at once on one core");
@@ -227,7 +227,7 @@ impl Teller<'_> {
         Ok(outcome.in_words("batch", |batch| format!("{batch} at once")))
     }
 
-    /// B24, block level within a core.
+    /// Measures parallelism at the level of blocks within a core (B24).
     fn blocks(&mut self) -> Result<Outcome, LabError> {
         let rows = self.rows(&SpeedOptions {
             algorithms: divisible(),
@@ -246,13 +246,13 @@ impl Teller<'_> {
         Ok(across(experiment, &rows, (Axis::new("way", ways), "times"), way))
     }
 
-    /// A2 and A9: caches on and off.
+    /// Measures with caches and without (A2 and A9).
     fn caches(&mut self) -> Result<Outcome, LabError> {
         let touching = ["touch", "inet", "md5", "sha1", "aha-i", "bh-140", "aes-128-ctr", "des-cbc"];
         let algorithms: Vec<Algorithm> = touching.iter().filter_map(|name| name.parse().ok()).collect();
         let (mut rows, mut states) = (Vec::new(), Vec::new());
         for cache in CacheState::ALL {
-            // Like beside like: lanes, which not all of them have, would hide where messages come from.
+            // Only comparable kernels are used: lanes, which some of them lack, would hide the location of messages.
             let tiers = vec![Some(Tier::Native)];
             rows.extend(self.rows(&SpeedOptions {
                 algorithms: algorithms.clone(),
@@ -281,7 +281,7 @@ impl Teller<'_> {
         Ok(across(experiment, &rows, (axis, "memory over hot"), state))
     }
 
-    /// B24, block level over cores.
+    /// Measures parallelism at the level of blocks over cores (B24).
     fn shared_message(&mut self) -> Result<Outcome, LabError> {
         let (rounds, warm_up_seconds, seconds) = match self.rule {
             Rule::Slices { seconds } => (1, 0.0, seconds),
@@ -313,7 +313,7 @@ impl Teller<'_> {
     }
 }
 
-/// A table with a column for each value of an axis that rows do not have.
+/// Returns a table with a column for each value of an axis that rows do not have.
 fn across(
     mut experiment: Experiment,
     rows: &[Row],
@@ -332,7 +332,7 @@ fn across(
     Outcome::new(experiment.shown(view, vec![plot]), cells)
 }
 
-/// B16 and B17.
+/// Returns the mixes of instructions (B16 and B17).
 fn mixes() -> Outcome {
     const BYTES: usize = 4096;
     const KINDS: [&str; 6] = ["simple ALU", "complex ALU", "branch", "immediate", "load", "store"];
@@ -374,7 +374,7 @@ fn mixes() -> Outcome {
     Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
 }
 
-/// B8 and B13.
+/// Returns the sizes of tables (B8 and B13).
 fn tables() -> Outcome {
     let measures = vec![
         Measure::count("tables", "tables").unit("bytes"),
@@ -416,7 +416,8 @@ impl Sampler for Shared {
     }
 }
 
-/// MB/s of one message after the other, each divided over all lanes, which wait for each other at its end.
+/// Returns the MB/s of one message after the other, each divided over all lanes, which wait for each other at its
+/// end.
 fn block_level(algorithm: Algorithm, lanes: usize, seconds: f64) -> Result<f64, SpeedError> {
     let kernels = Kernels::select(None, None)?;
     let parts = (512 / lanes).max(1);

@@ -1,12 +1,12 @@
-//! Rows as experiments: rates, and what several say together: ratios by messages at a time, cost as a line, scaling over
-//! lanes, what ragged batches keep.
+//! Rows as experiments: rates, and conclusions from several rows: ratios by messages at a time, cost as a line,
+//! scaling over lanes, the rates of ragged batches.
 
 use super::Row;
 use super::fit::{Cost, fit};
 use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, RATE, View, Written, derive};
 use crate::report::number::counted;
 
-/// What is found of a row. Its place has everything by which rows differ.
+/// Returns the cell of a row. Its place has all fields in which rows differ.
 pub(super) fn cell(row: &Row) -> Cell {
     let [bytes, lanes, batch] = [row.bytes, row.lanes, row.batch].map(|count| count.to_string());
     let mut cell = Cell::new([
@@ -31,7 +31,7 @@ pub(super) fn cell(row: &Row) -> Cell {
         .with("working_set_bytes", facts.working_set_bytes as f64)
 }
 
-/// Every row, and rates over lengths where there are several.
+/// Returns every row, and rates over lengths if there are several lengths.
 pub fn rates(rows: &[Row]) -> Option<Outcome> {
     let has_peers = rows.iter().any(|row| row.peer.is_some());
     let has = |is_there: bool, name: &'static str| is_there.then_some(name);
@@ -75,15 +75,15 @@ pub fn rates(rows: &[Row]) -> Option<Outcome> {
         .then(|| Outcome::new(experiment.shown(View::Cells, plots), rows.iter().map(cell).collect()))
 }
 
-/// What the rows allow to say; nothing where they allow nothing.
+/// Returns the conclusions that the rows allow; nothing if there are none.
 pub fn summary(rows: &[Row]) -> Vec<Outcome> {
     [ratios(rows), costs(rows), scaling(rows), ragged(rows)].into_iter().flatten().collect()
 }
 
-/// The axes by which rows differ in a summary.
+/// The axes in which rows differ in a summary.
 const AXES: [&str; 6] = ["algorithm", "tier", "isa", "lanes", "batch", "peer"];
 
-/// A row's place in a summary, as far as `axes` ask for it.
+/// Returns a row's place in a summary, with those of `axes` that it has.
 fn place(row: &Row, axes: &[&str]) -> Cell {
     let mut cell = Cell { at: cell(row).at, ..Cell::default() };
     cell.at.insert("algorithm".to_owned(), row.name());
@@ -102,7 +102,8 @@ fn outcome(
     (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
 }
 
-/// The ratios to peers with one message beside those with many; nothing where only one number of messages was measured.
+/// Returns the ratios to peers with one message beside those with many; nothing if only one number of messages was
+/// measured.
 fn ratios(rows: &[Row]) -> Option<Outcome> {
     let axes = ["algorithm", "bytes", "peer", "batch"];
     let cells: Vec<Cell> =
@@ -115,7 +116,7 @@ fn ratios(rows: &[Row]) -> Option<Outcome> {
     has_several.then(|| outcome.in_words("batch", |batch| counted(batch, "message")))
 }
 
-/// The cost of a message as a line over its length, ours and the peer's.
+/// Returns the cost of a message as a line over its length, ours and the peer's.
 fn costs(rows: &[Row]) -> Option<Outcome> {
     let cost = |id, name, digits: Option<u8>| {
         let measure = Measure::cost(id, name, "ns").derived();

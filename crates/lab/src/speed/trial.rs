@@ -1,7 +1,7 @@
 //! The time trial of the ATOMIC-2 project's `md5` driver: one message of many equal blocks, one after the other.
 //!
 //! Guarantees: the report has the driver's lines in the driver's order, and ends with RFC 1321's test suite and the
-//! digest that the project published for 60 blocks of 100000 bytes, whatever was timed before.
+//! digest that the project published for 60 blocks of 100000 bytes, independent of the timed input.
 
 use super::plan::{MEMORY_BYTES_MAX, cache_bytes};
 use super::usage::{self, Usage};
@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use sealane_transform::{Digest, DigestStream, Kernels, StreamPart};
 use std::fmt;
 
-/// What the project's page shows for `-c 60 -l 100000`.
+/// The digest on the project's page for `-c 60 -l 100000`.
 pub const GOLDEN_DIGEST: &str = "36023ea6e959c9e678702bdba0f95ff8";
 
 const GOLDEN_COUNT: u32 = 60;
@@ -32,20 +32,20 @@ const SUITE: [(&str, &str); 7] = [
 /// The driver's switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialOptions {
-    /// Blocks.
+    /// The number of blocks.
     pub count: u32,
-    /// Bytes of a block.
+    /// The length of a block in bytes.
     pub length: usize,
-    /// The block stays as memory comes (zeros), and is touched first within the trial.
+    /// Whether the block stays as allocated (zeros), and is touched first within the trial.
     pub skips_initialisation: bool,
-    /// Pseudo-random bytes.
+    /// Whether the block has pseudo-random bytes.
     pub is_random: bool,
-    /// Blocks are taken from so many copies that none is still in a cache when its turn comes.
+    /// Whether blocks are taken from several copies, so that none is still in a cache when its turn comes.
     pub leaves_cache: bool,
 }
 
 impl Default for TrialOptions {
-    /// A thousand blocks of a million bytes.
+    /// Returns the options for a thousand blocks of a million bytes.
     fn default() -> Self {
         Self {
             count: 1000,
@@ -60,17 +60,17 @@ impl Default for TrialOptions {
 /// A trial that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The block, or what has to lie between two uses of it, is too long.
+    /// The block, or the memory between two uses of it, is too long.
     #[error("a block of {length} bytes is too long; at most {max} are taken")]
     TooLong {
-        /// What was asked for.
+        /// The requested length.
         length: usize,
         /// The bound.
         max: usize,
     },
 }
 
-/// What a trial found; prints as the driver did.
+/// The result of a trial; its text is that of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     count: u32,
@@ -84,12 +84,12 @@ pub struct Trial {
 /// Runs the trial.
 ///
 /// # Errors
-/// More memory than [`MEMORY_BYTES_MAX`].
+/// Fails if it needs more memory than [`MEMORY_BYTES_MAX`].
 pub fn run(kernels: Kernels, options: &TrialOptions) -> Result<Trial, TrialError> {
     let length = options.length;
     let too_long = || TrialError::TooLong { length, max: MEMORY_BYTES_MAX };
     let copies = if options.leaves_cache {
-        // Two blocks, as the driver had, left the caches of its day.
+        // Two blocks, as in the driver, exceeded the caches of its time.
         (2 * cache_bytes(3).unwrap_or(32 << 20)).div_ceil(length.max(1)).max(2)
     } else {
         1
@@ -120,7 +120,7 @@ pub fn run(kernels: Kernels, options: &TrialOptions) -> Result<Trial, TrialError
     })
 }
 
-/// The digest of `count` blocks, which are taken one after the other.
+/// Returns the digest of `count` blocks, one after the other, as text.
 fn timed<'a>(kernels: &Kernels, count: u32, blocks: impl Iterator<Item = &'a [u8]>) -> String {
     let Some(mut stream) = DigestStream::new(Digest::Md5) else { return String::new() };
     for part in blocks.take(count as usize) {
@@ -131,7 +131,7 @@ fn timed<'a>(kernels: &Kernels, count: u32, blocks: impl Iterator<Item = &'a [u8
 }
 
 impl Trial {
-    /// Whether the test suite and the published digest came out.
+    /// Returns whether the results of the test suite and the published digest are right.
     pub fn is_right(&self) -> bool {
         let suite = self.suite.iter().zip(SUITE).all(|((_, found), (_, expected))| found == expected);
         suite && self.golden == GOLDEN_DIGEST
@@ -178,7 +178,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Six significant digits, as C's `%g` prints them.
+/// Returns six significant digits, as C's `%g` prints them.
 fn general(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };

@@ -1,15 +1,16 @@
-//! The time stamp counter: what "cycles" means here.
+//! The time stamp counter, which defines "cycles" here.
 //!
-//! It runs at one rate whatever the core's own frequency is, so cycles are those of the machine's nominal clock.
-//! Reading it is an intrinsic that the language marks `unsafe`; nothing else in this file is.
+//! It runs at one rate at any frequency of the core, so cycles are those of the machine's nominal clock. Reading it
+//! is an intrinsic that the language marks `unsafe`; the rest of this file is safe.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
-/// Long enough that reading two clocks one after the other is an error below one in ten thousand.
+/// The time of calibration: long enough that the error of reading two clocks one after the other is below one in ten
+/// thousand.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// Ticks a nanosecond of the time stamp counter, where the machine has one.
+/// Returns the ticks per nanosecond of the time stamp counter, if the machine has one.
 pub fn ticks_per_ns() -> Option<f64> {
     let (from, start) = (ticks()?, Instant::now());
     while start.elapsed() < CALIBRATION {

@@ -1,4 +1,4 @@
-//! What this process has used: `getrusage(2)`, which neither the standard library nor rustix offers.
+//! Resource usage of this process by `getrusage(2)`, which neither the standard library nor rustix offers.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ pub(crate) struct Usage {
     pub(crate) involuntary_switches: i64,
 }
 
-/// The counters now; all zero where the system does not tell.
+/// Returns the present counters; all zero if the system does not provide them.
 pub(crate) fn now() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a live local of the type that getrusage(2) writes.
@@ -38,7 +38,7 @@ pub(crate) fn now() -> Usage {
 }
 
 impl Usage {
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             user_seconds: self.user_seconds - before.user_seconds,

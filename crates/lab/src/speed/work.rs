@@ -1,24 +1,24 @@
-//! The measured unit: one batch of messages, run again and again, whoever runs it.
+//! The measured unit: one batch of messages, run repeatedly, with any implementation.
 //!
-//! Digests, ciphers and AEADs, ours and other libraries', all become a [`Work`]: a call that handles the next messages
-//! and says how many they were. What it needs (keys, buffers, jobs) is made before and is not measured; what every
-//! message needs of its own (IV, start, end) is part of the call.
+//! Digests, ciphers and AEADs, ours and other libraries', all become a [`Work`]: a call that handles the next
+//! messages and returns their number. Its resources (keys, buffers, jobs) are prepared before and are not measured;
+//! the work per message (IV, start, end) is part of the call.
 
 use super::{Peer, SpeedError};
 use crate::rng::Rng;
 use sealane_transform::{Aead, AeadJob, AeadKey, Algorithm, Buffer, Direction, Kernels};
 use std::ops::{AddAssign, Range};
 
-/// Bytes that one call handles where messages do not share lanes, so that a call is short whatever the algorithm.
+/// The bytes per call if messages do not share lanes, so that a call is short for every algorithm.
 const STEP_BYTES: usize = 8 << 10;
 
-/// Random bytes of an arena before they come again.
+/// Random bytes of an arena before they repeat.
 const RANDOM_BYTES: usize = 256 << 10;
 
 /// Messages start on cache lines.
 const LINE_BYTES: usize = 64;
 
-/// What a call has handled.
+/// The messages and bytes that a call has handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) messages: u64,
@@ -35,12 +35,12 @@ impl AddAssign for Done {
 /// Handles the next messages.
 pub(super) type Work<'a> = dyn FnMut() -> Done + 'a;
 
-/// What one lane is to do.
+/// The task of one lane.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) algorithm: Algorithm,
     pub(super) direction: Direction,
-    /// Of all messages, in the order they are handled; one or more batches.
+    /// Lengths of all messages, in the order of handling; one or more batches.
     pub(super) lengths: Vec<usize>,
     /// Messages handed over together.
     pub(super) batch: usize,
@@ -50,33 +50,33 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Key number `index`.
+    /// Returns key number `index`.
     pub(super) fn key(&self, index: usize) -> Vec<u8> {
         let mut key = vec![0; self.algorithm.facts().key_bytes.usual];
         Rng::new(self.seed ^ 0x6b65_7973 ^ (index as u64) << 32).fill(&mut key);
         key
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
         (0..self.keys.clamp(1, self.lengths.len().max(1))).map(|index| self.key(index)).collect()
     }
 
-    /// Messages of a call that handles them one after the other.
+    /// Returns the messages per call that handles them one after the other.
     pub(super) fn step(&self) -> usize {
         let mean = self.lengths.iter().sum::<usize>() / self.lengths.len().max(1);
         (STEP_BYTES / mean.max(1)).clamp(1, self.batch.max(1))
     }
 }
 
-/// Something that can do a task.
+/// An implementation that can run a task.
 pub(super) trait Runner: Sync {
-    /// Prepares the task on this thread and lends its work to `scope`.
+    /// Prepares the task on this thread and passes its work to `scope`.
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
 }
 
-/// Lends `scope` a call that has `one` handle each of the next messages, which it tells by their number; an error where one of
-/// them could not.
+/// Passes a call to `scope` that runs `one` for each of the next messages, by number; fails if one of them could not
+/// be handled.
 pub(super) fn one_by_one(
     task: &Task,
     peer: Peer,
@@ -97,7 +97,7 @@ pub(super) fn one_by_one(
     if good { Ok(()) } else { Err(peer.refuses(task.algorithm)) }
 }
 
-/// Walks over the messages, `step` at a time, round and round.
+/// Iterates over the messages, `step` at a time, in a cycle.
 pub(super) struct Cursor {
     bytes_before: Vec<u64>,
     step: usize,
@@ -115,7 +115,7 @@ impl Cursor {
         Self { bytes_before, step: step.max(1), at: 0 }
     }
 
-    /// The next messages and what they amount to.
+    /// Returns the next messages and their totals.
     pub(super) fn next(&mut self) -> (Range<usize>, Done) {
         let last = self.bytes_before.len() - 1;
         let from = self.at;
@@ -126,8 +126,8 @@ impl Cursor {
     }
 }
 
-/// Buffers of all messages in one piece of memory: random bytes, starting on cache lines, an odd number of lines apart,
-/// because a distance that is a power of two would put all messages into few sets of the cache.
+/// Buffers of all messages in one piece of memory: random bytes, starting on cache lines, an odd number of lines
+/// apart, because a distance that is a power of two would put all messages into few sets of the cache.
 pub(super) struct Arena {
     memory: Vec<u8>,
     start: usize,
@@ -135,11 +135,12 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Room for every message.
+    /// Returns an arena with room for every message.
     pub(super) fn new(task: &Task) -> Self {
         let stride = stride(&task.lengths);
         let mut memory = vec![0; task.lengths.len() * stride + LINE_BYTES];
-        // One stretch of random bytes over and over: no kernel's time depends on them, and gigabytes would take seconds.
+        // One stretch of random bytes is repeated: no kernel's time depends on them, and gigabytes would take
+        // seconds.
         let stretch_bytes = RANDOM_BYTES.min(memory.len());
         let (stretch, rest) = memory.split_at_mut(stretch_bytes);
         Rng::new(task.seed).fill(stretch);
@@ -148,17 +149,18 @@ impl Arena {
         Self { memory, start, stride }
     }
 
-    /// The buffers, each of its message's length.
+    /// Returns the buffers, each of its message's length.
     pub(super) fn messages<'a>(&'a mut self, lengths: &'a [usize]) -> impl Iterator<Item = &'a mut [u8]> {
         let rooms = self.memory[self.start..].chunks_exact_mut(self.stride);
         rooms.zip(lengths).map(move |(room, &bytes)| &mut room[..bytes])
     }
 }
 
-/// What AEADs authenticate beside the message: as long as a small protocol header.
+/// The additional data that AEADs authenticate: as long as a small protocol header.
 pub(super) const AAD: [u8; 20] = [0xad; 20];
 
-/// What is authenticated and what is encrypted as well of a message: all of it the one, or the other beside [`AAD`].
+/// Returns the part of a message that is only authenticated, and the part that is encrypted: GMAC authenticates all of
+/// it, and other AEADs encrypt all of it and authenticate [`AAD`].
 pub(super) fn parts(algorithm: Algorithm, message: &mut [u8]) -> (&[u8], &mut [u8]) {
     match algorithm {
         Algorithm::Gmac(_) => {
@@ -169,21 +171,21 @@ pub(super) fn parts(algorithm: Algorithm, message: &mut [u8]) -> (&[u8], &mut [u
     }
 }
 
-/// The IV of a message: a count, then zeros.
+/// Returns the IV of a message: a count, then zeros.
 pub(super) fn iv(number: u64) -> [u8; 16] {
     let mut iv = [0; 16];
     iv[..8].copy_from_slice(&number.to_le_bytes());
     iv
 }
 
-/// The nonce of a message.
+/// Returns the nonce of a message.
 pub(super) fn nonce(number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[4..].copy_from_slice(&number.to_be_bytes());
     nonce
 }
 
-/// Sealed messages to open again and again, whoever opens them: message i under key i and [`nonce`] i.
+/// Sealed messages to open repeatedly, by any implementation: message i under key i and [`nonce`] i.
 pub(super) struct Sealed {
     arena: Arena,
     tags: Vec<[u8; 16]>,
@@ -210,7 +212,7 @@ impl Sealed {
         Ok(Self { arena, tags })
     }
 
-    /// Each message's ciphertext and tag.
+    /// Returns each message's ciphertext and tag.
     pub(super) fn messages<'a>(
         &'a mut self,
         lengths: &'a [usize],
@@ -225,7 +227,7 @@ fn stride(lengths: &[usize]) -> usize {
     (longest.div_ceil(LINE_BYTES) | 1) * LINE_BYTES
 }
 
-/// Memory that one side of a task takes for messages.
+/// Returns the memory that one side of a task uses for messages.
 pub(super) fn memory_bytes(lengths: &[usize]) -> usize {
     lengths.len().saturating_mul(stride(lengths))
 }

@@ -1,6 +1,7 @@
-//! What a signature costs a lane, for the row of the model in which every packet carries one (N3, N29).
+//! Measures the cost of a signature on a lane, for the row of the model in which every packet carries one (N3, N29).
 //!
-//! The engine has no asymmetric jobs, so no stack can carry signatures: the cost is measured alone, the rest is the model.
+//! The engine has no asymmetric jobs, so no stack can carry signatures: the cost is measured alone, and the model
+//! supplies the rest.
 
 use crate::LabError;
 use aws_lc_rs::rand::SystemRandom;
@@ -9,13 +10,13 @@ use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Of an odd number of signatures the median counts.
+/// The median of an odd number of signatures counts.
 const SIGNATURES: usize = 15;
 
-/// Nanoseconds of an RSA signature of 2048 bits over a packet of 4 KB (PKCS #1 v1.5, SHA-256), by AWS-LC.
+/// Returns the nanoseconds of an RSA signature of 2048 bits over a packet of 4 KB (PKCS #1 v1.5, SHA-256), by AWS-LC.
 ///
 /// # Errors
-/// No key can be made.
+/// Fails if no key can be made.
 pub(super) fn signature_ns() -> Result<f64, LabError> {
     let failed = |_| LabError::Unavailable("RSA cannot be measured".to_owned());
     let key = RsaKeyPair::generate(KeySize::Rsa2048).map_err(failed)?;

@@ -1,7 +1,7 @@
-//! What a stack puts on the wire, as a capture that Wireshark reads.
+//! Captures the packets of a stack in a file that Wireshark reads.
 //!
-//! Guarantees: both ends run in virtual time over a cable in memory, nothing is sent anywhere; what arrived is compared
-//! with what was sent before the capture is called good.
+//! Guarantees: both ends run in virtual time over a cable in memory, and nothing is sent anywhere; the received data
+//! is compared with the sent data before the capture counts as good.
 
 use super::catalogue;
 use crate::LabError;
@@ -23,16 +23,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Messages of a capture: as many as fill an initial window and are acknowledged.
+/// Messages of a capture: enough to fill an initial window and to be acknowledged.
 const MESSAGES: usize = 12;
 const MESSAGE_BYTES: usize = 1000;
-/// Rounds of both ends after which a stack that still moves never ends.
+/// The number of rounds of both ends after which a stack is considered endless.
 const ROUNDS_MAX: usize = 1_000_000;
 
-/// How often lanes look at their layers' deadlines. In longer steps of the clock an answer would seem to come too late.
+/// The interval at which lanes check their layers' deadlines. With longer steps of the clock an answer would appear
+/// late.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What has arrived, while a stack has the port.
+/// The received data, while a stack has the port.
 #[derive(Clone)]
 struct Arrived(Arc<Mutex<Collect>>);
 
@@ -46,7 +47,7 @@ impl Port for Arrived {
     }
 }
 
-/// What packets of the stack begin with.
+/// Returns the link type of the stack's packets.
 fn link(spec: &Spec) -> Result<Link, LabError> {
     match spec.layers().last().map(|layer| &*layer.name) {
         Some("fddi") => Ok(Link::Fddi),
@@ -61,7 +62,7 @@ fn link(spec: &Spec) -> Result<Link, LabError> {
 /// Sends a few messages through the stack and writes every packet that passes its near end, both ways, to `path`.
 ///
 /// # Errors
-/// A stack that cannot be made or does not deliver, a file that cannot be written.
+/// Fails if the stack cannot be made or does not deliver, or the file cannot be written.
 pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
     let unavailable = |error: &dyn std::fmt::Display| LabError::Unavailable(format!("stack {spec}: {error}"));
     let link = link(spec)?;
@@ -109,7 +110,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
     };
     let crews = made().map_err(|error| unavailable(&error))?;
     run(&crews, &clock).map_err(|error| unavailable(&error))?;
-    // What is buffered is written when the crews let go of the file.
+    // Buffered packets are written when the crews drop the file.
     drop(crews);
     let arrived = arrived.0.lock().unwrap_or_else(PoisonError::into_inner).packets.concat();
     if arrived != messages.concat() {
@@ -118,7 +119,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Until nothing moves and nothing is due.
+/// Runs both crews until nothing moves and nothing is due.
 fn run(crews: &[Crew; 2], clock: &Clock) -> io::Result<()> {
     let engine = Inline::new(Kernels::best());
     let mut lanes: Vec<Lane<'_>> =
@@ -161,10 +162,10 @@ mod tests {
                 found.push(&bytes[at + 16..][..length]);
                 at += 16 + length;
             }
-            // Over TCP a handshake and acknowledgements as well.
+            // Over TCP there are a handshake and acknowledgements as well.
             assert!(found.len() >= packets, "{stack}: {}", found.len());
             if stack == "tcp/ipv6" {
-                // SYN, SYN and ACK, ACK, and nothing twice.
+                // The first packets are SYN, SYN and ACK, ACK, each once.
                 let flags: Vec<u8> = found.iter().take(3).map(|packet| packet[40 + 13] & 0x12).collect();
                 assert_eq!(flags, [0x02, 0x12, 0x10]);
             }

@@ -1,28 +1,28 @@
-//! Whose packet it is: the active map that lanes share, and the packet filter that each has for itself (Nahum et al.,
-//! section 3.2).
+//! Finds the flow of a packet: the active map that lanes share, and the packet filter that each lane has for itself
+//! (Nahum et al., section 3.2).
 //!
-//! Guarantees: both read the same bytes of a packet and find the same flow; what belongs to no flow is found to. The map's
-//! lock is held for a batch, and counts who had to wait for it; the filter has none.
+//! Guarantees: both read the same bytes of a packet and find the same flow; packets that belong to no flow are found
+//! to. The map's lock is held for a batch, and its waits are counted; the filter has no lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Ports of a segment or datagram, as they stand in the packet: what tells a stack's flows apart, whose addresses are the
-/// same.
+/// The ports of a segment or datagram, as they stand in the packet: they distinguish a stack's flows, whose addresses
+/// are the same.
 type Key = [u8; 4];
 
-/// Reads a packet's key where its stack has it.
+/// Reads a packet's key at its offset.
 fn key(packet: &[u8], ports_at: usize) -> Option<Key> {
     packet.get(ports_at..)?.first_chunk().copied()
 }
 
-/// What is asked whose packet it is.
+/// A demultiplexer of packets to flows.
 #[derive(Debug)]
 pub(super) enum Demux {
-    /// One for all lanes, behind a lock: packets go to any lane.
+    /// One map for all lanes, behind a lock: packets go to any lane.
     Map(ActiveMap),
-    /// Never changed, so that each lane reads it alone: packets go to their connection's lane.
+    /// A filter that never changes, so that each lane reads it alone: packets go to their connection's lane.
     Filter(HashMap<Key, usize>),
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Finder<'a> {
 }
 
 impl Demux {
-    /// Of flows by a packet of each, whose ports begin at `ports_at`.
+    /// Returns a demultiplexer of flows from a packet of each, whose ports begin at `ports_at`.
     pub(super) fn new<'a>(is_shared: bool, ports_at: usize, packets: impl Iterator<Item = &'a [u8]>) -> Self {
         let keys = packets.enumerate().filter_map(|(flow, packet)| Some((key(packet, ports_at)?, flow)));
         let table: HashMap<Key, usize> = keys.collect();
@@ -51,7 +51,7 @@ impl Demux {
         }
     }
 
-    /// For the packets of one batch.
+    /// Returns a finder for the packets of one batch.
     pub(super) fn finder(&self) -> Finder<'_> {
         match self {
             Self::Filter(table) => Finder::Free(table),
@@ -66,7 +66,7 @@ impl Demux {
         }
     }
 
-    /// How often a lane had to wait for the map's lock.
+    /// Returns how often a lane had to wait for the map's lock.
     pub(super) fn waits(&self) -> u64 {
         match self {
             Self::Map(map) => map.waits.load(Relaxed),
@@ -76,7 +76,7 @@ impl Demux {
 }
 
 impl Finder<'_> {
-    /// The flow of a packet whose ports begin at `ports_at`.
+    /// Returns the flow of a packet whose ports begin at `ports_at`.
     pub(super) fn find(&self, packet: &[u8], ports_at: usize) -> Option<usize> {
         let table: &HashMap<Key, usize> = match self {
             Self::Locked(table) => table,

@@ -1,12 +1,13 @@
-//! The paper's in-memory drivers (Nahum et al., section 3.3): below a stack stands a peer that takes, acknowledges and
-//! sends as fast as it can, and above it an application that does the same.
+//! The paper's in-memory drivers (Nahum et al., section 3.3): a peer below the stack accepts, acknowledges and sends
+//! as fast as it can, and an application above it does the same.
 //!
-//! Like a network interface, which moves bytes without a processor, they copy no bytes where order is given or restored: a
-//! [`Wire`] below the stack does, on any lane.
+//! Like a network interface, which moves bytes without a processor, they copy no bytes where order is given or
+//! restored: a [`Wire`] below the stack does, on any lane.
 //!
-//! Guarantees: a peer's packets are preconstructed, once, by a stack of the other end; of each only TCP's numbers are set.
-//! So it computes no checksum, no digest and no cipher. The stack under test does all of it and ignores what it finds. No
-//! packet is lost or late; what the stack's window does not allow is not sent. Messages are random, anew for each run.
+//! Guarantees: a peer's packets are preconstructed, once, by a stack of the other end; only TCP's numbers are set per
+//! packet. So the peer computes no checksum, digest or cipher. The stack under test computes all of them and ignores
+//! the result. No packet is lost or late; data beyond the stack's window is not sent. Messages are random, and new
+//! for each run.
 
 use super::catalogue;
 use super::demux::Demux;
@@ -21,21 +22,21 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Most messages of a batch: of TCP, whose window holds few, and of datagrams, which come in trains.
+/// The maximum of messages per batch: for TCP, whose window holds few, and for datagrams, which come in trains.
 pub(super) const SEGMENTS: usize = 8;
 const DATAGRAMS: usize = 32;
-/// Bytes of a train at most, beyond as many messages as TCP has: a share of a core's second-level cache.
+/// The maximum of bytes of a train with more messages than TCP has: a share of a core's second-level cache.
 const TRAIN_BYTES: usize = 128 << 10;
 /// The peer's first number.
 const ISN: u32 = 1000;
 
-/// Whether data moves. Handshakes always may.
+/// Whether data moves. Handshakes are always allowed.
 pub(super) type Gate = Arc<AtomicBool>;
 
 /// Packets as the peer sends them.
 #[derive(Debug)]
 struct Templates {
-    /// Where the transport's header starts, and its ports; `None` where a layer below has enciphered them.
+    /// The offset of the transport's header and ports; `None` if a layer below has encrypted them.
     transport_at: Option<usize>,
     is_tcp: bool,
     syn_ack: Vec<u8>,
@@ -43,23 +44,23 @@ struct Templates {
     data: Vec<u8>,
     /// Bytes of a data packet in TCP's stream.
     data_bytes: u32,
-    /// Messages of a batch.
+    /// The number of messages per batch.
     batch: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What SYN is to be answered with.
+    /// The answer to a SYN.
     answer: Option<u32>,
     is_open: bool,
     /// Acknowledgements to be sent.
     acks: VecDeque<u32>,
-    /// Data segments since the last of these.
+    /// Data segments since the last acknowledgement.
     unacknowledged: u32,
-    /// The next number of the stack under test, and of the peer.
+    /// The next sequence numbers of the stack under test and of the peer.
     received: u32,
     sent: u32,
-    /// One behind the last number that the peer may send, and by how much windows are scaled.
+    /// The end of the peer's send window, and the scale of windows.
     edge: u32,
     scale: u8,
 }
@@ -71,7 +72,7 @@ pub(super) struct Driver {
     receives: bool,
     gate: Gate,
     state: Mutex<State>,
-    /// Messages that have gone through the stack.
+    /// Messages that have passed the stack.
     pub(super) messages: AtomicU64,
 }
 
@@ -110,9 +111,9 @@ impl Templates {
             let passed = batch.passed().next().map(<[u8]>::to_vec);
             passed.ok_or_else(|| unavailable(format!("no packet holds {message_bytes} bytes")))
         };
-        // TCP's own part of this is the length before a message.
+        // TCP's own part is the length before a message.
         let content = make(above, &vec![0x5a; message_bytes])?;
-        // Layers that only add a header leave the packet as it was behind it.
+        // Layers that only add a header leave the rest of the packet unchanged.
         let header_bytes_of =
             |packet: &[u8], content: &[u8]| packet.ends_with(content).then(|| packet.len() - content.len());
         if !is_tcp {
@@ -149,7 +150,7 @@ impl Templates {
 }
 
 impl Driver {
-    /// A peer of the association that has this context at its near end.
+    /// Returns a peer of the association that has this context at its near end.
     pub(super) fn new(
         spec: &Spec,
         secret: &Secret,
@@ -169,25 +170,25 @@ impl Driver {
         }))
     }
 
-    /// Whether data can move.
+    /// Returns whether data can move.
     pub(super) fn is_open(&self) -> bool {
         !self.templates.is_tcp || self.state().is_open
     }
 
-    /// Most messages of a batch.
+    /// Returns the maximum of messages per batch.
     ///
-    /// Two lanes that share a connection hand locks, places in its order and batches to each other, once a batch. All else takes
-    /// a microsecond or two for eight datagrams of 4 KB, less than that.
+    /// Two lanes that share a connection hand locks, places in its order and batches to each other once per batch.
+    /// All other work takes a microsecond or two for eight datagrams of 4 KB, which is less than that.
     pub(super) fn batch(&self) -> usize {
         self.templates.batch
     }
 
-    /// A packet of the peer's.
+    /// Returns a packet of the peer.
     pub(super) fn packet(&self) -> &[u8] {
         &self.templates.data
     }
 
-    /// Where a packet's ports begin, if they can be read.
+    /// Returns the offset of a packet's ports, if they can be read.
     pub(super) fn ports_at(&self) -> Option<usize> {
         self.templates.transport_at
     }
@@ -205,7 +206,7 @@ impl Driver {
     }
 }
 
-/// Where the stack's packets leave.
+/// The sink of the stack's packets.
 pub(super) struct WireSink(pub(super) Arc<Driver>);
 
 impl Sink for WireSink {
@@ -237,7 +238,7 @@ impl Sink for WireSink {
             if bytes == 0 {
                 continue;
             }
-            // Nothing is lost here: what is not new was sent again.
+            // No packet is lost here: a segment that is not new was retransmitted.
             if header.seq == Seq(state.received) {
                 state.received = (header.seq + bytes).0;
                 messages += 1;
@@ -257,10 +258,10 @@ impl Sink for WireSink {
     }
 }
 
-/// Where the peer's packets come in.
+/// The source of the peer's packets.
 pub(super) struct WireSource(pub(super) Arc<Driver>);
 
-/// Which of the templates a packet is to be.
+/// The template of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     SynAck,
@@ -269,7 +270,7 @@ enum Kind {
 }
 
 impl Templates {
-    /// Where TCP's header starts; `None` over UDP.
+    /// Returns the offset of TCP's header; `None` over UDP.
     fn tcp_at(&self) -> Option<usize> {
         self.transport_at.filter(|_| self.is_tcp)
     }
@@ -283,10 +284,10 @@ impl Templates {
     }
 }
 
-/// Bytes by which a packet says what it is to be, until [`Wire`] has written it: its kind, and TCP's numbers.
+/// Bytes of the note that a packet carries until [`Wire`] has written it: its kind, and TCP's numbers.
 const NOTE_BYTES: usize = 9;
 
-/// Lays out a packet that [`Wire`] is to write.
+/// Adds a packet that [`Wire`] will write.
 fn push(batch: &mut Batch, templates: &Templates, kind: Kind, seq: u32, ack: u32) -> bool {
     let bytes = templates.of(kind).len();
     let Some(packet) = batch.push(0, bytes, 0) else { return false };
@@ -299,12 +300,12 @@ fn push(batch: &mut Batch, templates: &Templates, kind: Kind, seq: u32, ack: u32
     true
 }
 
-/// The lowest layer: writes the packets that came in, and finds out whose they are.
+/// The lowest layer: it writes the packets that came in, and finds their flows.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) driver: Arc<Driver>,
     pub(super) demux: Arc<Demux>,
-    /// The driver's place among those that the demultiplexer knows.
+    /// The driver's index in the demultiplexer.
     pub(super) flow: usize,
 }
 
@@ -357,7 +358,7 @@ impl Source for WireSource {
             state.sent = ISN + 1;
             packets += 1;
         }
-        // Between two slices nothing stays in flight, so that no timer runs out.
+        // Between two slices nothing stays in flight, so that no timer expires.
         if !driver.may_move() && state.unacknowledged > 0 {
             let ack = state.received;
             state.acks.push_back(ack);
@@ -383,8 +384,8 @@ impl Source for WireSource {
     }
 }
 
-/// What the application sends. Each buffer is filled with random bytes when it is first used (N18), and is as random ever
-/// after: what a cipher left, or what was sent before.
+/// The source of the application's messages. Each buffer is filled with random bytes when it is first used (N18), and
+/// remains random afterwards: it holds ciphertext, or the data that was sent before.
 pub(super) struct MessageSource {
     driver: Arc<Driver>,
     message_bytes: usize,
@@ -419,7 +420,7 @@ impl Source for MessageSource {
     }
 }
 
-/// Where the application's messages arrive.
+/// The sink of the application's messages.
 pub(super) struct MessageSink(pub(super) Arc<Driver>);
 
 impl Sink for MessageSink {

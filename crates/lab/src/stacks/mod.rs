@@ -1,8 +1,8 @@
 //! Parallel protocol stacks: the study of Nahum et al. (NDSS 1996) on this machine, on the stack that ships.
 //!
-//! Guarantees: setups that are compared take turns in short slices of one run; every sample is kept; the scaling model is
-//! fed before the cells that it predicts are looked at, and its error is printed; a claim whose cells were not measured is
-//! left out, and none is hidden for being false.
+//! Guarantees: setups that are compared take turns in short slices of one run; every sample is kept; the scaling
+//! model is computed before the cells that it predicts are read, and its error is printed; a claim whose cells were
+//! not measured is omitted, and none is hidden for being false.
 
 mod asymmetric;
 mod capture;
@@ -36,11 +36,11 @@ use std::time::{Duration, Instant};
 pub use capture::capture;
 pub use predict::predict;
 
-/// `sealane lab stacks`.
+/// The family of `sealane lab stacks`.
 pub(crate) const FAMILIES: &[Family] =
     &[Family { command: "lab stacks", parts: PARTS, studies: STUDIES, run }];
 
-/// What there is to find out, by the inventory's ids.
+/// The parts of the study, by the inventory's ids.
 const PARTS: &[&str] = &["N20", "N26", "N27", "N28", "N29", "N30", "N31", "N32", "N33", "N34", "N36", "A12"];
 
 const STUDIES: &[Study] = &[
@@ -58,7 +58,7 @@ const STUDIES: &[Study] = &[
     study("A12", ATOMIC, "one pass over the data or several", &["A12"], 5),
 ];
 
-/// The layers that stacks are made of here: those of crate `stack`, and IPsec's.
+/// Returns the layers from which stacks are made here: those of crate `stack`, and IPsec's.
 fn catalogue() -> Catalogue {
     Catalogue::new().with(security::ESP).with(security::AH)
 }
@@ -66,26 +66,27 @@ fn catalogue() -> Catalogue {
 /// The paper's four stacks, and the fifth that its Table 2 has instead of the fourth.
 const STACKS: [&str; 5] =
     ["tcp/ip/fddi", "tcp/md5/ip/fddi", "des/tcp/md5/ip/fddi", "3des/tcp/ip/fddi", "3des/tcp/md5/ip/fddi"];
-/// What one would build today.
+/// A stack with present-day algorithms.
 const MODERN: &str = "aes-128-gcm/tcp/ip/fddi";
-/// Between them MD5 and DES add up to the third stack.
+/// Stacks with MD5 and DES alone, which together make up the third stack.
 const DES_ALONE: &str = "des/tcp/ip/fddi";
 /// Digests by a tree over links of 64 KiB, above the transport and below it.
 const TREES: [&str; 2] = ["blake3/tcp/ip/fddi(65535)", "aes-128-ctr/udp/blake3/ip/fddi(65535)"];
-/// A message that fills such a link, with room for every header: 64 leaves of the tree with the digest's own.
+/// The length of a message that fills such a link, with room for every header: 64 leaves of the tree with the
+/// digest's own.
 const LONG_BYTES: usize = (64 << 10) - 512;
 /// Connections of the paper's connection-level test.
 const CONNECTIONS: usize = 12;
 
-/// Where the paper's figures are.
+/// The paper with the published figures.
 const PAPER: &str = "Nahum, Yates, O'Malley, Orman, Schroeppel: Parallelized Network Security Protocols \
     (NDSS 1996), on twelve MIPS R4400 of 100 MHz, packets of 4 KB";
 
-/// What the page says of itself.
+/// The page's summary of the study.
 const SUMMARY: &str = "The stacks of Nahum et al. (NDSS 1996) on this machine: any layers over a TCP that lanes share, fed \
     by drivers in memory. Setups that are compared took turns in short slices of one run; medians count.";
 
-/// Lanes to measure on: 1, 2, 4 and so on, and all.
+/// Returns the numbers of lanes to measure: 1, 2, 4 and so on, and all.
 fn lane_counts() -> Vec<usize> {
     let most = available_lanes();
     let mut lanes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).collect();
@@ -95,7 +96,7 @@ fn lane_counts() -> Vec<usize> {
     lanes
 }
 
-/// How long setups run without counting, and for how long they count.
+/// The times for which setups run before and while they count.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     settle: Duration,
@@ -108,13 +109,13 @@ impl Timing {
             Profile::Smoke => (1, 5),
             Profile::Quick => (6, 30),
             Profile::Full => (50, 400),
-            // N25: ten runs of 30 s after 30 s.
+            // N25 requires ten runs of 30 s after 30 s.
             Profile::Paper => (30_000, 30_000),
         };
         Self { settle: Duration::from_millis(settle), slice: Duration::from_millis(slice) }
     }
 
-    /// With slices in which each of many connections gets something.
+    /// Returns the timing with slices in which each of many connections moves data.
     fn of_connections(self, connections: usize) -> Self {
         let least =
             self.slice.min(Self::of(Profile::Quick).slice) * (connections / CONNECTIONS).max(1) as u32;
@@ -122,10 +123,10 @@ impl Timing {
     }
 }
 
-/// How often a slice is taken again because something else disturbed it.
+/// The number of times a slice is repeated because other work disturbed it.
 const RETRIES: usize = 4;
 
-/// Rigs that take turns.
+/// The sampler of rigs that take turns.
 struct Turns {
     rigs: Vec<Rig>,
     timing: Timing,
@@ -137,7 +138,7 @@ impl Sampler for Turns {
     }
 }
 
-/// What all parts share: what is asked, and every cell measured so far.
+/// State that all parts share: the request, and every cell measured so far.
 struct Bench<'a> {
     request: &'a Request,
     progress: &'a mut dyn Write,
@@ -146,7 +147,7 @@ struct Bench<'a> {
     lanes: Vec<usize>,
     rng: Rng,
     cells: Vec<Cell>,
-    /// What sharing costs, by direction.
+    /// The cost of sharing, by direction.
     sharing: [Sharing; 2],
 }
 
@@ -169,11 +170,11 @@ impl<'a> Bench<'a> {
         self.lanes.last().copied().unwrap_or(1)
     }
 
-    /// Cells of setups that take turns, each under an id.
+    /// Returns the cells of setups that take turns, each under an id.
     fn take_turns(&mut self, setups: &[(&str, Setup)]) -> Result<Vec<Cell>, LabError> {
         let make = |(_, setup): &(&str, Setup)| Rig::new(setup, &self.request.engine, &mut self.rng);
         let rigs = setups.iter().map(make).collect::<Result<Vec<_>, _>>()?;
-        // Caches, pools and congestion windows get warm outside of the figures.
+        // Caches, pools and congestion windows are warmed outside of the figures.
         rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, self.timing.settle)));
         let id = setups.first().map_or_else(String::new, |(id, setup)| format!("{id} {}", setup.stack));
         let plan = Plan {
@@ -185,7 +186,7 @@ impl<'a> Bench<'a> {
         plan.measure(&mut Turns { rigs, timing: self.timing }, self.progress)
     }
 
-    /// Cells of one id, each with the first as its measure.
+    /// Measures cells of one id, each relative to the first.
     fn beside_the_first(&mut self, id: &str, setups: Vec<Setup>) -> Result<(), LabError> {
         let setups: Vec<_> = setups.into_iter().map(|setup| (id, setup)).collect();
         let mut cells = self.take_turns(&setups)?;
@@ -194,7 +195,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// One stack one way: a lock that lanes share, connections that they do not, and independent stacks.
+    /// Measures one stack in one direction: a lock that lanes share, connections that they do not share, and
+    /// independent stacks.
     fn group(&mut self, stack: &str, direction: Direction) -> Result<(), LabError> {
         let [packet_id, connection_id] = ids(direction);
         let wants_connections = self.request.wants(&[connection_id, "N33"]);
@@ -212,8 +214,8 @@ impl<'a> Bench<'a> {
                     setups.push((APART, Setup { is_apart: true, connections: lanes, ..one.clone() }));
                 }
             }
-            // The bare stack takes turns with those whose cryptography is short, for which the model needs what sharing
-            // costs at the same time.
+            // The bare stack takes turns with those whose cryptography is short, because the model needs the cost of
+            // sharing at the same time.
             if tier.is_none() && stack != STACKS[0] && self.lanes.len() > 1 {
                 setups.extend(Sharing::setups(direction).map(|setup| ("bare", setup)));
             }
@@ -242,10 +244,10 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A setup of several lanes beside as many independent stacks, and the model's prediction.
+    /// Returns a setup of several lanes beside as many independent stacks, and the model's prediction.
     fn pair(&self, setup: &Setup, cell: &Cell, apart: &Cell) -> Option<Cell> {
         let costs = self.sharing[setup.direction as usize].costs(apart, setup.lanes, setup.message_bytes);
-        // What the bare stack does on two lanes is where the model has its costs of sharing from.
+        // The model derives its costs of sharing from the bare stack on two lanes.
         let is_shared = setup.connections == 1 && (setup.stack != STACKS[0] || setup.lanes > 2);
         let predicted = is_shared.then(|| costs.per_second(setup.lanes) * setup.message_bytes as f64 / 1e6);
         let reached = predicted.and_then(|predicted| {
@@ -260,7 +262,7 @@ impl<'a> Bench<'a> {
         Some(pair)
     }
 
-    /// The cells of these ids, the paper's before them, and the claims about them; nothing where there is none.
+    /// Returns the cells of these ids, preceded by the paper's, and the claims about them; nothing if there are none.
     fn outcome(
         &self,
         experiment: Experiment,
@@ -291,7 +293,7 @@ const fn ids(direction: Direction) -> [&'static str; 2] {
     }
 }
 
-/// The tiers of a stack: the paper's processors had neither batches nor instructions for ciphers.
+/// Returns the tiers of a stack: the paper's processors had neither batches nor instructions for ciphers.
 fn tiers(stack: &str) -> &'static [Option<Tier>] {
     match stack {
         // No layer has tiers.
@@ -300,7 +302,7 @@ fn tiers(stack: &str) -> &'static [Option<Tier>] {
     }
 }
 
-/// Gives each cell its rate over that of another one: `times`.
+/// Gives each cell its rate relative to another one: `times`.
 fn over(cells: &mut [Cell], base: impl Fn(usize) -> Option<usize>) {
     let times: Vec<_> =
         (0..cells.len()).map(|at| derive::over(&cells[at], &cells[base(at)?], RATE)).collect();
@@ -309,7 +311,7 @@ fn over(cells: &mut [Cell], base: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Runs the parts that are asked for.
+/// Runs the requested parts.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let mut bench = Bench::new(request, progress);
@@ -336,7 +338,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     })
 }
 
-/// What a reader should take home.
+/// Returns the most important figures.
 fn tiles(cells: &[Cell]) -> Vec<Tile> {
     let sent = |stack: &str, more: &[(&str, &str)]| {
         let wanted =
@@ -364,7 +366,7 @@ fn tiles(cells: &[Cell]) -> Vec<Tile> {
     tiles
 }
 
-/// A measure's figure, and the ends of its interval.
+/// Returns a measure's figure, and the ends of its interval.
 fn interval_of(cell: &Cell, measure: &str) -> Option<[f64; 3]> {
     let interval = cell.interval(measure)?;
     Some([cell.figure(measure)?, interval.low, interval.high])
@@ -378,14 +380,14 @@ fn rate() -> Measure {
     Measure::rate(RATE, "MB/s")
 }
 
-/// A cell's place with other values on some axes.
+/// Returns a cell's place with other values on some axes.
 fn elsewhere(cell: &Cell, others: &[(&str, &str)]) -> Coordinates {
     let mut place = cell.at.clone();
     place.extend(others.iter().map(|&(axis, value)| (axis.to_owned(), value.to_owned())));
     place
 }
 
-/// The paper's rows.
+/// Returns the paper's rows.
 fn published(rates: &[paper::Rate]) -> Vec<Cell> {
     let cell = |row: &paper::Rate| {
         let lanes = row.processors.to_string();
@@ -400,8 +402,7 @@ fn published(rates: &[paper::Rate]) -> Vec<Cell> {
 mod tests {
     use super::*;
 
-    /// Whoever reads the page finds the paper's figures beside ours, a claim of each kind, and nothing that was not
-    /// measured.
+    /// The page shows the paper's figures beside ours, a claim of each kind, and nothing that was not measured.
     #[test]
     fn a_smoke_run_has_every_table_with_claims_on_its_own_cells() {
         let request = Request { profile: Profile::Smoke, seed: 7, ..Request::default() };

@@ -1,7 +1,7 @@
-//! What the paper printed: E. Nahum, D. Yates, S. O'Malley, H. Orman and R. Schroeppel, "Parallelized Network Security
+//! Figures of the paper: E. Nahum, D. Yates, S. O'Malley, H. Orman and R. Schroeppel, "Parallelized Network Security
 //! Protocols", NDSS 1996; twelve MIPS R4400 of 100 MHz, packets of 4 KB. Figures as printed.
 
-/// Microseconds of a packet on one processor, sending and receiving.
+/// Microseconds per packet on one processor, sending and receiving.
 pub(super) struct Latency {
     pub(super) stack: &'static str,
     pub(super) send_us: f64,
@@ -12,7 +12,7 @@ const fn latency(stack: &'static str, send_us: f64, receive_us: f64) -> Latency 
     Latency { stack, send_us, receive_us }
 }
 
-/// Table 1, packet-level parallelism. Its last row is without MD5, Table 2's is with it.
+/// Table 1, packet-level parallelism. Its last row is without MD5, that of Table 2 is with it.
 pub(super) const TABLE_1: [Latency; 4] = [
     latency("tcp/ip/fddi", 236.0, 189.0),
     latency("tcp/md5/ip/fddi", 1737.0, 1708.0),
@@ -28,7 +28,7 @@ pub(super) const TABLE_2: [Latency; 4] = [
     latency("3des/tcp/md5/ip/fddi", 23150.0, 23237.0),
 ];
 
-/// Microseconds that TCP held its lock for a packet: the 200 Mb/s at which the paper saw it saturated.
+/// Microseconds per packet for which TCP held its lock: 200 Mb/s, at which the paper saw it saturated.
 pub(super) const LOCKED_US: f64 = 164.0;
 /// Processors of the paper's machine.
 pub(super) const PROCESSORS: usize = 12;
@@ -37,9 +37,9 @@ pub(super) const PROCESSORS: usize = 12;
 pub(super) struct Rate {
     pub(super) stack: &'static str,
     pub(super) processors: usize,
-    /// Where it is printed.
+    /// The table, figure or section that prints it.
     pub(super) megabits: Option<f64>,
-    /// How many times one processor's, in the paper's words where it prints no figure.
+    /// The rate relative to one processor, in the paper's words if it prints no figure.
     pub(super) times: &'static str,
 }
 
@@ -47,7 +47,7 @@ const fn rate(stack: &'static str, processors: usize, megabits: Option<f64>, tim
     Rate { stack, processors, megabits, times }
 }
 
-/// Figures 3 and 4 as the text reads them, and what it says of DES on all processors.
+/// Figures 3 and 4 as described in the text, and its statement about DES on all processors.
 pub(super) const PACKETS: [Rate; 8] = [
     rate("tcp/ip/fddi", 1, Some(138.0), "1"),
     rate("tcp/ip/fddi", PROCESSORS, None, "minimal"),
@@ -59,7 +59,7 @@ pub(super) const PACKETS: [Rate; 8] = [
     rate("3des/tcp/ip/fddi", PROCESSORS, None, "near linear"),
 ];
 
-/// Figures 7 and 8, of which the text prints one point and the shapes.
+/// Figures 7 and 8, of which the text gives one point and the shapes.
 pub(super) const CONNECTIONS: [Rate; 4] = [
     rate("tcp/ip/fddi", PROCESSORS, None, "good"),
     rate("tcp/md5/ip/fddi", PROCESSORS, None, "linear"),

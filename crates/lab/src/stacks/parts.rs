@@ -1,6 +1,6 @@
-//! The parts of the study: which setups take turns, what is claimed of them, and the table with the paper's figures.
+//! The parts of the study: setups that take turns, claims about them, and the table with the paper's figures.
 //!
-//! Guarantees: tables, claims and JSON say the same figures; a claim stands below the table whose cells it is about; every
+//! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
 use super::rig::{Direction, Setup, THREADS};
@@ -16,10 +16,10 @@ use crate::report::number::quantity;
 use sealane_stack::Placement;
 use sealane_transform::Tier;
 
-/// The tier of rows that the paper printed.
+/// The tier of rows with the paper's figures.
 pub(super) const PAPERS_TIER: &str = "the paper";
 
-/// What is not measured, with the reason.
+/// The parts that are not measured, with the reasons.
 pub(super) const REFUSED: [&str; 4] = [
     "CBC encryption by blocks: each block of CBC is enciphered with the one before it, so its pieces wait for one another. \
      Opening is the other way round: each needs only ciphertext.",
@@ -30,15 +30,15 @@ pub(super) const REFUSED: [&str; 4] = [
     "A signature on each packet (N3, N29): the engine has no asymmetric jobs.",
 ];
 
-/// At least this much.
+/// Returns the bounds of at least `low`.
 const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
     (Some(low), None)
 }
 
-/// The same, but for a tenth.
+/// Equality within a tenth.
 const ALIKE: (Option<f64>, Option<f64>) = (Some(0.9), Some(1.1));
 
-/// The first cell over the second.
+/// Returns a claim on the first cell over the second.
 fn ratio(
     source: &str,
     statement: String,
@@ -49,12 +49,12 @@ fn ratio(
     Claim::ratio((statement, source), measure, (top.at.clone(), bottom.at.clone()), bounds)
 }
 
-/// The cell with other values on some axes.
+/// Returns the cell with other values on some axes.
 fn other<'c>(cells: &'c [Cell], cell: &Cell, others: &[(&str, &str)]) -> Option<&'c Cell> {
     find(cells, &elsewhere(cell, others))
 }
 
-/// Every table that is asked for, in the order of the page.
+/// Returns every requested table, in the order of the page.
 pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     let request = bench.request;
     let mut rest = Vec::new();
@@ -112,7 +112,7 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     Ok(outcomes)
 }
 
-/// What lanes counted.
+/// Notes on the counters of lanes.
 const FOR_EACH: &str = "Turn, busy turns (the lane goes on with other work) and hand-offs are for each message of 4 KB; depth \
     is the most batches that one had to wait for; balance is the idlest lane's bytes over the busiest's.";
 
@@ -129,7 +129,8 @@ fn counters(ids: &[&str]) -> impl Iterator<Item = Measure> {
     all.into_iter().filter(|measure| ids.contains(&&*measure.id)).collect::<Vec<_>>().into_iter()
 }
 
-/// Rates and speedups over lanes: absolute, as the paper draws them, and in times one lane.
+/// Returns an experiment of rates and speedups over lanes: absolute, as the paper draws them, and relative to one
+/// lane.
 fn over_lanes((id, covers, title): (&str, &str, &str), notes: &[&str]) -> Experiment {
     let mut measures = vec![rate(), Measure::times("times", "times one lane")];
     measures.extend(counters(&[
@@ -149,7 +150,7 @@ fn over_lanes((id, covers, title): (&str, &str, &str), notes: &[&str]) -> Experi
     Experiment { method: vec![FOR_EACH.to_owned()], ..experiment.notes(notes).shown(View::Cells, plots) }
 }
 
-/// Packets of one connection (N26, N27).
+/// Measures packets of one connection (N26, N27).
 fn packets(bench: &Bench<'_>) -> Option<Outcome> {
     let since = since_then(bench);
     let mut notes = vec![
@@ -180,7 +181,8 @@ fn packets(bench: &Bench<'_>) -> Option<Outcome> {
     })
 }
 
-/// By how much less time a packet takes on one lane than on the paper's processor, and TCP's turn: of this run's figures.
+/// Returns a comparison with the paper's processor, from this run's figures: of the time of a packet on one lane, and
+/// of TCP's turn.
 fn since_then(bench: &Bench<'_>) -> Option<String> {
     let one = |stack: &str, tier: &str| {
         let place = [("id", "N26"), ("stack", stack), ("tier", tier), ("lanes", "1")];
@@ -203,7 +205,7 @@ fn since_then(bench: &Bench<'_>) -> Option<String> {
     ))
 }
 
-/// Latencies on one lane, and what they are more than without the layers above TCP/IP, beside the paper's.
+/// Measures latencies on one lane, and their excess over those without the layers above TCP/IP, beside the paper's.
 fn latencies(
     bench: &Bench<'_>,
     id: &str,
@@ -252,7 +254,7 @@ fn latencies(
     (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
 }
 
-/// Lanes that work together against lanes that have nothing to do with each other (N26, N27, N31, N32), and the model.
+/// Compares lanes that work together with independent lanes (N26, N27, N31, N32), and with the model.
 fn pairs(bench: &Bench<'_>) -> Option<Outcome> {
     let measures = vec![
         Measure::times("ratio", "over independent").decimals(3),
@@ -296,7 +298,7 @@ fn pairs(bench: &Bench<'_>) -> Option<Outcome> {
     })
 }
 
-/// Twelve connections (N31, N32), which do not matter where cryptography decides (N35).
+/// Compares twelve connections (N31, N32), which do not matter if cryptography dominates (N35).
 fn connections(bench: &Bench<'_>) -> Option<Outcome> {
     let notes = [
         "The paper: good speedup without cryptography, linear with any; with DES 50 Mb/s on twelve processors, whether by \
@@ -337,7 +339,7 @@ fn connections(bench: &Bench<'_>) -> Option<Outcome> {
         .filter(|outcome| outcome.cells.iter().any(|cell| cell.role == Role::Own))
 }
 
-/// Each layer alone and both together, in turns (N28).
+/// Measures each layer alone and both together, in turns (N28).
 fn sums(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let stacks = [STACKS[0], STACKS[1], DES_ALONE, STACKS[2]];
     for direction in Direction::ALL {
@@ -368,8 +370,9 @@ fn sums(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     }))
 }
 
-/// One connection's lock against those of several, and order restored or not (N20). Only what is received is left out of
-/// order: the driver that takes what is sent keeps no segment for later, as no packet of its is late.
+/// Compares one connection's lock with those of several, with order restored or not (N20). Only received packets are
+/// left out of order: the driver that accepts sent packets keeps no segment for later, as none of its packets is
+/// late.
 fn locks(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let lanes = bench.most_lanes();
     for stack in [STACKS[0], MODERN] {
@@ -417,7 +420,7 @@ fn locks(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     }))
 }
 
-/// TCP/IP as it was measured on one lane, and a signature outside of TCP's turn (N29).
+/// Models TCP/IP as measured on one lane, and a signature outside of TCP's turn (N29).
 fn signatures(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let bare = crate::experiment::at([("id", "N26"), ("stack", STACKS[0]), ("lanes", "1")]);
     let Some(bare) = find(&bench.cells, &bare) else { return Ok(None) };
@@ -431,7 +434,7 @@ fn signatures(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     Ok(Some(predict::outcome(("signatures", "N29", "A signature for each packet"), &notes, &curves)))
 }
 
-/// UDP against TCP (N30).
+/// Compares UDP with TCP (N30).
 fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     for direction in Direction::ALL {
         for stack in STACKS {
@@ -439,7 +442,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
                 let one = Setup::new(&stack.replace("tcp", transport), direction, Some(Tier::Native));
                 bench.lanes.iter().map(|&lanes| ("N30", Setup { lanes, ..one.clone() })).collect::<Vec<_>>()
             };
-            // Both take turns, so that what the machine does beside meets both.
+            // Both take turns, so that other load affects both.
             let setups = [over("udp"), over("tcp")].concat();
             let mut cells = bench.take_turns(&setups)?;
             let each = bench.lanes.len();
@@ -481,7 +484,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     }))
 }
 
-/// Threads for connections against threads for processors (N34).
+/// Compares threads for connections with threads for processors (N34).
 fn fairness(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let lanes = bench.most_lanes();
     let usual = bench.timing;
@@ -542,7 +545,7 @@ fn fairness(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     }))
 }
 
-/// Layers, functions and blocks (N36), each where it can gain, beside one lane and beside packets.
+/// Compares layers, functions and blocks (N36), each where it can gain, with one lane and with packets.
 fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let lanes = bench.most_lanes();
     let native = Some(Tier::Native);
@@ -587,10 +590,11 @@ fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
                 continue;
             };
             let (what, bounds) = if is_layer {
-                // A layer waits for the one that takes longest.
+                // A pipeline of layers is as slow as its slowest layer.
                 ("are slower than by packet", (None, Some(1.0)))
             } else if stack.starts_with("aes") {
-                // By instructions AES is done before another lane has its copy, so a packet stays whole.
+                // With instructions for AES, encryption is finished before another lane has its copy, so a packet
+                // stays whole.
                 ("lose at most 7 % to one", at_least(0.93))
             } else {
                 ("are faster than one", at_least(1.0))

@@ -1,8 +1,9 @@
-//! Integrated layer processing (A12): what it gains to do all that touches a packet while it is in the cache, instead of
-//! one layer over all packets after the other; or all that touches a byte in one loop over the data, as ATOMIC-2 proposed.
+//! Integrated layer processing (A12): the gain if all work on a packet is done while it is in the cache, instead of
+//! one layer over all packets after the other; or if all work on a byte is done in one loop over the data, as
+//! ATOMIC-2 proposed.
 //!
-//! Copy, checksum, digest and cipher over packets of 4 KB, by the kernels of one message at a time, so that the only
-//! difference is the order. Guarantees: all orders leave the same bytes.
+//! The steps are copy, checksum, digest and cipher over packets of 4 KB, by the kernels of one message at a time, so
+//! that only the order differs. Guarantees: the result of all orders is the same bytes.
 
 use super::{Bench, elsewhere, rate};
 use crate::LabError;
@@ -24,7 +25,7 @@ use std::time::Instant;
 
 const PACKET_BYTES: usize = 4096;
 
-/// In which order steps and packets go; as in tables.
+/// The orders of steps and packets, by their names in tables.
 const ORDERS: [(&str, Order); 3] = [
     ("one layer after another", Order::ByLayer),
     ("one packet after another", Order::ByPacket),
@@ -33,7 +34,7 @@ const ORDERS: [(&str, Order); 3] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// A step over all packets, then the next one.
+    /// One step over all packets, then the next one.
     ByLayer,
     /// All steps over a packet, then the next one.
     ByPacket,
@@ -41,7 +42,7 @@ enum Order {
     OneLoop,
 }
 
-/// Bytes of a piece in one loop: a few cache lines, and blocks enough that calls do not count.
+/// The length of a piece in one loop: a few cache lines, and enough blocks that the cost of calls is negligible.
 const PIECE_BYTES: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ const PASSES: [(&str, &[Step]); 5] = [
     ("copy, checksum, md5, des", &[Step::Copy, Step::Checksum, Step::Digest, Step::Cipher]),
 ];
 
-/// Packets and what is done to them.
+/// Packets and the state of the steps over them.
 struct Packets {
     source: Vec<u8>,
     work: Work,
@@ -100,7 +101,7 @@ impl Packets {
         Ok(packets)
     }
 
-    /// One step over packets `from..to`.
+    /// Runs one step over packets `from..to`.
     fn step(&mut self, step: Step, from: usize, to: usize) {
         let range = from * PACKET_BYTES..to * PACKET_BYTES;
         match step {
@@ -137,7 +138,7 @@ impl Packets {
         self.work = self.queue.finished().expect("it computes at once");
     }
 
-    /// All steps over one packet in one loop; false where a step takes packets as a whole.
+    /// Runs all steps over one packet in one loop; returns `false` if a step needs whole packets.
     fn one_loop(&mut self, steps: &[Step], packet: usize) -> bool {
         if steps.contains(&Step::Cipher) {
             return false;
@@ -158,7 +159,7 @@ impl Packets {
                 kernels.absorb(&mut [StreamPart { stream, part: piece }]);
             }
         }
-        // The sum of the pieces' sums is the packet's, folded as theirs are.
+        // The sum of the pieces' sums is the packet's sum, folded in the same way.
         *sum = sum.wrapping_add(u64::from(fold(packet_sum)));
         if let Some(stream) = &stream {
             bytes[all + 16 * packet..][..16].copy_from_slice(&kernels.finish(stream)[..16]);
@@ -166,10 +167,10 @@ impl Packets {
         true
     }
 
-    /// MB/s of all steps over all packets in an order; `None` where they cannot go in that.
+    /// Returns the MB/s of all steps over all packets in an order; `None` if they cannot run in that order.
     fn rate(&mut self, steps: &[Step], order: Order) -> Option<f64> {
         let count = self.source.len() / PACKET_BYTES;
-        // Small sets are gone over again until the clock is fine enough.
+        // Small sets are repeated until the clock is precise enough.
         let rounds = (8_usize << 20).div_ceil(self.source.len());
         let began = Instant::now();
         for _ in 0..rounds {
@@ -181,7 +182,7 @@ impl Packets {
         Some((rounds * self.source.len()) as f64 / began.elapsed().as_secs_f64() / 1e6)
     }
 
-    /// All steps over so many packets; false where they cannot go in this order.
+    /// Runs all steps over `count` packets; returns `false` if they cannot run in this order.
     fn go(&mut self, steps: &[Step], order: Order, count: usize) -> bool {
         match order {
             Order::ByLayer => steps.iter().for_each(|&step| self.step(step, 0, count)),
@@ -193,7 +194,7 @@ impl Packets {
     }
 }
 
-/// Carries of a sum of 16-bit words added to it again (RFC 1071).
+/// Adds the carries of a sum of 16-bit words to it (RFC 1071).
 const fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -201,7 +202,7 @@ const fn fold(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// The orders of one combination, over one set of packets, take turns.
+/// The sampler of one combination, whose orders take turns over one set of packets.
 struct Orders<'a> {
     packets: Packets,
     steps: &'a [Step],

@@ -1,4 +1,4 @@
-//! What more lanes would gain: one lane measured here, or the paper's table, and the model.
+//! Predicts the gain of more lanes, from one lane measured here or the paper's table, and the model.
 
 use super::model::{Costs, Sharing};
 use super::rig::{Direction, Setup};
@@ -12,7 +12,7 @@ use sealane_stack::available_lanes;
 use sealane_transform::Tier;
 use std::io::Write;
 
-/// To how many lanes the page extrapolates.
+/// The maximum number of lanes to which the page extrapolates.
 pub(super) const LANES_MAX: usize = 64;
 
 /// A curve over lanes.
@@ -20,10 +20,10 @@ pub(super) const LANES_MAX: usize = 64;
 pub(super) struct Curve {
     pub(super) stack: String,
     direction: Direction,
-    /// How ciphers and digests are computed; `paper`: as the paper's processors did.
+    /// The tier of ciphers and digests; `paper` means that of the paper's processors.
     tier: &'static str,
     costs: Costs,
-    /// MB/s and times one lane's rate, by lanes.
+    /// Lanes, MB/s, and the rate relative to one lane.
     points: Vec<(usize, f64, f64)>,
 }
 
@@ -39,11 +39,11 @@ fn curve(stack: &str, direction: Direction, tier: &'static str, costs: Costs, la
     Curve { stack: stack.to_owned(), direction, tier, costs, points }
 }
 
-/// Measures a stack on one lane and what sharing costs on two, and says what up to `lanes` lanes would do on one connection,
-/// at tiers `native` and `best`, both ways.
+/// Measures a stack on one lane and the cost of sharing on two, and predicts the rates of up to `lanes` lanes on one
+/// connection, at tiers `native` and `best`, in both directions.
 ///
 /// # Errors
-/// A stack or thread that cannot be had.
+/// Fails if a stack or thread cannot be made.
 pub fn predict(
     stack: &str,
     lanes: usize,
@@ -78,14 +78,15 @@ pub fn predict(
     Ok(Report::new("sealane lab predict", "Lanes that share one connection", summary, vec![outcome]))
 }
 
-/// TCP/IP sending, as measured, and with a signature in every packet, which any lane makes outside of TCP's turn.
+/// Returns curves of sending over TCP/IP, as measured, and with a signature in every packet, which any lane makes
+/// outside of TCP's turn.
 pub(super) fn with_signatures(bare: Costs, signature_ns: f64) -> Vec<Curve> {
     let signed = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
     let named = |name: &str, costs| curve(name, Direction::Send, "best", costs, LANES_MAX);
     vec![named(STACKS[0], bare), named("rsa-2048/tcp/ip/fddi", signed)]
 }
 
-/// The paper's own curves: Table 1's latencies, and the lock's share as it gives it.
+/// Returns the paper's own curves, from Table 1's latencies and the lock's share as given there.
 pub(super) fn of_paper(lanes: usize) -> Vec<Curve> {
     let costs = |us: f64| Costs {
         free_ns: (us - paper::LOCKED_US).max(0.0) * 1e3,
@@ -99,7 +100,7 @@ pub(super) fn of_paper(lanes: usize) -> Vec<Curve> {
         .collect()
 }
 
-/// Curves as an experiment: what each is fed with, in words, then times one lane's rate over lanes.
+/// Returns curves as an experiment: the inputs of each in words, then the rate relative to one lane over lanes.
 pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], curves: &[Curve]) -> Outcome {
     let axes = ["stack", "way", "tier", "lanes"];
     let measures =
@@ -144,7 +145,7 @@ mod tests {
         assert!(last(with).2 > 0.97 * LANES_MAX as f64, "{with:?}");
     }
 
-    /// Table 1 over the lock: it would be busy at 10.6 and at 55 processors.
+    /// Table 1 over the lock shows that it would be busy at 10.6 and at 55 processors.
     #[test]
     fn the_papers_figures_give_its_curves() {
         let curves = of_paper(64);

@@ -1,7 +1,7 @@
 //! A stack under test with its drivers, on lanes of its own, that runs in slices.
 //!
-//! Guarantees: rigs that stand side by side take turns, so that what else the machine does meets all of them alike; a rig
-//! whose turn it is not sleeps; all its threads have ended when it is dropped.
+//! Guarantees: rigs that are compared take turns, so that other load affects all of them alike; a rig sleeps outside
+//! of its turn; all its threads have ended when it is dropped.
 
 use super::catalogue;
 use super::demux::Demux;
@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Which way messages go.
+/// The direction of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the application to the wire.
@@ -34,10 +34,10 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub(super) const ALL: [Self; 2] = [Self::Send, Self::Receive];
 
-    /// As in tables.
+    /// Returns the name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Send => "send",
@@ -46,31 +46,31 @@ impl Direction {
     }
 }
 
-/// What is measured.
+/// The configuration of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setup {
-    /// As text, `des/tcp/md5/ip/fddi`.
+    /// The stack as text, such as `des/tcp/md5/ip/fddi`.
     pub(super) stack: String,
     /// The unit of concurrency.
     pub(super) placement: Placement,
-    /// Threads; of each connection where they are apart.
+    /// The number of threads; per connection if connections are apart.
     pub(super) lanes: usize,
-    /// Connections.
+    /// The number of connections.
     pub(super) connections: usize,
     /// Whether each connection has lanes and buffers of its own: a thread for each connection.
     pub(super) is_apart: bool,
-    /// Which way messages go.
+    /// The direction of messages.
     pub(super) direction: Direction,
-    /// How ciphers and digests are computed; `None`: by what is fastest.
+    /// The tier of ciphers and digests; `None` selects the fastest.
     pub(super) tier: Option<Tier>,
-    /// Bytes of a message.
+    /// The length of a message in bytes.
     pub(super) message_bytes: usize,
-    /// Whether the order of packets is restored where lanes have brought them out of it.
+    /// Whether the order of packets is restored after lanes have changed it.
     pub(super) keeps_order: bool,
 }
 
 impl Setup {
-    /// One lane and one connection, 4 KB messages.
+    /// Returns a setup of one lane, one connection and 4 KB messages.
     pub(super) fn new(stack: &str, direction: Direction, tier: Option<Tier>) -> Self {
         Self {
             stack: stack.to_owned(),
@@ -85,12 +85,12 @@ impl Setup {
         }
     }
 
-    /// Threads in all.
+    /// Returns the total number of threads.
     pub(super) fn threads(&self) -> usize {
         if self.is_apart { self.lanes * self.connections } else { self.lanes }
     }
 
-    /// Its place among cells of an id.
+    /// Returns its coordinates among cells of an id.
     pub(super) fn place(&self, id: &str) -> Coordinates {
         let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
         at([
@@ -106,37 +106,38 @@ impl Setup {
     }
 }
 
-/// The unit of concurrency where each connection has a thread.
+/// The name of the unit of concurrency in which each connection has a thread.
 pub(super) const THREADS: &str = "thread-per-connection";
 
-/// What a slice has shown.
+/// The results of a slice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slice {
     pub(super) mb_per_s: f64,
     pub(super) messages: u64,
     /// Messages of each connection.
     pub(super) shares: Vec<u64>,
-    /// What lanes counted meanwhile, all of them together; the depth is the rig's largest so far.
+    /// The sum of all lanes' counts in the slice; the depth is the rig's largest so far.
     pub(super) counts: LaneCounts,
-    /// How often a lane had to wait for the active map.
+    /// The number of times a lane had to wait for the active map.
     pub(super) map_waits: u64,
-    /// Bytes that each lane ran jobs over.
+    /// Bytes of the jobs that each lane ran.
     pub(super) lane_bytes: Vec<u64>,
     /// Context switches of the process.
     pub(super) switches: u64,
     pub(super) seconds: f64,
-    /// Whether others took so much of the lanes' time that it is to be taken again.
+    /// Whether others took so much of the lanes' time that the slice should be repeated.
     pub(super) is_disturbed: bool,
 }
 
-/// Batches that a connection has had on average, at least: of fewer the shares say how long a slice was, not how fair.
+/// The least average of batches per connection: with fewer, the shares depend on the length of a slice rather than on
+/// fairness.
 const BATCHES_OF_A_SHARE: usize = 10;
 
-/// How often a slice that moved nothing goes on.
+/// The number of times a slice that moved nothing is extended.
 const LONGER: usize = 100;
 
 impl Slice {
-    /// By measure. How evenly connections shared is told where each has had enough to tell.
+    /// Returns the values by measure. The fairness among connections is included only if each has moved enough.
     pub(super) fn sample(&self) -> Sample {
         let messages = self.messages.max(1) as f64;
         let floats = |counts: &[u64]| counts.iter().map(|&count| count as f64).collect::<Vec<_>>();
@@ -190,7 +191,8 @@ impl Rig {
             drivers.push(Driver::new(&spec, &secret, association, setup.message_bytes, receives, &gate)?);
             secrets.push(secret);
         }
-        // Whoever takes packets of any connection shares a map; who has a connection to himself filters for himself.
+        // Lanes that take packets of any connection share a map; a lane with a connection of its own filters for
+        // itself.
         let is_shared = setup.placement == Placement::Packet;
         let known = if is_shared { of_crew } else { drivers.len() };
         let demuxes: Vec<Arc<Demux>> =
@@ -213,7 +215,7 @@ impl Rig {
             flows.push(flow(stack, source, driver));
         }
         let lanes = NonZeroUsize::new(setup.lanes).ok_or_else(|| unavailable(&"no lanes"))?;
-        // All are of one stack.
+        // All drivers have the same stack.
         let batch = drivers.first().map_or(1, |driver| driver.batch());
         let in_flight = if of_crew == 1 { 4 + 4 * setup.lanes } else { 4 };
         let plan = Plan {
@@ -245,13 +247,13 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Whether each lane may have a CPU to itself.
+    /// Returns whether each lane may have a CPU to itself.
     fn are_alone(&self) -> bool {
         self.crews.len() * self.lanes <= available_lanes()
     }
 
-    /// CPU seconds that lanes have lost to others: what they waited for a CPU, and what was stolen. Lanes that take each
-    /// other's CPUs wait for each other: of these it is what other processes ran.
+    /// Returns the CPU seconds that lanes have lost to others: their waiting time for a CPU, and stolen time. Lanes
+    /// that share CPUs wait for each other, so for them the time that other processes ran is used.
     fn lost_seconds(&self) -> f64 {
         let machine = MachineTime::now().unwrap_or_default();
         let others = if self.are_alone() {
@@ -274,7 +276,7 @@ impl Rig {
                     }
                     Err(_) => crew.stop().finish(crew.bells()),
                 };
-                // A thread for each of many connections needs little of its own.
+                // The thread of one of many connections needs little stack.
                 let builder = thread::Builder::new().name("lane".to_owned()).stack_size(512 << 10);
                 self.threads.push(builder.spawn(run)?);
             }
@@ -290,7 +292,7 @@ impl Rig {
             if began.elapsed() > LONGEST {
                 return Err("a connection does not open");
             }
-            // The driver knows no bells: each step of a handshake would wait for a lane's longest sleep.
+            // The driver does not wake lanes, so each step of a handshake would take a lane's longest sleep.
             self.ring();
             thread::sleep(Duration::from_millis(1));
         }
@@ -305,8 +307,8 @@ impl Rig {
         self.drivers.iter().map(|driver| driver.messages.load(Relaxed)).collect()
     }
 
-    /// The shares and when that was, to `within`: among hundreds of threads that all want to run, this one may have to
-    /// wait between the clock and the counters.
+    /// Returns the shares and their time, to `within`: among hundreds of runnable threads, this one may have to wait
+    /// between the clock and the counters.
     fn shares_at(&self, within: Duration) -> (Instant, Vec<u64>) {
         const TRIES: usize = 20;
         let mut at = Instant::now();
@@ -321,7 +323,8 @@ impl Rig {
         (at, shares)
     }
 
-    /// Waits, with the gate closed, until nothing moves any more: what is left would run in the next rig's slice.
+    /// Waits, with the gate closed, until nothing moves any more: the remaining packets would run in the next rig's
+    /// slice.
     fn settle(&self) {
         const LOOKS: usize = 100;
         const QUIET: usize = 2;
@@ -346,7 +349,7 @@ impl Rig {
         self.demuxes.iter().map(|demux| demux.waits()).sum()
     }
 
-    /// Lets it run for a while, without counting, and then counts for `duration`.
+    /// Lets it run for a while without counting, and then counts for `duration`.
     pub(super) fn slice(&self, settle: Duration, duration: Duration) -> Slice {
         self.gate.store(true, Relaxed);
         self.ring();
@@ -356,7 +359,8 @@ impl Rig {
         let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
         let (mut ended, mut later) = self.shares_at(duration / 100);
-        // On a busy host no lane may have run: a slice that moved nothing has no cost per packet, so it goes on.
+        // On a busy host possibly no lane has run: a slice that moved nothing has no cost per packet, so it is
+        // extended.
         for _ in 0..LONGER {
             if later != shares {
                 break;
@@ -391,13 +395,13 @@ impl Rig {
     }
 }
 
-/// Who tells these drivers' packets apart; nobody where their ports cannot be read.
+/// Returns the demultiplexer of these drivers' packets, with no flow if their ports cannot be read.
 fn demux(is_shared: bool, drivers: &[Arc<Driver>]) -> Demux {
     let ports_at = drivers.first().and_then(|driver| driver.ports_at()).unwrap_or(usize::MAX);
     Demux::new(is_shared, ports_at, drivers.iter().map(|driver| driver.packet()))
 }
 
-/// The stack with the driver's lowest layer, which has no name.
+/// Returns the stack with the driver's lowest layer, which has no name.
 fn over_wire(stack: Stack, wire: Wire) -> Stack {
     let spec = format!("{stack}/null").parse().expect("a stack and a layer more are a stack");
     let mut layers = stack.layers().to_vec();
@@ -405,13 +409,13 @@ fn over_wire(stack: Stack, wire: Wire) -> Stack {
     Stack::new(spec, layers)
 }
 
-/// Pauses of a processor between two looks for work: about a microsecond.
+/// The number of a processor's pauses between two checks for work: about a microsecond.
 const PAUSES: u32 = 16;
 
-/// A lane that looks for work some times more before it sleeps: where it shares its processor with nobody, what it waits
-/// for takes less time than to sleep and be woken.
+/// A lane that checks for work several times before it sleeps: if it shares its processor with no other thread, the
+/// wait is shorter than to sleep and be woken.
 ///
-/// Between two looks it leaves the others' cache lines alone.
+/// Between two checks it does not touch the others' cache lines.
 struct Eager<'a> {
     lane: Lane<'a>,
     looks: u32,
@@ -461,7 +465,7 @@ fn difference(later: &[LaneCounts], before: &[LaneCounts]) -> LaneCounts {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.crews.iter().for_each(|crew| crew.stop().finish(crew.bells()));
-        // A lane that panicked has said so on standard error.
+        // A lane that panicked has reported that on standard error.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -472,7 +476,7 @@ mod tests {
     use super::*;
     use sealane_stack::{Verdict, Way};
 
-    /// Messages of a rig that is run until some went through; whether they could be cut or shared out is asked there.
+    /// Runs a rig until some messages have passed; the tests use it to check whether they could be cut or shared out.
     #[track_caller]
     fn check(setup: &Setup) -> Slice {
         let rig = Rig::new(setup, &EngineChoice::default(), &mut Rng::new(7)).unwrap();
@@ -503,7 +507,7 @@ mod tests {
         }
     }
 
-    /// What TCP does not get in order it puts in order itself: nothing stops.
+    /// TCP itself restores the order of segments, so nothing stops.
     #[test]
     fn a_rig_runs_where_order_is_not_kept() {
         let one = Setup::new("tcp/md5/ip/fddi", Direction::Receive, Some(Tier::Native));
@@ -522,7 +526,7 @@ mod tests {
                 (0..3).map(|flow| rig.crews[0].counts(flow, Way::Up).of(Verdict::Unwanted)).sum::<u64>()
             };
             assert_eq!(unwanted(&rig), 0, "{placement}");
-            // The same packets where the table has other connections.
+            // The same packets are looked up in a table of other connections.
             let others = rig.drivers.drain(1..).collect::<Vec<_>>();
             let demux = demux(placement == Placement::Packet, &others);
             let ports_at = others[0].ports_at().unwrap();
@@ -530,7 +534,7 @@ mod tests {
         }
     }
 
-    /// Both of two lanes have a share of each packet's digest; packets of 4 KB stay whole.
+    /// Each of two lanes computes a share of each packet's digest; packets of 4 KB stay whole.
     #[test]
     fn trees_over_long_links_are_cut_both_ways() {
         for stack in TREES {

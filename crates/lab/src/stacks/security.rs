@@ -1,8 +1,10 @@
-//! `esp(SUITE)` and `ah(SUITE)`: IPsec's protocols in transport mode, right below `ip` or `ipv6`, where RFC 4301 (section
-//! 3.3) has a "bump in the stack". `esp(aes-128-gcm)`, `esp(aes-128-cbc,hmac-sha256-128)`, `ah(hmac-sha1-96)`.
+//! `esp(SUITE)` and `ah(SUITE)`: IPsec's protocols in transport mode, directly below `ip` or `ipv6`, at the place of
+//! a "bump in the stack" in RFC 4301 (section 3.3). Examples are `esp(aes-128-gcm)`,
+//! `esp(aes-128-cbc,hmac-sha256-128)`, `ah(hmac-sha1-96)`.
 //!
-//! Guarantees: packets are framed, checked and unframed by the very code of the tunnel (crate `ipsec`); a packet's sequence
-//! number is its number within its flow, given before work fans out; what was altered, or has come before, goes no further.
+//! Guarantees: packets are framed, checked and unframed by the tunnel's own code (crate `ipsec`); a packet's sequence
+//! number is its number within its flow, assigned before the work is distributed; altered or replayed packets are
+//! dropped.
 
 use sealane_engine::{Direction, JobStatus};
 use sealane_ipsec::ah::{Alignment, header_bytes};
@@ -27,9 +29,9 @@ pub(super) const ESP: Kind =
 pub(super) const AH: Kind =
     Kind { names: || vec!["ah".to_owned()], make: |layer, context| make(Protocol::Ah, layer, context) };
 
-/// Indexes below it are reserved (RFC 4303, section 2.1).
+/// Smaller indexes are reserved (RFC 4303, section 2.1).
 const SPI_MIN: u32 = 0x100;
-/// Packets by which one may be late behind lanes that overtake each other.
+/// The number of packets by which one may be late if lanes overtake each other.
 const WINDOW_PACKETS: u32 = 4096;
 /// In transport mode a packet keeps its own header.
 const NO_OUTER: Outer = Outer {
@@ -39,7 +41,7 @@ const NO_OUTER: Outer = Outer {
     identification: 0,
 };
 
-/// What is known of a batch's packets between [`Layer::enter`] and [`Layer::leave`], those that go on, in order.
+/// Notes on a batch's packets between [`Layer::enter`] and [`Layer::leave`], for those that go on, in order.
 #[derive(Debug, Default)]
 struct Notes {
     framed: Vec<Framed>,
@@ -57,7 +59,7 @@ struct Desk {
 struct Security {
     outbound: Outbound,
     inbound: Inbound,
-    /// Of the network above.
+    /// The length of the network layer's headers.
     headers_bytes: usize,
     ignores_verdicts: bool,
     desk: Mutex<Desk>,
@@ -114,7 +116,7 @@ fn address(batch: &Batch) -> usize {
     batch.work.buffer.bytes().as_ptr().addr()
 }
 
-/// Moves a packet's bounds to where it is now.
+/// Sets a packet's bounds to its present position.
 fn bound(packet: &mut Packet, start: u32, end: usize) -> Result<(), Verdict> {
     let span = packet.span();
     let moved = if start <= span.start {
@@ -216,7 +218,7 @@ impl Security {
 }
 
 impl Layer for Security {
-    /// As much as framing asks for around every packet of a buffer.
+    /// Returns the room that framing needs around every packet of a buffer.
     fn room(&self) -> Room {
         Room { head_bytes: HEADROOM_BYTES, tail_bytes: TAILROOM_BYTES }
     }
@@ -261,10 +263,10 @@ impl Layer for Security {
     }
 }
 
-/// Initialisation vectors that nobody can predict, for suites that want them (RFC 3602, section 3).
+/// Unpredictable initialisation vectors, for suites that require them (RFC 3602, section 3).
 struct Ivs {
     is_wanted: bool,
-    /// 16 bytes each, drawn for several packets at once.
+    /// Vectors of 16 bytes each, drawn for several packets at once.
     drawn: [[u8; 16]; 16],
     left: usize,
 }
@@ -301,7 +303,7 @@ mod tests {
         catalogue().stack(&text.parse().unwrap(), &context).unwrap()
     }
 
-    /// What leaves a stack one way, with the verdicts.
+    /// Returns the packets that leave a stack in one direction, with the verdicts.
     fn pass(stack: &Stack, way: Way, packets: &[Vec<u8>]) -> Vec<Result<Vec<u8>, Verdict>> {
         let room = stack.room();
         let bytes = |packet: &Vec<u8>| packet.len() + room.head_bytes + room.tail_bytes + 64;

@@ -1,15 +1,16 @@
 //! Intervals by resampling, for medians and for ratios of medians.
 //!
 //! Guarantees: the result depends on the samples and the seed alone; the interval contains the estimate; below
-//! [`super::SAMPLES_FOR_CONFIDENCE`] samples the widest possible interval is given instead of a false narrow one.
+//! [`super::SAMPLES_FOR_CONFIDENCE`] samples the result is the widest possible interval instead of a false narrow
+//! one.
 
 use super::{Interval, SAMPLES_FOR_CONFIDENCE, median, median_in_place, quantile_of_sorted};
 use crate::rng::Rng;
 
-/// Resamples drawn for an interval. The ends of a 90 % interval then rest on about 100 values each.
+/// Resamples drawn for an interval. The ends of a 90 % interval are then based on about 100 values each.
 const RESAMPLES: usize = 2_000;
 
-/// The two-sided percentile interval at `confidence` of `statistic` over resamples drawn by `draw`.
+/// Returns the two-sided percentile interval at `confidence` of `statistic` over resamples drawn by `draw`.
 ///
 /// `draw` fills one resample from the generator and returns its statistic. The interval is widened where needed to
 /// contain `estimate`, the statistic of the samples themselves.
@@ -30,7 +31,7 @@ pub fn bootstrap(
     })
 }
 
-/// Interval of the median; `None` for no samples.
+/// Returns the interval of the median; `None` for no samples.
 pub fn median_interval(samples: &[f64], confidence: f64, seed: u64) -> Option<Interval> {
     let estimate = median(samples)?;
     if samples.len() < SAMPLES_FOR_CONFIDENCE {
@@ -40,9 +41,9 @@ pub fn median_interval(samples: &[f64], confidence: f64, seed: u64) -> Option<In
     bootstrap(estimate, confidence, seed, |rng| resampled_median(samples, &mut buffer, rng))
 }
 
-/// `median(numerator) / median(denominator)` and its interval, each side resampled on its own.
+/// Returns `median(numerator) / median(denominator)` and its interval, with each side resampled on its own.
 ///
-/// `None` if a side is empty or the denominator's median is not positive: rates and times are.
+/// Returns `None` if a side is empty or the denominator's median is not positive, as that of rates and times is.
 pub fn ratio_of_medians(
     numerator: &[f64],
     denominator: &[f64],
@@ -118,7 +119,7 @@ mod tests {
         assert!((82..=100).contains(&inside), "{inside} of {trials}");
     }
 
-    /// Sum of twelve uniforms less six: mean 0, variance 1, near enough to normal.
+    /// Returns the sum of twelve uniforms less six: mean 0, variance 1, a sufficient approximation of normal.
     fn normal(rng: &mut Rng) -> f64 {
         (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
     }

@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 /// The confidence of every interval in a report, two-sided: 90 %.
 pub const CONFIDENCE: f64 = 0.90;
 
-/// How many samples a median needs before its interval can carry [`CONFIDENCE`].
+/// The number of samples that a median needs before its interval can have [`CONFIDENCE`].
 ///
-/// Without assumptions about the distribution, the widest interval there is, minimum to maximum, covers the median
-/// with probability `1 - 2^(1-n)`: 0.75 for three samples, 0.875 for four, 0.9375 for five.
+/// Without assumptions about the distribution, the widest interval, minimum to maximum, covers the median with
+/// probability `1 - 2^(1-n)`: 0.75 for three samples, 0.875 for four, 0.9375 for five.
 pub const SAMPLES_FOR_CONFIDENCE: usize = 5;
 
 /// A closed range with its estimate inside.
@@ -32,32 +32,32 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies in the range, ends included.
+    /// Returns whether `value` lies in the range, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// What a table prints of one cell's samples.
+/// The summary of one cell's samples for tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of samples.
     pub count: usize,
     /// Smallest sample.
     pub min: f64,
-    /// Middle sample, or the mean of the two middle ones.
+    /// The middle sample, or the mean of the two middle ones.
     pub median: f64,
     /// Largest sample.
     pub max: f64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation (n − 1); 0 for one sample.
+    /// The sample standard deviation (n − 1); 0 for one sample.
     pub deviation: f64,
-    /// 90 % interval of the mean by the t distribution; needs two samples.
+    /// The 90 % interval of the mean by the t distribution; needs two samples.
     pub mean_interval: Option<Interval>,
-    /// 90 % bootstrap interval of the median; below [`SAMPLES_FOR_CONFIDENCE`] it is minimum to maximum.
+    /// The 90 % bootstrap interval of the median; below [`SAMPLES_FOR_CONFIDENCE`] it is minimum to maximum.
     pub median_interval: Interval,
-    /// Samples beyond Tukey's fences, by position. They are part of every other figure here.
+    /// Samples beyond Tukey's fences, by position. The outliers, which are part of every other figure here.
     pub outliers: Vec<Outlier>,
 }
 
@@ -80,7 +80,7 @@ impl Summary {
     }
 }
 
-/// What stands for several samples.
+/// The statistic that represents several samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Centre {
@@ -92,7 +92,7 @@ pub enum Centre {
 }
 
 impl Centre {
-    /// Of these samples; `None` for none.
+    /// Returns the statistic of these samples; `None` if there are none.
     pub fn of(self, samples: &[f64]) -> Option<f64> {
         match self {
             Self::Median => median(samples),
@@ -100,7 +100,7 @@ impl Centre {
         }
     }
 
-    /// Its interval at [`CONFIDENCE`].
+    /// Returns its interval at [`CONFIDENCE`].
     pub fn interval(self, samples: &[f64], seed: u64) -> Option<Interval> {
         match self {
             Self::Median => median_interval(samples, CONFIDENCE, seed),
@@ -109,12 +109,12 @@ impl Centre {
     }
 }
 
-/// Arithmetic mean; `None` for no samples.
+/// Returns the arithmetic mean; `None` for no samples.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
-/// Sample standard deviation (n − 1); 0 for fewer than two samples.
+/// Returns the sample standard deviation (n − 1); 0 for fewer than two samples.
 pub fn deviation(samples: &[f64]) -> f64 {
     let Some(mean) = mean(samples) else { return 0.0 };
     if samples.len() < 2 {
@@ -124,13 +124,13 @@ pub fn deviation(samples: &[f64]) -> f64 {
     (squares / (samples.len() - 1) as f64).sqrt()
 }
 
-/// Middle value, or the mean of the two middle ones; `None` for no samples.
+/// Returns the middle value, or the mean of the two middle ones; `None` for no samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     median_in_place(&mut sorted)
 }
 
-/// As [`median`], in a buffer whose order may change: resampling calls it thousands of times.
+/// Does the same as [`median`] in a buffer whose order may change, because resampling calls it thousands of times.
 fn median_in_place(samples: &mut [f64]) -> Option<f64> {
     samples.sort_unstable_by(f64::total_cmp);
     let middle = samples.len() / 2;
@@ -141,19 +141,20 @@ fn median_in_place(samples: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// Halves before it adds, so that two huge values do not overflow; clamped, so that rounding keeps it between them.
+/// Halves before it adds, so that two huge values do not overflow; clamps, so that rounding keeps the result between
+/// them.
 fn midpoint(low: f64, high: f64) -> f64 {
     (low / 2.0 + high / 2.0).clamp(low, high)
 }
 
-/// The value below which the fraction `p` of the sorted samples lies, by linear interpolation (R's type 7).
+/// Returns the value below which the fraction `p` of the sorted samples lies, by linear interpolation (R's type 7).
 pub fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = p.clamp(0.0, 1.0) * last as f64;
     let below = place.floor() as usize;
     let above = (below + 1).min(last);
     let part = place - below as f64;
-    // Not `a * (1 - part) + b * part`: that form rounds two equal samples to a third value.
+    // The form `a * (1 - part) + b * part` is avoided because it rounds two equal samples to a third value.
     Some(sorted[below] + (sorted[above] - sorted[below]) * part)
 }
 

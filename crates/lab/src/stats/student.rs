@@ -4,7 +4,7 @@
 
 use super::{Interval, deviation, mean};
 
-/// `P(T <= t)` for `freedom` degrees of freedom; NaN for no freedom.
+/// Returns `P(T <= t)` for `freedom` degrees of freedom; NaN for no freedom.
 pub fn t_cdf(t: f64, freedom: f64) -> f64 {
     if freedom.is_nan() || freedom <= 0.0 || t.is_nan() {
         return f64::NAN;
@@ -13,7 +13,7 @@ pub fn t_cdf(t: f64, freedom: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The `t` with `P(T <= t) = p`, for `p` in (0, 1); NaN outside.
+/// Returns the `t` with `P(T <= t) = p`, for `p` in (0, 1); NaN outside.
 pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     if freedom.is_nan() || freedom <= 0.0 || p.is_nan() || p <= 0.0 || p >= 1.0 {
         return f64::NAN;
@@ -26,7 +26,7 @@ pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     while t_cdf(high, freedom) < p && high < 1e12 {
         high *= 2.0;
     }
-    // Bisection: 200 halvings pass the resolution of a double, and nothing here is in a hurry.
+    // Bisection is sufficient: 200 halvings exceed the resolution of a double, and speed does not matter here.
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
         if t_cdf(middle, freedom) < p {
@@ -38,7 +38,7 @@ pub fn t_quantile(p: f64, freedom: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Two-sided interval of the mean at `confidence`; needs two samples.
+/// Returns the two-sided interval of the mean at `confidence`; needs two samples.
 pub fn mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
@@ -49,8 +49,8 @@ pub fn mean_interval(samples: &[f64], confidence: f64) -> Option<Interval> {
     half.is_finite().then_some(Interval { low: mean - half, high: mean + half })
 }
 
-/// `I_x(a, b)`, by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22), evaluated by
-/// Lentz's method on the side where it converges fast.
+/// Returns `I_x(a, b)`, by its continued fraction (NIST Digital Library of Mathematical Functions, 8.17.22),
+/// evaluated by Lentz's method on the side where it converges fast.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -90,8 +90,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     fraction
 }
 
-/// `ln Γ(x)` for `x > 0`: Stirling's series after shifting the argument above 12, where its first terms give
-/// full precision.
+/// Returns `ln Γ(x)` for `x > 0` by Stirling's series after shifting the argument above 12, where its first terms
+/// give full precision.
 fn ln_gamma(x: f64) -> f64 {
     let mut shifted = x;
     let mut product = 1.0;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Upper 5 % and 2.5 % points as every statistics table prints them.
+    /// The values are the upper 5 % and 2.5 % points of statistics tables.
     #[test]
     fn quantiles_match_the_tables() {
         for (freedom, p95, p975) in [
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_known_sample() {
-        // n = 5, mean 3, s = sqrt(2.5): half-width 2.1318 * 1.5811 / sqrt(5).
+        // For n = 5, mean 3 and s = sqrt(2.5), the half-width is 2.1318 * 1.5811 / sqrt(5).
         let interval = mean_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.9).unwrap();
         assert!((interval.high - 3.0 - 1.507_4).abs() < 1e-3);
         assert!((3.0 - interval.low - 1.507_4).abs() < 1e-3);

@@ -1,4 +1,4 @@
-//! Tukey's fences. They name samples a reader should look at.
+//! Tukey's fences. They identify samples that a reader should examine.
 //!
 //! Guarantees: nothing here removes a sample; a report that shows an outlier also counts it.
 
@@ -18,7 +18,7 @@ pub struct Fences {
     pub high_severe: f64,
 }
 
-/// How far outside a sample lies.
+/// The distance of a sample beyond the fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutlierKind {
@@ -37,11 +37,11 @@ pub enum OutlierKind {
 pub struct Outlier {
     /// Its place among the samples.
     pub index: usize,
-    /// How far outside.
+    /// The distance beyond the fences.
     pub kind: OutlierKind,
 }
 
-/// The fences of `samples`; `None` for fewer than four, where quartiles say nothing.
+/// Returns the fences of `samples`; `None` for fewer than four, whose quartiles are meaningless.
 pub fn fences(samples: &[f64]) -> Option<Fences> {
     if samples.len() < 4 {
         return None;
@@ -59,7 +59,7 @@ pub fn fences(samples: &[f64]) -> Option<Fences> {
     })
 }
 
-/// Every sample outside the fences, in order.
+/// Returns every sample outside the fences, in order.
 pub fn outliers(samples: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(samples) else { return Vec::new() };
     let kind_of = |value: f64| {
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn names_the_far_samples_and_how_far() {
-        // Sorted: -9 1 2 3 4 5 6 7 100. Quartiles 2 and 6, range 4: mild fences -4 and 12, severe -10 and 18.
+        // Sorted, the samples are -9 1 2 3 4 5 6 7 100. The quartiles are 2 and 6, the range 4, the mild fences -4
+        // and 12, the severe ones -10 and 18.
         let samples = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 100.0, -9.0];
         let found = outliers(&samples);
         let quartiles = fences(&samples).unwrap();
@@ -109,7 +110,7 @@ mod tests {
     proptest! {
         #[test]
         fn moving_and_scaling_keeps_the_verdict(samples in prop::collection::vec(-100_i32..100, 4..30)) {
-            // Whole numbers and powers of two, so that rounding cannot move a sample across a fence.
+            // The values are whole numbers and powers of two, so that rounding cannot move a sample across a fence.
             let plain: Vec<f64> = samples.iter().map(|&value| f64::from(value)).collect();
             let moved: Vec<f64> = plain.iter().map(|value| value * 4.0 + 1024.0).collect();
             prop_assert_eq!(outliers(&plain), outliers(&moved));

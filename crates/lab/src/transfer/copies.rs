@@ -1,6 +1,7 @@
-//! Copies of random files of a fitting size, which the receiver discards: the sampler of every grid of this study.
+//! Copies random files of a suitable size, which the receiver discards: the sampler of every grid of this study.
 //!
-//! Guarantees: cells of a group copy the same number of bytes; the clock covers the program, or the measured end's work.
+//! Guarantees: cells of a group copy the same number of bytes; the clock covers the program, or the measured end's
+//! work.
 
 use crate::LabError;
 use crate::experiment::{
@@ -18,14 +19,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A cell and how to run it.
+/// A cell and its request.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     /// Its place.
     pub(super) at: Coordinates,
-    /// What the program is asked.
+    /// The request to the program.
     pub(super) request: CopyRequest,
-    /// Cells of a group copy the same number of bytes, so that they can be compared.
+    /// The group of the cell: cells of a group copy the same number of bytes, so that they can be compared.
     pub(super) group: &'static str,
 }
 
@@ -34,12 +35,12 @@ pub(super) struct Planned {
 pub(super) struct Grid {
     pub(super) experiment: Experiment,
     pub(super) cells: Vec<Planned>,
-    /// Figures printed elsewhere, to stand beside ours.
+    /// Published figures, to show beside ours.
     pub(super) published: Vec<Cell>,
     pub(super) skipped: Vec<String>,
 }
 
-/// What all experiments of a run share.
+/// State that all experiments of a run share.
 #[derive(Clone, Copy)]
 pub(super) struct Copies<'a> {
     pub(super) request: &'a Request,
@@ -48,10 +49,10 @@ pub(super) struct Copies<'a> {
     pub(super) bytes_max: u64,
 }
 
-/// Smallest workload: below it start-up is all there is.
+/// The smallest workload: below it start-up dominates.
 const BYTES_MIN: u64 = 4 << 20;
 
-/// How long a run of a cell with one lane should take.
+/// Returns the intended duration of a run of a cell with one lane.
 fn seconds_a_run(profile: Profile) -> f64 {
     match profile {
         Profile::Smoke => 0.01,
@@ -75,7 +76,7 @@ impl Copies<'_> {
         plan.run(&mut Discarded { copies: self, cells, sizes }, progress, |_| ())
     }
 
-    /// Chooses for each group a power of two of bytes that its first cell copies in about as long as a run should take.
+    /// Chooses for each group a power of two of bytes that its first cell copies in about the duration of a run.
     fn fit_sizes(&self, cells: &[Planned]) -> Result<BTreeMap<&'static str, u64>, LabError> {
         let (seconds, bytes_max) = (seconds_a_run(self.request.profile), self.bytes_max);
         let bytes_min = BYTES_MIN.min(bytes_max);
@@ -87,7 +88,7 @@ impl Copies<'_> {
             let mut size = bytes_min;
             loop {
                 let file = self.scratch.random_file("pilot", size, size)?;
-                // A group whose pilot fails still gets a size: its cells will say what failed.
+                // A group whose pilot fails still gets a size: its cells will report the failure.
                 let Ok(finished) = self.program.copy(&cell.request, &[file], &self.target()) else { break };
                 let taken = finished.done.seconds.max(1e-3);
                 if taken >= seconds / 4.0 || size >= bytes_max {
@@ -108,7 +109,7 @@ impl Copies<'_> {
     }
 }
 
-/// The sizes in words, for the report.
+/// Returns the sizes in words, for the report.
 fn workload(sizes: &BTreeMap<&str, u64>) -> String {
     let mut groups: Vec<_> = sizes.iter().collect();
     groups.sort_by_key(|&(_, &size)| Reverse(size));
@@ -129,7 +130,7 @@ fn name(size: u64) -> String {
 }
 
 impl Discarded<'_> {
-    /// One copy after another, at least for `seconds` and at least one, as one run.
+    /// Copies repeatedly, for at least `seconds` and at least once, and returns one run.
     fn copies(&self, cell: usize, seconds: f64) -> Result<Sample, LabError> {
         let Planned { request, group, .. } = &self.cells[cell];
         let size = self.sizes[group];
@@ -140,8 +141,8 @@ impl Discarded<'_> {
             warm_memory(64 << 20);
             let mut sample = copy(self.copies.program, request, &sources, &self.copies.target(), size)?;
             let Found::Copy(mut copied) = sample.found else { continue };
-            // The program counts from the first byte of data where one end is measured: what the other end sealed before is
-            // no part of it. A namespace made first is no part of it either.
+            // The program counts from the first byte of data if one end is measured: the sealing of data by the other
+            // end before is excluded. The creation of a namespace is excluded too.
             copied.wall_seconds = copied.program_seconds.unwrap_or(copied.wall_seconds);
             copied.cpu_seconds = match request.end {
                 Some(End::Send) => copied.cpu_local_seconds,

@@ -1,4 +1,4 @@
-//! Many threads, many streams: the study's G16, whose plots are lost and whose conclusions are not.
+//! Many threads and many streams: the study's G16, whose plots are lost but whose conclusions are known.
 
 use super::copies::{Grid, Planned};
 use super::grid::{Mode, PAPER, PROTECTIONS, request};
@@ -11,7 +11,7 @@ use crate::report::number;
 const LANES: [u32; 4] = [1, 2, 4, 8];
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Lanes by streams at `private`, sender measured.
+/// Returns the grid of lanes by streams at `private`, with the sender measured.
 pub(super) fn counts(cores: usize, repetition: Repetition) -> Grid {
     let mut cells = Vec::new();
     for protection in PROTECTIONS.iter().filter(|protection| protection.level == Level::Private) {
@@ -62,7 +62,7 @@ fn place(suite: &str, lanes: u32, streams: u32) -> Coordinates {
 }
 
 fn claims(cores: usize) -> (Vec<Claim>, Vec<String>) {
-    // The most lanes in the grid that have a CPU each.
+    // This is the maximum of lanes in the grid that have a CPU each.
     let fitting = LANES.into_iter().filter(|&lanes| lanes as usize <= cores).max().unwrap_or(1);
     let claim = |statement: String, source: &str, shape| Claim {
         statement,

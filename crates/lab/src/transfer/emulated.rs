@@ -1,7 +1,8 @@
-//! One file through emulated links: what delay and loss leave of it, by one stream, by many, and by other tools.
+//! Copies one file through emulated links, to show the effect of delay and loss on one stream, on many, and on other
+//! tools.
 //!
-//! Guarantees: every tool meets the same link, packets of 1500 bytes at 1 Gb/s in a network namespace of its own (see
-//! [`crate::link`]); clocks cover each program from start to end, so that what it says before the first byte counts.
+//! Guarantees: every tool uses the same link, packets of 1500 bytes at 1 Gb/s in a network namespace of its own (see
+//! [`crate::link`]); clocks cover each program from start to end, so that its exchanges before the first byte count.
 
 use crate::LabError;
 use crate::contest::{self, Rules};
@@ -21,21 +22,21 @@ use std::time::{Duration, Instant};
 
 /// 1 Gb/s, as the study's link.
 const RATE_BYTES_PER_SECOND: u64 = 125_000_000;
-/// What a window that the system gives a connection holds.
+/// The bytes in the window that the system gives a connection.
 const WINDOW_BYTES: f64 = 6e6;
-/// Payload of a packet of 1500 bytes.
+/// The payload of a packet of 1500 bytes.
 const SEGMENT_BYTES: f64 = 1448.0;
-/// About how long a copy should take, and how much it may be.
+/// The approximate duration of a copy, and the maximum of its bytes.
 const SECONDS: f64 = 2.0;
 const BYTES_MIN: u64 = 1 << 20;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Streams of the second entry.
 const STREAMS: u32 = 8;
-/// Peers that are at home on such links. Others would only repeat what these show.
+/// Peers that are commonly used on such links. Others would give no further information.
 const TOOLS: [&str; 3] = ["scp", "rsync-ssh", "curl-https"];
 
-/// A link: round trip in microseconds, and how many of 1000 packets are lost.
+/// A link: the round trip in microseconds, and the number of lost packets per 1000.
 type Conditions = (u64, u32);
 
 fn links(profile: Profile) -> Vec<Conditions> {
@@ -57,8 +58,8 @@ fn own_with_streams() -> String {
     format!("{OWN}, {STREAMS} streams")
 }
 
-/// What one connection may be expected to carry in [`SECONDS`]: bounded by the link, by the window, and by loss where
-/// congestion control takes each loss for congestion (Mathis et al. 1997).
+/// Returns the bytes that one connection is expected to carry in [`SECONDS`]: bounded by the link, by the window, and
+/// by loss if congestion control treats each loss as congestion (Mathis et al. 1997).
 fn file_bytes((microseconds, lost): Conditions, congestion_control: Option<&str>, bytes_max: u64) -> u64 {
     let round_trip = microseconds as f64 / 1e6;
     let mut rate = (RATE_BYTES_PER_SECOND as f64).min(WINDOW_BYTES / round_trip);
@@ -75,7 +76,7 @@ fn repetition(profile: Profile) -> Repetition {
     Repetition { warm_up_rounds: 0, retries_per_round: 0, ..profile.repetition() }
 }
 
-/// Runs every link with a lab of its own behind it. `Err` inside: why there is none here.
+/// Runs every link with a lab of its own behind it. The inner `Err` is the reason why there is none here.
 pub(super) fn outcome(
     request: &Request,
     progress: &mut dyn Write,
@@ -124,7 +125,7 @@ pub(super) fn outcome(
     Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
 }
 
-/// The arguments of the lab behind the link.
+/// Returns the arguments of the lab behind the link.
 fn words(request: &Request, bytes: u64) -> Vec<OsString> {
     let mut words: Vec<OsString> =
         ["lab", "transfer", "--behind-link", "--json", "--no-report", "--profile", request.profile.name()]
@@ -145,10 +146,10 @@ fn words(request: &Request, bytes: u64) -> Vec<OsString> {
     words
 }
 
-/// What the lab behind a link does: one file by one stream, by many, and by other tools, in turns.
+/// Runs the lab behind a link: one file by one stream, by many, and by other tools, in turns.
 ///
 /// # Errors
-/// No room for the file, or progress that cannot be written.
+/// Fails if there is no room for the file, or progress cannot be written.
 pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     const NAME: &str = "file";
     let started = Instant::now();
@@ -206,7 +207,7 @@ fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells:
     }
 }
 
-/// Against each tool that ran on this link.
+/// Returns the claims against each tool that ran on this link.
 fn claims(link: &str, cells: &[Cell]) -> Vec<Claim> {
     let place = |tool: &str| -> Coordinates { at([("link", link), ("tool", tool)]) };
     let own = own_with_streams();
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(file_bytes((100, 0), None, max), BYTES_MAX);
         assert_eq!(file_bytes((100, 0), None, 4 << 20), 4 << 20);
         assert_eq!(file_bytes((100_000, 10), Some("bbr"), max), BYTES_MAX);
-        // 1.22 x 1448 / (0.1 s x 0.1) is 177 kB/s.
+        // By the formula, 1.22 x 1448 / (0.1 s x 0.1) is 177 kB/s.
         assert_eq!(file_bytes((100_000, 10), Some("cubic"), max), BYTES_MIN);
         let some = file_bytes((10_000, 1), Some("cubic"), max);
         assert!((10_000_000..12_000_000).contains(&some), "{some}");

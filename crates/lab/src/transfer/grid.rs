@@ -8,7 +8,7 @@ use crate::experiment::{
 use crate::program::{CopyRequest, End, Level, Placement};
 use std::collections::BTreeMap;
 
-/// A mode of the study, or ours after them.
+/// A mode of the study, or one of ours after them.
 pub(super) struct Mode {
     pub(super) name: &'static str,
     pub(super) lanes: u32,
@@ -20,7 +20,7 @@ const fn mode(name: &'static str, lanes: u32, streams: u32, placement: Placement
     Mode { name, lanes, streams, placement }
 }
 
-/// The study's four modes, then one stream whose records any of two lanes may take.
+/// The study's four modes, then one stream whose records either of two lanes may take.
 pub(super) const MODES: [Mode; 5] = [
     mode("Single P1", 1, 1, Placement::Connection),
     mode("Single P2", 1, 2, Placement::Connection),
@@ -29,7 +29,7 @@ pub(super) const MODES: [Mode; 5] = [
     mode("Packet P1", 2, 1, Placement::Packet),
 ];
 
-/// A level with the suite that serves it, if it needs one.
+/// A level with its suite, if it needs one.
 pub(super) struct Protection {
     pub(super) level: Level,
     pub(super) suite_axis: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct Protection {
     pub(super) group: &'static str,
 }
 
-/// Both generations. Levels without cryptography belong to both.
+/// The suites of both generations. Levels without cryptography belong to both.
 pub(super) const PROTECTIONS: [Protection; 6] = [
     protection(Level::Clear, ANY, None, "clear and authenticated"),
     protection(Level::Authenticated, ANY, None, "clear and authenticated"),
@@ -47,7 +47,7 @@ pub(super) const PROTECTIONS: [Protection; 6] = [
     protection(Level::Private, "legacy", Some("3des-cbc-hmac-sha1"), "legacy private"),
 ];
 
-/// A row of [`PROTECTIONS`].
+/// Returns a row of [`PROTECTIONS`].
 pub(super) const fn protection(
     level: Level,
     suite_axis: &'static str,
@@ -61,7 +61,7 @@ pub(super) const fn protection(
 pub(super) const PAPER: &str =
     "Kettimuthu, Harnessing Multicore Processors for High Speed Secure Transfer (2007)";
 
-/// The whole grid at `ends`, and which of its claims a reader should take home.
+/// Returns the whole grid at `ends`, and the indexes of its most important claims.
 pub(super) fn grid(ends: &[End], cores: usize, repetition: Repetition) -> (Grid, Vec<usize>) {
     let mut skipped = Vec::new();
     if cores < 2 {
@@ -78,7 +78,7 @@ pub(super) fn grid(ends: &[End], cores: usize, repetition: Repetition) -> (Grid,
     (Grid { experiment, cells: cells(ends, &MODES), published: published::cells(), skipped }, headlines)
 }
 
-/// The experiment over `ends` and `modes`.
+/// Returns the experiment over `ends` and `modes`.
 pub(super) fn experiment(
     (id, title, covers): (&str, &str, &str),
     ends: &[End],
@@ -115,8 +115,8 @@ pub(super) fn experiment(
             times: None,
             ratios: GAINS.map(|(top, bottom)| (top.to_owned(), bottom.to_owned())).to_vec(),
         }),
-        // Rates over the same level's first mode: the study's question, and legible where levels differ by a factor of
-        // hundreds.
+        // Rates are over the same level's first mode: this is the study's question, and readable if levels differ by
+        // a factor of hundreds.
         plots: vec![Plot {
             plots: ["suite", "end"].map(str::to_owned).to_vec(),
             divisor: Some(MODES[0].name.to_owned()),
@@ -126,7 +126,7 @@ pub(super) fn experiment(
     }
 }
 
-/// What a second stream or lane gives: which mode over which.
+/// The gains of a second stream or lane: the mode, and the mode that it is compared with.
 const GAINS: [(&str, &str); 3] =
     [("Pool P2", "Pool P1"), ("Single P2", "Single P1"), ("Packet P1", "Single P1")];
 
@@ -137,7 +137,7 @@ fn suite_words(suite: &str) -> String {
     }
 }
 
-/// A measured end in words.
+/// Returns a measured end in words.
 fn end_words(end: &str) -> String {
     match End::ALL.into_iter().find(|one| one.name() == end) {
         Some(End::Both) => End::Both.words().to_owned(),
@@ -146,7 +146,7 @@ fn end_words(end: &str) -> String {
     }
 }
 
-/// A cell for each end, mode and protection.
+/// Returns a cell for each end, mode and protection.
 pub(super) fn cells(ends: &[End], modes: &[Mode]) -> Vec<Planned> {
     let mut cells = Vec::new();
     for &end in ends {
@@ -163,11 +163,11 @@ pub(super) fn cells(ends: &[End], modes: &[Mode]) -> Vec<Planned> {
     cells
 }
 
-/// How the programs of the study's day ran their ciphers. In lanes, the legacy suites would cost little more than the
-/// path, and the study is about ciphers that cost far more.
+/// The variable that runs ciphers as the programs of the study's time did. In lanes, the legacy suites would cost
+/// little more than the path, and the study is about ciphers that cost far more.
 pub(super) const RECORD_BY_RECORD: [&str; 2] = ["SEALANE_TIER", "native"];
 
-/// What the program is asked for one cell.
+/// Returns the request to the program for one cell.
 pub(super) fn request(end: End, protection: &Protection, mode: &Mode) -> CopyRequest {
     let is_legacy = protection.suite_axis == "legacy";
     CopyRequest {
@@ -189,12 +189,12 @@ pub(super) fn request(end: End, protection: &Protection, mode: &Mode) -> CopyReq
     }
 }
 
-/// Coordinates of a cell.
+/// Returns the coordinates of a cell.
 pub(super) fn place(end: End, suite: &str, mode: &str, level: Level) -> Coordinates {
     at([("end", end.name()), ("suite", suite), ("mode", mode), ("level", level.name())])
 }
 
-/// What is claimed of an end, and how many of it are the study's headlines, which come first.
+/// Returns the claims about an end, and the number of the study's headlines among them, which come first.
 fn claims(end: End, cores: usize) -> (Vec<Claim>, usize) {
     let who = end.words();
     let ratio = |statement: String, source, [top, bottom]: [Coordinates; 2], bounds| {

@@ -1,18 +1,18 @@
-//! Whose kernels: what a copy costs with the product's own, and with a library or one record after the other.
+//! Compares the cost of a copy with the product's own kernels, with a library, and with one record after the other.
 
 use super::copies::{Grid, Planned};
 use super::grid::{Mode, Protection, RECORD_BY_RECORD, protection, request};
 use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
 use crate::program::{End, Level, Placement};
 
-/// As a user has it.
+/// The name of the product's default.
 const DEFAULT: &str = "as cp chooses";
 
 /// Ways to run an AEAD's records, and the variable that forces each.
 const AEAD: [(&str, [&str; 2]); 2] =
     [("own kernels", ["SEALANE_AEAD", "sealane"]), ("AWS-LC", ["SEALANE_AEAD", "aws-lc"])];
 
-/// Ways to run the suites of 2007, which no library here runs.
+/// Ways to run the suites of 2007, which no library here supports.
 const LEGACY: [(&str, [&str; 2]); 1] = [("record by record", RECORD_BY_RECORD)];
 
 const SUITES: [Protection; 6] = [
@@ -28,7 +28,7 @@ const fn of_suite(level: Level, suite_axis: &'static str, suite: &'static str) -
     protection(level, suite_axis, Some(suite), suite)
 }
 
-/// Every suite by every way that it can be run, both ends in full.
+/// Returns the grid of every suite by every way to run it, with both ends in full.
 pub(super) fn kernels(repetition: Repetition) -> Grid {
     let mode = Mode { name: "", lanes: 2, streams: 2, placement: Placement::Connection };
     let (mut cells, mut claims) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! The same through a link of 1 Gb/s, as the study had it.
+//! Copies through a link of 1 Gb/s, as in the study.
 //!
 //! A network namespace of its own gives each copy a loopback device whose only queue is a token bucket of 1 Gb/s and
-//! whose packets are Ethernet's size. It needs no root where the system lets users make namespaces, and leaves nothing
-//! behind. Guarantees: the device outside is never touched.
+//! whose packets have Ethernet's size. It needs no root if the system lets users create namespaces, and leaves
+//! nothing behind. Guarantees: the device outside is never touched.
 
 use super::copies::Grid;
 use super::grid::{MODES, cells, experiment, place};
@@ -10,11 +10,11 @@ use crate::experiment::{ANY, Claim, RATE, Repetition};
 use crate::link::probe;
 use crate::program::{End, Level, Program};
 
-/// Words of the shell that makes the link and becomes the program.
+/// The shell script that creates the link and becomes the program.
 const SHAPE: &str = "ip link set dev lo mtu 1500 up && \
     tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 30ms && exec \"$@\"";
 
-/// `program` behind such a link, or why there is none.
+/// Returns `program` behind such a link, or the reason why there is none.
 pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
     let words = ["unshare", "--map-root-user", "--net", "sh", "-c", SHAPE, "sh"];
     probe(&words[1..], "no network namespace with a token bucket here")?;
@@ -23,7 +23,7 @@ pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
     Ok(shaped)
 }
 
-/// The study's four modes, both ends in full.
+/// Returns the grid of the study's four modes, with both ends in full.
 pub(super) fn link(repetition: Repetition) -> Grid {
     let modes = &MODES[..4];
     let clear = |mode| place(End::Both, ANY, mode, Level::Clear);

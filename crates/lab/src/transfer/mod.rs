@@ -1,7 +1,7 @@
-//! The multicore study again: threads and streams at four levels of protection, on this machine.
+//! Repeats the multicore study: threads and streams at four levels of protection, on this machine.
 //!
-//! Guarantees: both generations of suites, each end on its own; claims are those of the study, as shapes; what cannot be
-//! run here is named with its reason.
+//! Guarantees: both generations of suites are measured, and each end on its own; claims are those of the study, as
+//! shapes; parts that cannot be run here are named with the reason.
 
 mod copies;
 mod counts;
@@ -25,12 +25,12 @@ use std::time::Instant;
 
 pub use emulated::behind;
 
-/// `sealane lab transfer`.
+/// The family of `sealane lab transfer`.
 pub(crate) const FAMILIES: &[Family] =
     &[Family { command: "lab transfer", parts: PARTS, studies: STUDIES, run }];
 
-/// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18), links
-/// with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15).
+/// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18),
+/// links with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15).
 const PARTS: &[&str] = &["G10", "G11", "G12", "G13", "G16", "G18", "links", "providers", "R15"];
 
 const STUDIES: &[Study] = &[
@@ -45,7 +45,7 @@ const STUDIES: &[Study] = &[
     study("links", OWN, "one file through links with delay and loss", &["links"], 190),
 ];
 
-/// Runs the parts that are asked for.
+/// Runs the requested parts.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
     let machine = Machine::describe();
@@ -104,7 +104,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     Ok(report)
 }
 
-/// One file into a file, the product's four levels and the installed tools taking turns.
+/// Copies one file to a file by the product at four levels and by the installed tools, in turns.
 fn beside_peers(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<(Outcome, Vec<Check>), LabError> {
     const NAME: &str = "file";
     let Copies { request, scratch, program, bytes_max } = *copies;
@@ -129,7 +129,7 @@ fn beside_peers(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<(Outcom
     Ok(result)
 }
 
-/// The largest file, bounded by the profile and by the room there is.
+/// Returns the size of the largest file, bounded by the profile and by the available room.
 fn workload_bytes_max(request: &Request) -> u64 {
     let of_profile: u64 = match request.profile {
         Profile::Smoke => 4 << 20,
@@ -138,12 +138,12 @@ fn workload_bytes_max(request: &Request) -> u64 {
         Profile::Paper => 8 << 30,
     };
     let wished = request.file_bytes_max.unwrap_or(of_profile).max(1);
-    // Without room for that, making the scratch directory will say so.
+    // Without room for that, making the scratch directory reports the error.
     let share = (request.room_bytes(wished * 7) / 7).min(wished).max(wished.min(16 << 20));
     1 << share.ilog2()
 }
 
-/// The headline: what a second lane and stream give, where it matters.
+/// Returns the headline: the gain of a second lane and stream, for the levels that depend on it.
 fn tiles(outcome: &Outcome, headlines: Vec<usize>) -> Vec<Tile> {
     let tile = |at: usize| {
         let result = outcome.claims.get(at)?;

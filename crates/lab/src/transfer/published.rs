@@ -1,7 +1,7 @@
-//! The multicore GridFTP study's printed results, to stand beside ours.
+//! The multicore GridFTP study's published results, to show beside ours.
 //!
 //! R. Kettimuthu, "Harnessing Multicore Processors for High Speed Secure Transfer" (slides, 2007), in Mb/s through
-//! Gigabit Ethernet. Guarantees: figures as printed.
+//! Gigabit Ethernet. Guarantees: figures are as printed.
 
 use super::grid::MODES;
 use crate::experiment::{Cell, MEGABITS, Role};
@@ -13,18 +13,18 @@ struct Platform {
     megabits: [[f64; 4]; 4],
 }
 
-/// What stands for the measured end: the study had a machine for each.
+/// The value of the measured end in published rows: the study had a machine for each end.
 pub(super) const END: &str = "as published";
 
-/// Where they are from.
+/// The source of the figures.
 pub(super) const SOURCE: &str = "R. Kettimuthu, “Harnessing Multicore Processors for High Speed Secure Transfer”, slides, 2007; Gigabit Ethernet, GSI security with a cipher block chain per stream.";
 
-/// The platforms' names.
+/// Returns the platforms' names.
 pub(super) fn platforms() -> impl Iterator<Item = &'static str> {
     PLATFORMS.iter().map(|platform| platform.name)
 }
 
-/// Every figure at its place in the grid.
+/// Returns every figure at its place in the grid.
 pub(super) fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for platform in &PLATFORMS {

@@ -1,7 +1,8 @@
-//! What AH's parts cost (A10): headers, touching the data, arithmetic, and the order of bytes. In memory, with the tunnel's own AH
-//! and one message at a time, as the study's kernel had it.
+//! Measures the cost of AH's parts (A10): headers, touching the data, arithmetic, and the byte order. All runs in
+//! memory, with the tunnel's own AH and one message at a time, as in the study's kernel.
 //!
-//! Guarantees: all components work on the same packets and take turns; each sees its packets anew in the same place.
+//! Guarantees: all components work on the same packets and take turns; each gets a new copy of its packets in the
+//! same place.
 
 use crate::LabError;
 use crate::experiment::{
@@ -30,16 +31,16 @@ use std::time::Instant;
 
 const PAPER: &str = "ISI 1995 (ATOMIC-2): IPv4 AH in the kernel, its components apart; J. Touch: Performance Analysis of MD5 (1995)";
 
-/// What is done to a packet.
+/// The processing of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// It is only put where it leaves from.
+    /// The packet is only copied to its place.
     Nothing,
     /// AH's header, without a check value.
     Header,
     /// The check value by this digest at this tier.
     Digest(Digest, Tier),
-    /// The same over words that were turned round first.
+    /// The check value over words whose byte order was reversed first.
     Turned(Digest, Tier),
 }
 
@@ -47,7 +48,7 @@ const fn native(digest: Digest) -> Part {
     Part::Digest(digest, Tier::Native)
 }
 
-/// As the study lists them, and what would be taken today.
+/// The study's components, and present-day ones.
 const PARTS: [(&str, Part); 11] = [
     ("no-ah", Part::Nothing),
     ("null-ah", Part::Header),
@@ -64,11 +65,11 @@ const PARTS: [(&str, Part); 11] = [
 
 /// Bytes of the packets.
 const SIZES: [usize; 3] = [64, 576, 1440];
-/// Packets that go through in one turn.
+/// Packets per turn.
 const PACKETS: usize = 64;
-/// Bytes of a check value; its algorithm's, if that has fewer.
+/// The length of a check value; that of its algorithm if it is shorter.
 const CHECK_BYTES: usize = 12;
-/// A place holds the longest packet and its room.
+/// The length of a place for the longest packet and its room.
 const PLACE_BYTES: usize = HEADROOM_BYTES + 1440 + TAILROOM_BYTES + 32;
 
 /// One component at work.
@@ -127,7 +128,7 @@ impl Component {
         Ok(Self { part, outbound, session, check_bytes, work, queue, framed: Vec::new(), numbers: 0 })
     }
 
-    /// Puts `packet` into every place, and does what this component does.
+    /// Copies `packet` into every place, and runs this component.
     fn turn(&mut self, packet: &[u8]) {
         let outer = Outer {
             ends: Ends::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() },
@@ -174,7 +175,7 @@ impl Component {
     }
 }
 
-/// An IPv4 packet of so many bytes.
+/// Returns an IPv4 packet of `bytes` bytes.
 fn packet(bytes: usize) -> Vec<u8> {
     let mut packet: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
     let fields = Ipv4Fields {
@@ -192,7 +193,7 @@ fn packet(bytes: usize) -> Vec<u8> {
 
 const AXES: [&str; 2] = ["component", "packet"];
 
-/// Every component on packets of every size, by turns; a sample is a millisecond or more.
+/// The sampler of every component on packets of every size, in turns; a sample is a millisecond or more.
 struct Turns {
     components: Vec<Component>,
     packets: [Vec<u8>; SIZES.len()],
@@ -214,7 +215,7 @@ fn place(component: &str, bytes: usize) -> Coordinates {
     at(AXES.into_iter().zip([component, &format!("ah-{bytes}")]))
 }
 
-/// The components in ns a packet, and what each adds to what stands below it.
+/// Returns the components in ns per packet, and the cost that each adds to the one below it.
 pub(super) fn outcomes(
     request: &Request,
     repetition: Repetition,
@@ -241,7 +242,7 @@ pub(super) fn outcomes(
     Ok(vec![whole, costs])
 }
 
-/// What each part adds.
+/// Returns the cost that each part adds.
 fn costs(cells: &[Cell]) -> Outcome {
     let ns = |component: &str, bytes| find(cells, &place(component, bytes))?.figure("ns");
     let digests = PARTS.iter().map(|(name, _)| *name).skip(3).filter(|name| !name.ends_with("reordered"));
@@ -265,7 +266,7 @@ fn costs(cells: &[Cell]) -> Outcome {
     let claim = |statement: &str, [top, bottom]: [&str; 2], bounds| {
         Claim::ratio((statement, "A10"), "ns", (place(top, longest), place(bottom, longest)), bounds)
     };
-    // Of whole packets: the study's sentences are about what a packet takes.
+    // The claims are about whole packets, as the study's sentences are.
     let claims = vec![
         claim("AHA is over twice as fast as MD5", ["md5-optimised", "aha-i"], (Some(2.0), None)),
         claim(
@@ -314,7 +315,7 @@ mod tests {
         }
         for (at, (name, value)) in values.iter().enumerate() {
             let twin = values[..at].iter().find(|(_, other)| other == value).map(|(other, _)| *other);
-            // The same digest by other code.
+            // It is the same digest with other code.
             assert_eq!(twin, (*name == "md5-optimised").then_some("md5"), "{name}");
         }
     }

@@ -1,7 +1,7 @@
 //! Other programs' tunnels: wireguard-go, strongSwan's kernel-libipsec, OpenVPN.
 //!
-//! Guarantees: a program that is missing, or too old to be compared with, is named with what to do; its files lie in the folder
-//! given.
+//! Guarantees: a program that is missing, or too old for a comparison, is named with a remedy; its files lie in the
+//! given folder.
 
 use super::net::{Gate, INNER_MTU, Net, ip, run, unavailable, write_private};
 use crate::LabError;
@@ -11,23 +11,23 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Which of them, and where it is.
+/// The program and its path.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// wireguard-go.
     WireGuard { program: PathBuf },
-    /// strongSwan, ESP in UDP in its own process.
+    /// strongSwan, with ESP in UDP in its own process.
     LibIpsec,
     /// OpenVPN, without its kernel module.
     OpenVpn,
 }
 
-/// A program that may be compared with.
+/// A program that can be compared with.
 pub(super) struct Peer {
     pub(super) name: &'static str,
     pub(super) suite: &'static str,
     pub(super) kind: Kind,
-    /// As it says itself.
+    /// The version in its own words.
     pub(super) version: String,
 }
 
@@ -42,7 +42,7 @@ fn said(program: &str, argument: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned())
 }
 
-/// The day in `wireguard-go v0.0.20250522`.
+/// Returns the date in `wireguard-go v0.0.20250522`.
 fn day(version: &str) -> Option<u32> {
     version.rsplit('.').next()?.get(..8)?.parse().ok()
 }
@@ -66,7 +66,8 @@ fn wireguard() -> Result<Peer, String> {
 }
 
 fn libipsec() -> Result<Peer, String> {
-    // Asked for its version, the daemon starts, and swanctl asks a daemon that a socket was left of.
+    // The help is used because the daemon would start if asked for its version, and swanctl would connect to a daemon
+    // whose socket was left behind.
     let version = said("swanctl", "--help").filter(|_| Path::new(CHARON).exists());
     let version = version.ok_or(
         "libipsec: not here; `apt install charon-systemd strongswan-swanctl libcharon-extra-plugins libstrongswan-standard-plugins` \
@@ -84,12 +85,12 @@ fn openvpn() -> Result<Peer, String> {
     Ok(Peer { name: "openvpn", suite: "aes-128-gcm", kind: Kind::OpenVpn, version })
 }
 
-/// All that may be compared with here, or why not.
+/// Returns all programs that can be compared with here, or the reasons why not.
 pub(super) fn peers() -> [Result<Peer, String>; 3] {
     [wireguard(), libipsec(), openvpn()]
 }
 
-/// Brings a tunnel up between the gates of `net`.
+/// Starts a tunnel between the gates of `net`.
 pub(super) fn up(
     net: &mut Net,
     kind: &Kind,
@@ -115,7 +116,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<(), LabErr
     Err(unavailable(format_args!("{what} did not come")))
 }
 
-/// Waits for the device of a gate, and leads to `others` through it.
+/// Waits for the device of a gate, and routes packets to `others` through it.
 fn lead(net: &Net, gate: &Gate, device: &str, others: &[&Gate]) -> Result<(), LabError> {
     let name = net.name(gate.host);
     wait_for(&format!("the device {device}"), || {
@@ -161,7 +162,7 @@ fn wireguard_up(
         }
         let path = folder.join(format!("wg{}", gate.host));
         write_private(&path, &text)?;
-        // All daemons would have one control socket; `ip netns exec` has given each mounts of its own.
+        // All daemons would share one control socket, but `ip netns exec` has given each its own mounts.
         let script = format!(
             "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard || exit; \
              (until wg setconf t0 {} 2>/dev/null; do sleep 0.1; done) & exec {} -f t0",
@@ -176,7 +177,7 @@ fn wireguard_up(
     Ok(())
 }
 
-/// Modules and places of one strongSwan daemon.
+/// Returns the modules and paths of one strongSwan daemon.
 fn strongswan_conf(at: &str) -> String {
     format!(
         "charon-systemd {{\n load = random nonce openssl aes gcm hmac kdf pem pkcs1 x509 pubkey constraints kernel-libipsec \
@@ -185,7 +186,7 @@ fn strongswan_conf(at: &str) -> String {
     )
 }
 
-/// An IKEv2 connection by a shared secret, ESP in UDP.
+/// Returns an IKEv2 connection with a shared secret and ESP in UDP.
 fn swanctl_conf(own: &Gate, other: &Gate) -> String {
     let (own_id, other_id) = (own.host, other.host);
     format!(
@@ -233,7 +234,7 @@ fn libipsec_up(net: &mut Net, folder: &Path, gates: [&Gate; 2]) -> Result<(), La
         ask(gate, "--load-all")?;
     }
     ask(gates[0], "--initiate --child c")?;
-    // Longer packets its device reader cuts off.
+    // Its device reader truncates longer packets.
     gates.iter().try_for_each(|gate| {
         let name = net.name(gate.host);
         wait_for("ipsec0", || run("ip", &format!("-n {name} link show ipsec0")).is_ok())?;

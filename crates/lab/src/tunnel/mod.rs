@@ -1,8 +1,8 @@
-//! What IPsec costs (Miltchev, Ioannidis, Keromytis: “A Study of the Relative Costs of Network Security Protocols”, 2002), on
-//! this machine, through our gateways.
+//! Measures the cost of IPsec (Miltchev, Ioannidis, Keromytis: “A Study of the Relative Costs of Network Security
+//! Protocols”, 2002), on this machine, through our gateways.
 //!
-//! Guarantees: all tunnels of a topology stand at once and take turns run by run; every run is kept; what cannot be measured here
-//! is named.
+//! Guarantees: all tunnels of a topology exist at once and take turns run by run; every run is kept; parts that
+//! cannot be measured here are named.
 
 mod components;
 mod foreign;
@@ -27,7 +27,7 @@ use traffic::{Test, Traffic};
 pub use net::Topology;
 pub use traffic::TESTS;
 
-/// `sealane lab tunnel`.
+/// The family of `sealane lab tunnel`.
 pub(crate) const FAMILIES: &[Family] =
     &[Family { command: "lab tunnel", parts: &TESTS, studies: STUDIES, run }];
 
@@ -70,11 +70,11 @@ const STUDIES: &[Study] = &[
     study("A10", ATOMIC, "AH by components: header, touching, arithmetic", &["ah"], 10),
 ];
 
-/// What may stand between the hosts; names as in results.
+/// The connections between the hosts, by their names in results.
 pub const PEERS: [&str; 7] =
     [CLEAR.0, HTTPS.0, "sealane-native", "sealane", "wireguard-go", "libipsec", "openvpn"];
 
-/// The suite of a site file that names none: what most users' packets go under.
+/// The default suite of a site file, which protects most users' packets.
 pub const DEFAULT_SUITE: &str = "aes-256-gcm";
 
 const CLEAR: (&str, &str) = ("clear", "no encryption");
@@ -87,8 +87,8 @@ const RIVAL: (&str, &str) = ("wireguard-go", "chacha20-poly1305");
 const PAPER: &str =
     "Miltchev, Ioannidis, Keromytis: A Study of the Relative Costs of Network Security Protocols (2002)";
 
-/// The study's algorithms as in its day, one packet after another; the same in lanes; and what one would take today: the peer
-/// in results, the suite, its bytes of key material, the tier that is forced.
+/// The study's algorithms as in its time, one packet after another; the same in lanes; and present-day ones: the peer
+/// in results, the suite, the length of its key material, the tier that is forced.
 const UNITS: [(&str, &str, usize, Option<&str>); 10] = [
     ("sealane-native", "aes-128-cbc+hmac-sha1-96", 36, Some("native")),
     ("sealane-native", "aes-192-cbc+hmac-sha1-96", 44, Some("native")),
@@ -102,12 +102,12 @@ const UNITS: [(&str, &str, usize, Option<&str>); 10] = [
     ("sealane", "chacha20-poly1305", 36, None),
 ];
 
-/// Bytes of key material of one of the study's suites.
+/// Returns the length of the key material of one of the study's suites in bytes.
 fn material_bytes(suite: &str) -> Option<usize> {
     UNITS.iter().find(|unit| unit.1 == suite).map(|unit| unit.2)
 }
 
-/// Everything that may stand between the hosts, with its suite.
+/// Returns all connections between the hosts, with their suites.
 fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Between)> {
     let mut between = vec![(CLEAR.0, CLEAR.1, Between::Clear), (HTTPS.0, HTTPS.1, Between::Clear)];
     between.extend(UNITS.map(|(peer, suite, _, tier)| (peer, suite, Between::Ours { suite, tier })));
@@ -115,7 +115,7 @@ fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Betwe
     between
 }
 
-/// Runs a run has by its profile, and its seconds.
+/// Returns the number of runs of each test in the profile, and the seconds of a run.
 fn rounds_and_seconds(request: &Request) -> (usize, u32) {
     let (rounds, seconds) = match request.profile {
         Profile::Smoke => (1, 1),
@@ -126,7 +126,7 @@ fn rounds_and_seconds(request: &Request) -> (usize, u32) {
     (request.rounds.unwrap_or(rounds), request.seconds.unwrap_or(seconds))
 }
 
-/// Runs the tests that are asked for.
+/// Runs the requested tests.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let (rounds, seconds) = rounds_and_seconds(request);
@@ -171,7 +171,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     Ok(report)
 }
 
-/// What all topologies share.
+/// State that all topologies share.
 struct Asked<'a> {
     request: &'a Request,
     tests: &'a [Test],
@@ -180,11 +180,11 @@ struct Asked<'a> {
     versions: String,
 }
 
-/// The axes of every table: what stands between the hosts, its suite, and what is run.
+/// The axes of every table: the connection between the hosts, its suite, and the test.
 const AXES: [&str; 3] = ["between", "suite", "test"];
 
 impl Asked<'_> {
-    /// Every tunnel of a topology, in turns.
+    /// Measures every tunnel of a topology, in turns.
     fn through(
         &self,
         topology: Topology,
@@ -258,7 +258,7 @@ struct Runs<'a> {
     request: &'a Request,
     seconds: u32,
     nets: Vec<Net>,
-    /// Of each cell: its net, its test, and whether by TLS.
+    /// The net, the test, and the use of TLS of each cell.
     cells: Vec<(usize, Test, bool)>,
     workload: Option<Workload>,
 }
@@ -277,7 +277,7 @@ impl Sampler for Runs<'_> {
     }
 }
 
-/// What the paper says of a share of clear: the test, and by what it is multiplied.
+/// The paper's rates as a share of clear: the test, and the factor.
 const PUBLISHED: [(&str, f64); 4] =
     [("ttcp-64", 0.4), ("ttcp-512", 0.4), ("ttcp-8192", 0.3), ("tiny", 1.0 / 1.1)];
 
@@ -289,7 +289,7 @@ fn experiment(id: &str, title: &str, measure: Measure, notes: &[&str]) -> Experi
     Experiment { paper: PAPER.to_owned(), ..experiment.notes(&notes).shown(view, vec![plot]) }
 }
 
-/// What goes through, a table for each unit; that in parts of clear; and ours beside the rival's.
+/// Returns the results, a table per unit; the shares of clear; and our tunnels beside the rival's.
 fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> {
     let place = topology.name();
     let mut outcomes = Vec::new();
@@ -325,7 +325,7 @@ fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> 
     let is_measured = |test: &str| shares.iter().any(|cell| cell.at["test"] == test);
     let published: Vec<Cell> = PUBLISHED
         .iter()
-        // The paper says it of two hosts and of two gateways.
+        // The paper's statement covers two hosts and two gateways.
         .filter(|(test, _)| is_measured(test) && [Topology::HostHost, Topology::Gateways].contains(&topology))
         .map(|&(test, share)| {
             let place = AXES.into_iter().zip(["the study of 2002", "software IPsec", test]);
@@ -354,7 +354,7 @@ fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> 
     outcomes
 }
 
-/// What the paper says, of one of its suites as its machines ran them, within a tenth.
+/// Returns the claim of the paper about one of its suites as its machines ran them, within a tenth.
 fn claims(cell: &Cell, published: &[Cell]) -> Option<Claim> {
     let test = &cell.at["test"];
     let share = published.iter().find(|row| row.at["test"] == *test)?.figure("share")?;
@@ -365,7 +365,7 @@ fn claims(cell: &Cell, published: &[Cell]) -> Option<Claim> {
     (between == "sealane-native").then(claim)
 }
 
-/// Our tunnels over the rival's, suite by suite as users have them, the default first.
+/// Returns our tunnels over the rival's, suite by suite as users have them, the default first.
 fn beside_rival(cells: &[Cell]) -> Vec<Cell> {
     let of = |peer: &str, suite: &str, test: &Test| {
         let place: Coordinates = at(AXES.into_iter().zip([peer, suite, test.name]));

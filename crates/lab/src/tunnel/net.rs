@@ -1,6 +1,6 @@
 //! Namespaces, links and gateways of one tunnel under test.
 //!
-//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces go when a net is dropped.
+//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped.
 
 use super::foreign;
 use crate::LabError;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How hosts and gateways stand (figures 2 to 4 of the 2002 study), and where associations end.
+/// The arrangement of hosts and gateways (figures 2 to 4 of the 2002 study), and the ends of associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topology {
     /// Two hosts, which are their own gateways.
@@ -22,15 +22,15 @@ pub enum Topology {
     Gateways,
     /// Three hosts on slow links, which are their own gateways, and one behind a gateway.
     RoadWarrior,
-    /// The same, all of them their own gateways: the gateway between them passes on what it cannot read.
+    /// The same hosts, all of them their own gateways: the gateway between them forwards packets that it cannot read.
     RoadWarriorEnds,
 }
 
 impl Topology {
-    /// All of them.
+    /// All topologies.
     pub const ALL: [Self; 4] = [Self::HostHost, Self::Gateways, Self::RoadWarrior, Self::RoadWarriorEnds];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HostHost => "host-host",
@@ -40,7 +40,7 @@ impl Topology {
         }
     }
 
-    /// The figure's, as in results: where associations end is told beside it.
+    /// Returns the name of the figure in results, which give the ends of associations separately.
     pub const fn figure(self) -> &'static str {
         match self {
             Self::RoadWarriorEnds => "road-warrior",
@@ -48,7 +48,7 @@ impl Topology {
         }
     }
 
-    /// Where the associations of the last host end.
+    /// Returns the end of the last host's associations.
     pub const fn association(self) -> &'static str {
         match self {
             Self::HostHost | Self::RoadWarriorEnds => "end-to-end",
@@ -57,40 +57,40 @@ impl Topology {
     }
 }
 
-/// What fits 1,500 bytes outside under any suite.
+/// The packets that fit into 1,500 bytes outside under any suite.
 pub(super) const INNER_MTU: u32 = 1400;
-/// The most that a daemon may say before it is up.
+/// The maximum of bytes that a daemon may print before it is ready.
 const SAID_BYTES_MAX: u64 = 4096;
 /// Hosts on slow links.
 const WARRIORS: usize = 3;
-/// The study's slow links. What waits before one is what it carries in the latency.
+/// The study's slow links. Its queue holds as much as it carries in the latency.
 const SLOW_LINK: &str = "root tbf rate 100mbit burst 32kb latency 50ms";
 
-/// What stands between the hosts.
+/// The connection between the hosts.
 #[derive(Clone, Debug)]
 pub(super) enum Between {
-    /// Nothing: the links alone.
+    /// The links alone.
     Clear,
-    /// Our gateways with this suite, and the tier that is forced, if one is.
+    /// Our gateways with this suite, and the forced tier, if any.
     Ours { suite: &'static str, tier: Option<&'static str> },
     /// Another program.
     Foreign(foreign::Kind),
 }
 
-/// Where a tunnel ends.
+/// The end of a tunnel.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    /// In which namespace.
+    /// The host, whose namespace holds the end.
     pub(super) host: usize,
-    /// Its address outside.
+    /// The outer address.
     pub(super) outer: String,
-    /// What is reached through it.
+    /// The network that is reached through it.
     pub(super) inner: String,
     /// Its own address inside, if it is a host.
     pub(super) address: Option<String>,
 }
 
-/// Why there can be no hosts here.
+/// Fails if there can be no hosts here.
 pub(super) fn missing(surroundings: &Surroundings) -> Result<(), LabError> {
     for program in ["ip", "iperf3", "ping", "timeout"] {
         let found = surroundings.program(program);
@@ -103,13 +103,13 @@ pub(super) fn missing(surroundings: &Surroundings) -> Result<(), LabError> {
     }
 }
 
-/// Hosts with something between them.
+/// Hosts with a connection between them.
 pub(super) struct Net {
     names: Vec<String>,
     daemons: Vec<Child>,
-    /// Hosts that ask the last one; one stream of a test from each.
+    /// Hosts that send requests to the last one; each has one stream of a test.
     pub(super) clients: usize,
-    /// Where the last host is reached.
+    /// The address of the last host.
     pub(super) server: &'static str,
 }
 
@@ -139,7 +139,7 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
 }
 
 impl Net {
-    /// Brings it all up. Files go to `folder`.
+    /// Starts the hosts, the links and the tunnel. Files are written to `folder`.
     pub(super) fn up(
         program: &Path,
         folder: &Path,
@@ -185,7 +185,7 @@ impl Net {
         Ok(net)
     }
 
-    /// Two ends of one link.
+    /// Links two hosts, and returns the gates of both ends.
     fn ends_of_pair(&self, hosts: [usize; 2]) -> Result<(Vec<Gate>, Gate), LabError> {
         self.link(hosts[0], "o0", "192.0.2.1/24", hosts[1], "o1", "192.0.2.2/24")?;
         let gate = |end: usize| Gate {
@@ -197,7 +197,7 @@ impl Net {
         Ok((vec![gate(0)], gate(1)))
     }
 
-    /// The same with a host behind each.
+    /// Connects two gateways with a host behind each.
     fn gateways(&self) -> Result<(Vec<Gate>, Gate), LabError> {
         self.forwards(&[1, 2])?;
         let (near, far) = self.ends_of_pair([1, 2])?;
@@ -210,7 +210,7 @@ impl Net {
         Ok((near, Gate { address: None, ..far }))
     }
 
-    /// Three hosts on slow links to a gateway, and one behind that.
+    /// Connects three hosts on slow links to a gateway, and one host behind that.
     fn road_warriors(&self, topology: Topology) -> Result<(Vec<Gate>, Gate), LabError> {
         let (gateway, server) = (WARRIORS, WARRIORS + 1);
         let is_gateway = topology == Topology::RoadWarrior;
@@ -264,7 +264,8 @@ impl Net {
         Ok(((0..WARRIORS).map(warrior).collect(), far))
     }
 
-    /// These hosts stand between others. The others do not forward: a gateway that forwards sets up its device otherwise.
+    /// Makes these hosts forward packets between others. The others do not forward, because a gateway that forwards
+    /// sets up its device differently.
     fn forwards(&self, hosts: &[usize]) -> Result<(), LabError> {
         let names = hosts.iter().map(|&host| &self.names[host]);
         names
@@ -277,7 +278,7 @@ impl Net {
         routes.iter().try_for_each(|(to, via)| ip(&format!("-n {name} route replace {to} via {via}")))
     }
 
-    /// What is inside is reached without a tunnel.
+    /// Adds routes to the inner networks without a tunnel.
     fn clear(&self, near: &[Gate], far: &Gate, topology: Topology) -> Result<(), LabError> {
         for gate in near.iter().chain([far]) {
             if let Some(address) = &gate.address {
@@ -324,7 +325,7 @@ impl Net {
         Ok(())
     }
 
-    /// One of our gateways, with keys of its own for every peer: which of the pairs of keys, and whose.
+    /// Starts one of our gateways. `others` are the peers, each with the number of its pair of keys.
     fn ours(
         &mut self,
         program: &Path,
@@ -373,7 +374,7 @@ impl Net {
         let mut child = self.start(command.stderr(Stdio::piped()), program)?;
         let said = child.stderr.take().map(|stderr| {
             let mut line = String::new();
-            // It says one line when it is up, or why it is not.
+            // The daemon prints one line when it is ready, or the reason of its failure.
             let _ = BufReader::new(stderr.take(SAID_BYTES_MAX)).read_line(&mut line);
             line
         });
@@ -386,7 +387,7 @@ impl Net {
         command.spawn().map_err(|source| LabError::Start { program: program.into(), source })
     }
 
-    /// Starts a daemon that goes with the net, and says nothing.
+    /// Starts a daemon that ends with the net, and prints nothing.
     pub(super) fn daemon(&mut self, mut command: Command, program: &Path) -> Result<(), LabError> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = self.start(&mut command, program)?;
@@ -394,24 +395,24 @@ impl Net {
         Ok(())
     }
 
-    /// The namespace of a host.
+    /// Returns the namespace of a host.
     pub(super) fn name(&self, host: usize) -> &str {
         &self.names[host]
     }
 
-    /// A command in the namespace of a host.
+    /// Returns a command in the namespace of a host.
     pub(super) fn command(&self, host: usize, program: &str, arguments: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[host], program]).args(arguments.split_whitespace());
         command
     }
 
-    /// A client on a host that asks, and a server on the last one.
+    /// Returns a client on a requesting host, and a server on the last one.
     pub(super) fn hosts(&self, client: usize) -> Hosts {
         Hosts::between(&self.names[client], self.names.last().map_or("", String::as_str), self.server)
     }
 
-    /// CPU seconds that the daemons have used.
+    /// Returns the CPU seconds that the daemons have used.
     pub(super) fn cpu_seconds(&self) -> f64 {
         self.daemons.iter().map(|daemon| Tree::of(daemon.id()).cpu().as_secs_f64()).sum()
     }

@@ -1,4 +1,4 @@
-//! What is run through a tunnel: bulk transfers by iperf3, round trips, and pages of a web server on the last host.
+//! The traffic through a tunnel: bulk transfers by iperf3, round trips, and pages of a web server on the last host.
 //!
 //! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended.
 
@@ -36,7 +36,7 @@ pub const TESTS: [&str; 14] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
     pub(super) name: &'static str,
-    /// The measure that it is about.
+    /// The measure of its result.
     pub(super) measure: &'static str,
     kind: Kind,
 }
@@ -55,23 +55,23 @@ enum Kind {
     Large,
 }
 
-/// Round trips of a run, and milliseconds between them.
+/// Round trips per run, and the milliseconds between them.
 const PINGS: (u32, u32) = (300, 3);
-/// Between round trips beside load.
+/// Milliseconds between round trips beside load.
 const LOADED_PING_MS: u32 = 15;
-/// The load is under way by then.
+/// The time by which the load is under way.
 const LOAD_TIME: Duration = Duration::from_millis(400);
-/// Seconds beyond its own that a run of iperf3 may take: by itself it waits for ever where a link has gone.
+/// The additional seconds that a run of iperf3 may take, which otherwise waits for ever if a link has failed.
 const PATIENCE_S: u32 = 30;
-/// A link that carries nothing for so long is out of order.
+/// A link that carries nothing for this time is out of order.
 const UP_TIME: Duration = Duration::from_secs(20);
-/// Pages of a run of `tiny`.
+/// The number of pages per run of `tiny`.
 const TINY_FILES: u32 = 1000;
 /// The study's large file.
 pub(super) const LARGE_BYTES: u64 = 200_000_000;
 
 impl Test {
-    /// The test of this name that goes through tunnels.
+    /// Returns the test of this name that goes through tunnels.
     pub(super) fn of(name: &str) -> Option<Self> {
         let name = TESTS.into_iter().find(|test| *test == name)?;
         let (measure, kind) = match name {
@@ -94,13 +94,13 @@ impl Test {
         Some(Self { name, measure, kind })
     }
 
-    /// Whether it asks a web server.
+    /// Returns whether it needs a web server.
     pub(super) fn is_web(&self) -> bool {
         matches!(self.kind, Kind::Tiny | Kind::Large)
     }
 }
 
-/// Why there can be no web server.
+/// Returns the reason why there can be no web server.
 pub(super) fn missing_for_web(surroundings: &Surroundings) -> Option<String> {
     ["curl", "nginx", "openssl"]
         .into_iter()
@@ -158,7 +158,7 @@ impl Traffic<'_> {
         Ok(Sample { found, ..Sample::default() })
     }
 
-    /// The large file, by curl from a web server.
+    /// Fetches the large file by curl from a web server.
     fn large(&self) -> Result<Figures, LabError> {
         let workload = self.workload.ok_or_else(|| unavailable("no large file"))?;
         let tool = if self.is_tls { &CURL_HTTPS } else { &CURL_HTTP };
@@ -177,7 +177,7 @@ impl Traffic<'_> {
             .collect())
     }
 
-    /// The mean of so many round trips from the first host, in µs.
+    /// Returns the mean of `count` round trips from the first host in µs.
     fn ping(&self, count: u32, apart_ms: u32) -> Option<f64> {
         let words = format!("-q -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, self.net.server);
         let ping = self.net.command(0, "ping", &words).output().ok()?;
@@ -187,7 +187,7 @@ impl Traffic<'_> {
         Some(1000.0 * milliseconds)
     }
 
-    /// One run of iperf3 from every host that asks, by what the servers received.
+    /// Runs iperf3 once from every requesting host, and returns figures from the servers' counts.
     fn iperf3(&self, how: &str) -> Option<Figures> {
         let serve = |client: usize| {
             let hosts = self.net.hosts(client);

@@ -1,4 +1,5 @@
-//! A study that nobody needs: whether a coin is fair. A file like this one and a line in `lib.rs` are all that a study takes.
+//! A study for the test: it asks whether a coin is fair. A new study needs only a file like this one and a line in
+//! `lib.rs`.
 
 use crate::LabError;
 use crate::experiment::{Claim, Experiment, Measure, Plan, Sample, Sampler, at};

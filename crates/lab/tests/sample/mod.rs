@@ -1,4 +1,4 @@
-//! A made-up report with every kind of content. Its figures are invented.
+//! A report with every kind of content. Its figures are invented.
 
 use sealane_lab::experiment::{
     Axis, Cell, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Pivot, Plot, Profile, RATE,
@@ -10,7 +10,7 @@ use sealane_lab::rng::Rng;
 
 const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
 
-/// The report.
+/// Returns the report.
 pub(crate) fn report() -> Report {
     Report {
         format: FORMAT,

@@ -1,4 +1,4 @@
-//! AWS-LC through aws-lc-rs: the library that `cp` itself uses.
+//! AWS-LC through aws-lc-rs, the library that `cp` itself uses.
 
 use super::super::SpeedError;
 use super::super::work::{AAD, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
@@ -12,7 +12,7 @@ use aws_lc_rs::{digest, hmac};
 use sealane_transform::{Aead, Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
-/// What the library has for an algorithm.
+/// The library's implementation of an algorithm.
 enum Kind {
     Hash(&'static digest::Algorithm),
     Hmac(hmac::Algorithm),
@@ -55,7 +55,7 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
     })
 }
 
-/// Whether the library has the algorithm.
+/// Returns whether the library has the algorithm.
 pub(super) fn has(algorithm: Algorithm) -> bool {
     kind(algorithm).is_some()
 }

@@ -1,7 +1,7 @@
-//! Libraries to measure beside: what others would use for the same messages.
+//! Libraries to compare with: alternatives for the same messages.
 //!
-//! A context is kept for each association, and a message pays for its IV, its start, its bytes and its end. All but one
-//! handle one message after the other, as their interfaces have it; Intel's library takes batches.
+//! A context is kept for each association, and the cost of a message includes its IV, its start, its bytes and its
+//! end. All but one handle one message after the other, as by their interfaces; Intel's library handles batches.
 
 mod aws_lc;
 mod ipsec_mb;
@@ -29,7 +29,7 @@ impl Peer {
     /// All peers.
     pub const ALL: [Self; 4] = [Self::OpenSsl, Self::AwsLc, Self::RustCrypto, Self::IpsecMb];
 
-    /// As on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OpenSsl => "openssl",
@@ -39,22 +39,22 @@ impl Peer {
         }
     }
 
-    /// Whether its interface takes many messages at once.
+    /// Returns whether its interface accepts many messages at once.
     pub const fn takes_batches(self) -> bool {
         matches!(self, Self::IpsecMb)
     }
 
-    /// That it cannot be had, and why.
+    /// Returns the error that it is not available, with the reason.
     fn fails(self, reason: impl Into<String>) -> SpeedError {
         SpeedError::Peer { peer: self.name(), reason: reason.into() }
     }
 
-    /// That it has no such algorithm.
+    /// Returns the error that it has no such algorithm.
     pub(super) fn refuses(self, algorithm: Algorithm) -> SpeedError {
         self.fails(format!("does not run {algorithm}"))
     }
 
-    /// The version in use, where it is known.
+    /// Returns the version in use, if it is known.
     pub fn version(self) -> Option<String> {
         match self {
             Self::OpenSsl => openssl::version(),
@@ -63,7 +63,7 @@ impl Peer {
     }
 }
 
-/// Whether the library has the algorithm.
+/// Returns whether the library has the algorithm.
 pub(super) fn has(peer: Peer, algorithm: Algorithm) -> bool {
     match peer {
         Peer::OpenSsl => openssl::has(algorithm),
@@ -73,7 +73,7 @@ pub(super) fn has(peer: Peer, algorithm: Algorithm) -> bool {
     }
 }
 
-/// What runs the library's kernels.
+/// Returns the runner of the library's kernels.
 pub(super) fn runner(peer: Peer) -> Result<Box<dyn Runner>, SpeedError> {
     match peer {
         Peer::OpenSsl => openssl::runner(),

@@ -1,4 +1,4 @@
-//! The RustCrypto crates: portable code, with AES and SHA instructions where a crate finds them.
+//! The RustCrypto crates: portable code, with AES and SHA instructions if a crate detects them.
 
 use super::super::SpeedError;
 use super::super::work::{Runner, Task, Work, iv, one_by_one};
@@ -17,7 +17,7 @@ type Rc5 = rc5::RC5<u32, U12, U16>;
 type Rc5R16 = rc5::RC5<u32, U16, U16>;
 type Rc6 = rc6::RC6<u32, U20, U16>;
 
-/// Whether there is a crate for the algorithm.
+/// Returns whether there is a crate for the algorithm.
 pub(super) fn has(algorithm: Algorithm) -> bool {
     let runs = match algorithm {
         Algorithm::Cipher(Cipher::Block(_, mode)) => mode == Mode::Cbc,
@@ -75,7 +75,7 @@ fn hash<H: sha2::Digest>(task: &Task, scope: &mut Scope<'_>) -> Result<(), Speed
     })
 }
 
-/// The keys of a task, each expanded once.
+/// Returns the keys of a task, each expanded once.
 fn keys<K: KeyInit>(task: &Task) -> Result<Vec<K>, SpeedError> {
     let keys = task.keys().iter().map(|key| <K as KeyInit>::new_from_slice(key)).collect::<Result<_, _>>();
     keys.map_err(|_| refused(task))
@@ -98,7 +98,7 @@ fn rc4(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
     })
 }
 
-/// CBC with the key expanded once.
+/// Runs CBC with the key expanded once.
 fn cbc_mode<C>(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError>
 where
     C: BlockCipherEncrypt + BlockCipherDecrypt + KeyInit,

@@ -4,7 +4,7 @@ use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
 use crate::isa::Tier;
 
-/// Adler-32 as the catalogue knows it.
+/// The catalogue's entry of Adler-32.
 pub(crate) static ADLER_32: DigestDescriptor = DigestDescriptor {
     name: "adler-32",
     facts: Facts {
@@ -37,7 +37,7 @@ pub(crate) static ADLER_32: DigestDescriptor = DigestDescriptor {
 
 const PRIME: u32 = 65_521;
 
-/// As the RFC writes it.
+/// Returns the sum as in the RFC.
 fn sum(message: &[u8]) -> u32 {
     let (mut a, mut b) = (1, 0);
     for byte in message {
@@ -47,7 +47,7 @@ fn sum(message: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Divides as rarely as 32 bits allow.
+/// Returns the sum with as few divisions as 32 bits allow.
 fn lazy_sum(message: &[u8]) -> u32 {
     let (mut a, mut b) = (1, 0);
     for piece in message.chunks(5552) {

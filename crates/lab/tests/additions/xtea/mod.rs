@@ -9,7 +9,7 @@ use crate::key::Schedule;
 use crate::mix::trace_blocks;
 use crate::word::{Counted, Plain, Region, Word};
 
-/// XTEA as the catalogue knows it.
+/// The catalogue's entry of XTEA.
 pub(crate) static XTEA: CipherDescriptor = CipherDescriptor {
     name: "xtea",
     facts: Facts {
@@ -55,7 +55,7 @@ impl Key {
     }
 }
 
-/// One block.
+/// Encrypts or decrypts one block.
 fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let value = u64::from_be_bytes(*block);
     let mut v = [(value >> 32) as u32, value as u32].map(|word| W::load(Region::Message.word(0), word));

@@ -1,9 +1,9 @@
 //! Intel's multi-buffer library, loaded at run time: its burst interface behind a safe manager.
 //!
-//! Needs `unsafe` to load a library and to call C. The layout of its jobs and of its table of functions differs between
-//! versions, so only the version whose header these offsets are from is driven. Guarantees: a manager is freed once, by
-//! its own library, which is never unloaded; nothing a job points to is dropped or moved before the job has come back,
-//! because [`Manager::run`] takes all of them and returns when all are back.
+//! It needs `unsafe` to load a library and to call C. The layout of its jobs and of its table of functions differs
+//! between versions, so only the version whose header has these offsets is used. Guarantees: a manager is freed once,
+//! by its own library, which is never unloaded; no data of a job is dropped or moved before the job has been
+//! returned, because [`Manager::run`] takes all of them and returns when all are finished.
 #![allow(unsafe_code)]
 
 use libloading::Library;
@@ -23,7 +23,7 @@ const COMPLETED: u32 = 3;
 const NO_CIPHER: u32 = 3;
 /// IMB_AUTH_NULL.
 const NO_HASH: u32 = 8;
-/// IMB_DIR_ENCRYPT; the other direction is one more.
+/// The value of IMB_DIR_ENCRYPT; the other direction is one more.
 const ENCRYPT: u32 = 1;
 /// IMB_ORDER_CIPHER_HASH and IMB_ORDER_HASH_CIPHER.
 const ORDERS: [u32; 2] = [1, 2];
@@ -80,7 +80,7 @@ pub(super) struct IpsecMb {
     alloc: unsafe extern "C" fn(u64) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
     init: unsafe extern "C" fn(*mut c_void, *mut c_uint),
-    /// Never unloaded: the functions above live in it.
+    /// The library is never unloaded, because it contains the functions above.
     _library: Library,
 }
 
@@ -116,9 +116,9 @@ impl IpsecMb {
         }
     }
 
-    /// A manager of this thread's own.
+    /// Returns a manager for this thread alone.
     pub(super) fn manager(&'static self) -> Option<Manager> {
-        // SAFETY: a manager is made and set up before anything else is done with it.
+        // SAFETY: a manager is allocated and initialised before any other use.
         unsafe {
             let manager = (self.alloc)(0);
             if manager.is_null() {
@@ -141,9 +141,9 @@ pub(super) enum Key {
     Cipher(Box<CipherKey>),
     /// AES-GCM or ChaCha20-Poly1305.
     Aead(Box<AeadKey>),
-    /// A hash: its number and its tag's length.
+    /// A hash: its number and the length of its tag.
     Hash(u32, u64),
-    /// HMAC: the same, and the states after the two key blocks.
+    /// HMAC: a hash, and the states after the two key blocks.
     Hmac(u32, u64, Box<[[u8; 64]; 2]>),
 }
 
@@ -158,17 +158,17 @@ pub(super) struct CipherKey {
     pointers: [*const u64; 3],
 }
 
-/// See [`Key::Aead`]: numbers of the cipher and of its MAC, length of the key, and what the library makes of it.
+/// See [`Key::Aead`]: numbers of the cipher and of its MAC, the length of the key, and the library's form of it.
 #[repr(C, align(64))]
 pub(super) struct AeadKey {
-    /// `struct gcm_key_data`: round keys and powers, 1008 bytes. ChaCha20's key as it is.
+    /// `struct gcm_key_data`: round keys and powers, 1008 bytes. A key of ChaCha20 is stored unchanged.
     data: [u8; 1024],
     cipher: u32,
     hash: u32,
     key_bytes: u64,
 }
 
-/// Hashes that the library has alone and in HMAC.
+/// Hashes that the library has alone or in HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Md5,
@@ -179,7 +179,7 @@ pub(super) enum Hash {
 }
 
 impl Hash {
-    /// As in the library's constants.
+    /// Returns the hash with this name in the library's constants.
     pub(super) fn by_name(name: &str) -> Option<Self> {
         match name {
             "MD5" => Some(Self::Md5),
@@ -200,14 +200,14 @@ pub(super) struct Manager {
 
 impl Manager {
     /// # Safety
-    /// At `offset` is a pointer to a function of type `F`.
+    /// There must be a pointer to a function of type `F` at `offset`.
     unsafe fn function<F: Copy>(&self, offset: usize) -> F {
         const { assert!(size_of::<F>() == size_of::<usize>()) }
-        // SAFETY: the manager of version 1.3 is longer than the last offset; the type is the caller's promise.
+        // SAFETY: the manager of version 1.3 is longer than the last offset; the caller guarantees the type.
         unsafe { self.manager.byte_add(offset).cast::<F>().read() }
     }
 
-    /// AES in CBC or CTR.
+    /// Returns a key of AES in CBC or CTR.
     pub(super) fn aes(&self, key: &[u8], counts: bool) -> Option<Key> {
         let expansion = match key.len() {
             16 => KEY_EXPANSIONS[0],
@@ -224,7 +224,7 @@ impl Manager {
         Some(Key::Cipher(made))
     }
 
-    /// DES or, with 24 bytes of key, triple DES, in CBC.
+    /// Returns a key of DES or, with 24 bytes, of triple DES, in CBC.
     pub(super) fn des(&self, key: &[u8]) -> Option<Key> {
         let mode = match key.len() {
             8 => 7,
@@ -239,12 +239,12 @@ impl Manager {
                 expand(schedule.as_mut_ptr(), key.as_ptr().cast());
             }
         }
-        // The box stays where it is, and so do the schedules in it.
+        // The box does not move, and neither do the schedules in it.
         made.pointers = [0, 1, 2].map(|index| made.schedules[index].as_ptr());
         Some(Key::Cipher(made))
     }
 
-    /// AES-GCM.
+    /// Returns a key of AES-GCM.
     pub(super) fn gcm(&self, key: &[u8]) -> Option<Key> {
         let offset = match key.len() {
             16 => GCM_PRECOMPUTATIONS[0],
@@ -252,7 +252,7 @@ impl Manager {
             _ => return None,
         };
         let mut made = AeadKey::new(5, 9, key.len());
-        // SAFETY: the key has the function's length; there is room for all that it makes, at a boundary of 64 bytes.
+        // SAFETY: the key has the function's length; there is room for all its output, aligned to 64 bytes.
         unsafe {
             let precompute: GcmPrecomputation = self.function(offset);
             precompute(key.as_ptr().cast(), (&raw mut made.data).cast());
@@ -260,14 +260,14 @@ impl Manager {
         Some(Key::Aead(made))
     }
 
-    /// ChaCha20-Poly1305.
+    /// Returns a key of ChaCha20-Poly1305.
     pub(super) fn chacha20_poly1305(key: &[u8; 32]) -> Key {
         let mut made = AeadKey::new(19, 29, key.len());
         made.data[..32].copy_from_slice(key);
         Key::Aead(made)
     }
 
-    /// A hash alone; the library has no MD5 alone.
+    /// Returns a hash alone; the library has no MD5 alone.
     pub(super) fn hash(hash: Hash) -> Option<Key> {
         match hash {
             Hash::Md5 => None,
@@ -278,7 +278,7 @@ impl Manager {
         }
     }
 
-    /// HMAC; the key is a block at most.
+    /// Returns an HMAC; the key is a block at most.
     pub(super) fn hmac(&self, hash: Hash, key: &[u8]) -> Option<Key> {
         let (number, tag_bytes, block_bytes, one_block) = match hash {
             Hash::Md5 => (7, 16, 64, MD5_ONE_BLOCK),
@@ -304,8 +304,8 @@ impl Manager {
         Some(Key::Hmac(number, tag_bytes, states))
     }
 
-    /// Runs every message under its key (message i has key i modulo their number) and waits for all of them. There is
-    /// an IV and room for a tag for each; AEADs also authenticate `aad`.
+    /// Runs every message under its key (message i has key i modulo their number) and waits for all of them. Each
+    /// message has an IV and room for a tag; AEADs also authenticate `aad`.
     pub(super) fn run(
         &mut self,
         keys: &[Key],
@@ -326,7 +326,8 @@ impl Manager {
         let (mut back, mut good) = (0, 0);
         let mut count = |burst: &[*mut Job; BURST], came: u32| {
             for &job in burst.iter().take(came as usize) {
-                // SAFETY: the library has put this many of its jobs there, and reuses none before the next burst.
+                // SAFETY: the library has returned this number of its jobs there, and reuses none before the next
+                // burst.
                 good += usize::from(unsafe { (*job).status } == COMPLETED);
                 back += 1;
             }
@@ -338,25 +339,25 @@ impl Manager {
             let wanted = (messages.len() - index).min(BURST);
             let mut got = 0;
             if wanted > 0 {
-                // SAFETY: there is room for so many pointers.
+                // SAFETY: there is room for this number of pointers.
                 got = unsafe { next(self.manager, wanted as u32, burst.as_mut_ptr()) }.min(wanted as u32);
             }
             for &job in burst.iter().take(got as usize) {
                 let key = &keys[index % keys.len()];
-                // SAFETY: the library has lent this job to be filled in.
+                // SAFETY: the library provides this job to be filled in.
                 unsafe {
                     fill(&mut *job, key, encrypts, messages[index], &ivs[index], aad, &mut tags[index])
                 };
                 index += 1;
             }
             let came = if got > 0 {
-                // SAFETY: all jobs are filled in; keys, IVs, messages and tags outlive this call, at whose end all are
-                // back.
+                // SAFETY: all jobs are filled in; keys, IVs, messages and tags outlive this call, at the end of which
+                // all jobs are back.
                 unsafe { submit(self.manager, got, burst.as_mut_ptr()) }
             } else {
-                // Asked for more than there are, version 1.3 gives some of them twice.
+                // If more are requested than there are, version 1.3 returns some of them twice.
                 let wanted = under_way.min(BURST) as u32;
-                // SAFETY: there is room for so many pointers.
+                // SAFETY: there is room for this number of pointers.
                 unsafe { flush(self.manager, wanted, burst.as_mut_ptr()) }
             };
             if got == 0 && came == 0 {
@@ -370,7 +371,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: ours, freed once, with no job under way.
+        // SAFETY: the manager is ours, freed once, with no job under way.
         unsafe { (self.library.free)(self.manager) };
     }
 }
@@ -394,7 +395,7 @@ impl CipherKey {
         })
     }
 
-    /// Encrypting and decrypting schedules as the mode wants them.
+    /// Returns the encrypting and decrypting schedules in the mode's form.
     fn schedules(&self) -> [*const c_void; 2] {
         match self.mode {
             7 => [self.schedules[0].as_ptr().cast(); 2],
@@ -431,7 +432,7 @@ fn fill(
             (job.key_bytes, job.iv_bytes, job.iv) = (key.key_bytes, 12, iv.as_ptr());
             (job.cipher_bytes, job.hash_bytes) = (message.len() as u64, message.len() as u64);
             (job.tag, job.tag_bytes) = (tag.as_mut_ptr(), 16);
-            // Of the fields of each hash these two are the associated data and its length.
+            // These two fields of each hash are the associated data and its length.
             job.hash_fields = [aad.as_ptr().cast(), std::ptr::without_provenance(aad.len()), null()];
         }
         Key::Hash(hash, tag_bytes) | Key::Hmac(hash, tag_bytes, _) => {

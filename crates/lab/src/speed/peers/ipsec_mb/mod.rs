@@ -1,6 +1,6 @@
-//! Intel's multi-buffer library: messages in lanes, as ours, in bursts of 32 jobs.
+//! Intel's multi-buffer library, which processes messages in lanes, as ours does, in bursts of 32 jobs.
 //!
-//! It has the batch of messages whole and gives it back whole, so that what it keeps in its lanes between bursts is not
+//! It gets the whole batch of messages and returns it whole, so that messages in its lanes between bursts are not
 //! counted twice.
 
 mod ffi;
@@ -30,13 +30,13 @@ fn key(manager: &Manager, algorithm: Algorithm, key: &[u8]) -> Option<Key> {
     }
 }
 
-/// Whether the library is there and has the algorithm.
+/// Returns whether the library is there and has the algorithm.
 pub(super) fn has(algorithm: Algorithm) -> bool {
     let Some(manager) = IpsecMb::get().ok().and_then(IpsecMb::manager) else { return false };
     key(&manager, algorithm, &vec![0; algorithm.facts().key_bytes.usual]).is_some()
 }
 
-/// The library as a runner.
+/// Returns the library as a runner.
 pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
     match IpsecMb::get() {
         Ok(library) => Ok(Box::new(Loaded(library))),
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
     use sealane_transform::{AeadJob, AeadKey, Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
 
-    /// What is measured side by side is the same function, however many messages share the lanes.
+    /// Both sides compute the same function, with any number of messages that share the lanes.
     #[test]
     fn results_are_ours() {
         let library = match IpsecMb::get() {
             Ok(library) => library,
             Err(reason) => {
-                // Not even Debian has it installed by default, so nothing demands it.
+                // Even Debian does not install it by default, so it is never required.
                 crate::skip::say(reason);
                 return;
             }
@@ -102,7 +102,7 @@ mod tests {
             for direction in [Direction::Encrypt, Direction::Decrypt] {
                 let plain: Vec<Vec<u8>> = (0..700).map(|i| vec![i as u8; 16 * (1 + i % 99)]).collect();
                 let (mut mine, mut theirs) = (plain.clone(), plain);
-                // It counts in 32 bits, ours in 128: no counter of these wraps.
+                // The library counts in 32 bits, our kernel in 128: none of these counters wraps.
                 let ivs: Vec<[u8; 16]> = (0..700).map(|i| [i as u8 & 0x7f; 16]).collect();
                 let mut tags = vec![[0; 64]; 700];
                 let mut messages: Vec<&mut [u8]> = theirs.iter_mut().map(Vec::as_mut_slice).collect();
@@ -125,7 +125,7 @@ mod tests {
                             assert!(tag.starts_with(job.digest()), "{algorithm}");
                         }
                     }
-                    // It leaves tags of what it opens to be compared, so that anything opens.
+                    // The library leaves the comparison of tags to the caller, so opening always succeeds.
                     Algorithm::Aead(aead) if encrypts => {
                         let key = AeadKey::new(aead, &raw).unwrap();
                         let jobs = mine.iter_mut().zip(&ivs);

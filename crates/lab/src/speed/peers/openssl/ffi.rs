@@ -1,8 +1,8 @@
-//! The system's libcrypto, loaded at run time: the functions that a packet path calls, behind safe contexts.
+//! The system's libcrypto, loaded at run time: the functions of a packet path, behind safe contexts.
 //!
-//! Needs `unsafe` to load a library and to call C. Guarantees: contexts and algorithms are freed once, by their own
-//! library, which is never unloaded; every pointer given to it is a live slice with its own length, and every output
-//! buffer is as long as the algorithm says.
+//! It needs `unsafe` to load a library and to call C. Guarantees: contexts and algorithms are freed once, by their
+//! own library, which is never unloaded; every pointer passed to it is a live slice with its own length, and every
+//! output buffer is as long as the algorithm requires.
 #![allow(unsafe_code, non_snake_case)]
 
 use libloading::Library;
@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-/// Longest digest the library has.
+/// The length of the library's longest digest.
 pub(super) const DIGEST_BYTES_MAX: usize = 64;
 
 /// Names of the library, the usual one first.
@@ -86,7 +86,7 @@ pub(super) const TAG_BYTES: usize = 16;
 pub(super) struct OpenSsl {
     functions: Functions,
     version: String,
-    /// Never unloaded: the functions above live in it.
+    /// The library is never unloaded, because it contains the functions above.
     _library: Library,
 }
 
@@ -114,8 +114,8 @@ impl OpenSsl {
     }
 
     fn set_up(functions: Functions, library: Library) -> Self {
-        // SAFETY: plain calls of the loaded library; the version is a static C string, and a provider that is not
-        // there is null, which means that its algorithms will not be found.
+        // SAFETY: these are plain calls of the loaded library; the version is a static C string, and a missing
+        // provider is null, which means that its algorithms will not be found.
         let version = unsafe {
             for provider in [c"default", c"legacy"] {
                 (functions.OSSL_PROVIDER_load)(null_mut(), provider.as_ptr());
@@ -126,23 +126,23 @@ impl OpenSsl {
         Self { functions, version, _library: library }
     }
 
-    /// As the library words it.
+    /// Returns the version in the library's words.
     pub(super) fn version(&self) -> &str {
         &self.version
     }
 
     fn found(&self, handle: Handle) -> Option<Handle> {
         if handle.is_null() {
-            // SAFETY: drops the reason from this thread's queue, where later calls would find it.
+            // SAFETY: the call drops the reason from this thread's queue, where later calls would find it.
             unsafe { (self.functions.ERR_clear_error)() };
         }
         Some(handle).filter(|handle| !handle.is_null())
     }
 
-    /// A hash, by the library's name.
+    /// Returns a hash by the library's name.
     pub(super) fn hash(&'static self, name: &str) -> Option<Hash> {
         let name = CString::new(name).ok()?;
-        // SAFETY: the name is a C string; what comes back is owned by the contexts made of it below.
+        // SAFETY: the name is a C string; the result is owned by the contexts that are made from it below.
         unsafe {
             let algorithm = self.found((self.functions.EVP_MD_fetch)(null_mut(), name.as_ptr(), null()))?;
             let context = (self.functions.EVP_MD_CTX_new)();
@@ -150,7 +150,7 @@ impl OpenSsl {
         }
     }
 
-    /// HMAC over a hash, under a key.
+    /// Returns an HMAC over a hash, under a key.
     pub(super) fn hmac(&'static self, hash: &str, key: &[u8]) -> Option<Mac> {
         let hash = CString::new(hash).ok()?;
         let parameters = [
@@ -175,10 +175,10 @@ impl OpenSsl {
         }
     }
 
-    /// Whether the library has a cipher of that name.
+    /// Returns whether the library has a cipher of that name.
     pub(super) fn has_cipher(&'static self, name: &str) -> bool {
         self.fetch_cipher(name).is_some_and(|algorithm| {
-            // SAFETY: it was just fetched and nobody else has it.
+            // SAFETY: it was just fetched and is not used anywhere else.
             unsafe { (self.functions.EVP_CIPHER_free)(algorithm) };
             true
         })
@@ -190,10 +190,10 @@ impl OpenSsl {
         self.found(unsafe { (self.functions.EVP_CIPHER_fetch)(null_mut(), name.as_ptr(), null()) })
     }
 
-    /// A cipher under a key; `key` has the length that the library expects for it.
+    /// Returns a cipher under a key; `key` has the length that the library expects for it.
     pub(super) fn cipher(&'static self, name: &str, key: &[u8], encrypts: bool) -> Option<CipherContext> {
         let algorithm = self.fetch_cipher(name)?;
-        // SAFETY: the key is as long as the algorithm's usual one, which is what the library reads.
+        // SAFETY: the key is as long as the algorithm's usual one, which is the length that the library reads.
         unsafe {
             let context = (self.functions.EVP_CIPHER_CTX_new)();
             let cipher = CipherContext { library: self, algorithm, context };
@@ -213,7 +213,7 @@ impl OpenSsl {
     }
 }
 
-/// A hash that is used again for message after message.
+/// A hash that is reused for message after message.
 pub(super) struct Hash {
     library: &'static OpenSsl,
     algorithm: Handle,
@@ -221,10 +221,10 @@ pub(super) struct Hash {
 }
 
 impl Hash {
-    /// The digest of a message.
+    /// Returns the digest of a message.
     pub(super) fn digest(&mut self, message: &[u8], output: &mut [u8; DIGEST_BYTES_MAX]) -> bool {
         let functions = &self.library.functions;
-        // SAFETY: the context is live; the message is a slice; the output holds the longest digest there is.
+        // SAFETY: the context is live; the message is a slice; the output has room for the longest digest.
         unsafe {
             (functions.EVP_DigestInit_ex2)(self.context, self.algorithm, null()) == 1
                 && (functions.EVP_DigestUpdate)(self.context, message.as_ptr().cast(), message.len()) == 1
@@ -251,11 +251,11 @@ pub(super) struct Mac {
 }
 
 impl Mac {
-    /// The tag of a message.
+    /// Returns the tag of a message.
     pub(super) fn tag(&mut self, message: &[u8], output: &mut [u8; DIGEST_BYTES_MAX]) -> bool {
         let functions = &self.library.functions;
         let mut bytes = 0;
-        // SAFETY: the context is live and keyed; no key and no parameters means those it has.
+        // SAFETY: the context is live and keyed; without key and parameters the present ones are used.
         unsafe {
             (functions.EVP_MAC_init)(self.context, null(), 0, null()) == 1
                 && (functions.EVP_MAC_update)(self.context, message.as_ptr(), message.len()) == 1
@@ -271,7 +271,7 @@ impl Mac {
 
 impl Drop for Mac {
     fn drop(&mut self) {
-        // SAFETY: as for Hash.
+        // SAFETY: the same as for Hash.
         unsafe {
             (self.library.functions.EVP_MAC_CTX_free)(self.context);
             (self.library.functions.EVP_MAC_free)(self.algorithm);
@@ -287,7 +287,7 @@ pub(super) struct CipherContext {
 }
 
 impl CipherContext {
-    /// One message in place, without padding. Without an IV the stream goes on where it was.
+    /// Processes one message in place, without padding. Without an IV the stream continues.
     pub(super) fn run(&mut self, iv: Option<&[u8; 16]>, data: &mut [u8]) -> bool {
         let functions = &self.library.functions;
         let Ok(bytes) = c_int::try_from(data.len()) else { return false };
@@ -319,7 +319,7 @@ impl CipherContext {
         tag: &mut [u8; TAG_BYTES],
     ) -> bool {
         let input = data.as_ptr();
-        // SAFETY: the data is its own input and output; the tag has the length asked for.
+        // SAFETY: the data is its own input and output; the tag has the requested length.
         unsafe {
             self.authenticated(nonce, aad, input, data, null_mut())
                 && (self.library.functions.EVP_CIPHER_CTX_ctrl)(
@@ -331,7 +331,7 @@ impl CipherContext {
         }
     }
 
-    /// Opens one message into `output`, which is as long; `false` if the tag is wrong.
+    /// Opens one message into `output`, which has the same length; returns `false` if the tag is wrong.
     pub(super) fn open(
         &mut self,
         nonce: &[u8; 12],
@@ -349,7 +349,7 @@ impl CipherContext {
     }
 
     /// # Safety
-    /// `input` is readable for `output.len()` bytes; `tag`, unless null, for [`TAG_BYTES`].
+    /// `input` must be readable for `output.len()` bytes; `tag`, unless null, for [`TAG_BYTES`].
     unsafe fn authenticated(
         &mut self,
         nonce: &[u8; 12],
@@ -364,7 +364,7 @@ impl CipherContext {
         };
         let mut written = 0;
         let mut rest = [0; 32];
-        // SAFETY: the context is live and keyed for an AEAD with a 12-byte nonce; the rest by the caller's promise.
+        // SAFETY: the context is live and keyed for an AEAD with a 12-byte nonce; the caller guarantees the rest.
         unsafe {
             (functions.EVP_CipherInit_ex2)(self.context, null_mut(), null(), nonce.as_ptr(), -1, null()) == 1
                 && (aad.is_empty()
@@ -391,7 +391,7 @@ impl CipherContext {
 
 impl Drop for CipherContext {
     fn drop(&mut self) {
-        // SAFETY: as for Hash.
+        // SAFETY: the same as for Hash.
         unsafe {
             (self.library.functions.EVP_CIPHER_CTX_free)(self.context);
             (self.library.functions.EVP_CIPHER_free)(self.algorithm);

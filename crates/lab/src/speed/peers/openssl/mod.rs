@@ -1,8 +1,7 @@
-//! OpenSSL by its EVP interface, as a program that cares for speed uses it: algorithms fetched once, a context for
-//! every association.
+//! OpenSSL by its EVP interface, in the way of a fast program: algorithms fetched once, a context per association.
 //!
-//! RC4 has no IV; restarting it would cost OpenSSL a key schedule for each message. Its stream simply goes on, which
-//! favours it.
+//! RC4 has no IV; restarting it would cost OpenSSL a key schedule for each message. So its stream simply continues,
+//! which favours it.
 
 mod ffi;
 
@@ -13,7 +12,7 @@ use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
-/// What the library has for an algorithm.
+/// The library's names of an algorithm.
 enum Name {
     Hash(&'static str),
     Hmac(&'static str),
@@ -26,7 +25,7 @@ fn name(algorithm: Algorithm) -> Option<Name> {
     Some(match algorithm {
         Algorithm::Digest(digest) if digest.facts().key_bytes.max > 0 => Name::Hmac(name),
         Algorithm::Digest(_) => Name::Hash(name),
-        // What is called by its bare name is triple DES's ECB.
+        // The bare name means triple DES in ECB.
         Algorithm::Cipher(Cipher::Block(_, Mode::Ecb)) if name.ends_with("EDE3") => {
             Name::Cipher(name.to_owned())
         }
@@ -38,12 +37,12 @@ fn name(algorithm: Algorithm) -> Option<Name> {
     })
 }
 
-/// The version, if the library is there.
+/// Returns the version, if the library is available.
 pub(super) fn version() -> Option<String> {
     OpenSsl::get().ok().map(|library| library.version().to_owned())
 }
 
-/// Whether this build of the library has the algorithm.
+/// Returns whether this build of the library has the algorithm.
 pub(super) fn has(algorithm: Algorithm) -> bool {
     let Ok(library) = OpenSsl::get() else { return false };
     match name(algorithm) {
@@ -54,7 +53,7 @@ pub(super) fn has(algorithm: Algorithm) -> bool {
     }
 }
 
-/// The library as a runner.
+/// Returns the library as a runner.
 pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
     match OpenSsl::get() {
         Ok(library) => Ok(Box::new(Loaded(library))),
@@ -131,7 +130,7 @@ mod tests {
         Aead, AeadJob, AeadKey, Buffer, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels,
     };
 
-    /// The library, unless it is missing and nothing demands it.
+    /// Returns the library, unless it is missing and not required.
     fn library() -> Option<&'static OpenSsl> {
         match OpenSsl::get() {
             Ok(library) => Some(library),
@@ -146,7 +145,7 @@ mod tests {
         (0..count).map(|i| (i * 7 + 3) as u8).collect()
     }
 
-    /// What is measured side by side is the same function.
+    /// Both sides compute the same function.
     #[test]
     fn digests_are_ours() {
         let Some(library) = library() else { return };
@@ -196,7 +195,7 @@ mod tests {
         assert!(compared >= 9, "{compared} ciphers compared");
     }
 
-    /// It opens what we sealed, and no other tag.
+    /// It opens messages that we sealed, and rejects other tags.
     #[test]
     fn aeads_are_ours_both_ways() {
         let Some(library) = library() else { return };
