@@ -75,7 +75,7 @@ fn a_lone_write_waits_its_latency() {
 #[test]
 fn a_burst_takes_the_first_units_latency_and_the_others_transfer() {
     assert_eq!(states(&machine(), vec![read(64, None)], 1, 1, 134), [of(1 + 10, 2, 121)]);
-    // A part of a unit costs as much as a whole one.
+    // A part of a unit costs the same as a whole one.
     assert_eq!(states(&machine(), vec![read(8, None)], 1, 1, 110), [of(1 + 10, 2, 97)]);
 }
 
@@ -103,7 +103,7 @@ fn references_of_one_thread_queue_in_the_channel() {
     assert_eq!(states(&machine(), steps, 1, 1, 118), [of(2 + 10, 4, 96 + 6)]);
 }
 
-/// Thread 0 issues in 0 and loses 1–2; thread 1 issues in 3 and loses 4–5; idle to 100. Thread 0 goes on for ever.
+/// Thread 0 issues in 0 and loses 1–2; thread 1 issues in 3 and loses 4–5; idle to 100. Thread 0 continues for ever.
 #[test]
 fn threads_overlap_their_waits() {
     let found = states(&machine(), vec![read(16, None)], 1, 2, 110);
@@ -165,8 +165,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// States add up, issued commands are served, no channel is busier than time is long, and no more bytes are done
-    /// than instructions and channels allow.
+    /// The states add up, issued commands are served, no channel is busy for longer than the time, and no more bytes
+    /// are done than instructions and channels allow.
     #[test]
     fn nothing_is_lost(
         steps in steps(),
@@ -218,7 +218,7 @@ proptest! {
         prop_assert_eq!(found, simulate(&machine, &program, engines, threads, CYCLES));
     }
 
-    /// Any file is a machine or an error, and a machine can run.
+    /// Tests that any text is a machine or an error, and that a machine can run.
     #[test]
     fn any_text_is_a_machine_or_an_error(text in "\\PC{0,200}") {
         let _ = Machine::parse(&text);

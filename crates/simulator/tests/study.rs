@@ -1,4 +1,4 @@
-//! Tests results of the study that must stay, under the guesses of the machines' files.
+//! Tests those results of the study that must not change, under the guesses of the machines' files.
 
 use sealane_simulator::study::{Bench, Bound, Cell, built_in, check, one, works};
 use sealane_simulator::{Level, Parallelism, TEN};
@@ -50,7 +50,8 @@ fn engines_and_bursts_help_whom_the_paper_says() {
     }
 }
 
-/// Our kernels meet some of Table V's numbers within a tenth. A miss is a miss, and stays one until kernels change.
+/// Our kernels meet some of Table V's numbers within a tenth. A number that is missed must stay so until kernels
+/// change.
 #[test]
 fn the_mix_meets_table_v_or_misses_it() {
     let works = works();
