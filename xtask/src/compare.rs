@@ -1,7 +1,7 @@
-//! Two builds of the program beside each other: whether any kernel has become slower.
+//! Compares two builds of the program, to detect kernels that have become slower.
 //!
-//! Guarantees: the two take turns, algorithm by algorithm, so that what else the machine does falls on both; a cell is
-//! called slower only if it was so in two measurements, the second of which is longer; what cannot be compared is named.
+//! Guarantees: the two take turns, algorithm by algorithm, so that other load affects both; a cell counts as slower
+//! only if it was so in two measurements, the second of which is longer; cells that cannot be compared are named.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// How much slower a cell may seem, as no measurement is exact.
+/// The share by which a cell may seem slower, because no measurement is exact.
 const SLACK: f64 = 0.03;
 
-/// Runs of each program, of every cell and of those that seemed slower: an interval from the least to the most of five has
-/// 94 % of all medians.
+/// The number of runs of each program, over every cell and over those that seemed slower: an interval from the least
+/// to the most of five contains the median with a probability of 94 %.
 const ROUNDS: usize = 5;
 
-/// Seconds for each cell in a run.
+/// The seconds per cell of a run, in either measurement.
 const SECONDS: [&str; 2] = ["0.01", "0.1"];
 
 /// Algorithm, direction, messages and bytes.
@@ -25,7 +25,7 @@ type Place = (String, String, u64, u64);
 /// A cell's rates in MB/s, of the old program and of the new one, run by run.
 type Rates = BTreeMap<Place, [Vec<f64>; 2]>;
 
-/// Prints what the kernels of `new` are faster than those of `old` by, and fails if one is slower.
+/// Prints the ratios of `new` to `old` per kernel, and fails if one is slower.
 pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
     let all = ["all"];
     let lists = programs.map(|program| {
@@ -37,7 +37,7 @@ pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
         )
     });
     let [old, new] = lists;
-    // Only what both have can be compared, and the older may refuse names that it does not know.
+    // Only algorithms of both can be compared, and the older program may refuse unknown names.
     let new = algorithms(&new?);
     let old = match old {
         Ok(rows) => algorithms(&rows),
@@ -59,7 +59,7 @@ pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rates of an algorithm; those of cells that seemed slower are of the second measurement.
+/// Returns the rates of an algorithm; those of cells that seemed slower are of the second measurement.
 fn compare(programs: [&str; 2], name: &str) -> anyhow::Result<Rates> {
     let all = ["--bytes", "64,352,1408", "--batch", "1,8,64,512"];
     let mut rates = alternate(programs, name, &all, SECONDS[0])?;
@@ -83,7 +83,7 @@ fn algorithms(rows: &[(Place, f64)]) -> Vec<String> {
     names
 }
 
-/// Runs both programs in turn; neither is always the first.
+/// Runs both programs in turn; each is first in every other round.
 fn alternate(programs: [&str; 2], name: &str, cells: &[&str], seconds: &str) -> anyhow::Result<Rates> {
     let mut rates = Rates::new();
     for round in 0..ROUNDS {
@@ -116,7 +116,7 @@ fn measure(
     text.lines().map(|line| row(line).with_context(|| format!("{program} speed: {line}"))).collect()
 }
 
-/// A line of `sealane speed --json`.
+/// Returns a line of `sealane speed --json`.
 fn row(line: &str) -> anyhow::Result<(Place, f64)> {
     let row: Value = serde_json::from_str(line)?;
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -125,7 +125,7 @@ fn row(line: &str) -> anyhow::Result<(Place, f64)> {
     Ok(((text("algorithm"), text("direction"), count("batch")?, count("bytes")?), rate))
 }
 
-/// Median of the ratios of the new rates to the old ones, the least and the most.
+/// Returns the median of the ratios of the new rates to the old ones, the least and the most.
 fn middle([old, new]: &[Vec<f64>; 2]) -> (f64, f64, f64) {
     let mut ratios: Vec<f64> = new.iter().zip(old).map(|(new, old)| new / old).collect();
     ratios.sort_by(f64::total_cmp);
@@ -133,7 +133,7 @@ fn middle([old, new]: &[Vec<f64>; 2]) -> (f64, f64, f64) {
     (at(ratios.len() / 2), at(0), at(ratios.len().saturating_sub(1)))
 }
 
-/// Prints the cells, and gives the lines of those that are slower.
+/// Prints the cells, and returns the lines of those that are slower.
 fn tell(rates: &Rates) -> Vec<String> {
     let mut slower = Vec::new();
     for ((name, direction, batch, bytes), rates) in rates {
@@ -157,7 +157,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
 
-    /// A program that says of each algorithm what a table has.
+    /// Returns a program that prints the lines of a table for each algorithm.
     fn program(folder: &Path, name: &str, lines: &str) -> String {
         let path = folder.join(name);
         fs::write(&path, format!("#!/bin/sh\ncat <<'END'\n{lines}END\n")).unwrap();

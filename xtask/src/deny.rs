@@ -1,7 +1,8 @@
-//! What `deny.toml` says of the packages that are built, without another program: licences, banned packages, sources.
+//! Checks the packages that are built against `deny.toml`, without another program: licences, banned packages,
+//! sources.
 //!
-//! `cargo deny check bans licenses sources` reads the same file; installing it means building it. Advisories
-//! need it, and the network.
+//! `cargo deny check bans licenses sources` reads the same file, but must be built to be installed. Advisories
+//! require it, and the network.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +10,10 @@ use std::path::Path;
 use std::process::Command;
 use toml::{Table, Value};
 
-/// Prints what is built in several versions, and fails with everything that may not be built.
+/// Prints the packages that are built in several versions, and fails with everything that may not be built.
 ///
 /// # Errors
-/// Findings, and when the packages cannot be listed.
+/// Fails with the findings, or if the packages cannot be listed.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let read = |name: &str| std::fs::read_to_string(root.join(name)).with_context(|| name.to_owned());
     let rules: Table = read("deny.toml")?.parse()?;
@@ -41,8 +42,8 @@ fn targets(rules: &Table) -> Result<Vec<&str>> {
     Ok(triples)
 }
 
-/// What may be built for `target` with every feature on, tests and build scripts included: a line each, with
-/// repetitions. The lock file names more.
+/// Returns the packages that may be built for `target` with every feature, tests and build scripts included: one per
+/// line, with repetitions. The lock file contains more.
 fn listing(root: &Path, target: &str) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = "tree --workspace --all-features --locked --edges normal,build,dev --prefix none --format {p}|{l} --target";
@@ -57,7 +58,7 @@ fn listing(root: &Path, target: &str) -> Result<String> {
 struct Package {
     name: String,
     version: String,
-    /// A folder or a URL; empty for what comes from crates.io.
+    /// A folder or a URL; empty for crates.io.
     source: String,
     license: String,
 }
@@ -93,7 +94,7 @@ fn strings<'a>(rules: &'a Table, section: &str, key: &str, inner: Option<&str>) 
     list.into_iter().flatten().filter_map(text).collect()
 }
 
-/// Dependencies of the workspace that any version would do for.
+/// Returns the dependencies of the workspace that allow any version.
 fn wildcards(manifest: &Table) -> Vec<String> {
     let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
     let dependencies = dependencies.and_then(Value::as_table).into_iter().flatten();
@@ -102,7 +103,7 @@ fn wildcards(manifest: &Table) -> Vec<String> {
     found.map(|(name, _)| format!("any version of {name} is taken")).collect()
 }
 
-/// Findings in the packages that are built.
+/// Returns findings in the packages that are built.
 fn check(rules: &Table, root: &Path, packages: &BTreeSet<Package>) -> Result<Vec<String>> {
     let allowed = strings(rules, "licenses", "allow", None);
     let banned = strings(rules, "bans", "deny", Some("crate"));
@@ -122,7 +123,8 @@ fn check(rules: &Table, root: &Path, packages: &BTreeSet<Package>) -> Result<Vec
     Ok(findings)
 }
 
-/// Whether an SPDX expression can be met with the licences `allowed`. `MIT/Apache-2.0` is the older way to write `OR`.
+/// Returns whether an SPDX expression can be met with the licences `allowed`. `MIT/Apache-2.0` is the older way to
+/// write `OR`.
 fn is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();

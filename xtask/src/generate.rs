@@ -1,5 +1,5 @@
-//! Manual pages and completions, written by the program from its own argument definitions. None is committed, so
-//! none can be stale.
+//! Writes manual pages and completions, which the program generates from its own argument definitions. They are not
+//! committed, so they cannot be outdated.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) fn man(root: &Path, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes one completion file per shell, under the name that the shell looks for.
+/// Writes one completion file per shell, under the name that the shell expects.
 pub(crate) fn completions(root: &Path, directory: &Path) -> Result<()> {
     let directory = std::path::absolute(directory).context("resolving the target folder")?;
     std::fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;

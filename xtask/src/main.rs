@@ -1,7 +1,7 @@
 //! House rules and chores of the workspace, run as `cargo xtask COMMAND`.
 //!
 //! It depends on no crate of the workspace, so the rules can be checked while the product does not build, and the
-//! check costs seconds. What needs the product (manual pages, completions) runs the program itself.
+//! check costs seconds. Commands that need the product (manual pages, completions) run the program itself.
 
 #![forbid(unsafe_code)]
 
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The architecture that is named, or this machine's.
+/// Returns the named architecture, or this machine's.
 fn architecture(words: &[&str]) -> anyhow::Result<Architecture> {
     match words {
         [] => Architecture::own(),
@@ -87,7 +87,7 @@ fn architecture(words: &[&str]) -> anyhow::Result<Architecture> {
     }
 }
 
-/// Runs a test for as long as `amount` asks of it.
+/// Runs a test with the duration `amount`.
 fn soak(root: &Path, test: &str, setting: &str, amount: &str) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["test", "--release", "--package", "sealane", "--test", test, "--", "--nocapture"];
@@ -97,7 +97,7 @@ fn soak(root: &Path, test: &str, setting: &str, amount: &str) -> anyhow::Result<
     Ok(())
 }
 
-/// The folder that holds the workspace manifest: the parent of this package's own.
+/// Returns the folder that holds the workspace manifest: the parent of this package's own.
 fn workspace_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().expect("xtask lies one folder below the workspace root").to_path_buf()

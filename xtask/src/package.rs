@@ -1,5 +1,5 @@
-//! Packages for those who do not build: a Debian package, and a program that needs no libraries. Each is tried after it
-//! was made.
+//! Makes packages for users who do not build: a Debian package, and a program that needs no libraries. Each is tested
+//! after it was made.
 
 use crate::{generate, roots};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An architecture that packages are made for.
+/// An architecture for which packages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Architecture {
     X86_64,
@@ -18,18 +18,18 @@ pub(crate) enum Architecture {
 impl Architecture {
     pub(crate) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// This machine's.
+    /// Returns this machine's architecture.
     ///
     /// # Errors
-    /// One that nothing is packaged for.
+    /// Fails if there are no packages for it.
     pub(crate) fn own() -> Result<Self> {
         Self::named(env::consts::ARCH)
     }
 
-    /// By its name.
+    /// Returns the architecture of this name.
     ///
     /// # Errors
-    /// A name that is none.
+    /// Fails if the name is unknown.
     pub(crate) fn named(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|one| one.name() == name);
         found.with_context(|| format!("{name}: packages are made for x86_64 and aarch64"))
@@ -42,12 +42,12 @@ impl Architecture {
         }
     }
 
-    /// The target of the static program, or of the Debian package's.
+    /// Returns the target of the static program, or of the Debian package's.
     fn target(self, libc: &str) -> String {
         format!("{}-unknown-linux-{libc}", self.name())
     }
 
-    /// A tool of Debian's cross compiler.
+    /// Returns a tool of Debian's cross compiler.
     fn tool(self, tool: &str) -> String {
         format!("{}-linux-gnu-{tool}", self.name())
     }
@@ -60,7 +60,7 @@ impl Architecture {
         self.is_own() || Command::new(self.tool("gcc")).arg("--version").output().is_ok()
     }
 
-    /// Adds to a build all that it takes for a target, if that is not for this machine.
+    /// Adds the settings for a target to a build, if that is not for this machine.
     fn cross(self, build: &mut Command, target: &str) {
         build.args(["--target", target]);
         if !self.is_own() {
@@ -70,13 +70,13 @@ impl Architecture {
         }
     }
 
-    /// Takes the symbols away.
+    /// Removes the symbols.
     fn strip(self, program: &Path) -> Result<String> {
         let tool = if self.is_own() { "strip".to_owned() } else { self.tool("strip") };
         run(Command::new(tool).arg(program))
     }
 
-    /// Starts a program, another architecture's by QEMU where that is installed.
+    /// Starts a program, with QEMU if it is for another architecture and QEMU is installed.
     fn try_start(self, program: &Path) -> Result<()> {
         if self.is_own() {
             return run(Command::new(program).arg("--version")).map(drop);
@@ -91,12 +91,12 @@ impl Architecture {
     }
 }
 
-/// The folder in which cargo builds.
+/// Returns the folder in which cargo builds.
 fn target_folder(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// What the Debian package must hold, so that none is lost without notice.
+/// The required files of the Debian package, so that a missing one is detected.
 const CONTENTS: &[&str] = &[
     "usr/bin/sealane",
     "usr/share/man/man1/sealane.1.gz",
@@ -128,8 +128,8 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, or the same below the target's folder for
-/// another architecture, with what cargo-deb is told in `crates/cli/Cargo.toml`.
+/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, or the same below the target's
+/// folder for another architecture, with the settings for cargo-deb in `crates/cli/Cargo.toml`.
 pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
@@ -148,7 +148,7 @@ pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
         architecture.cross(&mut build, &target);
         run(&mut build).with_context(|| needs(architecture, &target))?;
         architecture.strip(&target_folder(root).join(&target).join("release/sealane"))?;
-        // The tools that find out about libraries know those of this machine only.
+        // The tools that look up libraries know only those of this machine.
         package.args(["--no-strip", "--target", &target, "--variant", "cross"]);
     }
     let package = run(&mut package)?;
@@ -158,7 +158,7 @@ pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// The tools that a build for a target needs.
+/// Returns the requirements of a build for a target.
 fn needs(architecture: Architecture, target: &str) -> String {
     let compiler = match (architecture.is_own(), target.ends_with("musl")) {
         (true, true) => "musl-gcc (Debian: musl-tools)".to_owned(),
@@ -168,7 +168,7 @@ fn needs(architecture: Architecture, target: &str) -> String {
     format!("it needs `rustup target add {target}` and {compiler}")
 }
 
-/// Unpacks a package, looks for what it is to hold, and starts what it holds.
+/// Unpacks a package, checks its content, and starts the program.
 fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).context("emptying a folder")?;
@@ -180,7 +180,7 @@ fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<
     for name in ["sealane.service", "sealane-tunnel@.service"] {
         let unit = folder.join("usr/lib/systemd/system").join(name);
         let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
-        // It says of the program that it is not installed here, which is no fault of the unit.
+        // The output contains that the program is not installed here, which is not a fault of the unit.
         let Ok(output) = verify else { continue };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_fault = |line: &&str| line.contains("sealane") && !line.contains("is not executable");
@@ -191,8 +191,8 @@ fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<
     Ok(())
 }
 
-/// Builds the program without a need of any library into `target/static/sealane`, another architecture's into a folder of
-/// its name below that, and starts it, in an empty root where the user may.
+/// Builds the program without dependence on any library into `target/static/sealane`, for another architecture into a
+/// folder of its name below that, and starts it, in an empty root if the user may do that.
 pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target("musl");
     let mut build = cargo();
@@ -211,7 +211,7 @@ pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<
     fs::copy(built, &program).context("copying the program")?;
     architecture.strip(&program)?;
     architecture.try_start(&program)?;
-    // As in a container of nothing else. Only root may change roots.
+    // This is as in an empty container. Only root may change roots.
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if architecture.is_own() && is_root {
         let mut bare = Command::new("chroot");
@@ -222,9 +222,9 @@ pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<
     Ok(program)
 }
 
-/// Makes both, installs the package into a bare system, runs its service's commands there and both services under a systemd of
-/// their own, and starts the static program as the container file says. Packages of other architectures are made as well, if
-/// their compiler is installed.
+/// Makes both, installs the package into a bare system, runs its service's commands there and both services under a
+/// systemd of their own, and starts the static program as in the container file. Packages of other architectures are
+/// made as well, if their compiler is installed.
 pub(crate) fn packages(root: &Path) -> Result<()> {
     let own = Architecture::own()?;
     let package = deb(root, own)?;
@@ -242,10 +242,10 @@ pub(crate) fn packages(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the package's dependencies and scripts need, so that nothing is fetched when it is installed.
+/// Packages that the dependencies and scripts of ours need, so that nothing is downloaded when it is installed.
 const INSTALLED_BESIDE: &[&str] = &["adduser", "libgcc-s1", "libc6", "systemd", "iproute2", "iputils-ping"];
 
-/// Starts systemd in a root, and what it runs there.
+/// The script that starts systemd in a root, and its services.
 const BOOT: &str = include_str!("package/boot.sh");
 const TRIAL: &str = include_str!("package/trial.sh");
 
@@ -253,7 +253,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     let bare = root.join("target/roots/installed");
     roots::make(&bare, INSTALLED_BESIDE)?;
     fs::copy(package, bare.join("sealane.deb")).context("copying the package")?;
-    // The root is made once: what an earlier run has left goes first.
+    // The root is made once, so files of an earlier run are removed first.
     let script = "set -e
         dpkg --purge sealane 2>/dev/null
         rm -rf /srv/* /etc/sealane /var/lib/sealane
@@ -292,7 +292,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Follows the container file by a change of root: nothing but the program, and what a user mounts.
+/// Follows the container file by a change of root: it contains only the program, and the user's mounts.
 fn try_container(root: &Path, program: &Path) -> Result<()> {
     let steps = fs::read_to_string(root.join("packaging/Containerfile")).context("the container file")?;
     let words = |instruction: &str| -> Result<Vec<String>> {

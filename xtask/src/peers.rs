@@ -1,11 +1,11 @@
-//! The foreign programs that tests talk to or compare with, and how a Debian machine gets them.
+//! Installs the foreign programs with which tests communicate or compare, on a Debian machine.
 //!
-//! Tests skip, with a printed reason, where one is missing; with `SEALANE_REQUIRE_PEERS=1` they fail instead.
+//! Tests skip, with a printed reason, if one is missing; with `SEALANE_REQUIRE_PEERS=1` they fail instead.
 
 use anyhow::{Context, Result, ensure};
 use std::{fs, path::Path, process::Command};
 
-/// Package, and what needs it.
+/// Packages, and their purposes.
 const PACKAGES: &[(&str, &str)] = &[
     ("openssh-client", "ssh sessions that start the far end, scp as a rival"),
     ("openssh-server", "a throw-away sshd on a loopback port"),
@@ -42,15 +42,15 @@ const PACKAGES: &[(&str, &str)] = &[
     ("libcharon-extauth-plugins", "strongSwan's users' passwords (EAP-MSCHAPv2)"),
 ];
 
-/// wireguard-go, of which distributions have old ones: where it comes from. It calls itself v0.0.20250522.
+/// The source of wireguard-go, of which distributions have old versions. Its own version text is v0.0.20250522.
 const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446";
 
-/// A strongSwan with ML-KEM, beside the machine's own: Debian's packages of this release, unpacked and never installed, run from a root
-/// of their own. Tests of crate `ike` look for it there.
+/// A strongSwan with ML-KEM, beside the machine's own: the release of Debian whose packages are unpacked, never
+/// installed, and run from a root of their own; and that root. Tests of crate `ike` expect it there.
 const STRONGSWAN: (&str, &str) = ("forky", "/usr/local/lib/sealane-peers/strongswan");
-/// Who signs Debian's releases.
+/// The keys with which Debian's releases are signed.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// What it consists of: itself, and what it is linked with.
+/// The packages of strongSwan and of its libraries.
 const STRONGSWAN_PACKAGES: &[&str] = &[
     "charon-systemd",
     "strongswan-libcharon",
@@ -81,10 +81,11 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
 /// The queue's server, of which distributions have versions that are out of support.
 const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
-/// Installs every package that is not there yet, what Go builds where Go is, and a newer strongSwan where Debian's mirror is.
+/// Installs every missing package, the programs that Go builds if Go is installed, and a newer strongSwan if there is a
+/// mirror of Debian.
 ///
 /// # Errors
-/// When `apt-get` is missing, refuses, or the user may not install packages.
+/// Fails if `apt-get` is missing, refuses, or the user may not install packages.
 pub(crate) fn install() -> Result<()> {
     packages()?;
     of_go("wireguard", WIREGUARD_GO, "tunnels are compared with")?;
@@ -150,7 +151,7 @@ fn strongswan() -> Result<()> {
     Ok(())
 }
 
-/// Where this machine's packages come from, if that is a mirror of Debian's.
+/// Returns the source of this machine's packages, if that is a mirror of Debian's.
 fn mirror() -> Option<String> {
     let folder =
         fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
@@ -159,7 +160,7 @@ fn mirror() -> Option<String> {
     texts.iter().find_map(|text| debian_mirror(text))
 }
 
-/// The first archive of Debian's own that a list of sources names, in either form.
+/// Returns the first archive of Debian's own in a list of sources, in either format.
 fn debian_mirror(text: &str) -> Option<String> {
     let words =
         text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
@@ -180,8 +181,8 @@ fn packages() -> Result<()> {
     apt_get(&arguments)
 }
 
-/// What distributions have in old versions, built by Go. Without Go, without network or without the right to install there is
-/// none, and what is compared or tried with it says so.
+/// Installs a program with Go, because distributions have old versions of it. It is skipped without Go, without network
+/// or without the right to install, and comparisons or tests with it then print the reason.
 fn of_go(program: &str, module: &str, what: &str) -> Result<()> {
     let has = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_ok();
     if has(program, "--version") {

@@ -1,8 +1,8 @@
-//! Bare systems to try things in: what README promises on a machine that has nothing else, and what the packages do where
-//! they are installed.
+//! Bare systems for tests: of README's promises on a machine with nothing else, and of the packages after their
+//! installation.
 //!
-//! A root is a folder that `debootstrap` has filled, with the packages that were asked for and no others. Toolchain and
-//! sources are mounted into it, read-only but for a build folder; mounts are in a namespace of their own, and gone however it ends.
+//! A root is a folder that `debootstrap` has filled, with the requested packages and no others. Toolchain and sources
+//! are mounted into it, read-only except for a build folder; mounts are in a namespace of their own, and end with it.
 
 use anyhow::{Context, Result, ensure};
 use std::env;
@@ -16,10 +16,10 @@ use std::time::Instant;
 const MIRROR: &str = "http://deb.debian.org/debian";
 const RELEASE: &str = "bookworm";
 
-/// Only what README names: a C compiler, with the headers of the C library. The toolchain is mounted.
+/// README's requirements alone: a C compiler, with the headers of the C library. The toolchain is mounted.
 const MINIMAL: &[&str] = &["gcc", "libc6-dev"];
 
-/// Headers of libraries that a build script might find and take for its own.
+/// Headers of libraries that a build script might find and use by mistake.
 const CROWDED: &[&str] = &[
     "gcc",
     "g++",
@@ -47,17 +47,18 @@ const CROWDED: &[&str] = &[
     "linux-libc-dev",
 ];
 
-/// Where the sources lie in a root. No file may name the checkout that it is in, so this is no path that any of them names.
+/// The path of the sources in a root. No file may name the checkout that contains it, so this is a path that no file
+/// names.
 const CHECKOUT: &str = "srv/sources-under-test";
 
-/// Set where mounts are nobody else's.
+/// Set in a process with a mount namespace of its own.
 const UNSHARED: &str = "SEALANE_XTASK_UNSHARED";
 
-/// A mount that goes with the value.
+/// A mount that is removed when dropped.
 struct Mount(PathBuf);
 
 impl Mount {
-    /// Shows `from` in `root` at the same place.
+    /// Mounts `from` in `root` at the same path.
     fn bind(from: &Path, root: &Path, is_writable: bool) -> Result<Self> {
         let to = root.join(from.strip_prefix("/").context("an absolute path")?);
         fs::create_dir_all(&to).with_context(|| format!("making {}", to.display()))?;
@@ -73,7 +74,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: what still runs in there keeps it until it ends.
+        // It is removed lazily: a program that still runs there keeps it until it ends.
         let _ = Command::new("umount").args(["--recursive", "--lazy"]).arg(&self.0).status();
     }
 }
@@ -89,7 +90,7 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A root with these packages, made where it is missing.
+/// Returns a root with these packages, which is made if it is missing.
 pub(crate) fn make(folder: &Path, packages: &[&str]) -> Result<()> {
     ensure!(is_root(), "only root may change roots");
     let made = fs::read_to_string(folder.join("made")).unwrap_or_default();
@@ -107,7 +108,7 @@ pub(crate) fn make(folder: &Path, packages: &[&str]) -> Result<()> {
     fs::write(folder.join("made"), packages.join("\n")).context("marking the root as made")
 }
 
-/// A command in a root, with nothing of this environment but what is needed.
+/// Returns a command in a root, with only the necessary part of this environment.
 pub(crate) fn inside(root: &Path, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("chroot");
     command
@@ -120,14 +121,14 @@ pub(crate) fn inside(root: &Path, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// README's two commands: the one that installs, and the one that tests.
+/// README's commands to install and to test.
 const COMMANDS: &[&[&str]] = &[&["install", "--path", "crates/cli", "--locked"], &["test", "--workspace"]];
 
-/// README's two commands, in a root with only Rust and a C compiler, and in one full of other libraries' headers; or in the
-/// one of them that is named.
+/// Runs README's two commands in a root with only Rust and a C compiler, and in one with many other libraries'
+/// headers; or in the named one of them.
 ///
-/// It runs in a mount namespace of its own: however it ends, no mount outlives it, so that a root can be removed without a
-/// look at what was in it.
+/// It runs in a mount namespace of its own: however it ends, no mount outlives it, so that a root can be removed
+/// without a check for mounts.
 pub(crate) fn try_readme(sources: &Path, only: Option<&str>) -> Result<()> {
     ensure!(is_root(), "only root may change roots");
     let roots = [("minimal", MINIMAL), ("crowded", CROWDED)];
@@ -164,7 +165,7 @@ pub(crate) fn try_readme(sources: &Path, only: Option<&str>) -> Result<()> {
         let installed = root.join("srv/installed/bin/sealane");
         ensure!(installed.exists(), "{} was not installed", installed.display());
         run(inside(&root, "/srv/installed/bin/sealane").arg("--version"))?;
-        // Several gigabytes, and of no use to the next root.
+        // They have several gigabytes, and the next root does not need them.
         fs::remove_dir_all(root.join("srv/build")).context("removing what was built")?;
     }
     Ok(())
@@ -186,12 +187,12 @@ fn cargo_inside(root: &Path, sources: &Path, arguments: &[&str]) -> Result<()> {
         (Path::new("/dev"), true),
         (Path::new("/sys"), true),
         (&rustup_home, false),
-        // The registry is what a download would give; cargo locks files in it.
+        // The registry replaces downloads; cargo locks files in it.
         (&cargo_home, true),
     ] {
         mounts.push(Mount::bind(from, root, is_writable)?);
     }
-    // The sources without what was built of them.
+    // The copy excludes build outputs.
     let copy = root.join(CHECKOUT);
     if copy.exists() {
         fs::remove_dir_all(&copy).context("removing the sources of before")?;

@@ -1,6 +1,6 @@
-//! The README's picture of a session: a real copy, recorded on a pseudo-terminal of 80 columns and drawn as SVG; and the
-//! first hour on two hosts, which a test of the program runs and writes down. Nothing in them is written by hand but the
-//! commands.
+//! Records the README's picture of a session: a real copy, on a pseudo-terminal of 80 columns, drawn as SVG; and the
+//! first hour on two hosts, which a test of the program runs and writes as a transcript. Only the commands in them
+//! are written by hand.
 
 use anyhow::{Context, Result, ensure};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -15,7 +15,7 @@ use std::process::Command;
 
 const PICTURE: &str = "docs/session.svg";
 const COLUMNS: usize = 80;
-/// Memory, so that no disk is measured.
+/// It lies in memory, so that no disk is measured.
 const SCRATCH: &str = "/dev/shm";
 const FILE_BYTES: u64 = 1 << 30;
 const ARGUMENTS: &[&str] = &["cp", "--stats", "disk.img", "backup/"];
@@ -50,7 +50,7 @@ pub(crate) fn record(root: &Path) -> Result<()> {
     fs::write(&path, picture(&frames?)?).with_context(|| format!("writing {}", path.display()))
 }
 
-/// All states of the screen, one after the other.
+/// Returns all states of the screen, one after the other.
 fn copy(program: &Path, folder: &Path) -> Result<Vec<String>> {
     let mut random = File::open("/dev/urandom").context("opening /dev/urandom")?.take(FILE_BYTES);
     let mut file = File::create(folder.join("disk.img")).context("making a file")?;
@@ -66,12 +66,12 @@ fn copy(program: &Path, folder: &Path) -> Result<Vec<String>> {
     command.args(ARGUMENTS).current_dir(folder).env("TERM", "xterm");
     let mut child =
         command.stdin(screen()?).stdout(screen()?).stderr(screen()?).spawn().context("starting it")?;
-    // Ours is closed with the command, so that reading ends when the program does.
+    // Our end is closed with the command, so that reading ends when the program does.
     drop(command);
     let mut terminal = File::from(master);
     let (mut frames, mut shown) = (Vec::new(), Screen::default());
     let mut buffer = [0; 4096];
-    // Reading fails once nobody has the terminal open any more.
+    // Reading fails once no process has the terminal open any more.
     while let Ok(length @ 1..) = terminal.read(&mut buffer) {
         shown.write(&String::from_utf8_lossy(&buffer[..length]));
         frames.push(shown.text());
@@ -81,7 +81,7 @@ fn copy(program: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(frames)
 }
 
-/// What a terminal shows of the few things that a bar and lines of text write.
+/// The state of a terminal, for the few control sequences of a progress bar and lines of text.
 #[derive(Debug, Default)]
 struct Screen {
     rows: Vec<Vec<char>>,
@@ -143,7 +143,7 @@ impl Screen {
     }
 }
 
-/// The command, the screen midway, and the screen at the end.
+/// Returns the command, the screen midway, and the screen at the end.
 fn picture(frames: &[String]) -> Result<String> {
     let bars: Vec<&String> = frames.iter().filter(|frame| frame.contains("[#")).collect();
     let midway = bars.get(bars.len() * 2 / 3).context("there was no bar: too quick to be recorded")?;

@@ -1,8 +1,8 @@
 //! House rules as checks. A finding names a file, a line and the rule; no finding means that every rule holds for
 //! every file of the tree, and the tests below prove that every rule can fire.
 //!
-//! A rule without exceptions has none listed. A rule with exceptions takes them from [`exceptions`], each with its
-//! reason, and an exception that is no longer needed is a finding too.
+//! A rule without exceptions has no list of them. A rule with exceptions takes them from [`exceptions`], each with
+//! its reason, and an exception that is no longer needed is a finding too.
 
 mod exceptions;
 mod graph;
@@ -22,7 +22,7 @@ use std::path::Path;
 pub(crate) struct Finding {
     /// Path from the workspace root, with `/` between its parts.
     path: String,
-    /// Counted from 1; 0 when the whole file is meant.
+    /// Counted from 1; 0 if the whole file is meant.
     line: usize,
     rule: &'static str,
     message: String,
@@ -45,10 +45,10 @@ impl fmt::Display for Finding {
 
 pub(crate) use picture::write as draw_picture;
 
-/// Checks the workspace at `root` and prints what it finds.
+/// Checks the workspace at `root` and prints the findings.
 ///
 /// # Errors
-/// When there is at least one finding, or the tree cannot be read.
+/// Fails if there is at least one finding, or the tree cannot be read.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let findings = check(root)?;
     for finding in &findings {
@@ -60,7 +60,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
 }
 
-/// Every finding, ordered by path and line.
+/// Returns every finding, ordered by path and line.
 fn check(root: &Path) -> Result<Vec<Finding>> {
     let files = tree::read(root)?;
     let mut findings = sources::check(&files, root, &exceptions::CURRENT);

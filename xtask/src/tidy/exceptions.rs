@@ -1,4 +1,4 @@
-//! What departs from a rule, and why. Everything here is data; a line that nothing needs any more is a finding.
+//! Exceptions from rules, with reasons. The file contains only data; an entry that is no longer needed is a finding.
 
 /// Paths from the workspace root, each with its reason.
 #[derive(Debug, Clone, Copy)]
@@ -10,12 +10,12 @@ impl List {
     }
 }
 
-/// One list for each rule that has exceptions.
+/// One list per rule that has exceptions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exceptions {
     /// Leaf modules that hold the crate's `unsafe`.
     pub(crate) unsafe_files: List,
-    /// Files whose parts guarantee one thing together.
+    /// Files whose parts provide one guarantee together.
     pub(crate) long_files: List,
     /// Files that must name a home folder.
     pub(crate) home_paths: List,

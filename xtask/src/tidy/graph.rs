@@ -1,24 +1,24 @@
-//! Rules about what is built: packages that no feature of any crate may pull in.
+//! Rules about the packages that are built: no feature of any crate may include a banned one.
 //!
-//! The lock file is no witness. It records optional packages of dependencies (`ring` among them, for the sake of a
-//! feature that nobody turns on) whether they are built or not, so the resolved graph of all features is asked.
+//! The lock file is not sufficient. It records optional packages of dependencies (`ring` among them, for a feature
+//! that is never enabled) whether they are built or not, so the resolved graph of all features is used.
 
 use super::Finding;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// Packages that must never be built, and why.
+/// Packages that must never be built, and the reasons.
 const BANNED: &[(&str, &str)] = &[
     ("ring", "aws-lc-rs is the one library for cryptography; a second doubles what must be trusted"),
     ("openssl-sys", "the system's library differs from host to host, and with it what was tested"),
 ];
 
-/// Names of all packages that the workspace builds on this host with every feature on, tests and build scripts
-/// included; with repetitions.
+/// Returns the names of all packages that the workspace builds on this host with every feature, tests and build
+/// scripts included; with repetitions.
 ///
 /// # Errors
-/// When cargo cannot resolve the graph from the lock file; what is not there yet is downloaded.
+/// Fails if cargo cannot resolve the graph from the lock file; missing packages are downloaded.
 pub(crate) fn packages(root: &Path) -> Result<Vec<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = "tree --workspace --all-features --locked --edges all --prefix none --format {p}";
@@ -36,7 +36,7 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Findings in a list of package names.
+/// Returns findings in a list of package names.
 pub(crate) fn check(names: &[String]) -> Vec<Finding> {
     BANNED
         .iter()

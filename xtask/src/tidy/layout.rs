@@ -1,4 +1,4 @@
-//! The layout of what `cargo fmt` does not find: modules that a macro declares.
+//! Checks the layout of modules that a macro declares, which `cargo fmt` does not find.
 
 use super::Finding;
 use anyhow::{Context as _, Result};
@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Where macros declare folders: `list.rs` of one, `lib.rs` of the other.
+/// Directories whose modules are declared by a macro: in `list.rs` of the first, in `lib.rs` of the second.
 const SOURCES: [&str; 2] = ["crates/transform/src", "crates/lab/src"];
 
-/// Findings in the folders below `root`; none without `rustfmt`, which not every toolchain has.
+/// Returns findings in the folders below `root`; none without `rustfmt`, which not every toolchain has.
 ///
 /// # Errors
-/// When the folders cannot be read.
+/// Fails if the folders cannot be read.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut files = Vec::new();
     for folder in SOURCES {

@@ -1,6 +1,6 @@
 //! Splits Rust source into code and comments, so that a rule about code does not fire on a comment or a string.
 //!
-//! Both halves keep every line break and the width of every line in bytes: what belongs to the other half is blank.
+//! Both halves keep every line break and the width of every line in bytes: text of the other half is blank.
 
 /// The two halves of one source text.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct Halves {
     pub(crate) comments: String,
 }
 
-/// Splits `source`. Text that is not Rust gives two halves as well, only without meaning.
+/// Splits `source`. For text that is not Rust the two halves are meaningless.
 pub(crate) fn split(source: &str) -> Halves {
     let bytes = source.as_bytes();
     let mut code = vec![b' '; bytes.len()];
@@ -46,7 +46,7 @@ pub(crate) fn split(source: &str) -> Halves {
     }
 }
 
-/// Length of the block comment that starts `rest`; block comments nest.
+/// Returns the length of the block comment that starts `rest`; block comments nest.
 fn block_comment_bytes(rest: &[u8]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -67,7 +67,7 @@ fn block_comment_bytes(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Length of the string or character literal that starts `rest`, if one does.
+/// Returns the length of the string or character literal that starts `rest`, if there is one.
 fn literal_bytes(rest: &[u8], previous: Option<u8>) -> Option<usize> {
     match rest.first()? {
         b'"' => Some(quoted_bytes(rest, b'"')),
@@ -98,7 +98,7 @@ fn quoted_bytes(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// Length of a raw string from its hashes on; `None` for a raw identifier or any other word with an `r`.
+/// Returns the length of a raw string from its hashes on; `None` for a raw identifier or any other word with an `r`.
 fn raw_bytes(rest: &[u8]) -> Option<usize> {
     let hashes = rest.iter().take_while(|&&byte| byte == b'#').count();
     if rest.get(hashes) != Some(&b'"') {
@@ -111,12 +111,12 @@ fn raw_bytes(rest: &[u8]) -> Option<usize> {
     Some(end.map_or(rest.len(), |end| hashes + 1 + end + close.len()))
 }
 
-/// Whether `byte` can be part of an identifier.
+/// Returns whether `byte` can be part of an identifier.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether `text` holds `word` with no letter, digit or underscore beside it.
+/// Returns whether `text` holds `word` with no letter, digit or underscore beside it.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let bytes = text.as_bytes();
     text.match_indices(word).any(|(at, _)| {
@@ -130,7 +130,7 @@ pub(crate) fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Compares with blanks collapsed; that both halves keep every width is asserted for all.
+    /// Compares with blanks collapsed, and asserts for all that both halves keep every width.
     #[track_caller]
     fn check(source: &str, code: &str, comments: &str) {
         let halves = split(source);

@@ -1,19 +1,20 @@
-//! Rules about manifests and lock files: which crate may know which, and what each crate must declare.
+//! Rules about manifests and lock files: allowed dependencies between crates, and required declarations of each
+//! crate.
 
 use super::Finding;
 use super::tree::File;
 use toml::{Table, Value};
 
-/// One crate of the product: the crates of the workspace that it may know, and why no others.
+/// One crate of the product: the crates of the workspace on which it may depend, and the reason.
 struct Crate {
     folder: &'static str,
     may_know: &'static [&'static str],
-    /// Read by people; kept beside the rule so that a change of one is a change of the other.
+    /// It is for readers, and beside the rule so that both are changed together.
     #[cfg_attr(not(test), expect(dead_code))]
     why: &'static str,
 }
 
-/// The arrows of the house, from the bottom up: a crate may know only crates above its own line here.
+/// The dependencies between crates, from the bottom up: a crate may depend only on crates above its own line here.
 const ARROWS: &[Crate] = &[
     Crate { folder: "transform", may_know: &[], why: "algorithms alone: no I/O, no threads" },
     Crate {
@@ -129,10 +130,10 @@ const ARROWS: &[Crate] = &[
     },
 ];
 
-/// Workspace members that are no part of the product, and so are known by nobody.
+/// Workspace members that are not part of the product, so no crate depends on them.
 const OUTSIDERS: &[&str] = &["xtask/Cargo.toml", "fuzz/Cargo.toml"];
 
-/// Findings in the manifests and the lock files among `files`.
+/// Returns findings in the manifests and the lock files among `files`.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.name() == "Cargo.toml" && file.path != "Cargo.toml") {
@@ -146,7 +147,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// What the workspace offers to its crates and none takes.
+/// Finds dependencies that the workspace declares and no crate uses.
 fn unused(files: &[File], findings: &mut Vec<Finding>) {
     let manifests = files.iter().filter(|file| file.name() == "Cargo.toml");
     let manifests: Vec<(&str, Table)> =
@@ -196,7 +197,7 @@ fn allowed(arrows: &Crate) -> String {
     }
 }
 
-/// The folder of a crate of this workspace, by its package name.
+/// Returns the folder of a crate of this workspace, by its package name.
 pub(crate) fn workspace_crate(package: &str) -> Option<&str> {
     match package {
         "sealane" => Some("cli"),
@@ -205,8 +206,9 @@ pub(crate) fn workspace_crate(package: &str) -> Option<&str> {
     }
 }
 
-/// The packages that a manifest names in any of its dependency tables, renamed ones by their real name. Tests may not
-/// point back either: an arrow that only a test needs still decides which crate can be built without the other.
+/// Returns the packages that a manifest names in any of its dependency tables, renamed ones by their real name.
+/// Dependencies of tests count too: a dependency that only a test needs still determines which crate can be built
+/// without the other.
 fn dependencies(manifest: &Table) -> Vec<String> {
     let name = |(name, value): (&String, &Value)| {
         value.get("package").and_then(Value::as_str).unwrap_or(name).to_owned()
@@ -214,7 +216,7 @@ fn dependencies(manifest: &Table) -> Vec<String> {
     keys(manifest).map(name).collect()
 }
 
-/// What the dependency tables of a manifest hold.
+/// Returns the entries of a manifest's dependency tables.
 fn keys(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
@@ -229,7 +231,7 @@ fn lock_files(files: &[File], findings: &mut Vec<Finding>) {
     let locks = files.iter().filter(|file| file.name() == "Cargo.lock");
     let mut main = false;
     for file in locks {
-        // The fuzz targets lock their own tool chain's runtime and nothing else that ships.
+        // The fuzz targets lock only their own tool chain's runtime in addition.
         match file.path.as_str() {
             "Cargo.lock" => main = true,
             "fuzz/Cargo.lock" => {}

@@ -1,4 +1,4 @@
-//! The picture of the crates in ARCHITECTURE.md, drawn from their manifests, so that it cannot say anything else.
+//! The picture of the crates in ARCHITECTURE.md, drawn from their manifests, so that both always agree.
 
 use super::Finding;
 use super::manifests::workspace_crate;
@@ -12,10 +12,10 @@ const MAP: &str = "ARCHITECTURE.md";
 const OPENING: &str = "```crates\n";
 const CLOSING: &str = "```\n";
 
-/// What each crate of the product needs, tests left aside, by folder.
+/// The dependencies of each crate of the product, without those of tests, by folder.
 type Arrows = BTreeMap<String, Vec<String>>;
 
-/// A finding where the map shows other crates or arrows than there are.
+/// Returns a finding if the map shows other crates or arrows than the manifests.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     let Some(map) = files.iter().find(|file| file.path == MAP) else { return Vec::new() };
     match redrawn(map, files) {
@@ -27,7 +27,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
     }
 }
 
-/// Writes the picture anew.
+/// Writes the present picture.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let files = tree::read(root)?;
     let map = files.iter().find(|file| file.path == MAP).context("there is no ARCHITECTURE.md")?;
@@ -35,7 +35,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     std::fs::write(root.join(MAP), text).context("writing ARCHITECTURE.md")
 }
 
-/// The map with the picture that belongs there.
+/// Returns the map with the right picture.
 fn redrawn(map: &File, files: &[File]) -> Option<String> {
     let (before, rest) = map.text.split_once(OPENING)?;
     let (_, after) = rest.split_once(CLOSING)?;
@@ -56,7 +56,8 @@ fn arrows(files: &[File]) -> Arrows {
     files.iter().filter_map(manifest).collect()
 }
 
-/// A line for each crate, those that need most first: what it needs itself, without what that needs in turn.
+/// Returns a line for each crate with its direct dependencies, without those that another one of them includes;
+/// crates with the highest stack of dependencies come first.
 fn drawn(arrows: &Arrows) -> String {
     let mut lines: Vec<(usize, &String)> =
         arrows.keys().map(|name| (height(arrows, name, 0), name)).collect();
@@ -69,7 +70,8 @@ fn drawn(arrows: &Arrows) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// Steps down to a crate that needs none. `steps` ends a circle, which the rule about arrows finds.
+/// Returns the number of steps down to a crate without dependencies. `steps` ends a cycle, which the rule about
+/// dependencies finds.
 fn height(arrows: &Arrows, name: &str, steps: usize) -> usize {
     let below = arrows.get(name).into_iter().flatten().filter(|_| steps < arrows.len());
     below.map(|below| 1 + height(arrows, below, steps + 1)).max().unwrap_or(0)

@@ -6,29 +6,30 @@ use super::lexer::{has_word, split};
 use super::tree::File;
 use std::path::Path;
 
-/// A longer file asks to be split by what its parts guarantee.
+/// A longer file should be split by the guarantees of its parts.
 const LINES_MAX: usize = 800;
 
-/// How many lines above an `unsafe` block its reason may end: attributes and a statement broken over lines fit.
+/// The number of lines above an `unsafe` block within which its reason must end: attributes and a statement broken
+/// over lines fit.
 const SAFETY_DISTANCE_LINES: usize = 6;
 
-/// Words that say "not finished". Spliced, so that this file may name them.
+/// Words that mark unfinished work. The words are spliced, so that this file may name them.
 const UNFINISHED_WORDS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Code that says "not finished" or "not run".
+/// Code that is unfinished or is not run.
 const UNFINISHED_CODE: &[&str] =
     &[concat!("todo", "!"), concat!("unimplemented", "!"), concat!("dbg", "!"), concat!("#[", "ignore")];
 
-/// How a test must not say that it is skipped: the harness keeps what a test prints that passes.
+/// The wrong way to report a skipped test, because the harness hides the output of a test that passes.
 const SILENT_SKIP: &str = concat!("println!(\"skip", "ped");
 
-/// Folders in which people's own files live.
+/// Folders that contain people's own files.
 const HOME_FOLDERS: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
-/// What reads the environment.
+/// Functions that read the environment.
 const ENVIRONMENT: &[&str] = &["env::var", "env::temp_dir", "env::home_dir"];
 
-/// Findings in the text of `files`. `root` is the workspace's own folder, which no file may name.
+/// Returns findings in the text of `files`. `root` is the workspace's own folder, which no file may name.
 pub(crate) fn check(files: &[File], root: &Path, exceptions: &Exceptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
@@ -44,7 +45,7 @@ pub(crate) fn check(files: &[File], root: &Path, exceptions: &Exceptions) -> Vec
 fn lines(file: &File, root: &Path, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
     let lock_file = file.name() == "Cargo.lock";
     let root = root.to_string_lossy();
-    // A workspace that lies in `/` or in one folder below it has no name that could be told from any other text.
+    // A workspace in `/` or in a folder directly below it has a name that cannot be distinguished from other text.
     let root = (root.matches('/').count() >= 2).then_some(root);
     for (line, text) in (1..).zip(file.text.lines()) {
         if lock_file {
@@ -115,7 +116,7 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The line in which a source file below `cli` reads the environment.
+/// Returns the line in which a source file below `cli` reads the environment.
 fn reads_environment(file: &File, code: &str) -> Option<usize> {
     let is_below = file.path.starts_with("crates/") && file.path.contains("/src/");
     let is_below = is_below && !file.path.starts_with("crates/cli/");
@@ -123,7 +124,7 @@ fn reads_environment(file: &File, code: &str) -> Option<usize> {
     (1..).zip(code.lines()).find_map(|(number, line)| (is_below && reads(line)).then_some(number))
 }
 
-/// Whether a line of code uses the macro or attribute `mark`; `my_` before it makes it another one.
+/// Returns whether a line of code uses the macro or attribute `mark`, without a prefix such as `my_`.
 fn has_mark(code: &str, mark: &str) -> bool {
     code.match_indices(mark).any(|(at, _)| {
         mark.starts_with('#')
@@ -131,8 +132,8 @@ fn has_mark(code: &str, mark: &str) -> bool {
     })
 }
 
-/// Whether the line opens an unsafe block or an unsafe `impl`, which both claim something that needs a reason.
-/// An `unsafe fn` or `unsafe extern` claims nothing; a type of such a function does not either.
+/// Returns whether the line opens an unsafe block or an unsafe `impl`, which both make a claim that needs a reason.
+/// An `unsafe fn` or `unsafe extern` makes no claim, nor does the type of such a function.
 fn opens_block(code: &str) -> bool {
     code.match_indices("unsafe").any(|(at, word)| {
         let after = code[at + word.len()..].trim_start();
@@ -140,7 +141,7 @@ fn opens_block(code: &str) -> bool {
     })
 }
 
-/// Exceptions that nothing needs any more.
+/// Finds exceptions that are no longer needed.
 fn stale(files: &[File], exceptions: &Exceptions, findings: &mut Vec<Finding>) {
     let find = |path: &str| files.iter().find(|file| file.path == path);
     let mut check = |list: super::exceptions::List, rule, needed: &dyn Fn(&File) -> bool| {
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
     use crate::tidy::exceptions::List;
 
-    /// The rules that fire on one file, in order, without repetition.
+    /// Checks that exactly these rules fire on one file, in order, without repetition.
     #[track_caller]
     fn check_one(path: &str, text: &str, expected: &[&str]) {
         let file = File { path: path.to_owned(), text: text.to_owned() };

@@ -1,14 +1,14 @@
-//! The files that the rules look at: every text file below the root, without build outputs and without what git
-//! itself keeps. No symbolic link is followed, so the walk ends.
+//! The files to check: every text file below the root, without build outputs and git's own files. No symbolic link is
+//! followed, so the walk ends.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// Folders that hold nothing written by hand.
+/// Folders that contain no files written by hand.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "corpus", "artifacts", "coverage"];
 
-/// What the README's first command leaves at the root.
+/// Files that the README's first command leaves at the root.
 const SKIPPED_FILES: &[&str] = &["sealane-report.html", "sealane-report.json"];
 
 /// A file larger than this is data.
@@ -35,7 +35,7 @@ impl File {
 /// Reads the tree below `root`, ordered by path.
 ///
 /// # Errors
-/// When a folder or a file cannot be read. Files that are not UTF-8, and very large ones, are data and left out.
+/// Fails if a folder or a file cannot be read. Files that are not UTF-8, and very large ones, are data and omitted.
 pub(crate) fn read(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     walk(root, "", &mut files)?;
