@@ -1,8 +1,8 @@
-//! Certificates (RFC 5280) as proof of an identity: which authorities answer for whom.
+//! Certificates (RFC 5280) as proof of an identity, and the authorities that vouch for them.
 //!
-//! Guarantees: a path from a certificate to an authority is found and checked by rustls-webpki, whose search is bounded; an identity is
-//! compared whole with the certificate's names, and no name is a pattern; a certificate that its authority has revoked, by the lists
-//! that are configured, proves nothing; nothing is fetched.
+//! Guarantees: rustls-webpki finds and checks a path from a certificate to an authority, and bounds the search; an
+//! identity is compared with whole names of the certificate, and no name is a pattern; a certificate that its
+//! authority has revoked, by the configured lists, proves nothing; nothing is fetched.
 
 mod names;
 
@@ -17,7 +17,7 @@ use webpki::{
 
 use crate::identity::Identity;
 
-/// Signatures of certificates that are verified: no SHA-1.
+/// Signature algorithms that are verified in certificates: SHA-1 is not among them.
 const SIGNATURES: &[&dyn SignatureVerificationAlgorithm] = &[
     webpki::aws_lc_rs::ECDSA_P256_SHA256,
     webpki::aws_lc_rs::ECDSA_P256_SHA384,
@@ -32,8 +32,8 @@ const SIGNATURES: &[&dyn SignatureVerificationAlgorithm] = &[
     webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
 ];
 
-/// Purposes of a key that fit IKE (RFC 4945, section 5.1.3.12), of which one is enough: serverAuth, clientAuth, ipsecIKE,
-/// iKEIntermediate, any.
+/// Purposes of a key that fit IKE (RFC 4945, section 5.1.3.12): serverAuth, clientAuth, ipsecIKE, iKEIntermediate,
+/// any. One of them is enough.
 const PURPOSES: [&[usize]; 5] = [
     &[1, 3, 6, 1, 5, 5, 7, 3, 1],
     &[1, 3, 6, 1, 5, 5, 7, 3, 2],
@@ -42,7 +42,7 @@ const PURPOSES: [&[usize]; 5] = [
     &[2, 5, 29, 37, 0],
 ];
 
-/// Takes certificates without purposes, and those with one that fits.
+/// Accepts certificates without purposes, and those with at least one that fits.
 struct IkePurpose;
 
 impl ExtendedKeyUsageValidator for IkePurpose {
@@ -59,10 +59,10 @@ impl ExtendedKeyUsageValidator for IkePurpose {
     }
 }
 
-/// Certificates of authorities that answer for peers.
+/// Certificates of authorities that vouch for peers.
 pub struct Authorities {
     anchors: Vec<TrustAnchor<'static>>,
-    /// SHA-1 of each one's SubjectPublicKeyInfo, for Certificate Request payloads.
+    /// SHA-1 of each authority's SubjectPublicKeyInfo, for Certificate Request payloads.
     digests: Vec<u8>,
     revocations: Vec<CertRevocationList<'static>>,
 }
@@ -73,31 +73,31 @@ impl fmt::Debug for Authorities {
     }
 }
 
-/// A certificate that is no authority's.
+/// A certificate that does not belong to an authority.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {place}. certificate is no authority's: {problem}")]
 pub struct AuthorityError {
-    /// Its place among those given, from 1.
+    /// Its place among the given certificates, from 1.
     pub place: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub problem: String,
 }
 
-/// A list of revoked certificates that is none.
+/// A list of revoked certificates that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {place}. list of revoked certificates cannot be read: {problem}")]
 pub struct RevocationError {
-    /// Its place among those given, from 1.
+    /// Its place among the given lists, from 1.
     pub place: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub problem: String,
 }
 
 impl Authorities {
-    /// Takes authorities' certificates in DER.
+    /// Reads authorities' certificates in DER.
     ///
     /// # Errors
-    /// One is no certificate.
+    /// Fails if one of them is not a certificate.
     pub fn new(certificates: &[Vec<u8>]) -> Result<Self, AuthorityError> {
         let (mut anchors, mut digests) = (Vec::new(), Vec::new());
         for (certificate, place) in certificates.iter().zip(1..) {
@@ -105,7 +105,7 @@ impl Authorities {
             let anchor = webpki::anchor_from_trusted_cert(&der);
             let anchor =
                 anchor.map_err(|error| AuthorityError { place, problem: error.to_string() })?.to_owned();
-            // The anchor has the inside of the SEQUENCE; what is digested is the whole of it.
+            // The anchor has the inside of the SEQUENCE; the digest covers the whole SEQUENCE.
             let spki = sequence(&anchor.subject_public_key_info);
             digests.extend(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &spki).as_ref());
             anchors.push(anchor);
@@ -113,11 +113,12 @@ impl Authorities {
         Ok(Self { anchors, digests, revocations: Vec::new() })
     }
 
-    /// Takes lists of revoked certificates in DER (RFC 5280, section 5). Certificates of authorities without a list are taken; a list
-    /// that is past its next update proves nothing, so that certificates which it is about are refused.
+    /// Adds lists of revoked certificates in DER (RFC 5280, section 5). Certificates of authorities without a list
+    /// are accepted. A list that is past its next update proves nothing, so the certificates of its authority are
+    /// refused.
     ///
     /// # Errors
-    /// One is no list.
+    /// Fails if one of them is not a list of revoked certificates.
     pub fn with_revocations(mut self, lists: &[Vec<u8>]) -> Result<Self, RevocationError> {
         for (list, place) in lists.iter().zip(1..) {
             let list = OwnedCertRevocationList::from_der(list);
@@ -127,7 +128,7 @@ impl Authorities {
         Ok(self)
     }
 
-    /// The authorities' names: the insides of their SEQUENCEs in DER.
+    /// Returns the authorities' names: the insides of their SEQUENCEs in DER.
     pub(crate) fn subjects(&self) -> impl Iterator<Item = &[u8]> {
         self.anchors.iter().map(|anchor| anchor.subject.as_ref())
     }
@@ -154,10 +155,10 @@ impl Authorities {
             .map_err(|error| format!("its certificate: {error}"))
     }
 
-    /// Checks that an authority answers for the first of a peer's certificates, whomever it names.
+    /// Checks that an authority vouches for the first of a peer's certificates, whatever names it has.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// Describes the problem in words.
     pub(crate) fn verify_anybody(&self, certificates: &[&[u8]], unix_time: Duration) -> Result<(), String> {
         let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
         let first = CertificateDer::from(*first);
@@ -165,8 +166,8 @@ impl Authorities {
         self.verify_path(&end, others, unix_time)
     }
 
-    /// Whether a certificate has the name of a user: a DNS name, a mail address, a principal's name as Windows writes it, or the common
-    /// name of its subject.
+    /// Returns whether a certificate has the name of a user: a DNS name, a mail address, a principal's name as
+    /// Windows writes it, or the common name of its subject.
     pub(crate) fn names_user(&self, certificate: &[u8], user: &str) -> bool {
         let Some(names) = names::Names::read(certificate) else { return false };
         let mut folded = names.hosts.iter().chain(&names.mails).chain(&names.principals);
@@ -174,16 +175,17 @@ impl Authorities {
             || names.common_names.contains(&user.as_bytes())
     }
 
-    /// The data of a Certificate Request payload.
+    /// Returns the data of a Certificate Request payload.
     pub(crate) fn digests(&self) -> &[u8] {
         &self.digests
     }
 
-    /// Checks that an authority answers for `identity` by the first of a peer's certificates, with the help of the others; that
-    /// certificate's public key, a SubjectPublicKeyInfo in DER. `unix_time` is the time since 1970.
+    /// Checks that an authority vouches for `identity` by the first of a peer's certificates, with the help of the
+    /// others. Returns that certificate's public key, a SubjectPublicKeyInfo in DER. `unix_time` is the time since
+    /// 1970.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// Describes the problem in words.
     pub(crate) fn verify(
         &self,
         certificates: &[&[u8]],
@@ -220,7 +222,8 @@ impl Authorities {
     }
 }
 
-/// Whether two mail addresses are one (RFC 5280, section 7.5): the host without regard to case, what stands before it with.
+/// Returns whether two mail addresses are equal (RFC 5280, section 7.5): the case of the host is ignored, the case of
+/// the part before it is not.
 fn is_same_mail(one: &[u8], other: &[u8]) -> bool {
     let cut = |mail: &[u8]| mail.iter().rposition(|&byte| byte == b'@');
     match (cut(one), cut(other)) {
@@ -231,7 +234,7 @@ fn is_same_mail(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// A DER SEQUENCE around its inside.
+/// Returns a DER SEQUENCE around its inside.
 fn sequence(inside: &[u8]) -> Vec<u8> {
     let length = inside.len().to_be_bytes();
     let significant = &length[length.iter().position(|&byte| byte != 0).unwrap_or(length.len() - 1)..];

@@ -1,4 +1,4 @@
-//! What an endpoint is made with: its limits, its peers, and who proves what to whom.
+//! The configuration of an endpoint: its limits, its peers, and how each end proves its identity.
 
 use std::{
     fmt,
@@ -18,24 +18,24 @@ use crate::{
     wire::TrafficSelector,
 };
 
-/// When a request is sent again (RFC 7296, section 2.4).
+/// Times at which a request is sent again (RFC 7296, section 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
-    /// From the first sending to the second.
+    /// Time from the first sending to the second.
     pub first: Duration,
-    /// How much longer each pause is than the one before, in percent.
+    /// Ratio of each pause to the one before, in percent.
     pub factor_percent: u32,
-    /// How often a request is sent again before the peer counts as gone.
+    /// Number of times that a request is sent again before the peer counts as gone.
     pub tries: u32,
 }
 
 impl Retransmission {
-    /// The pause behind the `sent`th sending, counted from 0.
+    /// Returns the pause after the `sent`th sending, counted from 0.
     pub(crate) fn pause(&self, sent: u32) -> Duration {
         (0..sent).fold(self.first, |pause, _| pause.saturating_mul(self.factor_percent) / 100)
     }
 
-    /// From the first sending until the peer counts as gone.
+    /// Returns the time from the first sending until the peer counts as gone.
     pub fn total(&self) -> Duration {
         (0..=self.tries).fold(Duration::ZERO, |sum, sent| sum.saturating_add(self.pause(sent)))
     }
@@ -48,24 +48,24 @@ pub struct Settings {
     pub ike_port: u16,
     /// The port that negotiations move to where there is a NAT or ESP goes in UDP: 4500.
     pub nat_port: u16,
-    /// Half-open IKE SAs from which on a stranger must return a cookie.
+    /// Number of half-open IKE SAs from which on a stranger must return a cookie.
     pub cookie_threshold: usize,
-    /// Half-open IKE SAs that are kept at most; further first messages are dropped.
+    /// Maximum number of half-open IKE SAs; further first messages are dropped.
     pub max_half_open: usize,
-    /// How long a half-open IKE SA is kept.
+    /// Time for which a half-open IKE SA is kept.
     pub half_open_timeout: Duration,
-    /// When requests are sent again.
+    /// Times at which requests are sent again.
     pub retransmission: Retransmission,
     /// Longest datagram that is sent to a peer that takes fragments, in bytes without the headers of UDP and IP.
     pub fragment_bytes: usize,
-    /// Whether RSA signatures with SHA-1 are made and verified for peers that do not speak RFC 7427: Windows' and Apple's systems, where
-    /// certificates are of RSA.
+    /// Whether RSA signatures with SHA-1 are made and verified for peers that do not speak RFC 7427, such as Windows'
+    /// and Apple's systems with RSA certificates.
     pub allow_sha1: bool,
-    /// A moment, and the time since 1970 at it: by these certificates' dates are judged.
+    /// A moment, and the time since 1970 at that moment. The dates of certificates are judged by this clock.
     pub clock: (Instant, Duration),
     /// Whether a new address of a peer is probed before children follow (RFC 4555, section 3.7).
     pub return_routability: bool,
-    /// Addresses that peers get, and name servers with them.
+    /// Pools of addresses for peers, with their name servers.
     pub pools: Vec<Pool>,
 }
 
@@ -88,43 +88,45 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The time since 1970.
+    /// Returns the time since 1970.
     pub(crate) fn unix_time(&self, now: Instant) -> Duration {
         let (moment, unix_time) = self.clock;
         unix_time + now.saturating_duration_since(moment)
     }
 }
 
-/// How we prove who we are.
+/// How we prove our identity.
 #[derive(Clone)]
 pub enum Prove {
-    /// By a key that both ends have.
+    /// With a key that both ends have.
     SharedKey(Secret),
-    /// By a signature.
+    /// With a signature.
     Signature {
         /// The private key.
         key: Arc<SigningKey>,
-        /// Its certificate and those that lead to an authority, in DER; none where the peer has the raw public key.
+        /// Its certificate and those that lead to an authority, in DER; empty if the peer has the raw public key.
         certificates: Vec<Vec<u8>>,
     },
-    /// By EAP, as who begins.
+    /// With EAP, as the initiator.
     Eap(EapClient),
-    /// By the EAP conversation that the peer proves itself with, as who is called (RFC 5998): EAP-TLS, and a peer that offers it.
+    /// With the EAP conversation that the peer proves itself with, as the responder (RFC 5998). The peer has to use
+    /// EAP-TLS and offer this.
     EapOnly,
 }
 
-/// How the peer proves who it is.
+/// How the peer proves its identity.
 #[derive(Clone)]
 pub enum Expect {
-    /// By a key that both ends have.
+    /// With a key that both ends have.
     SharedKey(Secret),
-    /// By one of these public keys, SubjectPublicKeyInfo in DER (RFC 7670).
+    /// With one of these public keys, SubjectPublicKeyInfo in DER (RFC 7670).
     PublicKeys(Vec<Vec<u8>>),
-    /// By a certificate that one of these authorities answers for.
+    /// With a certificate that one of these authorities vouches for.
     Certificate(Arc<Authorities>),
-    /// By EAP, as who begins.
+    /// With EAP, as the initiator.
     Eap(Arc<EapServer>),
-    /// By the EAP conversation that we prove ourselves with, as who begins (RFC 5998): [`EapClient::Certificate`].
+    /// With the EAP conversation that we prove ourselves with as the initiator (RFC 5998):
+    /// [`EapClient::Certificate`].
     EapOnly,
 }
 
@@ -151,7 +153,7 @@ impl fmt::Debug for Expect {
     }
 }
 
-/// Traffic that is protected, and how.
+/// Traffic that is protected, and its protection.
 #[derive(Clone, Debug)]
 pub struct ChildPolicy {
     /// Its name.
@@ -162,11 +164,12 @@ pub struct ChildPolicy {
     pub remote: Vec<TrafficSelector>,
     /// Proposals, the preferred first.
     pub proposals: Vec<Offer>,
-    /// What is protected. Transport mode is asked for, and declined by peers that do not speak it.
+    /// The part of a packet that is protected. Transport mode is requested, and declined by peers that do not speak
+    /// it.
     pub mode: Mode,
 }
 
-/// Families of addresses.
+/// A set of address families.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Families {
     /// IPv4.
@@ -176,7 +179,7 @@ pub struct Families {
 }
 
 impl Families {
-    /// Whether there is none.
+    /// Returns whether the set has no family.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -187,46 +190,48 @@ impl Families {
 pub struct Peer {
     /// Its name.
     pub name: String,
-    /// Our address towards it; `None` for any, which cannot begin.
+    /// Our address towards the peer; `None` for any address, with which we cannot be the initiator.
     pub local: Option<IpAddr>,
-    /// Its address; `None` for any, which cannot be begun with.
+    /// The peer's address; `None` for any address, with which the peer cannot be the responder.
     pub remote: Option<IpAddr>,
-    /// Who we are.
+    /// Our identity.
     pub local_identity: Identity,
-    /// Who it is; `None` for anybody who can prove it.
+    /// The peer's identity; `None` for anybody who can prove one.
     pub remote_identity: Option<Identity>,
-    /// How we prove who we are.
+    /// How we prove our identity.
     pub prove: Prove,
-    /// How it proves who it is.
+    /// How the peer proves its identity.
     pub expect: Expect,
     /// Proposals for IKE, the preferred first.
     pub proposals: Vec<Offer>,
-    /// What is protected, by name.
+    /// Policies of the traffic that is protected, by name.
     pub children: Vec<ChildPolicy>,
-    /// The pool that the peer gets addresses of, by its place in [`Settings::pools`]: its side of a child is then those addresses, as
-    /// far as [`ChildPolicy::remote`] has them, and without asking for any it gets no child.
+    /// The pool that the peer gets addresses from, by its place in [`Settings::pools`]. The peer's side of a child is
+    /// then limited to those addresses that [`ChildPolicy::remote`] contains; a peer that asks for no address gets no
+    /// child.
     pub pool: Option<usize>,
-    /// Addresses that we ask the peer for when we begin: our side of a child is then those that we get, as far as
-    /// [`ChildPolicy::local`] has them.
+    /// Address families that we ask the peer for as the initiator. Our side of a child is then limited to the
+    /// addresses we get that [`ChildPolicy::local`] contains.
     pub asks_for: Families,
     /// Whether ESP goes in UDP although there is no NAT.
     pub always_encapsulate: bool,
-    /// Whether its and our addresses may change (RFC 4555).
+    /// Whether the peer's and our addresses may change (RFC 4555).
     pub mobike: bool,
-    /// Whether an IKE SA that we begin stands before its first child is negotiated (RFC 6023).
+    /// Whether an IKE SA that we initiate is established before its first child is negotiated (RFC 6023).
     pub childless: bool,
-    /// After what time an IKE SA is rekeyed.
+    /// Time after which an IKE SA is rekeyed.
     pub ike_lifetime: Option<Duration>,
-    /// After what time a child is rekeyed.
+    /// Time after which a child is rekeyed.
     pub child_lifetime: Option<Duration>,
-    /// After what silence the peer is probed.
+    /// Time without a message after which the peer is probed.
     pub probe_after: Option<Duration>,
 }
 
-/// Where randomness comes from: SPIs, nonces, pauses. Keys come from the cryptographic library's own source.
+/// The source of randomness for SPIs, nonces and pauses. Keys are generated by the cryptographic library from its own
+/// source.
 pub struct Random(Box<Source>);
 
-/// Fills bytes.
+/// Fills bytes with randomness.
 type Source = dyn FnMut(&mut [u8]) + Send;
 
 impl fmt::Debug for Random {
@@ -236,12 +241,12 @@ impl fmt::Debug for Random {
 }
 
 impl Random {
-    /// The system's.
+    /// Returns the source of the system.
     pub fn system() -> Self {
         Self(Box::new(|bytes| aws_lc_rs::rand::fill(bytes).expect("the system has randomness")))
     }
 
-    /// Another one, for tests that must come out the same again.
+    /// Returns another source, for tests that have to be reproducible.
     pub fn from_source(source: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
         Self(Box::new(source))
     }
@@ -252,17 +257,18 @@ impl Random {
         bytes
     }
 
-    /// A nonce of 32 bytes, which is half the longest function's key or more (RFC 7296, section 2.10).
+    /// Returns a nonce of 32 bytes, which is half the longest function's key or more (RFC 7296, section 2.10).
     pub(crate) fn nonce(&mut self) -> Vec<u8> {
         self.bytes::<32>().to_vec()
     }
 
-    /// An SPI of an IKE SA: not 0. Two that meet by chance have odds of one in 2^64 each.
+    /// Returns an SPI of an IKE SA, other than 0. Two such SPIs are equal with a probability of one in 2^64.
     pub(crate) fn ike_spi(&mut self) -> u64 {
         u64::from_be_bytes(self.bytes()).max(1)
     }
 
-    /// A moment between `from` and a quarter of `spread` later, so that two ends do not act at once again and again.
+    /// Returns a random moment between `from` and a quarter of `spread` later, so that two ends do not keep acting at
+    /// the same time.
     pub(crate) fn later(&mut self, from: Instant, spread: Duration) -> Instant {
         let part = u32::from(self.bytes::<1>()[0]);
         from + spread.saturating_mul(part) / 1024

@@ -1,8 +1,8 @@
 //! All IKE SAs of a gateway.
 //!
-//! Guarantees: a stranger's first message costs one keyed hash once [`Settings::cookie_threshold`] others are half open, until it
-//! has shown that it receives where it says it is; half-open IKE SAs are bounded in number and time; events about strangers are
-//! dropped rather than kept without bound.
+//! Guarantees: if [`Settings::cookie_threshold`] IKE SAs are half open, a stranger's first message costs one keyed
+//! hash until the stranger has shown that it receives at its claimed address; half-open IKE SAs are bounded in number
+//! and time; events about strangers are dropped rather than kept without bound.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,15 +27,15 @@ use crate::{
     },
 };
 
-/// How long one secret makes cookies, and the one before still counts.
+/// Time for which one secret makes cookies; cookies of the previous secret are still valid during it.
 const COOKIE_SECRET_LIFETIME: Duration = Duration::from_secs(60);
-/// Events about strangers wait in this number at most for their owner.
+/// Maximum number of events about strangers that wait for the owner.
 const MAX_STRANGER_EVENTS: usize = 256;
 
-/// What an endpoint has dropped or refused, since it was made.
+/// Numbers of datagrams that an endpoint has dropped or refused since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that are no message, or not one for an IKE SA of ours.
+    /// Datagrams that are not a message, or not one for an IKE SA of ours.
     pub unknown: u64,
     /// First messages that were answered with a cookie.
     pub cookies: u64,
@@ -52,21 +52,21 @@ struct Cookies {
     renewed: Instant,
 }
 
-/// All IKE SAs of a gateway. In come datagrams, commands and the time; out come datagrams, events and the next deadline. After each
-/// call the owner takes all datagrams and events.
+/// All IKE SAs of a gateway. Datagrams, commands and the time go in; datagrams, events and the next deadline come
+/// out. After each call the owner takes all datagrams and events.
 pub struct Endpoint {
     settings: Settings,
     peers: Vec<Arc<Peer>>,
     random: Random,
     output: Output,
-    /// By our SPI.
+    /// IKE SAs by our SPI.
     sas: HashMap<u64, Box<Sa>>,
-    /// When each has something due, and its SPI of ours.
+    /// Each IKE SA's next deadline, with our SPI.
     deadlines: BTreeSet<(Instant, u64)>,
-    /// Half-open ones, by where they come from and the initiator's SPI: our SPI.
+    /// Our SPI of each half-open IKE SA, by the sender's address and the initiator's SPI.
     half_open: HashMap<(SocketAddr, u64), u64>,
     cookies: Option<Cookies>,
-    /// Where peers are begun with, ours first, in place of what their configuration says.
+    /// Addresses for initiating towards a peer, ours first, which replace those of its configuration.
     ways: HashMap<usize, (IpAddr, IpAddr)>,
     next_ike: u64,
     counters: Counters,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without any IKE SA.
+    /// Returns an endpoint without any IKE SA.
     pub fn new(settings: Settings, peers: Vec<Peer>, random: Random) -> Self {
         let leases = settings.pools.iter().cloned().map(Leases::new).collect();
         Self {
@@ -97,17 +97,18 @@ impl Endpoint {
         }
     }
 
-    /// What was dropped or refused.
+    /// Returns the numbers of datagrams that were dropped or refused.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// IKE SAs that both ends have proved themselves on, without predecessors that wait for their end.
+    /// Returns the IKE SAs on which both ends have proved themselves, except for replaced ones that wait for their
+    /// end.
     pub fn established(&self) -> impl Iterator<Item = IkeId> {
         self.sas.values().filter(|sa| sa.is_established()).map(|sa| sa.id)
     }
 
-    /// IKE SAs in whatever state.
+    /// Returns the number of IKE SAs in any state.
     pub fn sas(&self) -> usize {
         self.sas.len()
     }
@@ -145,7 +146,7 @@ impl Endpoint {
             now,
         };
         let result = work(&mut sa, &mut context);
-        // One that a stranger's wrong proof has ended still counts, until it is forgotten.
+        // An IKE SA that a stranger's wrong proof has ended still counts, until it is forgotten.
         let is_gone = sa.is_gone(now);
         if was_tracked && (is_gone || !(sa.is_half_open() || sa.is_finished())) {
             self.half_open.retain(|_, half_open| *half_open != spi);
@@ -157,7 +158,7 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Works on one IKE SA, if there is one, past its state machine.
+    /// Gives a test access to one IKE SA, if there is one, bypassing its state machine.
     #[cfg(test)]
     pub(crate) fn with_any_for_tests(&mut self, now: Instant, work: impl FnOnce(&mut Sa, &mut Context<'_>)) {
         if let Some(&spi) = self.sas.keys().min() {
@@ -165,7 +166,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts what a call has made where it belongs.
+    /// Distributes the output of a call.
     fn settle(&mut self, now: Instant) {
         for sa in std::mem::take(&mut self.output.spawned) {
             self.put(Box::new(sa));
@@ -184,7 +185,7 @@ impl Endpoint {
                     sa.take_over(&mut context, children, tasks);
                     self.put(sa);
                 }
-                // The successor ended before it got them.
+                // The successor ended before it received them.
                 ended => {
                     children.into_iter().for_each(|child| child.end(&mut context, &Reason::Lost));
                     context.output.event(Event::Down { ike, peer: Some(peer), reason: Reason::Lost });
@@ -205,8 +206,9 @@ impl Endpoint {
         }
     }
 
-    /// Takes a datagram that came from `from` and was sent to `to`, an address of ours. On another port than
-    /// [`Settings::ike_port`] it begins with the non-ESP marker; without, it is ESP or a keepalive, and ignored.
+    /// Handles a datagram that was sent from `from` to `to`, an address of ours. On a port other than
+    /// [`Settings::ike_port`] a message begins with the non-ESP marker; a datagram without it is ESP or a keepalive,
+    /// and is ignored.
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
         let path = Path { local: to, remote: from };
         let message =
@@ -307,7 +309,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether a first message has a cookie of ours in front; if not, the answer that gives one (RFC 7296, section 2.6).
+    /// Checks that a first message begins with a cookie of ours; if not, returns the answer that carries one (RFC
+    /// 7296, section 2.6).
     fn check_cookie(
         &mut self,
         header: &Header,
@@ -356,25 +359,25 @@ impl Endpoint {
         Ok((!bool::from(is_current)).then(|| only_notify(header, NotifyType::COOKIE, current.as_ref())))
     }
 
-    /// From now on a peer is begun with from our address `local` at its address `remote`, whatever its configuration says; it may
-    /// still begin from wherever that allows.
+    /// Makes later initiations towards a peer use our address `local` and its address `remote`, whatever its
+    /// configuration says. The peer may still initiate from any address that its configuration allows.
     pub fn set_way(&mut self, peer: usize, local: IpAddr, remote: IpAddr) {
         self.ways.insert(peer, (local, remote));
     }
 
-    /// When an IKE SA is rekeyed; `None`: never, or it does not stand.
+    /// Returns the time at which an IKE SA is rekeyed; `None` if it is never rekeyed or not established.
     pub fn rekey_at(&self, ike: IkeId) -> Option<Instant> {
         self.sas.get(&self.current(ike)?)?.rekey_at()
     }
 
-    /// When a child is rekeyed; `None`: never, or another one has taken its place.
+    /// Returns the time at which a child is rekeyed; `None` if it is never rekeyed or has been replaced.
     pub fn child_rekey_at(&self, child: ChildId) -> Option<Instant> {
         let sa = self.sas.get(&self.of_child(child)?)?;
         sa.children.iter().find(|known| known.id == child)?.rekey_at
     }
 
-    /// Begins an IKE SA with a peer, and its first child, for the packet whose selectors are given, ours first. `None` if the peer, the
-    /// child or an address of either end is not configured.
+    /// Initiates an IKE SA with a peer, and its first child, for the packet with the given selectors, ours first.
+    /// Returns `None` if the peer, the child or an address of either end is not configured.
     pub fn initiate(
         &mut self,
         peer: usize,
@@ -415,8 +418,8 @@ impl Endpoint {
         self.sas.iter().find(|(_, sa)| has(sa)).map(|(spi, _)| *spi)
     }
 
-    /// A packet of a policy has no child yet: asks for one on the IKE SA that stands, or begins one. `None` as of
-    /// [`Self::initiate`].
+    /// Asks for a child for a packet whose policy has none, on the established IKE SA, or initiates an IKE SA.
+    /// Returns `None` in the same cases as [`Self::initiate`].
     pub fn acquire(
         &mut self,
         peer: usize,
@@ -441,8 +444,9 @@ impl Endpoint {
         }
     }
 
-    /// Asks for another child of a policy on an IKE SA that stands, for a resource of ours such as a core (RFC 9611): associations that no
-    /// other resource sends under. The other end may have too many of them and refuse with TS_MAX_QUEUE.
+    /// Asks for another child of a policy on an established IKE SA, for a resource of ours such as a core (RFC 9611).
+    /// No other resource sends under the child's associations. The other end refuses with TS_MAX_QUEUE if it has too
+    /// many of them.
     pub fn add_resource(&mut self, ike: IkeId, child: usize, resource: u32, now: Instant) {
         self.task(
             self.current(ike),
@@ -451,12 +455,12 @@ impl Endpoint {
         );
     }
 
-    /// Asks for new keys of an IKE SA.
+    /// Asks for new keys for an IKE SA.
     pub fn rekey(&mut self, ike: IkeId, now: Instant) {
         self.task(self.current(ike), Task::RekeyIke, now);
     }
 
-    /// Asks for new keys of a child, as when it is near its end.
+    /// Asks for new keys for a child, for example because its lifetime is nearly over.
     pub fn rekey_child(&mut self, child: ChildId, now: Instant) {
         self.task(self.of_child(child), Task::RekeyChild(child), now);
     }
@@ -482,42 +486,43 @@ impl Endpoint {
         }
     }
 
-    /// Asks whether the peer still lives.
+    /// Checks whether the peer is still alive.
     pub fn probe(&mut self, ike: IkeId, now: Instant) {
         if let Some(spi) = self.current(ike) {
             self.with(now, spi, |sa, context| sa.probe(context));
         }
     }
 
-    /// A genuine ESP packet came under a child's keys: the peer lives, and may be sent to under them.
+    /// Notes that a genuine ESP packet arrived under a child's keys: the peer is alive, and can receive under them.
     pub fn note_received(&mut self, child: ChildId, now: Instant) {
         if let Some(spi) = self.of_child(child) {
             self.with(now, spi, |sa, context| sa.note_child_received(context, child));
         }
     }
 
-    /// Our address towards an IKE SA's peer has changed; whether both ends speak MOBIKE, so that it goes on from there.
+    /// Notes that our address towards an IKE SA's peer has changed. Returns whether both ends speak MOBIKE, so that
+    /// the IKE SA continues from the new address.
     pub fn relocate(&mut self, ike: IkeId, local: SocketAddr, now: Instant) -> bool {
         let Some(spi) = self.current(ike) else { return false };
         self.with(now, spi, |sa, context| sa.relocate(context, local)).unwrap_or(false)
     }
 
-    /// The next datagram to be sent.
+    /// Returns the next datagram to be sent.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.output.transmits.pop_front()
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.output.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] is to be called at the latest.
+    /// Returns the time by which [`Self::handle_timeout`] has to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due at `now`.
+    /// Performs the actions that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let due: Vec<u64> =
             self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, spi)| *spi).collect();

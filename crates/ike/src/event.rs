@@ -1,4 +1,4 @@
-//! What an endpoint tells its owner, and why something failed.
+//! Events of an endpoint for its owner, and reasons for failures.
 
 use std::{fmt, net::SocketAddr};
 
@@ -10,20 +10,20 @@ use crate::{
     wire::{NotifyType, TrafficSelector},
 };
 
-/// An IKE SA, whatever its keys: it keeps this number when it is rekeyed.
+/// An IKE SA, independent of its keys: it keeps this number when it is rekeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IkeId(pub(crate) u64);
 
-/// A pair of ESP associations. A rekeyed child is another one.
+/// A pair of ESP associations. A rekeyed child has another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChildId(pub(crate) u64);
 
 /// Both ends' addresses, with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// Ours.
+    /// Our address.
     pub local: SocketAddr,
-    /// The peer's, as it is seen from here.
+    /// The peer's address, as we see it.
     pub remote: SocketAddr,
 }
 
@@ -32,7 +32,7 @@ pub struct Path {
 pub struct Direction {
     /// The SPI in its packets.
     pub spi: u32,
-    /// Its key material: encryption key, salt, integrity key, [`EspSuite::material_bytes`] in all.
+    /// The key material: encryption key, salt, integrity key, [`EspSuite::material_bytes`] in all.
     pub material: Secret,
 }
 
@@ -42,62 +42,63 @@ impl fmt::Debug for Direction {
     }
 }
 
-/// Whose packet is protected.
+/// The part of a packet that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A whole packet, inside another.
+    /// A whole packet, inside another packet.
     Tunnel,
     /// A packet's payload.
     Transport,
 }
 
-/// A child to be installed: the inbound association at once, the outbound one when `is_outbound_live` or at
-/// [`Event::UseOutbound`].
+/// A child to be installed. The inbound association is used at once, the outbound one if `is_outbound_live` is set or
+/// at [`Event::UseOutbound`].
 #[derive(Clone, Debug)]
 pub struct Install {
     /// The IKE SA that it belongs to.
     pub ike: IkeId,
     /// The child.
     pub child: ChildId,
-    /// The peer's place among those that the endpoint was made with.
+    /// The peer's place among the peers of the endpoint.
     pub peer: usize,
-    /// Its policy's place among the peer's children.
+    /// The place of the child's policy among the peer's children.
     pub policy: usize,
-    /// What we receive.
+    /// The association that we receive under.
     pub inbound: Direction,
-    /// What we send.
+    /// The association that we send under.
     pub outbound: Direction,
-    /// How packets are protected.
+    /// The algorithms that protect packets.
     pub suite: EspSuite,
-    /// What is protected.
+    /// The part of a packet that is protected.
     pub mode: Mode,
     /// Whether ESP goes in UDP datagrams along the path.
     pub is_encapsulated: bool,
-    /// Where ESP goes.
+    /// The path of ESP.
     pub path: Path,
     /// Traffic on our side, narrowed.
     pub local: Vec<TrafficSelector>,
     /// Traffic on the peer's side, narrowed.
     pub remote: Vec<TrafficSelector>,
-    /// What whoever asked for it calls the resource that it is for, such as a core (RFC 9611); the first child of a policy is for none.
+    /// The requester's name for the resource that the child is for, such as a core (RFC 9611); the first child of a
+    /// policy is for no resource.
     pub resource: Option<Vec<u8>>,
-    /// The child that this one takes the place of.
+    /// The child that this one replaces.
     pub replaces: Option<ChildId>,
-    /// Whether the peer is known to receive under the outbound association already. Otherwise the predecessor sends on, until
-    /// [`Event::UseOutbound`] or until a genuine packet arrives on the inbound association.
+    /// Whether the peer is known to receive under the outbound association already. Otherwise the predecessor remains
+    /// in use for sending until [`Event::UseOutbound`] or until a genuine packet arrives on the inbound association.
     pub is_outbound_live: bool,
 }
 
-/// Why an IKE SA or a child ended, or did not come to be.
+/// The reason why an IKE SA or a child ended, or was not established.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// Requests stayed without an answer.
+    /// Requests remained without an answer.
     #[error("the peer does not answer; check its address, the way there, and UDP ports 500 and 4500")]
     Timeout,
-    /// A negotiation that began did not go on.
+    /// A negotiation was begun and not continued.
     #[error("the peer began a negotiation and did not end it")]
     Abandoned,
-    /// We found nothing common in the peer's proposals.
+    /// The peer's proposals have nothing in common with ours.
     #[error("{0}")]
     NoProposal(Mismatch),
     /// The peer refused.
@@ -106,7 +107,7 @@ pub enum Reason {
         /// The notification.
         kind: NotifyType,
     },
-    /// The peer is not who it is expected to be.
+    /// The peer's identity is not the expected one.
     #[error("the peer says that it is {sent}; expected is {expected}")]
     Identity {
         /// The identity that the peer sent.
@@ -119,15 +120,15 @@ pub enum Reason {
     Authentication {
         /// The identity that the peer sent.
         identity: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// No traffic is common to both.
     #[error("no common traffic: ours is {ours}, the peer asks for {theirs}")]
     Selectors {
-        /// Our policy's.
+        /// Our policy's traffic.
         ours: String,
-        /// The peer's.
+        /// The peer's traffic.
         theirs: String,
     },
     /// The pool has no address for the peer.
@@ -145,7 +146,7 @@ pub enum Reason {
     /// The owner ended it.
     #[error("it was ended here")]
     Closed,
-    /// Another one took its place.
+    /// Another IKE SA or child took its place.
     #[error("another one has taken its place")]
     Replaced,
     /// The peer does not have it.
@@ -162,39 +163,39 @@ fn hint(kind: NotifyType) -> &'static str {
     }
 }
 
-/// What an endpoint tells.
+/// An event of an endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An IKE SA stands: both ends have proved who they are.
+    /// An IKE SA is established: both ends have proved their identities.
     Established {
         /// The IKE SA.
         ike: IkeId,
-        /// The peer's place among those that the endpoint was made with.
+        /// The peer's place among the peers of the endpoint.
         peer: usize,
-        /// Who the peer is, proved; where there is a user, only what it calls itself.
+        /// The peer's proved identity; if there is a user, only the name that the peer gave.
         identity: Identity,
         /// The user that the peer has proved to be by EAP.
         user: Option<String>,
-        /// Its algorithms, as words.
+        /// The IKE SA's algorithms, as words.
         algorithms: String,
     },
-    /// The peer got addresses of ours. They are free again when the IKE SA is down.
+    /// The peer received addresses from one of our pools. They are free again when the IKE SA is down.
     Leased {
         /// The IKE SA.
         ike: IkeId,
-        /// The peer's place among those that the endpoint was made with.
+        /// The peer's place among the peers of the endpoint.
         peer: usize,
-        /// What it got.
+        /// The addresses and name servers.
         assignment: Assignment,
     },
-    /// We got addresses of the peer's, for as long as the IKE SA stands.
+    /// We received addresses from the peer, which are ours as long as the IKE SA is established.
     Configured {
         /// The IKE SA.
         ike: IkeId,
-        /// The peer's place among those that the endpoint was made with.
+        /// The peer's place among the peers of the endpoint.
         peer: usize,
-        /// What we got.
+        /// The addresses and name servers.
         assignment: Assignment,
     },
     /// An IKE SA has new keys.
@@ -202,46 +203,47 @@ pub enum Event {
         /// The IKE SA.
         ike: IkeId,
     },
-    /// An IKE SA is no more, or did not come to be. Its children have ended before.
+    /// An IKE SA has ended, or was not established. Its children have ended before it.
     Down {
         /// The IKE SA.
         ike: IkeId,
-        /// The peer, where it is known.
+        /// The peer, if it is known.
         peer: Option<usize>,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A child is to be installed.
     Install(Box<Install>),
-    /// The outbound association of a child that was installed before is to be used.
+    /// The outbound association of a child that was installed before has to be used from now on.
     UseOutbound {
         /// The child.
         child: ChildId,
     },
-    /// A child is no more: its outbound association ends at once; its inbound one may receive for some seconds what is under way.
+    /// A child has ended. Its outbound association ends at once; its inbound association may receive packets under
+    /// way for some seconds.
     Remove {
         /// The child.
         child: ChildId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// A child did not come to be; the IKE SA stands.
+    /// A child was not established; the IKE SA remains.
     ChildFailed {
         /// The IKE SA.
         ike: IkeId,
-        /// The policy's place among the peer's children; `None` if the peer's request fitted none.
+        /// The policy's place among the peer's children; `None` if no policy fitted the peer's request.
         policy: Option<usize>,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A stranger's first message was refused.
     Refused {
-        /// Where it came from.
+        /// The path that it arrived along.
         path: Path,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// The peer's or our address has changed: ESP of all children of the IKE SA goes there.
+    /// The peer's or our address has changed: ESP of all children of the IKE SA uses the new path.
     Moved {
         /// The IKE SA.
         ike: IkeId,
@@ -255,9 +257,9 @@ pub enum Event {
 /// A datagram to be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Transmit {
-    /// From and to where.
+    /// The source and the destination.
     pub path: Path,
-    /// The datagram, with the non-ESP marker where its port needs one.
+    /// The datagram, with the non-ESP marker if its port requires one.
     pub bytes: Vec<u8>,
 }
 

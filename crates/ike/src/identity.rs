@@ -1,7 +1,7 @@
-//! Identities (RFC 7296, section 3.5): who an end says it is.
+//! Identities of ends (RFC 7296, section 3.5).
 //!
-//! Guarantees: two identities are equal only if type and every byte are; nothing in one is a pattern. Names of hosts are compared
-//! without regard to case, as DNS does.
+//! Guarantees: two identities are equal only if their types and all bytes are equal; an identity is never a pattern.
+//! Names of hosts are compared without regard to case, as DNS does.
 
 use std::{
     fmt,
@@ -17,10 +17,10 @@ const ID_IPV6_ADDR: u8 = 5;
 const ID_DER_ASN1_DN: u8 = 9;
 const ID_KEY_ID: u8 = 11;
 
-/// Longest identity that is taken, in bytes.
+/// Longest identity that is accepted, in bytes.
 pub const MAX_IDENTITY_BYTES: usize = 1024;
 
-/// Who an end is.
+/// The identity of an end.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// An address.
@@ -31,22 +31,23 @@ pub enum Identity {
     Mail(String),
     /// A distinguished name, in DER.
     DistinguishedName(Vec<u8>),
-    /// Bytes that only the two ends understand.
+    /// Bytes with a meaning that only the two ends know.
     KeyId(Vec<u8>),
 }
 
-/// An identity that a peer sent and that cannot be one.
+/// A peer's identity that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an identity of type {kind} with {bytes} bytes is none that is understood here")]
 pub struct UnknownIdentity {
     /// Its type.
     pub kind: u8,
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
 impl Identity {
-    /// As a user writes it: an address, a name with an @ as a mail address, anything else as a host's name.
+    /// Reads an identity as a user writes it: an address, a name with an @ as a mail address, or any other text as a
+    /// host's name.
     pub fn from_text(text: &str) -> Self {
         if let Ok(address) = text.parse() {
             Self::Address(address)
@@ -57,10 +58,10 @@ impl Identity {
         }
     }
 
-    /// Reads the identity of a payload.
+    /// Reads the identity in a payload.
     ///
     /// # Errors
-    /// Its type is unknown, or its bytes do not fit the type.
+    /// Fails if its type is unknown, or if its bytes do not fit the type.
     pub fn from_wire(wire: &Identification) -> Result<Self, UnknownIdentity> {
         let unknown = UnknownIdentity { kind: wire.kind, bytes: wire.data.len() };
         if wire.data.len() > MAX_IDENTITY_BYTES || wire.data.is_empty() {
@@ -85,7 +86,7 @@ impl Identity {
         })
     }
 
-    /// As a payload.
+    /// Returns the identity as a payload.
     pub fn to_wire(&self) -> Identification {
         let (kind, data) = match self {
             Self::Address(IpAddr::V4(address)) => (ID_IPV4_ADDR, address.octets().to_vec()),

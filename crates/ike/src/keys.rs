@@ -7,12 +7,12 @@ use crate::{
     wire::Spis,
 };
 
-/// What the keys of an IKE SA follow from, besides secrets.
+/// The algorithms for which the keys of an IKE SA are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPlan {
     /// Encryption of messages.
     pub encryption: Encryption,
-    /// Integrity of messages, unless the encryption has it.
+    /// Integrity of messages, unless the encryption provides it.
     pub integrity: Option<Integrity>,
     /// The function that derives keys.
     pub prf: Prf,
@@ -21,14 +21,14 @@ pub struct KeyPlan {
 /// Both nonces of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonces {
-    /// Of who began the exchange.
+    /// The initiator's nonce.
     pub initiator: Vec<u8>,
-    /// Of who answered.
+    /// The responder's nonce.
     pub responder: Vec<u8>,
 }
 
 impl Nonces {
-    /// The lesser of the two, by which colliding exchanges are told apart (RFC 7296, section 2.8.1).
+    /// Returns the lower of the two nonces, which decides between colliding exchanges (RFC 7296, section 2.8.1).
     pub fn lowest(&self) -> &[u8] {
         self.initiator.as_slice().min(&self.responder)
     }
@@ -36,15 +36,15 @@ impl Nonces {
 
 /// The keys of an IKE SA.
 pub struct IkeKeys {
-    /// SK_d, which children's keys and those of a successor come from.
+    /// SK_d, from which the keys of children and of a successor are derived.
     pub derive: Secret,
-    /// Messages of who began the IKE SA.
+    /// The keys of messages from the initiator of the IKE SA.
     pub initiator: Sealer,
-    /// Messages of who answered.
+    /// The keys of messages from its responder.
     pub responder: Sealer,
-    /// SK_pi: binds the initiator's identity into its proof.
+    /// SK_pi, which binds the initiator's identity into its proof.
     pub proof_initiator: Secret,
-    /// SK_pr.
+    /// SK_pr, which binds the responder's identity into its proof.
     pub proof_responder: Secret,
 }
 
@@ -54,13 +54,14 @@ impl std::fmt::Debug for IkeKeys {
     }
 }
 
-/// SKEYSEED of a new IKE SA: prf(Ni | Nr, g^ir).
+/// Returns the SKEYSEED of a new IKE SA: prf(Ni | Nr, g^ir).
 pub fn seed(prf: Prf, nonces: &Nonces, shared: &SharedSecret) -> Secret {
     let key = Zeroizing::new([nonces.initiator.as_slice(), &nonces.responder].concat());
     prf.compute(&key, &[shared])
 }
 
-/// SKEYSEED of an IKE SA that replaces one whose function and SK_d are given: prf(SK_d, g^ir | Ni | Nr | SK(1) | …).
+/// Returns the SKEYSEED of an IKE SA that replaces one with the given function and SK_d: prf(SK_d, g^ir | Ni | Nr |
+/// SK(1) | …).
 pub fn rekeyed_seed(prf: Prf, derive: &Secret, nonces: &Nonces, shared: &[SharedSecret]) -> Secret {
     let (first, additional) = shared.split_first().expect("an IKE SA is rekeyed with a key exchange");
     let mut parts: Vec<&[u8]> = vec![first, &nonces.initiator, &nonces.responder];
@@ -68,16 +69,16 @@ pub fn rekeyed_seed(prf: Prf, derive: &Secret, nonces: &Nonces, shared: &[Shared
     prf.compute(derive, &parts)
 }
 
-/// SKEYSEED after an additional key exchange in IKE_INTERMEDIATE: prf(SK_d, SK(n) | Ni | Nr).
+/// Returns the SKEYSEED after an additional key exchange in IKE_INTERMEDIATE: prf(SK_d, SK(n) | Ni | Nr).
 pub fn mixed_seed(prf: Prf, derive: &Secret, nonces: &Nonces, shared: &SharedSecret) -> Secret {
     prf.compute(derive, &[shared, &nonces.initiator, &nonces.responder])
 }
 
 impl IkeKeys {
-    /// All keys of a SKEYSEED: prf+(SKEYSEED, Ni | Nr | SPIi | SPIr), cut in the order of RFC 7296.
+    /// Derives all keys from a SKEYSEED: prf+(SKEYSEED, Ni | Nr | SPIi | SPIr), cut in the order of RFC 7296.
     ///
     /// # Errors
-    /// The algorithms do not belong together.
+    /// Fails if the algorithms do not belong together.
     pub fn derive(plan: KeyPlan, seed: &Secret, nonces: &Nonces, spis: Spis) -> Result<Self, CryptoError> {
         let preferred = plan.prf.output_bytes();
         let integrity = plan.integrity.map_or(0, Integrity::key_bytes);
@@ -105,16 +106,17 @@ impl IkeKeys {
     }
 }
 
-/// Key material of a pair of associations, as [`crate::EspSuite`] says how long: encryption key, salt, integrity key.
+/// Key material of a pair of associations: encryption key, salt, integrity key, with the lengths of
+/// [`crate::EspSuite`].
 pub struct ChildKeys {
-    /// What the exchange's initiator sends with.
+    /// The key material that the initiator of the exchange sends with.
     pub from_initiator: Secret,
-    /// What its responder sends with.
+    /// The key material that its responder sends with.
     pub from_responder: Secret,
 }
 
 impl ChildKeys {
-    /// KEYMAT = prf+(SK_d, [g^ir |] Ni | Nr [| SK(1) | …]).
+    /// Derives the key material: KEYMAT = prf+(SK_d, [g^ir |] Ni | Nr [| SK(1) | …]).
     pub fn derive(
         prf: Prf,
         derive: &Secret,

@@ -1,11 +1,11 @@
-//! IKEv2 (RFC 7296) as a value: how two ends agree on keys for ESP.
+//! IKEv2 (RFC 7296) as a state machine: two ends negotiate keys for ESP.
 //!
 //! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a deadline come out.
-//! - [`config`] says who the peers are and what is protected; [`offer`] which algorithms are taken; [`eap`] how users prove who they are;
-//!   [`pool`] which addresses they get.
-//! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] what follows from them.
+//! - [`config`] has the peers and the traffic to protect; [`offer`] the algorithms that are accepted; [`eap`] the
+//!   proofs of users; [`pool`] the addresses that peers get.
+//! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] derives keys.
 //!
-//! No socket, no clock, no thread, no file.
+//! The crate has no sockets, clocks, threads or files.
 #![deny(unsafe_code)]
 
 pub mod certificate;

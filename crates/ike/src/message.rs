@@ -1,7 +1,7 @@
 //! Messages sealed and opened: the Encrypted payload, and its fragments (RFC 7383).
 //!
-//! Guarantees: a fragment is kept only after it proved genuine; what is kept for one message is bounded in number and bytes; a
-//! sender that begins anew with more fragments replaces what it sent before.
+//! Guarantees: a fragment is kept only after it has been found genuine; the fragments kept for one message are
+//! bounded in number and bytes; if a sender begins again with more fragments, these replace the earlier ones.
 
 use zeroize::Zeroizing;
 
@@ -13,13 +13,14 @@ use crate::{
     },
 };
 
-/// Bytes of a generic payload header, and of the numbers that a fragment has behind it.
+/// Length of a generic payload header in bytes, and of the numbers that follow it in a fragment.
 const PAYLOAD_HEADER_BYTES: usize = 4;
 const FRAGMENT_NUMBERS_BYTES: usize = 4;
-/// Most fragments of a message. Windows sends 7 with many certificate requests; clients with a tiny MTU send more than 16.
+/// Maximum number of fragments in a message. Windows sends 7 with many certificate requests; clients with a tiny MTU
+/// send more than 16.
 pub(crate) const MAX_FRAGMENTS: u16 = 64;
 
-/// Where a message belongs.
+/// The IKE SA, exchange and number that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) spis: Spis,
@@ -41,7 +42,7 @@ impl Place {
         }
     }
 
-    /// A message without encryption: IKE_SA_INIT.
+    /// Returns a message without encryption: IKE_SA_INIT.
     pub(crate) fn plain(&self, payloads: &Payloads) -> Vec<u8> {
         let mut message =
             self.header(payloads.first()).to_bytes(HEADER_BYTES + payloads.bytes().len()).to_vec();
@@ -49,8 +50,8 @@ impl Place {
         message
     }
 
-    /// What RFC 9242 authenticates of a message in IKE_INTERMEDIATE: its header and the Encrypted payload's as if there were neither
-    /// fragments nor encryption, then the payloads.
+    /// Returns the bytes that RFC 9242 authenticates of a message in IKE_INTERMEDIATE: its header and the Encrypted
+    /// payload's header as they would be without fragments and encryption, followed by the payloads.
     pub(crate) fn authenticated(&self, first: PayloadType, clear: &[u8]) -> Secret {
         let payload_bytes = PAYLOAD_HEADER_BYTES + clear.len();
         let mut octets = self.header(PayloadType::ENCRYPTED).to_bytes(HEADER_BYTES + payload_bytes).to_vec();
@@ -82,11 +83,11 @@ impl Place {
         Ok(message)
     }
 
-    /// The datagrams of a message: one, or several where the other end takes fragments and one would be longer than
-    /// `fragment_bytes`.
+    /// Returns the datagrams of a message: several if the other end accepts fragments and a single datagram would be
+    /// longer than `fragment_bytes`, else one.
     ///
     /// # Errors
-    /// The library fails, or the message is longer than any peer takes.
+    /// Fails if the library fails, or if the message is longer than any peer accepts.
     pub(crate) fn sealed(
         &self,
         sealer: &mut Sealer,
@@ -117,13 +118,13 @@ pub(crate) struct Opened {
     pub(crate) clear: Secret,
 }
 
-/// What a datagram was.
+/// The contents of a datagram.
 pub(crate) enum Arrived {
-    /// A whole message, or the last fragment that was missing. `is_first` tells whether an answer may be sent again for it.
+    /// A whole message, or the last fragment that was missing.
     Message(Opened),
-    /// A fragment; more are needed. The first of a message's fragments alone calls for an answer to be repeated.
+    /// A fragment; more are needed. Only the first fragment of a message causes an answer to be sent again.
     Fragment {
-        /// Whether it was the message's first.
+        /// Whether it is the message's first fragment.
         is_first: bool,
     },
 }
@@ -169,17 +170,17 @@ impl Assembly {
         Some(Opened { first: PayloadType(self.first), clear })
     }
 
-    /// Opens a datagram whose header is known; fragments are kept here.
+    /// Opens a datagram whose header has been read; fragments are kept in `self`.
     ///
     /// # Errors
-    /// It is not genuine, or malformed.
+    /// Fails if the datagram is not genuine, or malformed.
     pub(crate) fn open(
         &mut self,
         sealer: &Sealer,
         header: &Header,
         message: &[u8],
     ) -> Result<Arrived, OpenError> {
-        // An encrypted payload is the message's last and, of everybody's messages, also its first.
+        // An encrypted payload is the last of a message, and in messages of all known implementations also the first.
         let raw =
             Chain::new(header.first, &message[HEADER_BYTES..]).next().ok_or(OpenError::NotEncrypted)??;
         let body_at = message.len() - raw.body.len();
@@ -210,7 +211,7 @@ impl Assembly {
     }
 }
 
-/// Why a datagram cannot be opened.
+/// The reason why a datagram cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error(transparent)]

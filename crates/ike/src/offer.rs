@@ -1,7 +1,7 @@
-//! Proposals as they are configured, and the choice among a peer's.
+//! Configured proposals, and the choice among a peer's proposals.
 //!
-//! Guarantees: what is chosen was offered by both; our order decides, first of proposals and then within each type; where nothing
-//! fits, the error names the type that came nearest, with what we take and what the peer sent.
+//! Guarantees: a choice was offered by both ends; our order decides, first among proposals and then within each type;
+//! if nothing fits, the error names the type that came nearest, with our algorithms and the peer's.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{
     wire::{Proposal, Protocol, Transform, TransformType},
 };
 
-/// Additional key exchanges that RFC 9370 has room for.
+/// Number of additional key exchanges that RFC 9370 provides.
 pub const MAX_ADDITIONAL: usize = 7;
 
 /// One proposal: alternatives of each type, the preferred first.
@@ -23,25 +23,25 @@ pub struct Offer {
     prf: Vec<Prf>,
     exchange: Vec<KeyExchange>,
     additional: Vec<Vec<KeyExchange>>,
-    /// Whether extended sequence numbers are taken, the preferred first. Of IKE: empty.
+    /// Whether extended sequence numbers are accepted, the preferred value first. Empty in proposals for IKE.
     extended: Vec<bool>,
 }
 
 /// A proposal that cannot be read, or lacks something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
-    /// A word that is no algorithm.
+    /// A word is not the name of an algorithm.
     #[error("{word:?} is no algorithm; known are {}", choices())]
     Unknown {
         /// The word.
         word: String,
     },
-    /// A type without an algorithm, or with one that has no place there.
+    /// A type has no algorithm, or has one where none is allowed.
     #[error("{text:?} {problem}")]
     Incomplete {
         /// The proposal.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
 }
@@ -54,11 +54,12 @@ fn choices() -> String {
 }
 
 impl Offer {
-    /// A proposal for IKE itself, as `aes256gcm16-prfsha384-x25519-ke1_mlkem768`: encryption, integrity unless the encryption has it,
-    /// function and key exchange, each once or more; without a function, those of the integrities' digests.
+    /// Reads a proposal for IKE itself, such as `aes256gcm16-prfsha384-x25519-ke1_mlkem768`: encryption, integrity
+    /// unless the encryption provides it, function and key exchange, each at least once; without a function, those
+    /// with the integrities' digests are used.
     ///
     /// # Errors
-    /// A word is unknown, or a type is missing.
+    /// Fails if a word is unknown, or if a type is missing.
     pub fn ike(text: &str) -> Result<Self, OfferError> {
         let mut offer = Self::parse(Protocol::Ike, text)?;
         if offer.prf.is_empty() {
@@ -80,10 +81,11 @@ impl Offer {
         Err(OfferError::Incomplete { text: text.to_owned(), problem })
     }
 
-    /// A proposal for ESP, as `aes256gcm16-x25519` or `aes256-sha256-esn`. Without `esn` or `noesn` both ways of counting are taken.
+    /// Reads a proposal for ESP, such as `aes256gcm16-x25519` or `aes256-sha256-esn`. Without `esn` or `noesn` both
+    /// lengths of sequence numbers are accepted.
     ///
     /// # Errors
-    /// A word is unknown, or a type is missing.
+    /// Fails if a word is unknown, or if a type is missing.
     pub fn esp(text: &str) -> Result<Self, OfferError> {
         let mut offer = Self::parse(Protocol::Esp, text)?;
         if offer.extended.is_empty() {
@@ -96,11 +98,11 @@ impl Offer {
         Err(OfferError::Incomplete { text: text.to_owned(), problem })
     }
 
-    /// What is offered and taken for IKE where nothing else is configured: post-quantum key exchanges first, then what gateways, phones and
-    /// laptops of the last ten years have, and nothing that is broken.
+    /// Returns the proposals for IKE that are used if none are configured: post-quantum key exchanges first, then the
+    /// algorithms of gateways, phones and laptops of the last ten years, except for broken ones.
     ///
     /// # Panics
-    /// Never: the texts are proposals.
+    /// Never panics: the texts are valid proposals.
     pub fn standard_ike() -> Vec<Self> {
         let texts = [
             "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-ke1_mlkem768",
@@ -110,10 +112,11 @@ impl Offer {
         texts.into_iter().map(|text| Self::ike(text).expect("a proposal")).collect()
     }
 
-    /// The same for ESP. Keys are renewed with a key exchange or without, as the other end likes.
+    /// Returns the proposals for ESP that are used if none are configured. Keys are renewed with or without a key
+    /// exchange, as the other end prefers.
     ///
     /// # Panics
-    /// Never: the texts are proposals.
+    /// Never panics: the texts are valid proposals.
     pub fn standard_esp() -> Vec<Self> {
         let texts = [
             "aes256gcm16-aes128gcm16-chacha20poly1305-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
@@ -180,22 +183,22 @@ impl Offer {
         Some(())
     }
 
-    /// The key exchange that is tried first.
+    /// Returns the key exchange that is tried first.
     pub fn first_exchange(&self) -> Option<KeyExchange> {
         self.exchange.first().copied()
     }
 
-    /// Whether it takes `method` as its first key exchange.
+    /// Returns whether `method` is one of the first key exchanges of the proposal.
     pub fn has_exchange(&self, method: KeyExchange) -> bool {
         self.exchange.contains(&method)
     }
 
-    /// Whether it has additional key exchanges.
+    /// Returns whether the proposal has additional key exchanges.
     pub fn has_additional(&self) -> bool {
         !self.additional.is_empty()
     }
 
-    /// The suites of ESP that it takes.
+    /// Returns the suites of ESP in the proposal.
     pub fn esp_suites(&self) -> Vec<EspSuite> {
         let integrities: Vec<Option<Integrity>> = match self.integrity.is_empty() {
             true => vec![None],
@@ -210,12 +213,12 @@ impl Offer {
         self.encryption.iter().flat_map(of).collect()
     }
 
-    /// The same without any key exchange, as IKE_AUTH sends it.
+    /// Returns the proposal without any key exchange, as IKE_AUTH sends it.
     pub fn without_exchange(&self) -> Self {
         Self { exchange: Vec::new(), additional: Vec::new(), ..self.clone() }
     }
 
-    /// As a proposal on the wire.
+    /// Returns the proposal as it is sent.
     pub fn to_wire(&self, number: u8, spi: Vec<u8>) -> Proposal {
         let mut transforms: Vec<Transform> = self.encryption.iter().map(|a| a.transform()).collect();
         transforms.extend(self.integrity.iter().map(|a| a.transform()));
@@ -260,60 +263,60 @@ impl fmt::Display for Offer {
 impl FromStr for Offer {
     type Err = OfferError;
 
-    /// A proposal for IKE; [`Offer::esp`] reads the others.
+    /// Reads a proposal for IKE; [`Offer::esp`] reads those for ESP.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ike(text)
     }
 }
 
-/// The algorithms that both ends take.
+/// The chosen algorithms, which both ends accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Encryption.
     pub encryption: Encryption,
-    /// Integrity, unless the encryption has it.
+    /// Integrity, unless the encryption provides it.
     pub integrity: Option<Integrity>,
-    /// The function; `None` for ESP.
+    /// The pseudo-random function; `None` for ESP.
     pub prf: Option<Prf>,
-    /// The key exchange; `None` for ESP whose keys come from the IKE SA alone.
+    /// The key exchange; `None` for ESP whose keys are derived from those of the IKE SA alone.
     pub exchange: Option<KeyExchange>,
     /// Additional key exchanges, in order.
     pub additional: Vec<KeyExchange>,
-    /// Whether ESP counts with 64 bits.
+    /// Whether ESP uses sequence numbers of 64 bits.
     pub extended: bool,
 }
 
 impl Choice {
-    /// What an IKE SA's keys follow from; `None` for ESP.
+    /// Returns the algorithms for which an IKE SA's keys are derived; `None` for ESP.
     pub fn key_plan(&self) -> Option<KeyPlan> {
         Some(KeyPlan { encryption: self.encryption, integrity: self.integrity, prf: self.prf? })
     }
 
-    /// The suite of ESP.
+    /// Returns the suite of ESP.
     pub fn esp_suite(&self) -> EspSuite {
         EspSuite { encryption: self.encryption, integrity: self.integrity, extended: self.extended }
     }
 }
 
-/// How an ESP association protects packets.
+/// The algorithms with which an ESP association protects packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EspSuite {
     /// Encryption.
     pub encryption: Encryption,
-    /// Integrity, unless the encryption has it.
+    /// Integrity, unless the encryption provides it.
     pub integrity: Option<Integrity>,
     /// Whether sequence numbers have 64 bits.
     pub extended: bool,
 }
 
 impl EspSuite {
-    /// Bytes of key material of one direction: encryption key, salt, integrity key.
+    /// Returns the length in bytes of the key material of one direction: encryption key, salt, integrity key.
     pub fn material_bytes(self) -> usize {
         let integrity = self.integrity.map_or(0, Integrity::key_bytes);
         self.encryption.key_bytes() + self.encryption.salt_bytes() + integrity
     }
 
-    /// Its name in crate `ipsec`, such as `aes-256-gcm` or `aes-256-cbc+hmac-sha256-128`.
+    /// Returns the suite's name in crate `ipsec`, such as `aes-256-gcm` or `aes-256-cbc+hmac-sha256-128`.
     pub fn name(self) -> String {
         let encryption = match self.encryption {
             Encryption::Aes256Gcm => "aes-256-gcm",
@@ -332,7 +335,7 @@ impl EspSuite {
     }
 }
 
-/// Why no proposal fits: the type in which the nearest pair differs.
+/// The reason why no proposal fits: the type in which the nearest pair differs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no common {}: taken here are {ours}, the peer offers {theirs}", kind.name())]
 pub struct Mismatch {
@@ -340,11 +343,11 @@ pub struct Mismatch {
     pub kind: TransformType,
     /// Our algorithms, as words.
     pub ours: String,
-    /// The peer's, as words where they are known here, else as numbers; cut after some.
+    /// The peer's algorithms, as words if they are known here, else as numbers; the list is limited in length.
     pub theirs: String,
 }
 
-/// Algorithms of the peer that a message names; a stranger writes as many as fit a datagram.
+/// Maximum number of the peer's algorithms in an error; a stranger can send as many as fit a datagram.
 const MAX_NAMED: usize = 16;
 
 struct Selection<'a> {
@@ -353,7 +356,8 @@ struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// The first of ours that the peer has too. Without any of ours, the peer must have none either, or "none" among them.
+    /// Returns the first of our algorithms that the peer has too. If we have none, the peer must have none either, or
+    /// "none" among its algorithms.
     fn pick<T: Copy>(
         &mut self,
         kind: TransformType,
@@ -389,7 +393,7 @@ impl Selection<'_> {
     }
 }
 
-/// The word of a peer's transform.
+/// Returns the name of a peer's transform.
 fn word(transform: &Transform) -> String {
     let known = match transform.kind {
         TransformType::ENCRYPTION => {
@@ -409,15 +413,16 @@ fn word(transform: &Transform) -> String {
     }
 }
 
-/// Whether ESP's key exchange is looked at.
+/// Whether a key exchange must be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchanges {
     /// One of ours must be chosen: the proposals are for IKE.
     Required,
-    /// With or without one, as the peer likes: a child that is added or rekeyed. A peer that has another taste in this than the
-    /// configuration shows it only at the first rekey, hours after the tunnel came up, so both are taken.
+    /// A key exchange is chosen or not, as the peer prefers: the proposals are for a child that is added or rekeyed.
+    /// A peer whose configuration differs in this shows it only at the first rekeying, hours after the tunnel was
+    /// established, so both are accepted.
     Optional,
-    /// None: the first child's keys come from the IKE SA.
+    /// No key exchange is chosen: the first child's keys are derived from those of the IKE SA.
     None,
 }
 
@@ -462,7 +467,7 @@ fn select_from(
             }
         }
     }
-    // A peer that says nothing about sequence numbers counts with 32 bits.
+    // A peer that sends nothing about sequence numbers uses 32 bits.
     let says_nothing = theirs.of(TransformType::SEQUENCE_NUMBERS).next().is_none();
     let ways: &[bool] = if says_nothing && ours.extended.contains(&false) { &[] } else { &ours.extended };
     let extended = selection.pick(TransformType::SEQUENCE_NUMBERS, ways, sequence_numbers, |extended| {
@@ -474,10 +479,10 @@ fn select_from(
     Ok((choice, reply))
 }
 
-/// Chooses among a peer's proposals. The proposal to answer with has no SPI yet.
+/// Chooses among a peer's proposals. The returned proposal, which answers them, has no SPI yet.
 ///
 /// # Errors
-/// None of them fits any of ours.
+/// Fails if none of them fits any of ours.
 pub fn select(
     ours: &[Offer],
     theirs: &[Proposal],
@@ -505,10 +510,10 @@ pub fn select(
     ))
 }
 
-/// Reads a peer's answer to our proposals: one proposal, of which each transform was offered.
+/// Reads a peer's answer to our proposals: one proposal, all of whose transforms were offered.
 ///
 /// # Errors
-/// It is none of ours.
+/// Fails if the answer is not one of our proposals.
 pub fn accept(ours: &[Offer], answer: &[Proposal], exchanges: Exchanges) -> Result<Choice, Mismatch> {
     let [answer] = answer else {
         return select(ours, &[], exchanges).map(|(choice, _)| choice);

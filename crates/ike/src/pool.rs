@@ -1,7 +1,7 @@
-//! Addresses that peers without a network of their own get, and name servers with them (RFC 7296, sections 2.19 and 3.15; RFC 8598).
+//! Addresses and name servers for peers without a network of their own (RFC 7296, sections 2.19 and 3.15; RFC 8598).
 //!
-//! Guarantees: an address has one IKE SA at most; it is free again when that one is down; who comes again gets the address of last time
-//! if nobody else has it; what is remembered is bounded.
+//! Guarantees: an address belongs to at most one IKE SA and is free again when that IKE SA has ended; a returning
+//! peer gets its previous address unless somebody else has it; the number of remembered addresses is bounded.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,17 +18,17 @@ use crate::{
     },
 };
 
-/// Addresses of last time that are remembered at most.
+/// Maximum number of previous addresses that are remembered.
 const MAX_REMEMBERED: usize = 65_536;
-/// Name servers and domains of an answer that are taken at most, of each.
+/// Maximum number of name servers, and of domains, that are accepted from an answer.
 const MAX_TAKEN: usize = 16;
 /// Longest name of a domain, in bytes.
 const MAX_DOMAIN_BYTES: usize = 253;
 
-/// Addresses to be given away, and what comes with them.
+/// Addresses for peers, and the settings that accompany them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Ranges: first and last address, of one family each.
+    /// Ranges of addresses: first and last address, both of one family.
     pub addresses: Vec<(IpAddr, IpAddr)>,
     /// Name servers.
     pub dns: Vec<IpAddr>,
@@ -36,10 +36,10 @@ pub struct Pool {
     pub domains: Vec<String>,
 }
 
-/// What one peer got.
+/// The addresses and settings of one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {
-    /// Its addresses: one of each family at most.
+    /// The peer's addresses: at most one of each family.
     pub addresses: Vec<IpAddr>,
     /// Name servers.
     pub dns: Vec<IpAddr>,
@@ -47,7 +47,7 @@ pub struct Assignment {
     pub domains: Vec<String>,
 }
 
-/// Who gets an address.
+/// The owner of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) identity: Identity,
@@ -68,12 +68,12 @@ fn from_number(like: IpAddr, number: u128) -> IpAddr {
     }
 }
 
-/// A pool's addresses, and who has them.
+/// A pool's addresses, and their owners.
 pub(crate) struct Leases {
     pool: Pool,
-    /// Of each range, the first address that nobody has had yet; behind the last, none is left.
+    /// For each range, the first address that nobody has had yet; `None` if there is none left.
     fresh: Vec<Option<u128>>,
-    /// Addresses that came back, the oldest first, and when each did.
+    /// Returned addresses, numbered in the order of their return.
     returned: BTreeMap<u64, IpAddr>,
     returned_at: HashMap<IpAddr, u64>,
     returns: u64,
@@ -111,14 +111,14 @@ impl Leases {
         None
     }
 
-    /// The address that came back first.
+    /// Returns the address that was returned first.
     fn next_returned(&self, is_ipv4: bool) -> Option<IpAddr> {
         self.returned.values().copied().find(|address| address.is_ipv4() == is_ipv4)
     }
 
     fn lease_one(&mut self, ike: IkeId, holder: &Holder, is_ipv4: bool) -> Option<IpAddr> {
         let key = (holder.clone(), is_ipv4);
-        // What was given and has not come back has somebody.
+        // An address that was given and has not been returned has an owner.
         let last =
             self.remembered.get(&key).copied().filter(|address| self.returned_at.contains_key(address));
         let address = last.or_else(|| self.next_fresh(is_ipv4)).or_else(|| self.next_returned(is_ipv4))?;
@@ -132,7 +132,8 @@ impl Leases {
         Some(address)
     }
 
-    /// Gives an IKE SA what its peer asks for, as far as there is some; an address of each family at most.
+    /// Gives an IKE SA the addresses and settings that its peer asks for, as far as they are available; at most one
+    /// address of each family.
     pub(crate) fn lease(
         &mut self,
         ike: IkeId,
@@ -156,7 +157,7 @@ impl Leases {
         Some(Assignment { addresses, dns, domains })
     }
 
-    /// Takes back what an IKE SA has.
+    /// Takes back the addresses of an IKE SA.
     pub(crate) fn release(&mut self, ike: IkeId) {
         for address in self.by_ike.remove(&ike).unwrap_or_default() {
             self.returns += 1;
@@ -166,7 +167,7 @@ impl Leases {
     }
 }
 
-/// What we ask for.
+/// Returns our request.
 pub(crate) fn request(families: Families) -> Configuration {
     let mut kinds = Vec::new();
     if families.ipv4 {
@@ -181,7 +182,7 @@ pub(crate) fn request(families: Families) -> Configuration {
 }
 
 impl Assignment {
-    /// As an answer.
+    /// Returns the assignment as an answer.
     pub(crate) fn to_wire(&self) -> Configuration {
         let octets = |address: &IpAddr| match address {
             IpAddr::V4(address) => address.octets().to_vec(),
@@ -209,7 +210,8 @@ impl Assignment {
         }
     }
 
-    /// What an answer gives, as far as it makes sense: one address of each family that was asked for, and a bounded number of the rest.
+    /// Reads an answer as far as it is valid: one address of each requested family, and a bounded number of the other
+    /// settings.
     pub(crate) fn from_wire(reply: &Configuration, asked: Families) -> Self {
         let mut assignment = Self::default();
         for Attribute { kind, value } in &reply.attributes {
@@ -244,7 +246,7 @@ impl Assignment {
     }
 }
 
-/// Whether a text is a domain's name: what is written into files of resolvers.
+/// Returns whether a text is the name of a domain. Such names are written into files of resolvers.
 fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()
@@ -253,7 +255,7 @@ fn is_domain(text: &str) -> bool {
     text.len() <= MAX_DOMAIN_BYTES && text.trim_end_matches('.').split('.').all(is_label)
 }
 
-/// All packets of some addresses.
+/// Returns selectors for all packets of the given addresses.
 pub(crate) fn selectors(addresses: &[IpAddr]) -> Vec<TrafficSelector> {
     addresses.iter().map(|&address| TrafficSelector::addresses(address, address)).collect()
 }
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(given, [address(1), address(2), address(3), None]);
         leases.release(IkeId(1));
         leases.release(IkeId(0));
-        // Who comes again gets its own although another one came back before.
+        // A returning holder gets its previous address although another address was returned before.
         assert_eq!(lease(&mut leases, 5, "p0", V4), address(1));
         assert_eq!(lease(&mut leases, 6, "p9", V4), address(2));
         assert_eq!(lease(&mut leases, 7, "p1", V4), None);

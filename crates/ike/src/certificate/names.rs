@@ -1,7 +1,7 @@
-//! Names in a certificate that rustls-webpki does not tell: mail addresses, principals' names, the subject's common name
-//! (RFC 5280, sections 4.1 and 4.2.1.6).
+//! Names in a certificate that rustls-webpki does not give: mail addresses, principals' names, the subject's common
+//! name (RFC 5280, sections 4.1 and 4.2.1.6).
 //!
-//! Guarantees: no recursion and no allocation but for the list of names; what is malformed has no names.
+//! Guarantees: no recursion, and no allocation except for the list of names; malformed input has no names.
 
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
@@ -18,7 +18,7 @@ const HOST: u8 = 0x82;
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
-/// 1.3.6.1.4.1.311.20.2.3
+/// The identifier 1.3.6.1.4.1.311.20.2.3.
 const PRINCIPAL_NAME: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x14, 0x02, 0x03];
 
 /// Values in DER, one behind the other.
@@ -26,7 +26,7 @@ const PRINCIPAL_NAME: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x14, 
 struct Values<'a>(&'a [u8]);
 
 impl<'a> Values<'a> {
-    /// The next value's tag and inside.
+    /// Returns the next value's tag and inside.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, short], rest) = self.0.split_first_chunk::<2>()?;
         let (length, rest) = match short {
@@ -42,13 +42,13 @@ impl<'a> Values<'a> {
         Some((tag, inside))
     }
 
-    /// The inside of the next value, if it has this tag.
+    /// Returns the inside of the next value, if it has this tag.
     fn expect(&mut self, tag: u8) -> Option<Self> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, inside)| Self(inside))
     }
 }
 
-/// Names of a certificate.
+/// The names in a certificate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Names<'a> {
     pub(super) hosts: Vec<&'a [u8]>,
@@ -62,7 +62,7 @@ impl<'a> Names<'a> {
     pub(super) fn read(certificate: &'a [u8]) -> Option<Self> {
         let mut names = Self::default();
         let mut body = Values(certificate).expect(SEQUENCE)?.expect(SEQUENCE)?;
-        // Version (a tag of its own), serial number, algorithm, issuer, validity.
+        // The body begins with the version (a tag of its own), serial number, algorithm, issuer, and validity.
         let version = Values(body.0).next()?.0;
         for _ in 0..if version == VERSION { 5 } else { 4 } {
             body.next()?;
@@ -99,7 +99,7 @@ impl<'a> Names<'a> {
             }
             let mut value = extension.next()?;
             if value.0 != OCTET_STRING {
-                // Whether it is critical.
+                // The value just read is the extension's critical flag.
                 value = extension.next()?;
             }
             let mut all = Values(value.1).expect(SEQUENCE)?;
@@ -116,7 +116,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The text of another name, if it is a principal's.
+/// Returns the text of another name, if it is a principal's name.
 fn principal(mut name: Values<'_>) -> Option<&[u8]> {
     if name.expect(OBJECT_ID)?.0 != PRINCIPAL_NAME {
         return None;

@@ -1,25 +1,25 @@
-//! Numbers, words and lengths of the algorithms (RFC 8247; the registry "IKEv2 Parameters").
+//! Numbers, names and lengths of the algorithms (RFC 8247; the registry "IKEv2 Parameters").
 
 use crate::wire::{Transform, TransformType};
 
-/// One row: the algorithm's value, its word in files and the name that people read.
+/// One row has the algorithm's value, its name in files and its name for people.
 macro_rules! table {
     ($kind:ident: $($variant:ident = $number:literal, $word:literal;)*) => {
         impl $kind {
-            /// All of them, the strongest first.
+            /// All algorithms, the strongest first.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its number in the registry.
+            /// Returns the algorithm's number in the registry.
             pub const fn number(self) -> u16 {
                 match self { $(Self::$variant => $number),* }
             }
 
-            /// Its word in a proposal, as strongSwan and libreswan write it.
+            /// Returns the algorithm's name in a proposal, as strongSwan and libreswan write it.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }
 
-            /// The algorithm of a word.
+            /// Returns the algorithm with this name.
             pub fn from_name(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|algorithm| algorithm.name() == word)
             }
@@ -51,7 +51,7 @@ table! { Encryption:
 }
 
 impl Encryption {
-    /// Bytes of the key, without salt.
+    /// Returns the length of the key in bytes, without salt.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes256Cbc => 32,
@@ -59,17 +59,18 @@ impl Encryption {
         }
     }
 
-    /// Bytes of salt that are derived behind the key.
+    /// Returns the length in bytes of the salt that is derived behind the key.
     pub const fn salt_bytes(self) -> usize {
         if self.is_combined() { 4 } else { 0 }
     }
 
-    /// Whether it protects integrity too.
+    /// Returns whether the encryption protects integrity too.
     pub const fn is_combined(self) -> bool {
         matches!(self, Self::Aes256Gcm | Self::Aes128Gcm | Self::ChaCha20Poly1305)
     }
 
-    /// As a transform. ChaCha20 has one key length and so no attribute (RFC 7634, section 4).
+    /// Returns the algorithm as a transform. ChaCha20 has one key length and therefore no attribute (RFC 7634,
+    /// section 4).
     pub const fn transform(self) -> Transform {
         let key_bits = match self {
             Self::ChaCha20Poly1305 => None,
@@ -79,7 +80,7 @@ impl Encryption {
     }
 }
 
-/// Integrity beside an encryption that has none.
+/// Integrity, used with an encryption that has none itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Integrity {
     /// HMAC-SHA2-512-256.
@@ -88,7 +89,7 @@ pub enum Integrity {
     HmacSha384,
     /// HMAC-SHA2-256-128.
     HmacSha256,
-    /// HMAC-SHA1-96: of Windows' ESP alone.
+    /// HMAC-SHA1-96, for ESP with Windows only.
     HmacSha1,
 }
 
@@ -100,7 +101,7 @@ table! { Integrity:
 }
 
 impl Integrity {
-    /// Bytes of the key.
+    /// Returns the length of the key in bytes.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::HmacSha512 => 64,
@@ -110,7 +111,7 @@ impl Integrity {
         }
     }
 
-    /// Bytes of the check value.
+    /// Returns the length of the check value in bytes.
     pub const fn check_bytes(self) -> usize {
         match self {
             Self::HmacSha512 => 32,
@@ -120,13 +121,13 @@ impl Integrity {
         }
     }
 
-    /// As a transform.
+    /// Returns the algorithm as a transform.
     pub const fn transform(self) -> Transform {
         Transform::new(TransformType::INTEGRITY, self.number(), None)
     }
 }
 
-/// The pseudo-random function that keys are derived by.
+/// The pseudo-random function from which keys are derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prf {
     /// PRF_HMAC_SHA2_512.
@@ -144,7 +145,7 @@ table! { Prf:
 }
 
 impl Prf {
-    /// Bytes of its output, and of the keys that it prefers.
+    /// Returns the length in bytes of the function's output, and of the keys that it prefers.
     pub const fn output_bytes(self) -> usize {
         match self {
             Self::HmacSha512 => 64,
@@ -153,7 +154,7 @@ impl Prf {
         }
     }
 
-    /// As a transform.
+    /// Returns the algorithm as a transform.
     pub const fn transform(self) -> Transform {
         Transform::new(TransformType::PRF, self.number(), None)
     }
@@ -162,7 +163,7 @@ impl Prf {
 /// A key exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyExchange {
-    /// ML-KEM-768 (FIPS 203): in IKE_INTERMEDIATE or as an additional exchange.
+    /// ML-KEM-768 (FIPS 203), in IKE_INTERMEDIATE or as an additional exchange.
     MlKem768,
     /// X25519 (RFC 8031).
     X25519,
@@ -192,17 +193,18 @@ table! { KeyExchange:
 }
 
 impl KeyExchange {
-    /// The exchange of a number.
+    /// Returns the key exchange with this number.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.iter().copied().find(|method| method.number() == number)
     }
 
-    /// As a transform of the first exchange or of an additional one.
+    /// Returns the key exchange as a transform of the first exchange or of an additional one.
     pub const fn transform(self, kind: TransformType) -> Transform {
         Transform::new(kind, self.number(), None)
     }
 
-    /// Whether its values are too long for IKE_SA_INIT, which is not fragmented (RFC 9370, section 1.2).
+    /// Returns whether the exchange's values are too long for IKE_SA_INIT, which is not fragmented (RFC 9370, section
+    /// 1.2).
     pub const fn is_only_additional(self) -> bool {
         matches!(self, Self::MlKem768)
     }

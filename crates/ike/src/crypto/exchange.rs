@@ -1,4 +1,5 @@
-//! Key exchanges: two ends, one public value each way, one secret. Diffie-Hellman and key encapsulation look alike from outside.
+//! Key exchanges: two ends, one public value in each direction, one secret. Diffie-Hellman and key encapsulation have
+//! the same interface.
 
 use aws_lc_rs::{
     agreement::{self, PrivateKey, UnparsedPublicKey},
@@ -14,7 +15,7 @@ pub type SharedSecret = Secret;
 /// First byte of an uncompressed point, which IKE does not send (RFC 5903, section 7).
 const UNCOMPRESSED: u8 = 4;
 
-/// The initiator's side of an exchange between its two values.
+/// The initiator's state of an exchange, between the two public values.
 pub struct Ongoing {
     method: KeyExchange,
     secret: Private,
@@ -43,7 +44,7 @@ fn curve(method: KeyExchange) -> Option<&'static agreement::Algorithm> {
     }
 }
 
-/// Bytes of each coordinate of a point; 0 where public values are no points of two coordinates.
+/// Returns the length in bytes of each coordinate of a point; 0 if public values are not points with two coordinates.
 fn coordinate_bytes(method: KeyExchange) -> usize {
     match method {
         KeyExchange::P256 => 32,
@@ -73,7 +74,7 @@ fn curve_agree(method: KeyExchange, key: &PrivateKey, theirs: &[u8]) -> Result<S
         return Err(refused);
     };
     agreement::agree(key, UnparsedPublicKey::new(algorithm, theirs), refused, |secret| {
-        // X25519 with a point of small order gives zeros, whatever our key is (RFC 7748, section 6.1).
+        // X25519 with a point of small order yields zeros, whatever our key is (RFC 7748, section 6.1).
         let all = secret.iter().fold(0, |all, byte| all | byte);
         if all == 0 { Err(refused) } else { Ok(Zeroizing::new(secret.to_vec())) }
     })
@@ -83,7 +84,7 @@ impl Ongoing {
     /// Begins an exchange.
     ///
     /// # Errors
-    /// The library fails.
+    /// Fails if the library fails.
     pub fn begin(method: KeyExchange) -> Result<Self, CryptoError> {
         let (secret, public) = if let Some(algorithm) = curve(method) {
             let key = PrivateKey::generate(algorithm).map_err(|_| CryptoError::Library)?;
@@ -101,20 +102,20 @@ impl Ongoing {
         Ok(Self { method, secret, public })
     }
 
-    /// The exchange's method.
+    /// Returns the exchange's method.
     pub fn method(&self) -> KeyExchange {
         self.method
     }
 
-    /// The value that the other end needs.
+    /// Returns the public value for the other end.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// Ends the exchange with the other end's value.
+    /// Completes the exchange with the other end's value.
     ///
     /// # Errors
-    /// The value is none of its kind.
+    /// Fails if the value is not valid for the method.
     pub fn finish(self, theirs: &[u8]) -> Result<SharedSecret, CryptoError> {
         let refused = CryptoError::PublicValue { method: self.method };
         match self.secret {
@@ -128,10 +129,10 @@ impl Ongoing {
     }
 }
 
-/// The responder's side: its own value, and the secret.
+/// Performs the responder's side. Returns the responder's public value, and the secret.
 ///
 /// # Errors
-/// The initiator's value is none of its kind, or the library fails.
+/// Fails if the initiator's value is not valid for the method, or if the library fails.
 pub fn respond(method: KeyExchange, theirs: &[u8]) -> Result<(Vec<u8>, SharedSecret), CryptoError> {
     let refused = CryptoError::PublicValue { method };
     if method == KeyExchange::MlKem768 {

@@ -1,7 +1,7 @@
-//! Diffie-Hellman in the MODP groups 14, 15 and 16 (RFC 3526), for clients that have nothing else.
+//! Diffie-Hellman in the MODP groups 14, 15 and 16 (RFC 3526), for clients that support nothing else.
 //!
-//! Guarantees: exponentiation takes the same time for every exponent of a group; a public value outside 2 to p - 2 is refused.
-//! The primes are safe ones, so that no other value falls into a small subgroup.
+//! Guarantees: exponentiation takes the same time for every exponent of a group; a public value outside 2 to p - 2 is
+//! refused. The primes are safe primes, so no other value falls into a small subgroup.
 
 use std::sync::LazyLock;
 
@@ -71,7 +71,7 @@ impl<const LIMBS: usize> Group<LIMBS> {
         FixedMontyForm::new(base, &self.0).pow_bounded_exp(&*exponent.0, EXPONENT_BITS).retrieve()
     }
 
-    /// A value of exactly the prime's length, within 2 to p - 2.
+    /// Returns the value of `bytes`, which must have exactly the prime's length and lie within 2 to p - 2.
     fn public(&self, bytes: &[u8]) -> Option<Uint<LIMBS>> {
         if bytes.len() != Uint::<LIMBS>::BYTES {
             return None;
@@ -82,7 +82,7 @@ impl<const LIMBS: usize> Group<LIMBS> {
     }
 
     fn bytes(value: &Uint<LIMBS>) -> Secret {
-        // Limbs lie from the least on.
+        // Limbs are stored from the least significant on.
         Zeroizing::new(value.as_limbs().iter().rev().flat_map(|limb| limb.0.to_be_bytes()).collect())
     }
 
@@ -98,7 +98,7 @@ impl<const LIMBS: usize> Group<LIMBS> {
     }
 }
 
-/// A private exponent and its public value, as long as the prime.
+/// Returns a private exponent and its public value, which is as long as the prime.
 pub(super) fn generate(method: KeyExchange) -> Result<(Private, Vec<u8>), CryptoError> {
     let mut bytes = Zeroizing::new([0; EXPONENT_BITS as usize / 8]);
     aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| CryptoError::Library)?;
@@ -112,7 +112,7 @@ pub(super) fn generate(method: KeyExchange) -> Result<(Private, Vec<u8>), Crypto
     Ok((private, public))
 }
 
-/// The secret of our exponent and the other end's value, as long as the prime.
+/// Returns the secret of our exponent and the other end's value; it is as long as the prime.
 pub(super) fn agree(method: KeyExchange, private: &Private, theirs: &[u8]) -> Result<Secret, CryptoError> {
     let secret = match method {
         KeyExchange::Modp2048 => MODP_2048.agree(private, theirs),

@@ -17,20 +17,20 @@ impl Prf {
         }
     }
 
-    /// prf of the parts of a message, one behind the other.
+    /// Returns the function's value for the concatenated parts of a message.
     pub fn compute(self, key: &[u8], parts: &[&[u8]]) -> Secret {
         let mut context = hmac::Context::with_key(&hmac::Key::new(self.algorithm(), key));
         parts.iter().for_each(|part| context.update(part));
         Zeroizing::new(context.sign().as_ref().to_vec())
     }
 
-    /// The first `length_bytes` bytes of prf+.
+    /// Returns the first `length_bytes` bytes of prf+.
     ///
     /// # Panics
-    /// When more than 255 blocks are asked for, which no set of keys needs.
+    /// Panics if more than 255 blocks are requested, which no set of keys needs.
     pub fn plus(self, key: &[u8], seed: &[&[u8]], length_bytes: usize) -> Secret {
         let key = hmac::Key::new(self.algorithm(), key);
-        // One reservation: growing would leave secrets behind in memory that is given back.
+        // The capacity is reserved once: growing would leave secrets behind in freed memory.
         let mut output = Zeroizing::new(Vec::with_capacity(length_bytes + self.output_bytes()));
         let mut counter = 0u8;
         while output.len() < length_bytes {

@@ -1,7 +1,7 @@
 //! The Encrypted payload (RFC 7296, section 3.14; RFC 5282): one key for each direction.
 //!
-//! Guarantees: a message that is not genuine leaves nothing behind; a counted nonce is never used twice under one key, because the
-//! counter lives with the key and does not cycle.
+//! Guarantees: a message that is not genuine yields no text; a counted nonce is never used twice under one key,
+//! because the counter lives with the key and does not wrap.
 
 use aws_lc_rs::{
     aead::{self, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -38,10 +38,10 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Takes SK_e (with the salt behind it) and SK_a.
+    /// Takes SK_e (followed by the salt) and SK_a.
     ///
     /// # Errors
-    /// The algorithms do not belong together, or a key has another length than its algorithm's.
+    /// Fails if the algorithms do not belong together, or if a key does not have its algorithm's length.
     pub fn new(
         encryption: Encryption,
         integrity: Option<Integrity>,
@@ -75,7 +75,7 @@ impl Sealer {
         Ok(Self { kind, sealed: 0 })
     }
 
-    /// Most bytes that are added to what is sealed.
+    /// Returns the maximum number of bytes that sealing adds.
     pub fn overhead_bytes(&self) -> usize {
         match &self.kind {
             Kind::Combined { .. } => COUNTED_IV_BYTES + 1 + AEAD_CHECK_BYTES,
@@ -83,7 +83,7 @@ impl Sealer {
         }
     }
 
-    /// Bytes of the body of an Encrypted payload that has `clear_bytes` bytes of payloads in it.
+    /// Returns the length in bytes of the body of an Encrypted payload with `clear_bytes` bytes of payloads in it.
     pub fn sealed_bytes(&self, clear_bytes: usize) -> usize {
         match &self.kind {
             Kind::Combined { .. } => COUNTED_IV_BYTES + clear_bytes + 1 + AEAD_CHECK_BYTES,
@@ -93,11 +93,11 @@ impl Sealer {
         }
     }
 
-    /// Appends the body of an Encrypted payload to `message`, which ends with that payload's header; all lengths before it must
-    /// be those of the whole, by [`Self::sealed_bytes`].
+    /// Appends the body of an Encrypted payload to `message`, which ends with that payload's header. All lengths in
+    /// `message` must already be those of the whole, see [`Self::sealed_bytes`].
     ///
     /// # Errors
-    /// The library fails, or the counter is used up.
+    /// Fails if the library fails, or if the counter is used up.
     pub fn seal(&mut self, message: &mut Vec<u8>, clear: &[u8]) -> Result<(), CryptoError> {
         match &self.kind {
             Kind::Combined { key, salt } => {
@@ -134,10 +134,10 @@ impl Sealer {
         Ok(())
     }
 
-    /// Opens a message whose Encrypted payload's body begins at `body_at` and ends with the message.
+    /// Opens a message; the body of its Encrypted payload begins at `body_at` and ends with the message.
     ///
     /// # Errors
-    /// The message is not genuine.
+    /// Fails if the message is not genuine.
     pub fn open(&self, message: &[u8], body_at: usize) -> Result<Secret, CryptoError> {
         let (aad, body) = message.split_at_checked(body_at).ok_or(CryptoError::NotGenuine)?;
         let mut clear = match &self.kind {

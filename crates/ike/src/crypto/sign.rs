@@ -1,7 +1,8 @@
-//! Signatures of AUTH payloads: RFC 7427's, and the older methods of RFC 7296 and RFC 4754 that clients without it use.
+//! Signatures of AUTH payloads: those of RFC 7427, and the older methods of RFC 7296 and RFC 4754 for clients without
+//! RFC 7427.
 //!
-//! Guarantees: a signature is verified with the algorithm that its identifier names, byte for byte; SHA-1 is verified only where
-//! that was allowed, and made only where the other end takes nothing else.
+//! Guarantees: a signature is verified with the algorithm that its identifier names, byte for byte; SHA-1 is verified
+//! only where that was allowed, and used for signing only if the other end accepts nothing else.
 
 use aws_lc_rs::{
     encoding::{AsDer as _, PublicKeyX509Der},
@@ -25,10 +26,10 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// All that are verified here.
+    /// All hash algorithms that are verified here.
     pub const ALL: [Self; 4] = [Self::Sha256, Self::Sha384, Self::Sha512, Self::Identity];
 
-    /// Its number.
+    /// Returns the algorithm's number.
     pub const fn number(self) -> u16 {
         match self {
             Self::Sha256 => 2,
@@ -39,7 +40,7 @@ impl Hash {
     }
 }
 
-/// How an AUTH payload proves an identity.
+/// The method with which an AUTH payload proves an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method(pub u8);
 
@@ -65,7 +66,7 @@ enum KeyType {
     Rsa,
 }
 
-/// `id-Ed25519`, `id-ecPublicKey` with its curve, and `rsaEncryption`, as they lie in a SubjectPublicKeyInfo.
+/// `id-Ed25519`, `id-ecPublicKey` with its curve, and `rsaEncryption`, as encoded in a SubjectPublicKeyInfo.
 const ED25519: &[u8] = &[0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
 const EC_P256: &[u8] = &[
     0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
@@ -78,7 +79,7 @@ const EC_P384: &[u8] = &[
 const RSA: &[u8] =
     &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
-/// One algorithm of RFC 7427: its identifier (appendix A), what signs so, and what verifies it.
+/// One algorithm of RFC 7427: its identifier (appendix A), and the algorithms that sign and verify it.
 struct Algorithm {
     identifier: &'static [u8],
     key: KeyType,
@@ -111,7 +112,7 @@ macro_rules! pss_identifier {
     };
 }
 
-/// Those that sign stand before others of the same key and hash.
+/// Algorithms that sign stand before others of the same key and hash.
 const ALGORITHMS: &[Algorithm] = &[
     Algorithm {
         identifier: ED25519,
@@ -171,9 +172,9 @@ const ALGORITHMS: &[Algorithm] = &[
 
 enum Pair {
     Ed25519(Ed25519KeyPair),
-    /// With the same key for signatures as r and s.
+    /// The second pair is the same key, for signatures as r and s.
     Ecdsa(KeyType, EcdsaKeyPair, EcdsaKeyPair),
-    /// With the same key for signatures with SHA-1.
+    /// The second field is the same key, for signatures with SHA-1.
     Rsa(RsaKeyPair, legacy::RsaKey),
 }
 
@@ -198,7 +199,7 @@ impl SigningKey {
     /// Reads a private key, PKCS #8 in DER.
     ///
     /// # Errors
-    /// It is none of the kinds that sign here.
+    /// Fails if the key is not of a kind that signs here.
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
         fn public<K: signature::KeyPair>(pair: &K) -> Result<Vec<u8>, KeyError>
         where
@@ -236,7 +237,7 @@ impl SigningKey {
         Ok(Self { public: public(&pair)?, pair: Pair::Rsa(pair, legacy) })
     }
 
-    /// Its public key as a SubjectPublicKeyInfo in DER.
+    /// Returns the public key as a SubjectPublicKeyInfo in DER.
     pub fn public_key(&self) -> &[u8] {
         &self.public
     }
@@ -249,11 +250,13 @@ impl SigningKey {
         }
     }
 
-    /// Signs `octets` with the best that a peer takes which names `hashes`; the method and the AUTH payload's data.
-    /// A peer that names none knows RFC 7296's methods alone, of which an RSA key's has SHA-1.
+    /// Signs `octets` with the best algorithm that a peer accepts whose hash algorithms are `hashes`. Returns the
+    /// method and the AUTH payload's data. A peer that names no hash algorithm only knows the methods of RFC 7296;
+    /// the one for RSA keys uses SHA-1.
     ///
     /// # Errors
-    /// `None`: the peer takes no signature that this key makes, or only one with SHA-1 where that is not allowed.
+    /// Returns `None` if the peer accepts no signature that this key makes, or only one with SHA-1 where that is not
+    /// allowed.
     pub fn sign(&self, hashes: &[u16], allow_sha1: bool, octets: &[u8]) -> Option<(Method, Vec<u8>)> {
         if hashes.is_empty() {
             return match &self.pair {
@@ -289,7 +292,7 @@ impl SigningKey {
 }
 
 fn key_type(public_key: &[u8]) -> Option<KeyType> {
-    // The algorithm stands behind the header of the outer sequence, whose length takes one to three bytes.
+    // The algorithm follows the header of the outer sequence, whose length takes one to three bytes.
     let behind = match public_key.get(1)? {
         ..=0x7f => 2,
         0x81 => 3,
@@ -306,7 +309,7 @@ fn key_type(public_key: &[u8]) -> Option<KeyType> {
     types.iter().find(|(algorithm, _)| rest.starts_with(algorithm)).map(|&(_, key)| key)
 }
 
-/// Verifies the data of an AUTH payload by the peer's public key, a SubjectPublicKeyInfo in DER.
+/// Verifies the data of an AUTH payload with the peer's public key, a SubjectPublicKeyInfo in DER.
 ///
 /// # Errors
 /// [`CryptoError::NotGenuine`]: another algorithm than the key's or than is taken here, or another signature.

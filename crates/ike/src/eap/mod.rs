@@ -1,8 +1,9 @@
 //! EAP inside of IKE_AUTH (RFC 3748; RFC 7296, section 2.16): users with passwords (MSCHAPv2) and with certificates (EAP-TLS), as
 //! server and as client.
 //!
-//! Guarantees: a conversation has at most [`MAX_ROUNDS`] rounds; a key comes out of it only after the method itself has ended well at
-//! this end, so that a Success packet alone proves nothing; a server answers unknown users as it answers wrong passwords.
+//! Guarantees: a conversation has at most [`MAX_ROUNDS`] rounds; it yields a key only after the method itself has
+//! succeeded at this end, so that a Success packet alone proves nothing; a server answers unknown users as it answers
+//! wrong passwords.
 
 pub mod mschapv2;
 mod tls;
@@ -15,7 +16,8 @@ pub use self::tls::{EapTls, TlsIdentity};
 use self::{mschapv2::PasswordHash, tls::Tls};
 use crate::{certificate::Authorities, config::Random, crypto::prf::Secret, identity::Identity};
 
-/// Rounds of a conversation at most: a chain of certificates of 64 KiB in fragments of 1 KiB has 64 each way.
+/// Maximum number of rounds in a conversation: a chain of certificates of 64 KiB in fragments of 1 KiB takes 64 in
+/// each direction.
 const MAX_ROUNDS: u16 = 200;
 /// Longest name of a user, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -31,7 +33,7 @@ const TYPE_NAK: u8 = 3;
 const TYPE_TLS: u8 = 13;
 const TYPE_MSCHAPV2: u8 = 26;
 
-/// Names and passwords of users.
+/// Names and password hashes of users.
 #[derive(Clone, Default)]
 pub struct Users(BTreeMap<String, PasswordHash>);
 
@@ -42,18 +44,18 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Adds a user; one of the same name gets the new password.
+    /// Adds a user; a user with the same name gets the new password.
     pub fn insert(&mut self, name: impl Into<String>, password: &str) {
         self.0.insert(name.into(), PasswordHash::of(password));
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// How users prove who they are to us. What is configured is offered: certificates before passwords.
+/// How users prove their identity to us. Every configured method is offered: certificates before passwords.
 #[derive(Clone, Debug, Default)]
 pub struct EapServer {
     /// Users with passwords.
@@ -62,23 +64,23 @@ pub struct EapServer {
     pub tls: Option<EapTls>,
 }
 
-/// How we prove who we are to a server.
+/// How we prove our identity to a server.
 #[derive(Clone)]
 pub enum EapClient {
-    /// By a password.
+    /// With a password.
     Password {
         /// Our name.
         user: String,
         /// The password.
         password: Zeroizing<String>,
     },
-    /// By a certificate, to a server that proves itself by one too.
+    /// With a certificate, to a server that proves itself with one too.
     Certificate {
-        /// Our name, which the certificate has.
+        /// Our name, which the certificate contains.
         user: String,
-        /// Our key and certificate, and the authorities that answer for the server.
+        /// Our key and certificate, and the authorities that vouch for the server.
         tls: EapTls,
-        /// The name that the server's certificate has.
+        /// The name that the server's certificate contains.
         server: Identity,
     },
 }
@@ -97,7 +99,8 @@ impl EapClient {
         }
     }
 
-    /// Whether the conversation proves the server too, against one who guesses passwords: what RFC 5998 needs.
+    /// Returns whether the conversation also proves the server's identity and withstands guessing of passwords, as
+    /// RFC 5998 requires.
     pub(crate) fn is_mutual(&self) -> bool {
         matches!(self, Self::Certificate { .. })
     }
@@ -109,7 +112,7 @@ impl fmt::Debug for EapClient {
     }
 }
 
-/// A packet; its data without the type.
+/// An EAP packet; `data` is without the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packet<'a> {
     code: u8,
@@ -119,7 +122,8 @@ struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet whose length field was compared with its bytes; requests and responses have a type, the others are four bytes.
+    /// Reads a packet whose length field has been compared with its bytes. Requests and responses have a type; other
+    /// packets have four bytes.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&[code, id, high, low], rest) = bytes.split_first_chunk::<4>()?;
         if usize::from(u16::from_be_bytes([high, low])) != bytes.len() {
@@ -149,24 +153,24 @@ fn verdict(code: u8, id: u8) -> Vec<u8> {
     vec![code, id, 0, 4]
 }
 
-/// A user's name as a peer sent it: text of a line.
+/// Returns a user's name as a peer sent it: one line of text.
 fn name(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_NAME_BYTES)?;
     (!text.contains(char::is_control)).then(|| text.to_owned())
 }
 
-/// What a server does next.
+/// The next step of a server.
 #[derive(Debug)]
 pub(crate) enum ServerStep {
-    /// It sends a request.
+    /// Send this request.
     Send(Vec<u8>),
-    /// The user is known: the packet that says so, the name, and the MSK.
+    /// The user has proved its identity: the Success packet, the user's name, and the MSK.
     Success { packet: Vec<u8>, user: String, key: Secret },
-    /// The user is not: the packet that says so, and why.
+    /// The user has not proved its identity: the Failure packet, and the reason.
     Failure { packet: Vec<u8>, user: String, problem: String },
 }
 
-/// What a method does next.
+/// The next step of a method.
 enum Step {
     Send(Vec<u8>),
     Success { user: String, key: Secret },
@@ -184,15 +188,15 @@ pub(crate) struct Server {
     config: Arc<EapServer>,
     id: u8,
     rounds: u16,
-    /// What the user calls itself.
+    /// The name that the user gave.
     name: String,
     method: Method,
-    /// Methods that have been offered, of which a user may want another.
+    /// Methods that have been offered; the user may ask for another one.
     offered: Vec<u8>,
 }
 
 impl Server {
-    /// A conversation, and its first request: for the user's name.
+    /// Returns a conversation, and its first request, which asks for the user's name.
     pub(crate) fn begin(config: Arc<EapServer>, random: &mut Random) -> (Self, Vec<u8>) {
         let [id] = random.bytes();
         let server = Self {
@@ -214,7 +218,7 @@ impl Server {
         }
     }
 
-    /// Takes what a user answered. `unix_time` is the time since 1970.
+    /// Handles a user's answer. `unix_time` is the time since 1970.
     pub(crate) fn take(&mut self, bytes: &[u8], random: &mut Random, unix_time: Duration) -> ServerStep {
         self.rounds += 1;
         let answer = Packet::parse(bytes).filter(|packet| packet.code == RESPONSE && packet.id == self.id);
@@ -258,7 +262,7 @@ impl Server {
         }
     }
 
-    /// Begins the first of the wanted methods that is configured and was not offered yet.
+    /// Begins the first of the wanted methods that is configured and has not been offered yet.
     fn begin_method(&mut self, wanted: &[u8], random: &mut Random, unix_time: Duration) -> Step {
         for &kind in wanted {
             if self.offered.contains(&kind) {
@@ -286,16 +290,16 @@ impl Server {
     }
 }
 
-/// What a client does next.
+/// The next step of a client.
 #[derive(Debug)]
 pub(crate) enum ClientStep {
-    /// It answers.
+    /// Send this answer.
     Send(Vec<u8>),
     /// Both ends have the MSK.
     Success(Secret),
-    /// The server refuses us.
+    /// The server refused us.
     Refused { user: String, problem: String },
-    /// The server is not who it is expected to be, or breaks the protocol.
+    /// The server is not the expected one, or breaks the protocol.
     Failure(String),
 }
 
@@ -310,7 +314,7 @@ pub(crate) struct Client {
     config: EapClient,
     rounds: u16,
     method: ClientMethod,
-    /// What the method said when it failed, before the server says that all has.
+    /// The reason why the method failed, until the server ends the conversation.
     problem: Option<String>,
 }
 
@@ -326,7 +330,7 @@ impl Client {
         ClientStep::Refused { user: self.config.user().to_owned(), problem }
     }
 
-    /// Takes what a server sent. `unix_time` is the time since 1970.
+    /// Handles a server's packet. `unix_time` is the time since 1970.
     pub(crate) fn take(&mut self, bytes: &[u8], random: &mut Random, unix_time: Duration) -> ClientStep {
         self.rounds += 1;
         let Some(Packet { code, id, kind, data }) = Packet::parse(bytes) else {
@@ -365,7 +369,7 @@ impl Client {
         }
     }
 
-    /// What the method answers.
+    /// Returns the method's answer.
     fn answer(&mut self, data: &[u8], random: &mut Random, unix_time: Duration) -> Result<Vec<u8>, String> {
         match (&self.config, &mut self.method) {
             (EapClient::Password { user, password }, ClientMethod::None) => {
@@ -393,8 +397,8 @@ impl Client {
     }
 }
 
-/// Whether a certificate's names have `user`; the certificate was found genuine.
+/// Returns whether a certificate's names include `user`. The certificate has been found genuine.
 fn has_user(authorities: &Authorities, certificate: &[u8], user: &str) -> bool {
-    // Windows' machines put this before their name.
+    // Windows machines put this prefix before their name.
     authorities.names_user(certificate, user.strip_prefix("host/").unwrap_or(user))
 }

@@ -1,7 +1,9 @@
-//! EAP-MSCHAPv2: a user's password, proved both ways (RFC 2759; draft-kamath-pppext-eap-mschapv2-02; keys by RFC 3079).
+//! EAP-MSCHAPv2: a user's password, proved in both directions (RFC 2759; draft-kamath-pppext-eap-mschapv2-02; keys by
+//! RFC 3079).
 //!
-//! The protocol rests on MD4 and DES, so that who sees a conversation finds the password: inside of IKE only the server sees it, which
-//! has proved itself before. Neither has a place in this workspace's own kernels, nor in aws-lc-rs: they come from RustCrypto.
+//! The protocol rests on MD4 and DES, so anybody who sees a conversation can find the password. Inside of IKE only
+//! the server sees it, and the server has proved itself before. Neither algorithm is in this workspace's own kernels
+//! or in aws-lc-rs; RustCrypto provides them.
 //!
 //! Guarantees: both proofs are compared in constant time; password hashes and keys are wiped.
 
@@ -29,10 +31,10 @@ const PROOF_BYTES: usize = 24;
 const VALUE_BYTES: usize = CHALLENGE_BYTES + 8 + PROOF_BYTES + 1;
 /// Bytes of the server's proof: "S=" and 40 hexadecimal digits.
 const SERVER_PROOF_BYTES: usize = 42;
-/// What we call ourselves, which nobody uses for anything.
+/// The name that we send for ourselves; nothing depends on it.
 const OUR_NAME: &[u8] = b"sealane";
 
-/// MD4 of a password as UTF-16 (`NtPasswordHash`): as good as the password itself.
+/// MD4 of a password as UTF-16 (`NtPasswordHash`), which is as sensitive as the password itself.
 #[derive(Clone)]
 pub struct PasswordHash(Zeroizing<[u8; 16]>);
 
@@ -43,7 +45,7 @@ impl std::fmt::Debug for PasswordHash {
 }
 
 impl PasswordHash {
-    /// Of a password.
+    /// Returns the hash of a password.
     pub fn of(password: &str) -> Self {
         let wide: Zeroizing<Vec<u8>> =
             Zeroizing::new(password.encode_utf16().flat_map(u16::to_le_bytes).collect());
@@ -61,13 +63,13 @@ fn sha1(parts: &[&[u8]]) -> [u8; 20] {
     context.finish().as_ref().try_into().expect("SHA-1 has 20 bytes")
 }
 
-/// `ChallengeHash` of RFC 2759, section 8.2. `user` is without a domain.
+/// Returns the `ChallengeHash` of RFC 2759, section 8.2. `user` is without a domain.
 pub fn challenge_hash(peer: &[u8; 16], server: &[u8; 16], user: &str) -> [u8; 8] {
     let [hash @ .., _, _, _, _, _, _, _, _, _, _, _, _] = sha1(&[peer, server, user.as_bytes()]);
     hash
 }
 
-/// DES with a key of 56 bits, spread over eight bytes whose last bit is parity.
+/// Encrypts a block with DES. The key of 56 bits is spread over eight bytes whose last bit is parity.
 fn des(key: &[u8; 7], block: [u8; 8]) -> [u8; 8] {
     let bits = key.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     let spread: Zeroizing<[u8; 8]> =
@@ -77,7 +79,7 @@ fn des(key: &[u8; 7], block: [u8; 8]) -> [u8; 8] {
     block.into()
 }
 
-/// The user's proof: `GenerateNTResponse` of RFC 2759, section 8.1.
+/// Returns the user's proof: `GenerateNTResponse` of RFC 2759, section 8.1.
 pub fn user_proof(server: &[u8; 16], peer: &[u8; 16], user: &str, hash: &PasswordHash) -> [u8; PROOF_BYTES] {
     let challenge = challenge_hash(peer, server, user);
     let mut padded = Zeroizing::new([0; 21]);
@@ -90,7 +92,7 @@ pub fn user_proof(server: &[u8; 16], peer: &[u8; 16], user: &str, hash: &Passwor
     proof
 }
 
-/// The server's proof: `GenerateAuthenticatorResponse` of RFC 2759, section 8.7, as it is sent.
+/// Returns the server's proof as it is sent: `GenerateAuthenticatorResponse` of RFC 2759, section 8.7.
 pub fn server_proof(
     server: &[u8; 16],
     peer: &[u8; 16],
@@ -110,7 +112,8 @@ pub fn server_proof(
     text
 }
 
-/// The MSK: the server's receiving and sending keys of RFC 3079, section 3.4, and zeros up to 64 bytes.
+/// Returns the MSK: the server's receiving and sending keys of RFC 3079, section 3.4, followed by zeros up to 64
+/// bytes.
 pub fn session_key(hash: &PasswordHash, proof: &[u8; PROOF_BYTES]) -> Secret {
     let master = Zeroizing::new(sha1(&[&*hash.hash().0, proof, b"This is the MPPE Master Key"]));
     let key = |sends: &str| {
@@ -127,7 +130,7 @@ pub fn session_key(hash: &PasswordHash, proof: &[u8; PROOF_BYTES]) -> Secret {
     all
 }
 
-/// A message inside of an EAP packet; its length counts from its first byte.
+/// Returns a message inside of an EAP packet; its length counts from its first byte.
 fn message(kind: u8, id: u8, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + data.len()).expect("names and texts are short");
     let mut bytes = vec![kind, id];
@@ -136,13 +139,13 @@ fn message(kind: u8, id: u8, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Kind, number and data of a message.
+/// Returns kind, number and data of a message.
 fn read(bytes: &[u8]) -> Option<(u8, u8, &[u8])> {
     let (&[kind, id, high, low], data) = bytes.split_first_chunk::<4>()?;
     (usize::from(u16::from_be_bytes([high, low])) == bytes.len()).then_some((kind, id, data))
 }
 
-/// A user's name without the domain that Windows puts before it: what proofs are made of.
+/// Returns a user's name without the domain that Windows puts before it. The proofs are computed over this name.
 fn without_domain(user: &str) -> &str {
     user.rsplit_once('\\').map_or(user, |(_, user)| user)
 }
@@ -153,14 +156,14 @@ enum Stage {
     Refused { user: String },
 }
 
-/// The end that knows all passwords.
+/// The end that knows all users' passwords.
 pub(super) struct Server {
     id: u8,
     stage: Stage,
 }
 
 impl Server {
-    /// A conversation, and its challenge.
+    /// Returns a conversation, and its challenge.
     pub(super) fn begin(random: &mut Random) -> (Self, Vec<u8>) {
         let challenge: [u8; CHALLENGE_BYTES] = random.bytes();
         let [id] = random.bytes();
@@ -170,7 +173,7 @@ impl Server {
         (Self { id, stage: Stage::Challenged(challenge) }, message(CHALLENGE, id, &data))
     }
 
-    /// Whether the user has not answered yet.
+    /// Returns whether the user has not answered yet.
     pub(super) fn is_fresh(&self) -> bool {
         matches!(self.stage, Stage::Challenged(_))
     }
@@ -205,7 +208,7 @@ impl Server {
                     Step::Send(message(FAILURE, self.id, text.as_bytes()))
                 }
             }
-            // The answer to Success and Failure is their number alone.
+            // The answer to Success and Failure consists of their number alone.
             Stage::Proved { user, key } if bytes.first() == Some(&SUCCESS) => {
                 Step::Success { user: user.clone(), key: key.clone() }
             }
@@ -217,7 +220,7 @@ impl Server {
     }
 }
 
-/// The peer's challenge and proof of a response, and the user's name.
+/// Returns the peer's challenge and proof of a response, and the user's name.
 #[expect(clippy::type_complexity, reason = "two arrays that belong together")]
 fn proof_and_user(data: &[u8]) -> Option<(([u8; CHALLENGE_BYTES], [u8; PROOF_BYTES]), String)> {
     let (&length, data) = data.split_first()?;
@@ -230,7 +233,7 @@ fn proof_and_user(data: &[u8]) -> Option<(([u8; CHALLENGE_BYTES], [u8; PROOF_BYT
     Some(((*peer, proof), name(user).filter(|user| !user.is_empty())?))
 }
 
-/// The end that has one password.
+/// The end that has the password of one user.
 pub(super) struct Client {
     id: u8,
     expected: [u8; SERVER_PROOF_BYTES],
@@ -266,7 +269,7 @@ impl Client {
         Ok((client, message(RESPONSE, id, &data)))
     }
 
-    /// Answers the server's proof or refusal, and says what the latter means.
+    /// Answers the server's proof or refusal. Returns the answer, and the reason for a refusal.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
         let malformed = || "the server's MSCHAPv2 message is malformed".to_owned();
         let (kind, id, data) = read(bytes).ok_or_else(malformed)?;
@@ -297,7 +300,7 @@ impl Client {
         }
     }
 
-    /// The MSK, once the server has proved that it knows the password.
+    /// Returns the MSK if the server has proved that it knows the password.
     pub(super) fn key(&self) -> Option<Secret> {
         self.is_proved.then(|| self.key.clone())
     }

@@ -1,7 +1,8 @@
-//! EAP-TLS: both ends prove themselves by certificates (RFC 5216 over TLS 1.2; RFC 9190 over TLS 1.3).
+//! EAP-TLS: both ends prove themselves with certificates (RFC 5216 over TLS 1.2; RFC 9190 over TLS 1.3).
 //!
-//! Guarantees: TLS itself is rustls's; certificates are judged as IKE's are, within the handshake; a server takes a user only by a
-//! certificate that has the name which the user gave; nothing is resumed; a message in fragments has at most [`MAX_TLS_BYTES`] bytes.
+//! Guarantees: rustls implements TLS itself; certificates are judged as those of IKE are, within the handshake; a
+//! server accepts a user only with a certificate that contains the name which the user gave; no session is resumed; a
+//! message in fragments has at most [`MAX_TLS_BYTES`] bytes.
 
 use std::{
     fmt,
@@ -35,19 +36,20 @@ use crate::{
     identity::Identity,
 };
 
-/// Longest message that is put together of fragments.
+/// Longest message that is assembled from fragments.
 const MAX_TLS_BYTES: usize = 65_536;
-/// Bytes of TLS that we put into one packet: what every implementation of EAP takes.
+/// Bytes of TLS that we put into one packet; every implementation of EAP accepts this size.
 const FRAGMENT_BYTES: usize = 1024;
 
 const FLAG_LENGTH: u8 = 0x80;
 const FLAG_MORE: u8 = 0x40;
 const FLAG_START: u8 = 0x20;
 
-/// What a server of TLS 1.3 says when it is content with the client (RFC 9190, section 2.1.1).
+/// The data that a server of TLS 1.3 sends when it has accepted the client (RFC 9190, section 2.1.1).
 const COMMITMENT: [u8; 1] = [0];
 
-/// Without hybrid key exchanges: IKE around it has its own, and they would make the first message two.
+/// Hybrid key exchanges are left out: the surrounding IKE has its own, and they would make the first message two
+/// packets long.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     let kx_groups =
         vec![provider::kx_group::X25519, provider::kx_group::SECP256R1, provider::kx_group::SECP384R1];
@@ -68,7 +70,7 @@ impl TlsIdentity {
     /// Takes a private key, PKCS #8 in DER, and its certificate with those that lead to an authority, in DER.
     ///
     /// # Errors
-    /// The key is of no kind that signs here, or there is no certificate.
+    /// Fails if the key is not of a kind that signs here, or if there is no certificate.
     pub fn new(pkcs8: &[u8], certificates: &[Vec<u8>]) -> Result<Self, KeyError> {
         if certificates.is_empty() {
             return Err(KeyError);
@@ -80,12 +82,12 @@ impl TlsIdentity {
     }
 }
 
-/// Our certificate, and who answers for the other end's.
+/// Our certificate, and the authorities for the other end's.
 #[derive(Clone, Debug)]
 pub struct EapTls {
     /// Our key and certificate.
     pub identity: TlsIdentity,
-    /// The authorities that answer for the other end.
+    /// The authorities that vouch for the other end.
     pub authorities: Arc<Authorities>,
 }
 
@@ -93,7 +95,7 @@ pub struct EapTls {
 #[derive(Debug)]
 struct Judge {
     authorities: Arc<Authorities>,
-    /// Who the other end has to be, where that is known by then.
+    /// The identity that the other end must have, if it is known at this point.
     expected: Option<Identity>,
     unix_time: Duration,
     subjects: Vec<DistinguishedName>,
@@ -175,18 +177,18 @@ impl ClientCertVerifier for Judge {
     signatures_by_the_provider!();
 }
 
-/// One end's half of a TLS handshake, in packets of EAP.
+/// One end of a TLS handshake, in packets of EAP.
 pub(super) struct Tls {
     connection: Connection,
-    /// Fragments that have come of a message.
+    /// The fragments of a message received so far.
     incoming: Vec<u8>,
-    /// What is still to be sent.
+    /// The bytes that are still to be sent.
     outgoing: Vec<u8>,
     sent: usize,
     rounds: u16,
-    /// Whether the server has said that it is content.
+    /// Whether the server has said that it accepts the client.
     is_committed: bool,
-    /// Why it failed, while the alert that tells the other end is under way.
+    /// The reason why the handshake failed, while the alert to the other end is under way.
     problem: Option<String>,
 }
 
@@ -203,7 +205,7 @@ impl Tls {
         }
     }
 
-    /// A server, and its first request's data.
+    /// Returns a server, and the data of its first request.
     pub(super) fn server(config: &EapTls, unix_time: Duration) -> Result<(Self, Vec<u8>), String> {
         let judge = Arc::new(Judge::new(config, None, unix_time));
         let made = ServerConfig::builder_with_provider(PROVIDER.clone())
@@ -222,7 +224,7 @@ impl Tls {
         Ok((Self::new(connection), vec![FLAG_START]))
     }
 
-    /// A client that answers a server's first request.
+    /// Returns a client that answers a server's first request.
     pub(super) fn client(
         config: &EapTls,
         server: &Identity,
@@ -242,7 +244,8 @@ impl Tls {
             });
         let connection = made.and_then(|mut config| {
             config.resumption = Resumption::disabled();
-            // Whom the certificate has to name is judged by us, and the name is nobody else's business.
+            // The names in the certificate are judged by our own code, and the server's name is not disclosed to
+            // others.
             config.enable_sni = false;
             let name = ServerName::try_from("server").expect("a name");
             ClientConnection::new(Arc::new(config), name)
@@ -254,12 +257,12 @@ impl Tls {
         Ok((tls, answer))
     }
 
-    /// Whether the other end has not answered yet.
+    /// Returns whether the other end has not answered yet.
     pub(super) fn is_fresh(&self) -> bool {
         self.rounds == 0
     }
 
-    /// Takes what TLS wants sent.
+    /// Collects the bytes that TLS wants to send.
     fn flush(&mut self) -> Result<(), String> {
         self.outgoing.clear();
         self.sent = 0;
@@ -273,7 +276,7 @@ impl Tls {
         self.sent < self.outgoing.len()
     }
 
-    /// The data of the next packet; without anything to send, the bare acknowledgement.
+    /// Returns the data of the next packet; if nothing is to be sent, a bare acknowledgement.
     fn next_fragment(&mut self) -> Vec<u8> {
         let rest = &self.outgoing[self.sent..];
         let part = &rest[..rest.len().min(FRAGMENT_BYTES)];
@@ -289,7 +292,7 @@ impl Tls {
         data
     }
 
-    /// Takes a packet's data; whether a message is whole.
+    /// Takes a packet's data. Returns whether the message is complete.
     fn assemble(&mut self, data: &[u8]) -> Result<bool, String> {
         let malformed = || "its EAP-TLS packet is malformed".to_owned();
         let (&flags, mut part) = data.split_first().ok_or_else(malformed)?;
@@ -303,7 +306,7 @@ impl Tls {
         Ok(flags & FLAG_MORE == 0)
     }
 
-    /// Gives TLS the message that is whole, and takes its answer.
+    /// Gives TLS the complete message, and collects its answer.
     fn advance(&mut self) -> Result<(), String> {
         let message = std::mem::take(&mut self.incoming);
         let mut cursor = Cursor::new(message.as_slice());
@@ -322,7 +325,7 @@ impl Tls {
         self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
     }
 
-    /// The MSK of a handshake that has ended (RFC 5216, section 2.3; RFC 9190, section 2.3).
+    /// Returns the MSK of a handshake that has ended (RFC 5216, section 2.3; RFC 9190, section 2.3).
     fn key(&self) -> Result<Secret, String> {
         let (label, context) = if self.is_modern() {
             (&b"EXPORTER_EAP_TLS_Key_Material"[..], Some(&[super::TYPE_TLS][..]))
@@ -336,7 +339,7 @@ impl Tls {
         Ok(Zeroizing::new(output[..64].to_vec()))
     }
 
-    /// As server: takes an answer of the user that calls itself `name`.
+    /// Handles, as a server, an answer of the user with the name `name`.
     pub(super) fn serve(&mut self, data: &[u8], name: &str, authorities: Option<&Authorities>) -> Step {
         self.rounds += 1;
         if self.has_more() {
@@ -373,7 +376,7 @@ impl Tls {
                 return Step::Failure(format!("its certificate does not have {name:?} as a name"));
             }
             if self.is_modern() && !self.is_committed {
-                // What TLS wanted to send before comes before.
+                // Bytes that TLS wanted to send earlier are sent first.
                 let before = std::mem::take(&mut self.outgoing);
                 result = self.connection.writer().write_all(&COMMITMENT).map_err(|error| error.to_string());
                 result = result.and_then(|()| self.flush());
@@ -385,7 +388,7 @@ impl Tls {
             if self.outgoing.is_empty() {
                 return Step::Failure(problem);
             }
-            // The alert tells the user's side why, before all ends.
+            // The alert gives the user's side the reason before the conversation ends.
             self.problem = Some(problem);
         } else if self.outgoing.is_empty() && self.connection.is_handshaking() {
             return Step::Failure("its TLS handshake does not go on".to_owned());
@@ -393,7 +396,7 @@ impl Tls {
         Step::Send(self.next_fragment())
     }
 
-    /// As client: takes a request; what it answers, and what went wrong with TLS if something did.
+    /// Handles, as a client, a request. Returns the answer, and the problem if TLS failed.
     pub(super) fn converse(&mut self, data: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
         self.rounds += 1;
         if self.has_more() {
@@ -408,14 +411,14 @@ impl Tls {
             self.problem.clone_from(&problem);
         } else {
             let mut said = [0; 16];
-            // Nothing to read is an error of its kind, and means nothing.
+            // Having nothing to read is reported as an error, and is harmless.
             let length = self.connection.reader().read(&mut said).unwrap_or(0);
             self.is_committed |= said[..length] == COMMITMENT;
         }
         Ok((self.next_fragment(), problem))
     }
 
-    /// As client: the MSK, once the server has proved itself and is content with us.
+    /// Returns, as a client, the MSK if the server has proved itself and accepted us.
     pub(super) fn client_key(&self) -> Option<Secret> {
         let is_done = self.problem.is_none()
             && !self.connection.is_handshaking()

@@ -1,6 +1,7 @@
 //! Addresses that one end gives the other (RFC 7296, section 2.19).
 //!
-//! Guarantees: a peer of a pool has children of its addresses alone, and none before it has got some.
+//! Guarantees: a peer with a pool has children with addresses from the pool only, and no child before it has got an
+//! address.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use crate::{
     wire::{ConfigurationType, NotifyType, Payload, Payloads, TrafficSelector, selector::narrow},
 };
 
-/// Addresses that an end has got of the other.
+/// Addresses that one end has got from the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Addresses {
     pub(super) ours: Vec<IpAddr>,
@@ -20,7 +21,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// A policy's sides, ours first: of an end that has got addresses, these alone.
+    /// Returns a policy's sides, ours first; an end that has got addresses is limited to them.
     pub(super) fn sides(&self, policy: &ChildPolicy) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
         let side = |configured: &[TrafficSelector], given: &[IpAddr]| {
             if given.is_empty() { configured.to_vec() } else { narrow(configured, &pool::selectors(given)) }
@@ -30,7 +31,7 @@ impl Addresses {
 }
 
 impl Sa {
-    /// Gives the initiator what it asks for; whether it may have a child.
+    /// Gives the initiator the addresses that it asks for. Returns whether it may have a child.
     pub(super) fn give_addresses(
         &mut self,
         context: &mut Context<'_>,
@@ -59,7 +60,7 @@ impl Sa {
         false
     }
 
-    /// Takes what the responder gives us.
+    /// Takes the addresses that the responder gives us.
     pub(super) fn take_addresses(&mut self, context: &mut Context<'_>, parts: &Parts) {
         let asked = self.peer.asks_for;
         let reply = parts.configuration.as_ref().filter(|_| !asked.is_empty());

@@ -1,7 +1,8 @@
-//! Children that the peer asks for: CREATE_CHILD_SA and IKE_FOLLOWUP_KE as their responder (RFC 7296, section 1.3; RFC 9370).
+//! Children that the peer asks for: the responder of CREATE_CHILD_SA and IKE_FOLLOWUP_KE (RFC 7296, section 1.3; RFC
+//! 9370).
 //!
-//! Guarantees: a child is made once its last key exchange is done, and of one negotiation of the peer's at a time; a refusal has the
-//! notification that tells the peer what to do next.
+//! Guarantees: a child is made after its last key exchange; only one negotiation of the peer is under way at a time;
+//! a refusal has the notification that says what the peer should do next.
 
 use super::{
     Context, MAX_CHILDREN, Parts, Phase, Sa,
@@ -16,21 +17,21 @@ use crate::{
     wire::{Header, Notify, NotifyType, Payload, Payloads, Protocol},
 };
 
-/// A negotiation of the peer's that goes on in IKE_FOLLOWUP_KE.
+/// A negotiation of the peer that continues in IKE_FOLLOWUP_KE.
 pub(crate) struct Followup {
     pub(super) link: Vec<u8>,
     pub(super) additional: Vec<KeyExchange>,
     pub(super) nonces: Nonces,
     pub(super) shared: Vec<SharedSecret>,
     pub(super) goal: FollowupGoal,
-    /// Whether ours, which takes the place of the same thing, has won meanwhile.
+    /// Whether a colliding negotiation of ours, for a successor of the same child or IKE SA, has won in the meantime.
     is_loser: bool,
 }
 
-/// A child that one of the peer's is to take the place of.
+/// A child that a child of the peer is to replace.
 struct Replaced {
     child: ChildId,
-    /// Whether one of ours has that place for good.
+    /// Whether a child of ours has definitely replaced it.
     is_by_ours: bool,
 }
 
@@ -48,15 +49,15 @@ impl Followup {
     }
 }
 
-/// What follows an answer to CREATE_CHILD_SA.
+/// The steps after an answer to CREATE_CHILD_SA.
 pub(super) enum Then {
-    /// More key exchanges.
+    /// More key exchanges follow.
     Followup(Box<Followup>),
-    /// Nothing: the keys are known.
+    /// No exchange follows: the keys are known.
     Finish(Box<Followup>),
 }
 
-/// Our half of the first key exchange of a request, if one was chosen.
+/// Performs our half of the first key exchange of a request, if one was chosen.
 pub(super) fn exchange(
     choice: &Choice,
     parts: &Parts,
@@ -76,7 +77,7 @@ pub(super) fn exchange(
     }
 }
 
-/// Completes an answer to CREATE_CHILD_SA with nonce, public value and the link to more exchanges.
+/// Completes an answer to CREATE_CHILD_SA with nonce, public value and the link to further exchanges.
 pub(super) fn answer_with(
     context: &mut Context<'_>,
     mut payloads: Payloads,
@@ -101,7 +102,8 @@ pub(super) fn answer_with(
 }
 
 impl Sa {
-    /// A child that came with IKE_AUTH, as its responder: its answer goes behind our proof. If there is none, the IKE SA stands.
+    /// Answers, as the responder, the request for a child in IKE_AUTH; the answer follows our proof. If the child is
+    /// refused, the IKE SA is established without it.
     pub(super) fn answer_first_child(
         &mut self,
         context: &mut Context<'_>,
@@ -156,7 +158,7 @@ impl Sa {
         if is_by_ours {
             return self.make_redundant(new);
         }
-        // Our own rekeying of the same child is under way: whose nonce is lowest is known when it is answered.
+        // Our own rekeying of the same child is under way; its answer will show which nonce is lowest.
         if let Some(Creating { goal: Goal::Child(goal), .. }) = self.creating()
             && goal.replaces == Some(old)
         {
@@ -227,14 +229,14 @@ impl Sa {
         }
     }
 
-    /// The peer begins anew: what it had begun before is given up.
+    /// Gives up the peer's earlier negotiation, because the peer begins a new one.
     pub(super) fn forget_followup(&mut self, context: &mut Context<'_>) {
         if let Some(spi) = self.followup.take().and_then(|followup| followup.inbound_spi()) {
             context.output.esp_spis.remove(&spi);
         }
     }
 
-    /// Ours that takes the place of the same thing is under way too.
+    /// Notes the collision if a negotiation of ours is under way for a successor of the same child or IKE SA.
     fn note_collision(&mut self, followup: &Followup) {
         let lowest_nonce = followup.nonces.lowest().to_vec();
         match (&followup.goal, self.creating().map(|creating| &mut creating.goal)) {
@@ -250,7 +252,7 @@ impl Sa {
         }
     }
 
-    /// Ours has won against what the peer still has key exchanges to come of.
+    /// Notes that ours has won against a negotiation of the peer whose key exchanges are not complete.
     pub(super) fn followup_loses(&mut self) {
         if let Some(followup) = &mut self.followup {
             followup.is_loser = true;
@@ -267,7 +269,7 @@ impl Sa {
         if matches!(self.creating(), Some(Creating { goal: Goal::Ike(_), .. })) {
             return Err(temporary("it asks for a child while the IKE SA is rekeyed"));
         }
-        // A child that is rekeyed has its successor beside it for a while.
+        // A child that is rekeyed exists beside its successor for a while.
         let most = if parts.has(NotifyType::REKEY_SA) { 2 * MAX_CHILDREN } else { MAX_CHILDREN };
         if self.children.len() >= most {
             let reason = Reason::Protocol(format!("it asks for more than {MAX_CHILDREN} children"));
@@ -347,7 +349,7 @@ impl Sa {
         }
     }
 
-    /// All key exchanges of a negotiation of the peer's are done.
+    /// Completes a negotiation of the peer after its last key exchange.
     fn finish_followup(&mut self, context: &mut Context<'_>, followup: Followup) {
         let Followup { nonces, shared, goal, is_loser, .. } = followup;
         match goal {

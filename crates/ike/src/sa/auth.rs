@@ -1,7 +1,7 @@
-//! IKE_AUTH: who both ends are (RFC 7296, section 2.15; RFC 7427; RFC 7670).
+//! IKE_AUTH: proofs of both ends' identities (RFC 7296, section 2.15; RFC 7427; RFC 7670).
 //!
-//! Guarantees: an IKE SA stands only after the other end's proof was verified against the identity that it claims; the proof of a
-//! shared key is compared in constant time.
+//! Guarantees: an IKE SA is established only after the other end's proof was verified against its claimed identity;
+//! proofs with a shared key are compared in constant time.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ const RAW_KEY: u8 = 15;
 /// Bytes of the SHA-1 of an authority's key.
 const DIGEST_BYTES: usize = 20;
 
-/// prf(prf(key, "Key Pad for IKEv2"), octets).
+/// Returns prf(prf(key, "Key Pad for IKEv2"), octets).
 pub(super) fn shared_key_proof(prf: Prf, key: &Secret, octets: &[u8]) -> Secret {
     prf.compute(&prf.compute(key, &[b"Key Pad for IKEv2"]), &[octets])
 }
 
-/// The payloads that ask for certificates, one of each encoding that somebody expects.
+/// Returns the payloads that ask for certificates, one for each encoding that a peer is expected to use.
 pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect>) -> Vec<Payload> {
     let (mut digests, mut takes_keys) = (Vec::new(), false);
     for expect in expected {
         match expect {
-            // Certificates of users are asked for within EAP.
+            // Certificates of users are requested within EAP.
             Expect::SharedKey(_) | Expect::Eap(_) | Expect::EapOnly => {}
             Expect::PublicKeys(_) => takes_keys = true,
             Expect::Certificate(authorities) => {
@@ -57,7 +57,7 @@ pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect
 }
 
 impl Sa {
-    /// Our identity, certificates and proof; where EAP is the proof, the identity alone.
+    /// Writes our identity, certificates and proof; if EAP is the proof, only the identity.
     pub(super) fn write_proof(
         &self,
         settings: &Settings,
@@ -118,7 +118,7 @@ impl Sa {
         Ok(())
     }
 
-    /// Checks the other end's proof of `claimed`.
+    /// Checks the other end's proof of the identity `claimed`.
     fn verify_proof(
         &self,
         context: &Context<'_>,
@@ -138,7 +138,7 @@ impl Sa {
         let super::Phase::Opening(opening) = &self.phase else { return Err(wrong("it comes too late")) };
         let is_mutual = matches!(&self.peer.prove, Prove::Eap(client) if client.is_mutual());
         match &self.peer.expect {
-            // The conversation that begins now is the proof.
+            // The EAP conversation that begins now is the proof.
             Expect::EapOnly if is_mutual && self.role == Role::Initiator => return Ok(()),
             Expect::EapOnly => return Err(wrong("EAP proves it only to an initiator with a certificate")),
             Expect::Eap(_) => return Err(wrong("EAP is how it has to prove itself")),
@@ -214,7 +214,7 @@ impl Sa {
         self.request(context, Exchange::Auth, &payloads, InFlight::Auth);
     }
 
-    /// The responder's identity, proof and answer about the first child.
+    /// Handles the responder's identity, proof and answer about the first child.
     pub(super) fn take_auth(&mut self, context: &mut Context<'_>, parts: Parts) {
         if self.is_in_rounds() {
             return self.take_round(context, &parts);
@@ -223,7 +223,7 @@ impl Sa {
         let verdict = match (&parts.id_responder, parts.error()) {
             (Some(claimed), _) => self.judge_responder(context, claimed, &parts, message_id),
             (None, Some(kind)) => {
-                // It has nothing to delete: it refused us.
+                // The responder has nothing to delete, because it refused us.
                 return self.fail(context, Reason::Refused { kind });
             }
             (None, None) => Err(Reason::Protocol("it does not say who it is".to_owned())),
@@ -241,7 +241,7 @@ impl Sa {
         }
     }
 
-    /// The responder has proved itself, and says what came of the rest that we asked for.
+    /// Handles the rest of the answer of a responder that has proved its identity.
     pub(super) fn finish_auth(&mut self, context: &mut Context<'_>, holder: Holder, parts: &Parts) {
         self.features.mobike = self.peer.mobike && parts.has(NotifyType::MOBIKE_SUPPORTED);
         let super::Phase::Opening(opening) = &mut self.phase else { return };
@@ -272,7 +272,7 @@ impl Sa {
         Ok(identity)
     }
 
-    /// Tells a responder, which takes the IKE SA for good, that it is not (RFC 7296, section 2.21.2).
+    /// Deletes the IKE SA at a responder that considers it established (RFC 7296, section 2.21.2).
     pub(super) fn abandon(&mut self, context: &mut Context<'_>, reason: Reason) {
         let mut payloads = Payloads::new();
         let kind = match reason {
@@ -286,7 +286,8 @@ impl Sa {
         self.request(context, Exchange::Informational, &payloads, InFlight::DeleteIke(reason));
     }
 
-    /// The candidate that an initiator's identities fit best: one that expects it by name before one that takes anybody.
+    /// Returns the candidate that an initiator's identities fit best: a candidate that expects the identity by name
+    /// precedes one that accepts any identity.
     fn find_peer(
         &mut self,
         peers: &[Arc<Peer>],
@@ -334,7 +335,7 @@ impl Sa {
         Err(Reason::Identity { sent, expected })
     }
 
-    /// Who an initiator says it is, and the peer that this may be.
+    /// Reads an initiator's identity, and finds the peer with this identity.
     pub(super) fn choose_peer(
         &mut self,
         context: &Context<'_>,
@@ -361,7 +362,7 @@ impl Sa {
         Ok(identity)
     }
 
-    /// Judges an initiator, and answers with our own proof and its first child.
+    /// Judges an initiator's proof, and answers with our own proof and its first child.
     pub(super) fn answer_auth(
         &mut self,
         context: &mut Context<'_>,
@@ -392,7 +393,7 @@ impl Sa {
         self.finish_answer(context, header, path, holder, &parts, payloads);
     }
 
-    /// Completes an answer that has our proof: both ends are known.
+    /// Completes an answer that has our proof, after both identities are known.
     pub(super) fn finish_answer(
         &mut self,
         context: &mut Context<'_>,

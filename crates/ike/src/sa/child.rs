@@ -1,7 +1,7 @@
-//! Children: pairs of ESP associations, and what both ends agree to about one (RFC 7296, sections 2.8 and 2.9).
+//! Children: pairs of ESP associations, and the agreement of both ends about one (RFC 7296, sections 2.8 and 2.9).
 //!
-//! Guarantees: traffic of a child lies within our policy and within what the peer agreed to; the responder of a rekeying sends under
-//! the new keys only when the initiator is known to have them.
+//! Guarantees: traffic of a child lies within our policy and within the peer's agreement; the responder of a rekeying
+//! sends under the new keys only after the initiator is known to have them.
 
 use std::time::Instant;
 
@@ -15,23 +15,23 @@ use crate::{
     wire::{NotifyType, Payload, Payloads, Proposal, TrafficSelector, selector::narrow},
 };
 
-/// Longest name of a resource that is taken, in bytes.
+/// Longest name of a resource that is accepted, in bytes.
 const MAX_RESOURCE_BYTES: usize = 64;
 
-/// A pair of selectors, ours first, of the packet that a child is wanted for.
+/// The selectors of the packet that a child is requested for, ours first.
 pub(super) type Trigger = Option<(TrafficSelector, TrafficSelector)>;
 
-/// Where a child is in its life.
+/// The state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It carries traffic, or will.
+    /// The child carries traffic, or will.
     Active,
-    /// Another one has taken its place; the end that made that one deletes it.
+    /// Another child has taken its place; the end that made that child deletes this one.
     Replaced {
-        /// The one that did.
+        /// The other child.
         by: ChildId,
     },
-    /// It lost against another rekeying; the end that made it deletes it.
+    /// The child lost against another rekeying; the end that made it deletes it.
     Redundant,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// It is no more.
+    /// Ends the child.
     pub(crate) fn end(self, context: &mut Context<'_>, reason: &Reason) {
         context.output.esp_spis.remove(&self.inbound_spi);
         context.output.event(Event::Remove { child: self.id, reason: reason.clone() });
@@ -66,7 +66,7 @@ impl Child {
     }
 }
 
-/// What both ends agreed to about a child of the peer's.
+/// The agreement about a child of the peer.
 pub(super) struct Agreed {
     pub(super) policy: usize,
     pub(super) choice: Choice,
@@ -76,14 +76,14 @@ pub(super) struct Agreed {
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
     pub(super) resource: Option<Vec<u8>>,
-    /// Whether another child may have what this one leaves of the peer's request.
+    /// Whether another child could carry traffic of the peer's request that this one does not.
     is_more_possible: bool,
 }
 
-/// Why a request is refused: what the peer is told, and what the owner is.
+/// The refusal of a request: the notification for the peer, and the reason for the owner.
 pub(super) type Refusal = (NotifyType, Vec<u8>, Reason);
 
-/// A policy's selectors, with those of the packet that wants it in front (RFC 7296, section 2.9).
+/// Returns a policy's selectors, preceded by those of the packet that needs the child (RFC 7296, section 2.9).
 pub(super) fn with_trigger(
     policy: &ChildPolicy,
     addresses: &Addresses,
@@ -94,7 +94,7 @@ pub(super) fn with_trigger(
     (local.into_iter().chain(sides.0).collect(), remote.into_iter().chain(sides.1).collect())
 }
 
-/// The payloads that ask for a child, but for nonce and key exchange.
+/// Writes the payloads that ask for a child, except for nonce and key exchange.
 pub(super) fn write_request(
     payloads: &mut Payloads,
     mode: Mode,
@@ -126,7 +126,7 @@ pub(super) fn protocol_refusal(problem: &str) -> Refusal {
     (NotifyType::INVALID_SYNTAX, Vec::new(), Reason::Protocol(problem.to_owned()))
 }
 
-/// Finds the policy of a request, and what both ends have in common.
+/// Finds the policy of a request, and the algorithms and traffic that both ends have in common.
 pub(super) fn agree(
     peer: &Peer,
     addresses: &Addresses,
@@ -144,7 +144,7 @@ pub(super) fn agree(
         return Err((NotifyType::FAILED_CP_REQUIRED, Vec::new(), reason));
     }
     let mut refusal = None;
-    // What was agreed to once is agreed to again, whatever else the policies have.
+    // A rekeying finds the same policy again, whatever the other policies contain.
     let first = replaces.map(|child| child.policy);
     let order = first.into_iter().chain((0..peer.children.len()).filter(|&index| Some(index) != first));
     for (policy, child) in order.filter_map(|index| Some((index, peer.children.get(index)?))) {
@@ -197,7 +197,7 @@ pub(super) fn agree(
     }))
 }
 
-/// What a peer calls the resource that it wants a child for (RFC 9611, section 5.1).
+/// Returns the peer's name for the resource that it requests a child for (RFC 9611, section 5.1).
 fn resource(parts: &Parts) -> Option<Vec<u8>> {
     let data = &parts.notify(NotifyType::SA_RESOURCE_INFO)?.data;
     (data.len() <= MAX_RESOURCE_BYTES).then(|| data.clone())
@@ -221,7 +221,7 @@ impl Agreed {
     }
 }
 
-/// A child of which everything is known but its keys' place.
+/// A child that is completely negotiated, but not installed yet.
 pub(super) struct Made {
     pub(super) policy: usize,
     pub(super) choice: Choice,
@@ -232,9 +232,9 @@ pub(super) struct Made {
     pub(super) remote: Vec<TrafficSelector>,
     pub(super) resource: Option<Vec<u8>>,
     pub(super) replaces: Option<ChildId>,
-    /// Whether we asked for it: the peer then has it already.
+    /// Whether we requested the child, so that the peer already has it.
     pub(super) is_ours: bool,
-    /// Whether it is sent on from the start.
+    /// Whether packets are sent under it from the start.
     pub(super) is_live: bool,
 }
 
@@ -261,7 +261,8 @@ impl Sa {
         let id = context.output.child_id();
         let is_outbound_live = made.is_live;
         let rekey_at = self.peer.child_lifetime.map(|lifetime| {
-            // The end that asked for it renews it, and the other one a little later if that did not happen.
+            // The end that requested the child renews it; the other end does so a little later if that did not
+            // happen.
             let lifetime = if made.is_ours { lifetime } else { lifetime + lifetime / 8 };
             context.random.later(context.now + lifetime, lifetime / 4)
         });
@@ -298,7 +299,7 @@ impl Sa {
         Some(id)
     }
 
-    /// A child lost against another one; who made it deletes it.
+    /// Marks a child that lost against another one; the end that made it deletes it.
     pub(super) fn make_redundant(&mut self, id: ChildId) {
         if let Some(child) = self.child(id) {
             child.standing = Standing::Redundant;
@@ -306,7 +307,7 @@ impl Sa {
         }
     }
 
-    /// `old`, if it is still there, has a successor that the peer made and deletes it for.
+    /// Marks `old`, if it still exists, as replaced by a child of the peer, which deletes `old`.
     pub(super) fn replace_by(&mut self, old: ChildId, by: ChildId) {
         if let Some(child) = self.child(old) {
             child.standing = Standing::Replaced { by };

@@ -1,8 +1,8 @@
-//! Children, and successors of the IKE SA, that we ask for: CREATE_CHILD_SA and IKE_FOLLOWUP_KE as their initiator (RFC 7296,
-//! section 1.3; RFC 9370).
+//! Children, and successors of the IKE SA, that we ask for: the initiator of CREATE_CHILD_SA and IKE_FOLLOWUP_KE (RFC
+//! 7296, section 1.3; RFC 9370).
 //!
-//! Guarantees: traffic that a peer answers with lies within what was asked for; of two rekeyings that collide both ends keep the same
-//! one (RFC 7296, section 2.8.1).
+//! Guarantees: traffic in a peer's answer lies within that of the request; of two colliding rekeyings both ends keep
+//! the same one (RFC 7296, section 2.8.1).
 
 use super::{
     Context, Parts, Sa, Task,
@@ -19,10 +19,11 @@ use crate::{
     wire::{Exchange, Notify, NotifyType, Payload, Payloads, Proposal, TrafficSelector},
 };
 
-/// Another end's creation that takes the place of the same thing as ours. By the nonces both ends know whose stays as soon as both have
-/// been asked for, although additional key exchanges of either may still be to come.
+/// A negotiation of the other end that collides with ours: both create a successor of the same child or IKE SA. Once
+/// both requests have been sent, both ends know from the nonces whose successor stays, although additional key
+/// exchanges of either may be outstanding.
 pub(super) struct Collision<T> {
-    /// What came of theirs; nothing yet while its key exchanges go on.
+    /// The other end's successor; `None` while its key exchanges are under way.
     pub(super) theirs: Option<T>,
     pub(super) lowest_nonce: Vec<u8>,
 }
@@ -35,7 +36,7 @@ pub(super) struct ChildGoal {
     offers: Vec<Offer>,
     trigger: Trigger,
     mode: Mode,
-    /// The resource that it is for, and what that is called on the wire.
+    /// The resource that it is for, and the resource's name on the wire.
     resource: Option<Vec<u8>>,
     local: Vec<TrafficSelector>,
     remote: Vec<TrafficSelector>,
@@ -48,15 +49,15 @@ pub(super) enum Goal {
     Ike(Box<IkeGoal>),
 }
 
-/// A negotiation of ours in CREATE_CHILD_SA and the exchanges behind it.
+/// A negotiation of ours in CREATE_CHILD_SA and the exchanges that follow it.
 pub(crate) struct Creating {
     pub(super) goal: Goal,
     pub(super) nonces: Nonces,
     pub(super) ongoing: Option<Ongoing>,
     pub(super) shared: Vec<SharedSecret>,
-    /// What was chosen, once it was.
+    /// The chosen algorithms, once they are known.
     pub(super) choice: Option<Choice>,
-    /// Additional key exchanges that are still to come.
+    /// Additional key exchanges that are still outstanding.
     pub(super) additional: Vec<KeyExchange>,
 }
 
@@ -70,7 +71,7 @@ impl Creating {
 }
 
 impl ChildGoal {
-    /// Reads SPI, mode and traffic of an answer; traffic must lie within what was asked for.
+    /// Reads SPI, mode and traffic of an answer; the traffic must lie within that of the request.
     fn take_answer(&mut self, answer: &Proposal, parts: &Parts, is_behind_nat: bool) -> Result<(), Reason> {
         let broken = |problem: &str| Reason::Protocol(problem.to_owned());
         self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of ESP"))?;
@@ -97,7 +98,7 @@ impl ChildGoal {
 }
 
 impl Sa {
-    /// Asks for a child of a policy, with another key exchange than its first where the peer wanted one.
+    /// Asks for a child of a policy, with another key exchange than the policy's first if the peer asked for another.
     pub(super) fn request_child(
         &mut self,
         context: &mut Context<'_>,
@@ -190,7 +191,7 @@ impl Sa {
         self.request(context, Exchange::CreateChild, &payloads, InFlight::Create(Box::new(creating)));
     }
 
-    /// The response to CREATE_CHILD_SA or to an IKE_FOLLOWUP_KE behind it.
+    /// Handles the response to CREATE_CHILD_SA or to an IKE_FOLLOWUP_KE that follows it.
     pub(super) fn take_created(
         &mut self,
         context: &mut Context<'_>,
@@ -218,7 +219,7 @@ impl Sa {
         }
         let ongoing = creating.ongoing.take();
         if creating.choice.is_some() {
-            // The response to an additional key exchange.
+            // This is the response to an additional key exchange.
             let ongoing = ongoing.ok_or_else(|| broken("it answers an exchange that was not begun"))?;
             let (method, data) = parts.exchange.as_ref().ok_or_else(|| broken("it sends no public value"))?;
             if *method != ongoing.method().number() {
@@ -286,7 +287,7 @@ impl Sa {
         self.request(context, Exchange::FollowupKe, &payloads, InFlight::Create(creating));
     }
 
-    /// The peer refused, or its answer is none.
+    /// Ends a negotiation that the peer refused or answered wrongly.
     fn give_up(&mut self, context: &mut Context<'_>, creating: Creating, reason: Reason, parts: &Parts) {
         let Creating { goal, .. } = creating;
         let goal = match goal {
@@ -297,7 +298,8 @@ impl Sa {
         let wanted = parts.wanted_exchange();
         let wanted = wanted.filter(|wanted| goal.offers.iter().any(|offer| offer.has_exchange(*wanted)));
         if let (Some(method), Reason::Refused { kind: NotifyType::INVALID_KE_PAYLOAD }) = (wanted, &reason) {
-            // Asked for once, it is what the peer takes; if it changes its mind, the next rekeying begins anew.
+            // The method is the one that the peer asked for; if the peer changes its mind, the next rekeying begins
+            // anew.
             let is_new = goal.offers.first().and_then(Offer::first_exchange) != Some(method);
             if is_new {
                 return match goal.replaces {
@@ -318,7 +320,7 @@ impl Sa {
             return context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
         };
         if let Some(collision) = goal.collision {
-            // The peer's rekeying stands, and ours does not.
+            // The peer's rekeying won, and ours lost.
             if let Some(theirs) = collision.theirs {
                 self.replace_by(replaced, theirs);
             }
@@ -381,13 +383,13 @@ impl Sa {
         let Some(old) = replaces else { return };
         match collision {
             Some(collision) if is_lost => {
-                // Ours lost: its maker, which we are, deletes it; the peer deletes the old one.
+                // Our new child lost: we made it, so we delete it; the peer deletes the old one.
                 self.make_redundant(new);
                 self.enqueue(Task::DeleteChild(new));
                 if let Some(theirs) = collision.theirs {
                     self.replace_by(old, theirs);
                     if self.child(old).is_none() {
-                        // The peer has deleted it meanwhile: it knows that its own has won.
+                        // The peer has deleted it in the meantime, so the peer knows that its own has won.
                         if let Some(child) = self.child(theirs) {
                             child.go_live(context);
                         }
@@ -406,7 +408,7 @@ impl Sa {
         }
     }
 
-    /// A child that came with IKE_AUTH, as its initiator.
+    /// Handles, as the initiator, the answer about the child in IKE_AUTH.
     pub(super) fn take_first_child(
         &mut self,
         context: &mut Context<'_>,

@@ -1,7 +1,8 @@
-//! IKE_AUTH in several rounds: a peer that proves itself by EAP (RFC 7296, section 2.16; RFC 5998).
+//! IKE_AUTH in several rounds, for a peer that proves itself with EAP (RFC 7296, section 2.16; RFC 5998).
 //!
-//! Guarantees: an IKE SA stands only after both ends have proved by the conversation's key that theirs was the same conversation; what
-//! was asked for along with the first identity is answered at the end, and nothing of it before.
+//! Guarantees: an IKE SA is established only after both ends have proved with the conversation's key that they took
+//! part in the same conversation; the requests that came with the first identity are answered at the end, and none of
+//! them before.
 
 use subtle::ConstantTimeEq as _;
 
@@ -16,17 +17,17 @@ use crate::{
     wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
 };
 
-/// What is known between the first round and the last.
+/// The state between the first round and the last.
 pub(super) struct Rounds {
-    /// Who the other end says it is.
+    /// The identity that the other end claims.
     claimed: Identification,
     identity: Identity,
     /// The number of the first round's request.
     message_id: u32,
-    /// What an initiator asked for along with its identity.
+    /// The requests that an initiator sent along with its identity.
     asked: Box<Parts>,
     side: Side,
-    /// The user, and the conversation's key, once it has ended well.
+    /// The user and the conversation's key, after the conversation has succeeded.
     outcome: Option<(Option<String>, Secret)>,
 }
 
@@ -44,7 +45,7 @@ impl Sa {
         self.rounds().is_some()
     }
 
-    /// The proof of an end by a conversation's key.
+    /// Returns the proof of an end with a conversation's key.
     fn key_proof(
         &self,
         of: Role,
@@ -58,7 +59,7 @@ impl Sa {
         Some(shared_key_proof(plan.prf, key, &octets))
     }
 
-    /// Whether the other end's last round proves that it has the conversation's key.
+    /// Returns whether the other end proves in its last round that it has the conversation's key.
     fn is_key_proof(&self, rounds: &Rounds, key: &Secret, parts: &Parts) -> bool {
         let other = if self.role == Role::Initiator { Role::Responder } else { Role::Initiator };
         let expected = self.key_proof(other, &rounds.claimed, rounds.message_id, key);
@@ -70,7 +71,8 @@ impl Sa {
         }
     }
 
-    /// An initiator that sends no proof wants to be asked by EAP: the answer has our proof and the conversation's first request.
+    /// Begins EAP with an initiator that sends no proof: the answer has our proof and the conversation's first
+    /// request.
     pub(super) fn begin_rounds(
         &mut self,
         context: &mut Context<'_>,
@@ -129,7 +131,7 @@ impl Sa {
         Ok((claimed, identity, server, packet))
     }
 
-    /// The next round of an initiator.
+    /// Answers the next round of an initiator.
     pub(super) fn answer_round(
         &mut self,
         context: &mut Context<'_>,
@@ -194,7 +196,7 @@ impl Sa {
         self.finish_answer(context, header, path, holder, &rounds.asked, payloads);
     }
 
-    /// A responder has said who it is, and now asks us.
+    /// Handles the identity of a responder that now asks for ours with EAP.
     pub(super) fn enter_rounds(
         &mut self,
         context: &mut Context<'_>,
@@ -218,7 +220,7 @@ impl Sa {
         self.take_round(context, parts);
     }
 
-    /// The responder's next round.
+    /// Handles the responder's next round.
     pub(super) fn take_round(&mut self, context: &mut Context<'_>, parts: &Parts) {
         let Some(mut rounds) = self.opening().and_then(|opening| opening.rounds.take()) else { return };
         if rounds.outcome.is_some() {
@@ -228,7 +230,7 @@ impl Sa {
         let step = match (&mut rounds.side, &parts.eap) {
             (Side::Client(client), Some(packet)) => client.take(packet, context.random, unix_time),
             _ => {
-                // It has nothing to delete: it refused us.
+                // The responder has nothing to delete, because it refused us.
                 if let Some(kind) = parts.error() {
                     return self.fail(context, Reason::Refused { kind });
                 }

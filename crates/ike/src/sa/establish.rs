@@ -1,10 +1,10 @@
-//! An IKE SA begins to stand.
+//! The end of an IKE SA's negotiation.
 
 use super::{Context, InitialContact, Phase, Role, Sa};
 use crate::{event::Event, pool::Holder};
 
 impl Sa {
-    /// Both ends have proved who they are.
+    /// Marks the IKE SA as established: both ends have proved their identities.
     pub(super) fn establish(&mut self, context: &mut Context<'_>, holder: Holder, is_initial_contact: bool) {
         self.phase = Phase::Established;
         self.expires_at = None;
@@ -21,7 +21,7 @@ impl Sa {
         context.output.event(Event::Established { ike: self.id, peer, identity, user, algorithms });
     }
 
-    /// Plans the next rekeying, earlier at one end than at the other, and what keeps the path open.
+    /// Schedules the next rekeying, earlier at one end than at the other, and the messages that keep the path open.
     pub(super) fn schedule(&mut self, context: &mut Context<'_>) {
         self.rekey_at = self.peer.ike_lifetime.map(|lifetime| {
             let lifetime = if self.role == Role::Initiator { lifetime } else { lifetime + lifetime / 8 };

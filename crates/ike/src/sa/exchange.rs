@@ -1,7 +1,7 @@
-//! Requests and responses: one of ours under way, the last answer of ours kept.
+//! Requests and responses: one request of ours may be under way, and our last answer is kept.
 //!
-//! Guarantees: window 1 in both directions; nothing of a message is looked at before it proved genuine; a message that did not is
-//! dropped without a trace in the state.
+//! Guarantees: the window is 1 in both directions; no part of a message is evaluated before the message has been
+//! found genuine; a message that is not genuine does not change the state.
 
 use std::time::Instant;
 
@@ -13,15 +13,15 @@ use crate::{
     wire::{Delete, Exchange, Header, NotifyType, Payloads},
 };
 
-/// What the response to our request is for.
+/// The purpose of our request.
 pub(super) enum InFlight {
     Init,
-    /// An additional key exchange, and what IntAuth takes of the request.
+    /// An additional key exchange, with the bytes of the request that IntAuth covers.
     Intermediate {
         ongoing: Ongoing,
     },
     Auth,
-    /// CREATE_CHILD_SA, and IKE_FOLLOWUP_KE behind it.
+    /// CREATE_CHILD_SA, or an IKE_FOLLOWUP_KE that follows it.
     Create(Box<Creating>),
     DeleteChild(ChildId),
     DeleteIke(Reason),
@@ -33,7 +33,7 @@ pub(super) enum InFlight {
     },
 }
 
-/// Our request.
+/// Our request under way.
 pub(super) struct Outstanding {
     pub(super) message_id: u32,
     pub(super) exchange: Exchange,
@@ -47,15 +47,15 @@ pub(super) struct Outstanding {
 /// Answers to the peer's requests.
 #[derive(Default)]
 pub(super) struct Replies {
-    /// The next request's number.
+    /// The number of the next request.
     pub(super) expected: u32,
-    /// The answer to the one before.
+    /// The answer to the previous request.
     pub(super) last: Vec<Vec<u8>>,
     assembly: Assembly,
 }
 
 impl Sa {
-    /// The keys of a direction.
+    /// Returns the keys of a direction.
     fn sealer(&mut self, is_ours: bool) -> Option<&mut Sealer> {
         let keys = self.keys.as_mut()?;
         Some(if is_ours == (self.role == Role::Initiator) {
@@ -87,7 +87,7 @@ impl Sa {
         place.sealed(sealer, payloads, fragment_bytes)
     }
 
-    /// Sends a request of ours; its response will be for `in_flight`.
+    /// Sends a request of ours; `in_flight` is its purpose.
     pub(super) fn request(
         &mut self,
         context: &mut Context<'_>,
@@ -114,12 +114,12 @@ impl Sa {
             Some(Outstanding { message_id, exchange, datagrams, sent: 0, next_at, in_flight, assembly });
     }
 
-    /// The first datagram of the request under way.
+    /// Returns the first datagram of the request under way.
     pub(super) fn request_bytes(&self) -> Option<&[u8]> {
         self.outstanding.as_ref()?.datagrams.first().map(Vec::as_slice)
     }
 
-    /// Answers the peer's request, along the path that it came by.
+    /// Answers the peer's request along the path on which it arrived.
     pub(super) fn respond(
         &mut self,
         context: &mut Context<'_>,
@@ -136,7 +136,7 @@ impl Sa {
         }
     }
 
-    /// Sends our request again; `false` if that was done often enough.
+    /// Sends our request again. Returns `false` if that has been done often enough.
     pub(super) fn retransmit(&mut self, context: &mut Context<'_>) -> bool {
         let schedule = context.settings.retransmission;
         let path = self.path;
@@ -154,7 +154,7 @@ impl Sa {
         true
     }
 
-    /// Why nobody answered.
+    /// Returns the reason why nobody answered.
     pub(super) fn timeout_reason(&mut self) -> Reason {
         match self.outstanding.take().map(|outstanding| outstanding.in_flight) {
             Some(InFlight::DeleteIke(reason)) => reason,
@@ -184,7 +184,7 @@ impl Sa {
         }
     }
 
-    /// Handles a message with this IKE SA's SPIs, but for first messages.
+    /// Handles a message with this IKE SA's SPIs, other than first messages.
     pub(crate) fn handle(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {
         let is_from_peer = header.is_from_initiator == (self.role == Role::Responder);
         if !is_from_peer {
@@ -198,7 +198,8 @@ impl Sa {
         self.run_tasks(context);
     }
 
-    /// Whether a message of the peer's is genuine under the keys of now, or under those of the exchange before.
+    /// Returns whether a message of the peer is genuine under the current keys, or under those of the previous
+    /// exchange.
     fn is_genuine(&mut self, header: &Header, message: &[u8]) -> bool {
         let mut scratch = Assembly::default();
         let by_current =
@@ -209,7 +210,7 @@ impl Sa {
     }
 
     fn handle_request(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {
-        // A responder that stands before its answer has come here asks again, when it has.
+        // A responder may establish the IKE SA before its answer has arrived here; it repeats its request after that.
         if self.role == Role::Initiator && matches!(self.phase, Phase::Opening(_)) {
             return;
         }
@@ -227,8 +228,9 @@ impl Sa {
         self.replies.assembly = assembly;
         let Some(Ok(Arrived::Message(opened))) = arrived else { return };
         let parsed = Parts::parse(opened.first, &opened.clear);
-        // A successor without children, because which of two that collide stays is not known here yet, hears of its own end alone. What
-        // else the peer asks of it, it asks again: an answer that a child is not there would leave that child here for ever.
+        // A collision of two successors may be undecided here. Until it is decided, a successor without children only
+        // answers its own deletion. The peer repeats its other requests later: if we answered now that a child does
+        // not exist, that child would remain here for ever.
         let is_undecided = matches!(self.phase, Phase::Spare) && self.replies.expected == 0;
         let is_end = parsed.as_ref().is_ok_and(|parts| parts.deletes.contains(&Delete::Ike));
         if is_undecided && !is_end {
@@ -262,7 +264,7 @@ impl Sa {
         }
     }
 
-    /// Answers a request with nothing but a notification that it failed.
+    /// Answers a request with only a notification that it failed.
     pub(super) fn refuse(
         &mut self,
         context: &mut Context<'_>,
@@ -302,7 +304,7 @@ impl Sa {
         parts: Parts,
     ) {
         match outstanding.in_flight {
-            // Its response is not encrypted, and handled apart.
+            // The response is not encrypted, and is handled separately.
             InFlight::Init => {}
             InFlight::Intermediate { ongoing } => self.take_intermediate(context, ongoing, opened, &parts),
             InFlight::Auth => self.take_auth(context, parts),
@@ -315,17 +317,17 @@ impl Sa {
         }
     }
 
-    /// Takes the request in flight for a first message's response.
+    /// Completes the request in flight if it is a first message.
     pub(super) fn take_init(&mut self) -> Option<()> {
         let is_init = self.outstanding.as_ref().is_some_and(|o| matches!(o.in_flight, InFlight::Init));
         is_init.then(|| self.outstanding = None)
     }
 
-    /// A genuine message came: the peer lives, and is where the message came from.
+    /// Handles the arrival of a genuine message: the peer is alive, and at the address that the message came from.
     fn note_life(&mut self, context: &mut Context<'_>, header: &Header, path: Path) {
         self.heard = context.now;
-        // Which answers are current is known by their number; a peer behind a NAT is followed where its mapping goes
-        // (RFC 7296, section 2.23), and one that is not says where it goes (RFC 4555).
+        // The message's number shows whether an answer is current. A peer behind a NAT is followed to its new mapping
+        // (RFC 7296, section 2.23); a peer that is not behind one announces its new address (RFC 4555).
         let is_opening = matches!(self.phase, Phase::Opening(_));
         let follows = self.nat.remote_behind || (is_opening && !header.is_response);
         if follows && self.path != path {
@@ -333,7 +335,7 @@ impl Sa {
         }
     }
 
-    /// The creation that is under way, and the child or IKE SA that it replaces.
+    /// Returns the creation that is under way.
     pub(super) fn creating(&mut self) -> Option<&mut Creating> {
         match &mut self.outstanding.as_mut()?.in_flight {
             InFlight::Create(creating) => Some(creating),
@@ -341,7 +343,7 @@ impl Sa {
         }
     }
 
-    /// The child whose deletion is under way.
+    /// Returns the child whose deletion is under way.
     pub(super) fn deleting(&self) -> Option<ChildId> {
         match self.outstanding.as_ref()?.in_flight {
             InFlight::DeleteChild(child) => Some(child),
@@ -349,7 +351,7 @@ impl Sa {
         }
     }
 
-    /// Gives back what a request under way has reserved.
+    /// Releases the resources that a request under way has reserved.
     pub(super) fn release_pending(&mut self, context: &mut Context<'_>) {
         if let Some(spi) = self.creating().and_then(|creating| creating.inbound_spi()) {
             context.output.esp_spis.remove(&spi);
@@ -360,7 +362,7 @@ impl Sa {
         }
     }
 
-    /// Moves the tasks that wait to a successor.
+    /// Takes the waiting tasks, for a successor.
     pub(super) fn take_tasks(&mut self) -> std::collections::VecDeque<Task> {
         let delayed = std::mem::take(&mut self.delayed).into_iter().map(|(_, task)| task);
         let of_children = |task: &Task| {

@@ -1,5 +1,5 @@
-//! A peer that has the keys, and says whatever it likes: nothing panics, nothing grows without bound, and no child comes to be before
-//! both ends have proved who they are.
+//! Tests with a peer that has the keys and sends arbitrary messages: nothing panics, nothing grows without bound, and
+//! no child is made before both ends have proved their identities.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Numbers by a seed (xorshift).
+/// Pseudo-random numbers from a seed (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -64,7 +64,7 @@ fn peer(index: u8) -> Peer {
     }
 }
 
-/// The hostile end and ours, and the SPI that each knows its IKE SA by.
+/// The hostile end and ours, with each end's SPI of the IKE SA.
 struct Ends {
     hostile: Endpoint,
     ours: Endpoint,
@@ -109,7 +109,7 @@ impl Ends {
         while self.hostile.poll_event().is_some() {}
     }
 
-    /// Delivers what the hostile end sent, and of what ours sends the first `rounds` rounds.
+    /// Delivers the messages of the hostile end, and those of our end in the first `rounds` rounds.
     fn deliver(&mut self, rounds: usize) {
         for _ in 0..rounds {
             let mut is_idle = true;
@@ -183,7 +183,7 @@ fn payload(dice: &mut Dice, known_spi: u32) -> Payload {
     }
 }
 
-/// A request for a child that would be granted, or nearly.
+/// Returns a request for a child that would be granted, or would almost be granted.
 fn child_request(dice: &mut Dice, known_spi: u32) -> Payloads {
     let offer = Offer::esp("aes128gcm16-x25519").unwrap();
     let network = |index: u8| vec![TrafficSelector::network([10, index, 0, 0].into(), 16)];
@@ -212,7 +212,7 @@ fn a_peer_that_says_anything_harms_nothing() {
         let mut dice = Dice(0x9e37 + seed);
         let mut ends = Ends::new(seed);
         ends.hostile.initiate(0, Some(0), None, ends.now).unwrap();
-        // Some begin to lie once they stand, some before they have proved anything.
+        // Some peers begin to lie after the IKE SA is established, some before they have proved anything.
         let is_known = seed % 4 != 0;
         ends.deliver(if is_known { 9 } else { 1 });
         if !is_known {
@@ -242,7 +242,7 @@ fn a_peer_that_says_anything_harms_nothing() {
             ends.deliver(1);
             ends.now += Duration::from_millis(200);
             if dice.below(4) == 0 {
-                // Our end asks for something, and is answered with anything.
+                // Our end sends a request, and gets an arbitrary answer.
                 let (now, established) = (ends.now, ends.ours.established().next());
                 if let Some(ike) = established {
                     match dice.below(4) {

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Sa {
-    /// Asks the peer to end a child; it ends here when the peer answers.
+    /// Asks the peer to delete a child; the child ends here when the peer answers.
     pub(super) fn request_child_deletion(&mut self, context: &mut Context<'_>, id: ChildId) {
         let Some(child) = self.child(id) else { return };
         let spi = child.inbound_spi;
@@ -18,7 +18,7 @@ impl Sa {
         self.request(context, Exchange::Informational, &payloads, InFlight::DeleteChild(id));
     }
 
-    /// Asks the peer to end the IKE SA; it ends here when the peer answers, or does not.
+    /// Asks the peer to delete the IKE SA; it ends here when the peer answers, or when no answer arrives.
     pub(super) fn request_deletion(&mut self, context: &mut Context<'_>, reason: Reason) {
         let payloads = [Payload::Delete(Delete::Ike)].into_iter().collect();
         self.phase = Phase::Closing;
@@ -26,7 +26,7 @@ impl Sa {
         self.request(context, Exchange::Informational, &payloads, InFlight::DeleteIke(reason));
     }
 
-    /// Begins to end an IKE SA of ours, whatever state it is in.
+    /// Begins to end an IKE SA of ours in any state.
     pub(crate) fn close(&mut self, context: &mut Context<'_>) {
         match self.phase {
             Phase::Established => {
@@ -56,7 +56,7 @@ impl Sa {
             }
             _ => None,
         };
-        // The peer has what took its place: it deleted this one for it, or answered that it is deleted.
+        // The peer has the successor: it deleted this child for it, or answered that this child is deleted.
         if let Some(successor) = by.or(collided).and_then(|by| self.child(by)) {
             successor.go_live(context);
         }
@@ -87,7 +87,7 @@ impl Sa {
         for spi in spis {
             let Some(child) = self.children.iter().find(|child| child.outbound_spi == *spi) else { continue };
             let (id, inbound_spi) = (child.id, child.inbound_spi);
-            // Of two deletions that cross, neither is answered with another (RFC 7296, section 1.4.1).
+            // If two deletions cross, neither is answered with another deletion (RFC 7296, section 1.4.1).
             if self.deleting() != Some(id) {
                 ended.push(inbound_spi);
             }
@@ -120,7 +120,7 @@ impl Sa {
         }
     }
 
-    /// Tells the peer that we are elsewhere: the path is already the new one.
+    /// Announces our new address to the peer; the path is already the new one.
     pub(super) fn request_move(&mut self, context: &mut Context<'_>) {
         let mut payloads = Payloads::new();
         payloads.notify(NotifyType::UPDATE_SA_ADDRESSES, []);
@@ -140,7 +140,7 @@ impl Sa {
         self.set_path(context, path);
     }
 
-    /// Goes on from another address of ours (RFC 4555, section 3.5): requests under way are sent again from there.
+    /// Continues from another address of ours (RFC 4555, section 3.5): requests under way are sent again from there.
     pub(crate) fn relocate(&mut self, context: &mut Context<'_>, local: std::net::SocketAddr) -> bool {
         if !self.is_established() || !self.features.mobike {
             return false;
@@ -154,11 +154,11 @@ impl Sa {
         true
     }
 
-    /// Asks for a cookie back from where the peer says that it is, before children send there.
+    /// Sends a cookie to the address that the peer claims, which the peer has to return before children send there.
     pub(super) fn request_path_check(&mut self, context: &mut Context<'_>, cookie: Vec<u8>, path: Path) {
         let mut payloads = Payloads::new();
         payloads.notify(NotifyType::COOKIE2, cookie.clone());
-        // Children stay where they are until the cookie comes back.
+        // Children keep their path until the cookie is returned.
         self.path = path;
         self.request(context, Exchange::Informational, &payloads, InFlight::CheckPath { cookie, path });
     }
@@ -186,12 +186,12 @@ impl Sa {
         }
     }
 
-    /// A genuine packet of a child came along the path: the peer lives.
+    /// Notes that a genuine packet of a child arrived along the path: the peer is alive.
     pub(crate) fn note_child_life(&mut self, now: std::time::Instant) {
         self.heard = self.heard.max(now);
     }
 
-    /// A genuine packet came under a child's keys: the peer has them, so that we may send under them.
+    /// Notes that a genuine packet arrived under a child's keys: the peer has them, so we may send under them.
     pub(crate) fn note_child_received(&mut self, context: &mut Context<'_>, id: ChildId) {
         if let Some(child) = self.child(id).filter(|child| child.standing != Standing::Redundant) {
             child.go_live(context);

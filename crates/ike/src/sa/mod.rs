@@ -1,8 +1,8 @@
-//! One IKE SA as one value.
+//! The state machine of one IKE SA.
 //!
-//! Guarantees: messages are handled in the order in which they arrive; one request of ours is under way at a time, others wait in
-//! a bounded queue; each request of the peer is answered once, and its repetition with the same bytes; which exchange is legal in
-//! which state stands in one table ([`Phase::allows`]).
+//! Guarantees: messages are handled in the order of their arrival; one request of ours is under way at a time, and
+//! others wait in a bounded queue; each request of the peer is answered once, and its repetition with the same bytes;
+//! one table says which exchange is legal in which state ([`Phase::allows`]).
 
 mod addresses;
 mod answer;
@@ -47,19 +47,19 @@ use crate::{
     wire::{Exchange, Spis, TrafficSelector},
 };
 
-/// Tasks that wait for their turn at most.
+/// Maximum number of waiting tasks.
 const MAX_TASKS: usize = 64;
-/// Children of one IKE SA at most: a peer may ask for as many.
+/// Maximum number of children of one IKE SA; a peer may request that many.
 const MAX_CHILDREN: usize = 256;
 
-/// Who began the IKE SA.
+/// The role of this end in the IKE SA's negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Initiator,
     Responder,
 }
 
-/// What both ends speak besides the least.
+/// Optional features that both ends support.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Features {
     pub(crate) fragmentation: bool,
@@ -70,21 +70,21 @@ pub(crate) struct Features {
 
 /// The states of an IKE SA.
 pub(crate) enum Phase {
-    /// Neither end, or only one, has proved who it is.
+    /// At least one end has not proved its identity.
     Opening(Box<Opening>),
     Established,
-    /// It has no children: a successor has them, and the end that began the rekeying deletes this one; or it is a successor of which
-    /// a collision decides whether it gets them.
+    /// The IKE SA has no children. Either its successor has them, and the end that began the rekeying deletes this
+    /// IKE SA; or it is itself a successor, and a collision decides whether it gets them.
     Spare,
-    /// Our Delete is under way.
+    /// Our deletion is under way.
     Closing,
-    /// Nothing is left but an answer that may have to be sent again, until the deadline.
+    /// Nothing is left except an answer that may have to be sent again, until the deadline.
     Finished,
 }
 
 impl Phase {
-    /// Whether a request of the peer is legal now: RFC 7296, sections 1.2 and 2.21, RFC 9242, section 3.2. A child before both ends
-    /// have proved who they are would carry a stranger's traffic.
+    /// Returns whether a request of the peer is legal now (RFC 7296, sections 1.2 and 2.21; RFC 9242, section 3.2). A
+    /// child before both ends have proved their identities would carry a stranger's traffic.
     fn allows(&self, exchange: Exchange) -> bool {
         match (self, exchange) {
             (Self::Opening(opening), Exchange::Intermediate) => opening.expects_intermediate(),
@@ -99,7 +99,7 @@ impl Phase {
     }
 }
 
-/// What is still to be asked of the peer.
+/// A request that is still to be sent to the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     AddChild {
@@ -112,16 +112,16 @@ pub(crate) enum Task {
     RekeyIke,
     DeleteIke(Reason),
     Probe,
-    /// Tells the peer our new address.
+    /// Announces our new address to the peer.
     Move,
-    /// Asks for proof that the peer is reached at its new address.
+    /// Asks for proof that the peer can be reached at its new address.
     CheckPath {
         cookie: Vec<u8>,
         path: Path,
     },
 }
 
-/// What is needed of the endpoint around an IKE SA.
+/// The parts of the endpoint that an IKE SA needs.
 pub(crate) struct Context<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) peers: &'a [Arc<Peer>],
@@ -130,31 +130,31 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
 }
 
-/// What IKE SAs leave for their endpoint.
+/// Output of IKE SAs for the endpoint.
 #[derive(Default)]
 pub(crate) struct Output {
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
-    /// IKE SAs that a rekeying has made.
+    /// IKE SAs that a rekeying has created.
     pub(crate) spawned: Vec<Sa>,
-    /// Children and tasks for IKE SAs that the endpoint has.
+    /// Children and tasks for IKE SAs that already belong to the endpoint.
     pub(crate) handed_over: Vec<HandOver>,
-    /// Peers that said that nothing they had before is left.
+    /// Peers that announced that none of their earlier IKE SAs is left.
     pub(crate) initial_contacts: Vec<InitialContact>,
-    /// Whether no other IKE SA with the peer stands or begins; of use to one that we begin.
+    /// Whether no other IKE SA with the peer is established or being negotiated; used for one that we initiate.
     pub(crate) is_first_contact: bool,
-    /// Inbound SPIs of ESP that are taken.
+    /// Inbound SPIs of ESP that are in use.
     pub(crate) esp_spis: HashSet<u32>,
     pub(crate) next_child: u64,
-    /// By pool.
+    /// Leases of each pool.
     pub(crate) leases: Vec<Leases>,
 }
 
-/// A peer that has proved itself and had nothing before.
+/// A peer that has proved its identity and announced that it has no earlier IKE SA.
 pub(crate) struct InitialContact {
     pub(crate) peer: usize,
     pub(crate) holder: Holder,
-    /// When its negotiation began: what stood by then is no more, and what came to stand meanwhile is.
+    /// When its negotiation began: IKE SAs that were established before are gone, later ones are not.
     pub(crate) began: Instant,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct InitialContact {
 pub(crate) struct HandOver {
     pub(crate) ike: IkeId,
     pub(crate) peer: usize,
-    /// The successor, by our SPI.
+    /// Our SPI of the successor.
     pub(crate) to: u64,
     pub(crate) children: Vec<Child>,
     pub(crate) tasks: VecDeque<Task>,
@@ -183,7 +183,7 @@ impl Output {
 }
 
 impl Context<'_> {
-    /// An inbound SPI of ESP that nothing else has: not below 256 (RFC 4303, section 2.1).
+    /// Returns an unused inbound SPI of ESP, not below 256 (RFC 4303, section 2.1).
     fn esp_spi(&mut self) -> u32 {
         loop {
             let spi = u32::from_be_bytes(self.random.bytes());
@@ -199,7 +199,8 @@ pub(crate) struct Sa {
     pub(crate) id: IkeId,
     pub(crate) role: Role,
     pub(crate) spis: Spis,
-    /// The peer's place and configuration; while a responder does not know who it is, the first that it may be.
+    /// The peer's place and configuration; for a responder that does not know the peer's identity yet, those of the
+    /// first candidate.
     pub(crate) peer_index: usize,
     pub(crate) peer: Arc<Peer>,
     pub(crate) path: Path,
@@ -208,7 +209,7 @@ pub(crate) struct Sa {
     pub(crate) plan: Option<KeyPlan>,
     pub(crate) keys: Option<IkeKeys>,
     pub(crate) phase: Phase,
-    /// Who the peer is, once it has proved that.
+    /// The peer's identity as the owner of addresses, after the peer has proved it.
     pub(crate) holder: Option<Holder>,
     pub(crate) addresses: Addresses,
     began: Instant,
@@ -219,13 +220,13 @@ pub(crate) struct Sa {
     replies: Replies,
     tasks: VecDeque<Task>,
     delayed: Vec<(Instant, Task)>,
-    /// A negotiation of the peer's that goes on in IKE_FOLLOWUP_KE.
+    /// A negotiation of the peer that continues in IKE_FOLLOWUP_KE.
     followup: Option<Box<answer::Followup>>,
     heard: Instant,
     rekey_at: Option<Instant>,
-    /// Whether another one with the same number stands in its place, so that nobody hears of this one's end.
+    /// Whether another IKE SA with the same number has replaced this one, so that its end is not reported.
     is_spare: bool,
-    /// When it ends whatever happens: half-open, replaced or finished ones.
+    /// When the IKE SA ends in any case; set if it is half-open, replaced or finished.
     expires_at: Option<Instant>,
     keepalive_at: Option<Instant>,
 }
@@ -271,7 +272,7 @@ impl Sa {
         }
     }
 
-    /// The SPI by which messages for it are found.
+    /// Returns our SPI, by which its messages are found.
     pub(crate) fn local_spi(&self) -> u64 {
         match self.role {
             Role::Initiator => self.spis.initiator,
@@ -279,7 +280,7 @@ impl Sa {
         }
     }
 
-    /// Takes the request under way for done, so that a test may send another.
+    /// Forgets the request under way, so that a test can send another.
     #[cfg(test)]
     fn forget_request_for_tests(&mut self) {
         self.outstanding = None;
@@ -289,7 +290,7 @@ impl Sa {
         self.role == Role::Responder && matches!(self.phase, Phase::Opening(_))
     }
 
-    /// Whether we began it, and it does not stand yet.
+    /// Returns whether we initiated the IKE SA, and it is not established yet.
     pub(crate) fn is_beginning(&self) -> bool {
         self.role == Role::Initiator && matches!(self.phase, Phase::Opening(_))
     }
@@ -298,7 +299,7 @@ impl Sa {
         matches!(self.phase, Phase::Established)
     }
 
-    /// When it asks for new keys.
+    /// Returns the time at which the IKE SA is rekeyed.
     pub(crate) fn rekey_at(&self) -> Option<Instant> {
         self.rekey_at
     }
@@ -307,7 +308,7 @@ impl Sa {
         matches!(self.phase, Phase::Finished)
     }
 
-    /// Whether the endpoint forgets it.
+    /// Returns whether the endpoint can forget the IKE SA.
     pub(crate) fn is_gone(&self, now: Instant) -> bool {
         matches!(self.phase, Phase::Finished) && self.expires_at.is_none_or(|at| at <= now)
     }
@@ -322,14 +323,14 @@ impl Sa {
         }
     }
 
-    /// Puts a task behind the others, unless it waits already.
+    /// Appends a task to the queue, unless it is already waiting.
     pub(crate) fn enqueue(&mut self, task: Task) {
         if self.tasks.len() < MAX_TASKS && !self.tasks.contains(&task) {
             self.tasks.push_back(task);
         }
     }
 
-    /// Tries a task again a while later.
+    /// Schedules another attempt at a task.
     fn retry(&mut self, context: &mut Context<'_>, task: Task) {
         let pause = context.settings.retransmission.first;
         let at = context.random.later(context.now + pause, pause * 4);
@@ -338,7 +339,7 @@ impl Sa {
         }
     }
 
-    /// Ends everything: children first, then the IKE SA. An answer that was sent may still be repeated for a while.
+    /// Ends the children, then the IKE SA. An answer that was sent may still be repeated for a while.
     pub(crate) fn fail(&mut self, context: &mut Context<'_>, reason: Reason) {
         if matches!(self.phase, Phase::Finished) {
             return;
@@ -360,9 +361,9 @@ impl Sa {
         self.expires_at = Some(context.now + context.settings.retransmission.total());
     }
 
-    /// When something is due next.
+    /// Returns the time of the next action.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        // One that ends renews nothing: a deadline that nobody acts on would come again and again.
+        // An IKE SA that is ending renews nothing: a deadline without an action would recur endlessly.
         let stands = self.is_established();
         let rekey = self.rekey_at.filter(|_| stands);
         let children = self.children.iter().filter_map(|child| child.rekey_at).filter(|_| stands);
@@ -382,7 +383,7 @@ impl Sa {
         Some(self.heard + after)
     }
 
-    /// Does what is due.
+    /// Performs the actions that are due.
     pub(crate) fn handle_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);

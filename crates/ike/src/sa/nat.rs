@@ -1,4 +1,4 @@
-//! NAT detection, addresses that change, and what keeps a NAT's mapping alive (RFC 7296, section 2.23; RFC 3948).
+//! NAT detection, changes of addresses, and keepalives for a NAT's mapping (RFC 7296, section 2.23; RFC 3948).
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,26 +14,26 @@ use crate::{
     wire::{NotifyType, Payloads, Spis},
 };
 
-/// How often a mapping is kept alive (RFC 3948, section 4).
+/// Interval between keepalives (RFC 3948, section 4).
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Which end is behind a NAT, as far as is known.
+/// The ends that are behind a NAT, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nat {
     pub(crate) local_behind: bool,
     pub(crate) remote_behind: bool,
-    /// Whether we claim to be behind one, so that ESP goes in UDP.
+    /// Whether we claim to be behind a NAT, so that ESP is sent in UDP.
     pub(crate) is_claimed: bool,
 }
 
 impl Nat {
-    /// Whether ESP goes in UDP, and IKE along with it.
+    /// Returns whether ESP is sent in UDP, and IKE along with it.
     pub(crate) fn is_encapsulated(self) -> bool {
         self.local_behind || self.remote_behind || self.is_claimed
     }
 }
 
-/// SHA1(SPIi | SPIr | address | port).
+/// Returns SHA1(SPIi | SPIr | address | port).
 fn hash(spis: Spis, end: SocketAddr) -> Vec<u8> {
     let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     context.update(&spis.to_bytes());
@@ -45,14 +45,15 @@ fn hash(spis: Spis, end: SocketAddr) -> Vec<u8> {
     context.finish().as_ref().to_vec()
 }
 
-/// Writes both notifications. `claim` puts noise in place of our own address: the peer then believes in a NAT before us.
+/// Writes both notifications. `claim` replaces the hash of our own address with random bytes: the peer then detects a
+/// NAT at our end.
 pub(crate) fn write(payloads: &mut Payloads, spis: Spis, path: Path, claim: bool, random: &mut Random) {
     let source = if claim { random.bytes::<20>().to_vec() } else { hash(spis, path.local) };
     payloads.notify(NotifyType::NAT_DETECTION_SOURCE_IP, source);
     payloads.notify(NotifyType::NAT_DETECTION_DESTINATION_IP, hash(spis, path.remote));
 }
 
-/// What a peer's notifications say; nothing if it sent none.
+/// Evaluates a peer's notifications; without them, no NAT is detected.
 pub(crate) fn read(parts: &Parts, spis: Spis, path: Path, claim: bool) -> Nat {
     let of = |kind| parts.notifies.iter().filter(move |notify| notify.kind == kind);
     let mut sources = of(NotifyType::NAT_DETECTION_SOURCE_IP).peekable();
@@ -60,7 +61,7 @@ pub(crate) fn read(parts: &Parts, spis: Spis, path: Path, claim: bool) -> Nat {
     if sources.peek().is_none() || destinations.peek().is_none() {
         return Nat::default();
     }
-    // A peer with several addresses sends several sources.
+    // A peer with several addresses sends several notifications about its source.
     let remote = hash(spis, path.remote);
     let local = hash(spis, path.local);
     Nat {
@@ -71,8 +72,8 @@ pub(crate) fn read(parts: &Parts, spis: Spis, path: Path, claim: bool) -> Nat {
 }
 
 impl Sa {
-    /// Before the peers' identities are proved the IKE SA moves to the other port, if ESP will go in UDP (RFC 7296, section 2.23) or
-    /// addresses may change, behind a NAT some day (RFC 4555, section 3.3).
+    /// Moves the IKE SA to the other port, before the peers' identities are proved, if ESP will be sent in UDP (RFC
+    /// 7296, section 2.23) or if addresses may change, perhaps to some behind a NAT (RFC 4555, section 3.3).
     pub(super) fn float(&mut self, settings: &crate::config::Settings) {
         if (self.nat.is_encapsulated() || self.peer.mobike) && self.path.local.port() == settings.ike_port {
             self.path.local.set_port(settings.nat_port);
@@ -80,7 +81,7 @@ impl Sa {
         }
     }
 
-    /// Goes on along another path; children that stand follow.
+    /// Changes the path; existing children follow.
     pub(super) fn set_path(&mut self, context: &mut Context<'_>, path: Path) {
         self.path = path;
         if !self.children.is_empty() {
@@ -101,7 +102,7 @@ impl Sa {
 }
 
 impl Features {
-    /// Adds what a first message tells.
+    /// Adds the information of a first message.
     pub(super) fn note_first(&mut self, parts: &Parts) {
         self.fragmentation = parts.has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED);
         self.childless = parts.has(NotifyType::CHILDLESS_IKEV2_SUPPORTED);

@@ -1,4 +1,5 @@
-//! The beginning of an IKE SA as its initiator: IKE_SA_INIT with cookies and other key exchanges, and IKE_INTERMEDIATE of either end.
+//! The beginning of an IKE SA at its initiator: IKE_SA_INIT with cookies and other key exchanges, and
+//! IKE_INTERMEDIATE at either end.
 
 use zeroize::Zeroizing;
 
@@ -12,30 +13,30 @@ use crate::{
     wire::{Exchange, Header, NotifyType, Payload, Payloads, Spis, TrafficSelector},
 };
 
-/// How often a first message is sent anew with a cookie or another key exchange.
+/// Maximum number of times that a first message is sent anew, with a cookie or another key exchange.
 const MAX_RESTARTS: u8 = 5;
 
-/// What is known until both ends have proved who they are.
+/// The state until both ends have proved their identities.
 pub(crate) struct Opening {
     pub(super) nonces: Nonces,
     ongoing: Option<Ongoing>,
     cookie: Option<Vec<u8>>,
     restarts: u8,
-    /// The messages that identities are proved with.
+    /// The first messages, which are part of the proofs of identities.
     pub(crate) request: Vec<u8>,
     pub(crate) response: Vec<u8>,
-    /// Additional key exchanges that are still to come, in order.
+    /// Additional key exchanges that are still outstanding, in order.
     pub(super) additional: Vec<KeyExchange>,
-    /// IntAuth of either end, behind the exchanges so far.
+    /// IntAuth of each end, after the exchanges so far.
     int_auth: Option<[Secret; 2]>,
-    /// Keys of the exchange before this one, by which a repeated request is known.
+    /// Keys of the previous exchange, with which a repeated request is recognised.
     pub(super) previous_keys: Option<IkeKeys>,
-    /// Peers that a responder may be talking to, by place.
+    /// Places of the peers that may be at the other end of a responder.
     pub(super) candidates: Vec<usize>,
-    /// The child that an initiator asks for along with its proof: policy, SPI and proposals.
+    /// The child that an initiator requests along with its proof: policy, SPI and proposals.
     pub(super) first_child: Option<FirstChild>,
     trigger: Option<(usize, Option<(TrafficSelector, TrafficSelector)>)>,
-    /// An IKE_AUTH that has more than one round.
+    /// The state of an IKE_AUTH with more than one round.
     pub(super) rounds: Option<Box<super::eap::Rounds>>,
 }
 
@@ -84,20 +85,21 @@ impl Opening {
         !self.candidates.is_empty() && self.additional.is_empty()
     }
 
-    /// Gives back the SPI of a first child that will not be.
+    /// Releases the SPI of a first child that will not be made.
     pub(super) fn release(&self, context: &mut Context<'_>) {
         if let Some(first) = &self.first_child {
             context.output.esp_spis.remove(&first.inbound_spi);
         }
     }
 
-    /// The child that is wanted first.
+    /// Returns the first child that is requested.
     pub(super) fn wanted(&self) -> Option<(usize, Option<(TrafficSelector, TrafficSelector)>)> {
         self.trigger
     }
 
-    /// What an end signs, or proves with the shared key: its first message, the other's nonce, its identity, and IntAuth with the
-    /// number of the IKE_AUTH request where there was an IKE_INTERMEDIATE (RFC 7296, section 2.15; RFC 9242, section 3.3.2).
+    /// Returns the bytes that an end signs, or proves with the shared key: its first message, the other end's nonce,
+    /// its identity, and, after an IKE_INTERMEDIATE, IntAuth with the number of the IKE_AUTH request (RFC 7296,
+    /// section 2.15; RFC 9242, section 3.3.2).
     pub(super) fn octets(
         &self,
         of: Role,
@@ -120,7 +122,7 @@ impl Opening {
     }
 }
 
-/// The notifications of a first message, of either end.
+/// Writes the notifications of a first message, at either end.
 pub(super) fn write_features(
     payloads: &mut Payloads,
     context: &mut Context<'_>,
@@ -171,7 +173,8 @@ impl Sa {
         self.request(context, Exchange::Init, &payloads, InFlight::Init);
     }
 
-    /// Handles the response to our first message, which nobody has authenticated yet: only who saw our SPI can have made it.
+    /// Handles the response to our first message. The response is not authenticated: only somebody who saw our SPI
+    /// can have made it.
     pub(crate) fn handle_init_response(
         &mut self,
         context: &mut Context<'_>,
@@ -197,7 +200,7 @@ impl Sa {
         }
     }
 
-    /// The responder wants a cookie or another key exchange, or refuses.
+    /// Handles a responder that asks for a cookie or another key exchange, or refuses.
     fn restart(&mut self, context: &mut Context<'_>, parts: &Parts) {
         let peer = self.peer.clone();
         let Some(opening) = self.opening() else { return };
@@ -271,7 +274,7 @@ impl Sa {
         Ok(())
     }
 
-    /// Asks for the next additional key exchange, or proves who we are.
+    /// Asks for the next additional key exchange, or sends our proof.
     fn continue_opening(&mut self, context: &mut Context<'_>) {
         let Some(opening) = self.opening() else { return };
         let Some(&method) = opening.additional.first() else { return self.request_auth(context) };
@@ -291,7 +294,7 @@ impl Sa {
         self.request(context, Exchange::Intermediate, &payloads, InFlight::Intermediate { ongoing });
     }
 
-    /// Folds a message in IKE_INTERMEDIATE into its sender's IntAuth, under the keys that protect it.
+    /// Adds a message in IKE_INTERMEDIATE to its sender's IntAuth, with the keys that protect it.
     fn authenticate_intermediate(
         &mut self,
         of: Role,
@@ -313,7 +316,7 @@ impl Sa {
         before[index] = plan.prf.compute(key, &[&before[index], &octets]);
     }
 
-    /// New keys out of an additional key exchange.
+    /// Derives new keys after an additional key exchange.
     fn mix(&mut self, shared: &Secret) -> Result<(), Reason> {
         let (Some(plan), Some(keys)) = (self.plan, self.keys.take()) else {
             return Err(Reason::Protocol("an additional key exchange before the first".to_owned()));

@@ -1,6 +1,6 @@
-//! A message's payloads, sorted.
+//! A message's payloads, sorted by type.
 //!
-//! Guarantees: of each payload that may come once there is one; of those that may come often there are as many as the bound says.
+//! Guarantees: a payload type that may occur once has one value; the number of values of the other types is bounded.
 
 use crate::crypto::KeyExchange;
 use crate::wire::{
@@ -8,7 +8,7 @@ use crate::wire::{
     TrafficSelector, payload::Chain,
 };
 
-/// Most certificates of a message.
+/// Maximum number of certificates in a message.
 const MAX_CERTIFICATES: usize = 8;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Parts {
     pub(crate) nonce: Option<Vec<u8>>,
     pub(crate) id_initiator: Option<Identification>,
     pub(crate) id_responder: Option<Identification>,
-    /// Encoding and bytes, in order.
+    /// Encoding and bytes of each certificate, in order.
     pub(crate) certificates: Vec<(u8, Vec<u8>)>,
     pub(crate) authentication: Option<(u8, Vec<u8>)>,
     pub(crate) notifies: Vec<Notify>,
@@ -78,7 +78,7 @@ impl Parts {
         }
     }
 
-    /// The first notification of a type.
+    /// Returns the first notification of a type.
     pub(crate) fn notify(&self, kind: NotifyType) -> Option<&Notify> {
         self.notifies.iter().find(|notify| notify.kind == kind)
     }
@@ -87,18 +87,18 @@ impl Parts {
         self.notify(kind).is_some()
     }
 
-    /// The first notification that says that something failed.
+    /// Returns the first notification that says that something failed.
     pub(crate) fn error(&self) -> Option<NotifyType> {
         self.notifies.iter().map(|notify| notify.kind).find(|kind| kind.is_error())
     }
 
-    /// The key exchange that the peer wants instead of the one that was begun.
+    /// Returns the key exchange that the peer asks for instead of the one that was begun.
     pub(crate) fn wanted_exchange(&self) -> Option<KeyExchange> {
         let data = &self.notify(NotifyType::INVALID_KE_PAYLOAD)?.data;
         KeyExchange::from_number(u16::from_be_bytes(data.as_slice().try_into().ok()?))
     }
 
-    /// The hashes that the peer verifies signatures with; none if it does not know RFC 7427.
+    /// Returns the hash algorithms that the peer verifies signatures with; empty if it does not know RFC 7427.
     pub(crate) fn hashes(&self) -> Vec<u16> {
         let data = self.notify(NotifyType::SIGNATURE_HASH_ALGORITHMS).map_or(&[][..], |notify| &notify.data);
         data.chunks_exact(2).take(16).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect()

@@ -1,7 +1,7 @@
-//! An IKE SA rekeyed (RFC 7296, sections 1.3.2, 2.8 and 2.18).
+//! Rekeying of an IKE SA (RFC 7296, sections 1.3.2, 2.8 and 2.18).
 //!
-//! Guarantees: children and waiting tasks belong to exactly one IKE SA at any time; of two rekeyings that collide both ends keep the
-//! same successor.
+//! Guarantees: children and waiting tasks belong to exactly one IKE SA at any time; of two colliding rekeyings both
+//! ends keep the same successor.
 
 use std::collections::VecDeque;
 
@@ -20,15 +20,15 @@ use crate::{
     wire::{Exchange, NotifyType, Payload, Payloads, Proposal, Spis},
 };
 
-/// A successor that we ask for.
+/// A successor that we request.
 pub(super) struct IkeGoal {
     pub(super) spis: Spis,
-    /// The peer's successor, by our SPI.
+    /// The collision with the peer's successor, which is given by our SPI.
     pub(super) collision: Option<Collision<u64>>,
 }
 
 impl Sa {
-    /// Asks for a successor of this IKE SA.
+    /// Requests a successor of this IKE SA.
     pub(super) fn request_rekey(&mut self, context: &mut Context<'_>, method: Option<KeyExchange>) {
         let peer = self.peer.clone();
         let method = method.or_else(|| peer.proposals.first().and_then(Offer::first_exchange));
@@ -57,7 +57,7 @@ impl Sa {
         self.request(context, Exchange::CreateChild, &payloads, InFlight::Create(Box::new(creating)));
     }
 
-    /// An IKE SA with new keys and nothing else yet.
+    /// Returns an IKE SA with new keys and no other state.
     fn successor(
         &self,
         context: &mut Context<'_>,
@@ -93,13 +93,13 @@ impl Sa {
         Ok(next)
     }
 
-    /// Children and tasks go to `next`, and this one waits for its end.
+    /// Moves children and tasks to `next`; this IKE SA then waits for its deletion.
     fn hand_over_to(&mut self, context: &mut Context<'_>, next: &mut Self) {
         next.take_over(context, std::mem::take(&mut self.children), self.take_tasks());
         self.retire(context);
     }
 
-    /// The same, to a successor that the endpoint has already.
+    /// Moves children and tasks to a successor that already belongs to the endpoint.
     fn hand_over_by_spi(&mut self, context: &mut Context<'_>, spi: u64) {
         let children = std::mem::take(&mut self.children);
         let tasks = self.take_tasks();
@@ -113,7 +113,7 @@ impl Sa {
         context.output.event(Event::Rekeyed { ike: self.id });
     }
 
-    /// Has no children any more, or none yet.
+    /// Marks the IKE SA as one without children.
     fn become_spare(&mut self, context: &Context<'_>) {
         self.phase = Phase::Spare;
         self.is_spare = true;
@@ -122,7 +122,7 @@ impl Sa {
         self.expires_at = Some(context.now + context.settings.retransmission.total());
     }
 
-    /// Gets the children and tasks of its predecessor, and stands in its place.
+    /// Receives the children and tasks of the predecessor, and takes its place.
     pub(crate) fn take_over(
         &mut self,
         context: &mut Context<'_>,
@@ -140,7 +140,7 @@ impl Sa {
         self.run_tasks(context);
     }
 
-    /// Our successor was agreed to.
+    /// Completes our successor after both ends have agreed.
     pub(super) fn finish_rekey(
         &mut self,
         context: &mut Context<'_>,
@@ -156,7 +156,8 @@ impl Sa {
         };
         match goal.collision {
             Some(collision) if nonces.lowest() < collision.lowest_nonce.as_slice() => {
-                // Ours lost: we delete it, and the peer deletes this one. Its successor gets all once it has its keys.
+                // Our successor lost: we delete it, and the peer deletes this IKE SA. The peer's successor gets the
+                // children and tasks once it has its keys.
                 if let Some(theirs) = collision.theirs {
                     self.hand_over_by_spi(context, theirs);
                 }
@@ -231,7 +232,7 @@ impl Sa {
         Ok(answer::answer_with(context, payloads, exchanged, nonces, additional, goal))
     }
 
-    /// The peer's successor has its keys.
+    /// Completes the peer's successor, whose keys are known.
     pub(super) fn accept_rekey(
         &mut self,
         context: &mut Context<'_>,
@@ -249,7 +250,8 @@ impl Sa {
         if is_loser {
             next.become_spare(context);
         } else if let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() {
-            // Which one stays is known when ours is answered; until then the peer's has nothing. If ours wins, the peer deletes its own.
+            // The answer to our request will show which successor stays; until then the peer's has no children. If
+            // ours wins, the peer deletes its own.
             let lowest_nonce = nonces.lowest().to_vec();
             goal.collision = Some(Collision { theirs: Some(spis.responder), lowest_nonce });
             next.become_spare(context);
@@ -259,7 +261,8 @@ impl Sa {
         context.output.spawned.push(next);
     }
 
-    /// The peer deletes this IKE SA while ours to rekey it is under way: if the peer has a successor of its own, that one stays.
+    /// Handles the peer's deletion of this IKE SA while our request to rekey it is under way: if the peer has a
+    /// successor of its own, that one stays.
     pub(super) fn yield_to_collision(&mut self, context: &mut Context<'_>) {
         let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() else { return };
         if let Some(theirs) = goal.collision.take().and_then(|collision| collision.theirs) {

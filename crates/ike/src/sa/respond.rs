@@ -1,7 +1,7 @@
-//! A stranger's first message, answered.
+//! Answers to a stranger's first message.
 //!
-//! Guarantees: nothing is kept, and no key exchange computed, for a message that is refused; what is kept is bounded by
-//! [`MAX_FIRST_BYTES`] and a few fields.
+//! Guarantees: for a message that is refused no state is kept and no key exchange is computed; the kept state is
+//! bounded by [`MAX_FIRST_BYTES`] and a few fields.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,7 +19,7 @@ use crate::{
 /// Longest first message that is answered. strongSwan's longest has 1,080 bytes, Windows' 632.
 pub(crate) const MAX_FIRST_BYTES: usize = 4096;
 
-/// A first message that was read.
+/// A parsed first message.
 pub(crate) struct FirstMessage<'a> {
     pub(crate) header: &'a Header,
     pub(crate) message: &'a [u8],
@@ -27,19 +27,19 @@ pub(crate) struct FirstMessage<'a> {
     pub(crate) parts: Parts,
 }
 
-/// What becomes of a first message.
+/// The result of handling a first message.
 pub(crate) enum Answer {
-    /// An IKE SA that has been answered.
+    /// An IKE SA whose first response is ready.
     Accepted(Box<Sa>),
-    /// Nothing is kept; the answer says why.
+    /// No state is kept; the answer has the reason.
     Refused(Vec<u8>, Reason),
-    /// Nothing is kept, and the answer is a part of the protocol.
+    /// No state is kept, and the answer is a regular step of the protocol.
     Again(Vec<u8>),
-    /// It deserves no answer.
+    /// The message is not answered.
     Dropped,
 }
 
-/// The answer to a first message that consists of one notification.
+/// Returns an answer to a first message that consists of one notification.
 pub(crate) fn only_notify(header: &Header, kind: NotifyType, data: impl Into<Vec<u8>>) -> Vec<u8> {
     let mut payloads = Payloads::new();
     payloads.notify(kind, data);
@@ -53,7 +53,7 @@ pub(crate) fn only_notify(header: &Header, kind: NotifyType, data: impl Into<Vec
     place.plain(&payloads)
 }
 
-/// The peers that may be at the other end of a path, by place.
+/// Returns the places of the peers that may be at the other end of a path.
 fn candidates(peers: &[Arc<Peer>], path: Path) -> Vec<usize> {
     let fits = |peer: &Peer| {
         peer.local.is_none_or(|local| local == path.local.ip())
@@ -70,7 +70,7 @@ struct Agreed {
 }
 
 impl FirstMessage<'_> {
-    /// Algorithms that a candidate and the peer have in common; peers whose proposals do not have them are no candidates.
+    /// Finds algorithms that a candidate and the sender have in common, and drops candidates without them.
     fn agree(&self, peers: &[Arc<Peer>]) -> Result<Agreed, Reason> {
         let candidates = candidates(peers, self.path);
         let theirs = self.parts.proposals.as_deref().unwrap_or_default();
@@ -129,7 +129,7 @@ impl FirstMessage<'_> {
         payloads.push(&Payload::KeyExchange { method: *method, data: public });
         payloads.push(&Payload::Nonce(nonces.responder.clone()));
         open::write_features(&mut payloads, context, spis, self.path, claim);
-        // Most initiators send a certificate only if they are asked for it.
+        // Most initiators send a certificate only if it is requested.
         let expected = agreed.candidates.iter().map(|&index| &context.peers[index].expect);
         super::auth::certificate_requests(expected).iter().for_each(|request| payloads.push(request));
         payloads.notify(NotifyType::CHILDLESS_IKEV2_SUPPORTED, []);
@@ -166,7 +166,7 @@ fn half_open_until(settings: &Settings, now: Instant) -> Instant {
 }
 
 impl Sa {
-    /// Whether `message` is the first message that this IKE SA began with.
+    /// Returns whether `message` is the first message that this IKE SA began with.
     pub(crate) fn began_with(&self, message: &[u8]) -> bool {
         matches!(&self.phase, Phase::Opening(opening) if opening.request == message)
     }

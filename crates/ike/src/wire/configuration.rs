@@ -2,7 +2,7 @@
 
 use super::{MAX_ATTRIBUTES, Malformed, Reader};
 
-/// What a Configuration payload does.
+/// The purpose of a Configuration payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigurationType {
     /// CFG_REQUEST.
@@ -15,7 +15,7 @@ pub enum ConfigurationType {
     Acknowledge,
 }
 
-/// One value of a Configuration payload; empty where it is asked for.
+/// One value of a Configuration payload; empty in a request for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Its type, 15 bits.
@@ -40,7 +40,7 @@ impl Attribute {
 /// A Configuration payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// What it does.
+    /// Its purpose.
     pub kind: ConfigurationType,
     /// Its values.
     pub attributes: Vec<Attribute>,

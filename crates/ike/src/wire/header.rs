@@ -19,7 +19,7 @@ pub struct Spis {
 }
 
 impl Spis {
-    /// As on the wire: the initiator's, then the responder's.
+    /// Returns the SPIs as on the wire: the initiator's, then the responder's.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.initiator.to_be_bytes());
@@ -28,7 +28,7 @@ impl Spis {
     }
 }
 
-/// What a message is about.
+/// The exchange that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exchange {
     /// IKE_SA_INIT.
@@ -43,12 +43,12 @@ pub enum Exchange {
     Intermediate,
     /// IKE_FOLLOWUP_KE (RFC 9370).
     FollowupKe,
-    /// One that is not spoken here.
+    /// An exchange that is not supported here.
     Other(u8),
 }
 
 impl Exchange {
-    /// Its number.
+    /// Returns the exchange's number.
     pub const fn number(self) -> u8 {
         match self {
             Self::Init => 34,
@@ -61,7 +61,7 @@ impl Exchange {
         }
     }
 
-    /// The exchange of a number.
+    /// Returns the exchange with this number.
     pub const fn from_number(number: u8) -> Self {
         match number {
             34 => Self::Init,
@@ -75,7 +75,7 @@ impl Exchange {
     }
 }
 
-/// The header of a message, but for its length.
+/// The header of a message, without its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The SPIs of the IKE SA.
@@ -86,17 +86,17 @@ pub struct Header {
     pub exchange: Exchange,
     /// Whether the sender began the IKE SA.
     pub is_from_initiator: bool,
-    /// Whether this answers a request.
+    /// Whether the message answers a request.
     pub is_response: bool,
-    /// Counts requests, each direction by itself.
+    /// The number of the request, counted separately in each direction.
     pub message_id: u32,
 }
 
 impl Header {
-    /// Reads a message's header; the message is `bytes`, no more and no less.
+    /// Reads the header of the message `bytes`.
     ///
     /// # Errors
-    /// The bytes are too few, speak another version, or are not as many as the header says.
+    /// Fails if there are too few bytes, if they have another version, or if their number differs from the header's.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new("the header", bytes);
         let spis = Spis { initiator: reader.u64()?, responder: reader.u64()? };
@@ -122,10 +122,10 @@ impl Header {
         })
     }
 
-    /// The header of a message of `length_bytes` bytes, itself among them.
+    /// Returns the header of a message of `length_bytes` bytes, including the header.
     ///
     /// # Panics
-    /// When the length does not fit 32 bits, which no buffer of ours reaches.
+    /// Panics if the length does not fit 32 bits, which no buffer of ours reaches.
     pub fn to_bytes(self, length_bytes: usize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..16].copy_from_slice(&self.spis.to_bytes());
@@ -139,5 +139,5 @@ impl Header {
     }
 }
 
-/// Longest datagram that is looked at: what UDP carries.
+/// Longest datagram that is read: the maximum of UDP.
 const MAX_DATAGRAM_BYTES: usize = 65_535;

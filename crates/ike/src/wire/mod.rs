@@ -1,7 +1,7 @@
 //! Messages of IKEv2 (RFC 7296, section 3) as values.
 //!
-//! Guarantees: any bytes are a value or a [`Malformed`]; a value that was read is bounded by the bytes that it was read from and
-//! by the constants here; a value that is written reads back as itself.
+//! Guarantees: any bytes yield a value or a [`Malformed`]; the size of a value is bounded by the bytes that it was
+//! read from and by the constants here; a value that is written is read back unchanged.
 
 pub mod configuration;
 pub mod header;
@@ -17,55 +17,56 @@ pub use payload::{Chain, Delete, Identification, Payload, PayloadType, Payloads}
 pub use proposal::{Proposal, Protocol, Transform, TransformType};
 pub use selector::TrafficSelector;
 
-/// Longest message that is taken, in bytes, after fragments are joined. Real ones stay below 10,000.
+/// Longest message that is accepted, in bytes, after fragments are joined. Messages of existing implementations stay
+/// below 10,000.
 pub const MAX_MESSAGE_BYTES: usize = 32 * 1024;
-/// Most payloads of a message. Windows sends 12, a strongSwan with many vendor identifiers about 20.
+/// Maximum number of payloads in a message. Windows sends 12, a strongSwan with many vendor identifiers about 20.
 pub const MAX_PAYLOADS: usize = 48;
-/// Most transforms of all proposals of a message together. strongSwan's default proposals have 60.
+/// Maximum number of transforms in all proposals of a message together. strongSwan's default proposals have 60.
 pub const MAX_TRANSFORMS: usize = 512;
-/// Most traffic selectors of a payload.
+/// Maximum number of traffic selectors in a payload.
 pub const MAX_SELECTORS: usize = 32;
-/// Most SPIs of a Delete payload.
+/// Maximum number of SPIs in a Delete payload.
 pub const MAX_DELETED_SPIS: usize = 64;
-/// Most attributes of a Configuration payload.
+/// Maximum number of attributes in a Configuration payload.
 pub const MAX_ATTRIBUTES: usize = 64;
 
-/// Why bytes are no message: the sender is at fault.
+/// The reason why bytes are not a message: the sender is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The bytes end before what they announce.
+    /// The bytes end before the announced length.
     #[error("the message ends inside {what}")]
     Short {
-        /// The field that is cut.
+        /// The field that is cut short.
         what: &'static str,
     },
-    /// A length contradicts what it is the length of.
+    /// A length contradicts the data that it describes.
     #[error("a length of {what} is wrong")]
     Length {
         /// The field.
         what: &'static str,
     },
-    /// More elements than are taken.
+    /// There are more elements than are accepted.
     #[error("more than {most} {what}")]
     TooMany {
         /// The elements.
         what: &'static str,
-        /// How many are taken.
+        /// The maximum number.
         most: usize,
     },
-    /// A value that its field must not have.
+    /// A field has a value that is not allowed.
     #[error("{what} has a value that it must not have")]
     Value {
         /// The field.
         what: &'static str,
     },
-    /// Another major version than 2.
+    /// The major version is not 2.
     #[error("IKE version {major}, where 2 is spoken")]
     Version {
-        /// The version that the sender speaks.
+        /// The sender's major version.
         major: u8,
     },
-    /// An unknown payload that must not be skipped (RFC 7296, section 2.5).
+    /// An unknown payload must not be skipped (RFC 7296, section 2.5).
     #[error("payload type {number} is unknown and critical")]
     UnknownCritical {
         /// Its type.
@@ -122,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes `body` behind a length of 16 bits that counts from `counted_before` bytes before the length's own place.
+/// Writes `body` behind a length of 16 bits, which also counts the `counted_before` bytes before itself.
 pub(crate) fn with_length(out: &mut Vec<u8>, counted_before: usize, body: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend([0; 2]);

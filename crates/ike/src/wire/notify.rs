@@ -2,7 +2,7 @@
 
 use super::{Malformed, Reader};
 
-/// What a notification is about; numbers below 16,384 are errors.
+/// The meaning of a notification; numbers below 16,384 are errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NotifyType(pub u16);
 
@@ -11,7 +11,7 @@ macro_rules! notify_types {
         impl NotifyType {
             $(#[doc = concat!("`", $word, "`.")] pub const $name: Self = Self($number);)*
 
-            /// Its name in the registry, where it is one that is known here.
+            /// Returns the type's name in the registry, if the type is known here.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($number => Some($word),)*
@@ -72,7 +72,7 @@ notify_types! {
 }
 
 impl NotifyType {
-    /// Whether it says that something failed.
+    /// Returns whether the type says that something failed.
     pub const fn is_error(self) -> bool {
         self.0 < 16_384
     }
@@ -90,23 +90,23 @@ impl std::fmt::Display for NotifyType {
 /// A Notify payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
-    /// The protocol that the SPI belongs to: 0 where there is none, else as in [`super::Protocol`].
+    /// The protocol that the SPI belongs to: 0 without an SPI, else as in [`super::Protocol`].
     pub protocol: u8,
-    /// The SPI that it is about: 0, 4 or 8 bytes.
+    /// The SPI that the notification is about: 0, 4 or 8 bytes.
     pub spi: Vec<u8>,
     /// Its type.
     pub kind: NotifyType,
-    /// What the type gives it.
+    /// Data that depend on the type.
     pub data: Vec<u8>,
 }
 
 impl Notify {
-    /// A notification about the IKE SA itself.
+    /// Returns a notification about the IKE SA itself.
     pub fn new(kind: NotifyType, data: impl Into<Vec<u8>>) -> Self {
         Self { protocol: 0, spi: Vec::new(), kind, data: data.into() }
     }
 
-    /// A notification about the ESP association that is received under `spi`.
+    /// Returns a notification about the ESP association that its sender receives under `spi`.
     pub fn about_esp(kind: NotifyType, spi: u32) -> Self {
         Self {
             protocol: super::Protocol::Esp.number(),

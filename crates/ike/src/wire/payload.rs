@@ -1,7 +1,7 @@
-//! Payloads (RFC 7296, section 3.2 on): the chain that they lie in, and each as a value.
+//! Payloads (RFC 7296, from section 3.2 on): the chain that they form, and each as a value.
 //!
-//! Guarantees: [`Chain`] walks a message without allocating, so that a stranger's first message can be judged cheaply; an unknown
-//! payload is skipped, unless it is critical.
+//! Guarantees: [`Chain`] walks a message without allocating, so a stranger's first message can be judged cheaply; an
+//! unknown payload is skipped unless it is critical.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::{
 pub struct PayloadType(pub u8);
 
 impl PayloadType {
-    /// The end of the chain.
+    /// The end of a chain.
     pub const NONE: Self = Self(0);
     /// Security Association.
     pub const SECURITY_ASSOCIATION: Self = Self(33);
@@ -61,21 +61,21 @@ pub struct Chain<'a> {
     count: usize,
 }
 
-/// One payload as it lies in a message.
+/// The bytes of one payload in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
     /// Its type.
     pub kind: PayloadType,
     /// Whether a receiver that does not know the type must refuse the message.
     pub is_critical: bool,
-    /// The type of the payload behind it; of an encrypted payload, of the first one in it.
+    /// The type of the payload that follows it; for an encrypted payload, the type of the first payload in it.
     pub next: PayloadType,
-    /// What lies behind its header.
+    /// The bytes behind its header.
     pub body: &'a [u8],
 }
 
 impl<'a> Chain<'a> {
-    /// The chain that begins with a payload of type `first`.
+    /// Returns the chain that begins with a payload of type `first`.
     pub fn new(first: PayloadType, bytes: &'a [u8]) -> Self {
         Self { next: first, rest: Reader::new("the payloads", bytes), count: 0 }
     }
@@ -140,7 +140,7 @@ impl Identification {
         Ok(Self { kind, data: reader.rest().to_vec() })
     }
 
-    /// The payload's body: what authentication signs of it.
+    /// Returns the payload's body, which authentication signs.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![self.kind, 0, 0, 0];
         out.extend(&self.data);
@@ -155,7 +155,7 @@ pub enum Delete {
     Ike,
     /// ESP associations, by the SPIs under which the sender of the payload receives.
     Esp(Vec<u32>),
-    /// Associations of a protocol that is not spoken here.
+    /// Associations of a protocol that is not supported here.
     Other(u8),
 }
 
@@ -196,7 +196,7 @@ impl Delete {
     }
 }
 
-/// One payload of a message, read.
+/// One parsed payload of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Proposals of algorithms.
@@ -208,9 +208,9 @@ pub enum Payload {
         /// The value.
         data: Vec<u8>,
     },
-    /// Who the initiator is.
+    /// The initiator's identity.
     IdInitiator(Identification),
-    /// Who the responder is, or is asked to be.
+    /// The responder's identity, or the identity that the initiator asks for.
     IdResponder(Identification),
     /// A certificate.
     Certificate {
@@ -219,16 +219,16 @@ pub enum Payload {
         /// The certificate.
         data: Vec<u8>,
     },
-    /// Which certificates are trusted.
+    /// The authorities whose certificates are accepted.
     CertificateRequest {
-        /// The encoding that is asked for.
+        /// The requested encoding.
         encoding: u8,
         /// SHA-1 digests of authorities' keys, 20 bytes each.
         data: Vec<u8>,
     },
     /// The proof of an identity.
     Authentication {
-        /// How it is proved, such as 2 for a shared key.
+        /// The method of the proof, such as 2 for a shared key.
         method: u8,
         /// The proof.
         data: Vec<u8>,
@@ -237,9 +237,9 @@ pub enum Payload {
     Nonce(Vec<u8>),
     /// A notification.
     Notify(Notify),
-    /// Associations that are no more.
+    /// Associations that have ended.
     Delete(Delete),
-    /// What software the sender runs; ignored.
+    /// The software of the sender; ignored.
     VendorId(Vec<u8>),
     /// Traffic on the initiator's side.
     SelectorsInitiator(Vec<TrafficSelector>),
@@ -247,18 +247,18 @@ pub enum Payload {
     SelectorsResponder(Vec<TrafficSelector>),
     /// Addresses and name servers.
     Configuration(Configuration),
-    /// An EAP message, whose own length is right.
+    /// An EAP message, whose length field has been checked.
     Eap(Vec<u8>),
 }
 
-/// Fewest and most bytes of a nonce (RFC 7296, section 3.9).
+/// Minimum and maximum length of a nonce in bytes (RFC 7296, section 3.9).
 const NONCE_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 
 impl Payload {
-    /// Reads one payload; `None` if its type is unknown and it may be skipped, or if it is an encrypted one.
+    /// Reads one payload. Returns `None` if its type is unknown and it may be skipped, or if it is encrypted.
     ///
     /// # Errors
-    /// It is malformed, or unknown and critical.
+    /// Fails if the payload is malformed, or unknown and critical.
     pub fn parse(raw: Raw<'_>) -> Result<Option<Self>, Malformed> {
         let Raw { kind, is_critical, body, .. } = raw;
         let mut reader = Reader::new("a payload", body);
@@ -291,7 +291,7 @@ impl Payload {
             PayloadType::SELECTORS_RESPONDER => Self::SelectorsResponder(TrafficSelector::parse_all(body)?),
             PayloadType::CONFIGURATION => Self::Configuration(Configuration::parse(body)?),
             PayloadType::EAP => {
-                // Code, identifier and the length of all (RFC 3748, section 4).
+                // The body has a code, an identifier and the length of the whole (RFC 3748, section 4).
                 if body.len() < 4 || usize::from(u16::from_be_bytes([body[2], body[3]])) != body.len() {
                     return Err(Malformed::Length { what: "an EAP message" });
                 }
@@ -303,7 +303,7 @@ impl Payload {
         }))
     }
 
-    /// Its type.
+    /// Returns the payload's type.
     pub fn kind(&self) -> PayloadType {
         match self {
             Self::SecurityAssociation(_) => PayloadType::SECURITY_ASSOCIATION,
@@ -352,25 +352,25 @@ impl Payload {
     }
 }
 
-/// A chain of payloads that is written.
+/// A chain of payloads under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Payloads {
     first: u8,
     bytes: Vec<u8>,
-    /// Where the last payload says what comes behind it.
+    /// The place of the last payload's field with the type of the next one.
     last_next_at: Option<usize>,
 }
 
 impl Payloads {
-    /// No payload.
+    /// Returns an empty chain.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts one payload behind the others.
+    /// Appends one payload.
     ///
     /// # Panics
-    /// When a payload exceeds 64 KiB; what is written here is bounded by configuration and by what a peer sent.
+    /// Panics if a payload exceeds 64 KiB; configuration and the limits on a peer's data keep payloads below that.
     pub fn push(&mut self, payload: &Payload) {
         let PayloadType(kind) = payload.kind();
         match self.last_next_at {
@@ -382,17 +382,17 @@ impl Payloads {
         with_length(&mut self.bytes, 2, |out| payload.write(out));
     }
 
-    /// Puts a notification behind the others.
+    /// Appends a notification.
     pub fn notify(&mut self, kind: super::NotifyType, data: impl Into<Vec<u8>>) {
         self.push(&Payload::Notify(Notify::new(kind, data)));
     }
 
-    /// The type of the first payload.
+    /// Returns the type of the first payload.
     pub fn first(&self) -> PayloadType {
         PayloadType(self.first)
     }
 
-    /// All of them.
+    /// Returns the bytes of the chain.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -409,7 +409,7 @@ impl FromIterator<Payload> for Payloads {
 /// Reads all payloads of a chain.
 ///
 /// # Errors
-/// One is malformed, or unknown and critical.
+/// Fails if a payload is malformed, or unknown and critical.
 pub fn parse_all(first: PayloadType, bytes: &[u8]) -> Result<Vec<Payload>, Malformed> {
     let mut payloads = Vec::new();
     for raw in Chain::new(first, bytes) {

@@ -1,6 +1,7 @@
-//! Security Association payloads (RFC 7296, section 3.3): proposals of transforms, as they lie on the wire.
+//! Security Association payloads (RFC 7296, section 3.3): proposals of transforms, as they are encoded.
 //!
-//! Guarantees: a transform with an attribute other than one key length is kept, but marked so that nobody chooses it.
+//! Guarantees: a transform with an attribute other than one key length is kept, but marked so that it is never
+//! chosen.
 
 use super::{MAX_TRANSFORMS, Malformed, Reader, with_length};
 
@@ -15,12 +16,12 @@ pub enum Protocol {
     Ah,
     /// Encapsulating security payload.
     Esp,
-    /// One that is not spoken here.
+    /// A protocol that is not supported here.
     Other(u8),
 }
 
 impl Protocol {
-    /// Its number.
+    /// Returns the protocol's number.
     pub const fn number(self) -> u8 {
         match self {
             Self::Ike => 1,
@@ -30,7 +31,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol of a number.
+    /// Returns the protocol with this number.
     pub const fn from_number(number: u8) -> Self {
         match number {
             1 => Self::Ike,
@@ -41,7 +42,7 @@ impl Protocol {
     }
 }
 
-/// What a transform is for.
+/// The type of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TransformType(pub u8);
 
@@ -57,13 +58,13 @@ impl TransformType {
     /// Sequence numbers: 0 for 32 bits, 1 for 64.
     pub const SEQUENCE_NUMBERS: Self = Self(5);
 
-    /// The `index`th additional key exchange (RFC 9370, section 2.2.1), 0 to 6.
+    /// Returns the `index`th additional key exchange (RFC 9370, section 2.2.1), 0 to 6.
     pub const fn additional_key_exchange(index: usize) -> Self {
         debug_assert!(index < 7);
         Self(6 + index as u8)
     }
 
-    /// As told to people.
+    /// Returns the type's name for people.
     pub const fn name(self) -> &'static str {
         match self.0 {
             1 => "encryption",
@@ -80,18 +81,18 @@ impl TransformType {
 /// One algorithm of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transform {
-    /// What it is for.
+    /// Its type.
     pub kind: TransformType,
     /// The algorithm's number in the registry of its type.
     pub id: u16,
-    /// The key's length, where the algorithm has several.
+    /// The key's length, if the algorithm has several.
     pub key_bits: Option<u16>,
-    /// Whether it has attributes that are not known here: it must not be chosen.
+    /// Whether it has attributes that are not known here, so that it must not be chosen.
     pub has_unknown_attributes: bool,
 }
 
 impl Transform {
-    /// A transform without unknown attributes.
+    /// Returns a transform without unknown attributes.
     pub const fn new(kind: TransformType, id: u16, key_bits: Option<u16>) -> Self {
         Self { kind, id, key_bits, has_unknown_attributes: false }
     }
@@ -104,14 +105,14 @@ pub struct Proposal {
     pub number: u8,
     /// Its protocol.
     pub protocol: Protocol,
-    /// The sender's SPI: nothing, 4 or 8 bytes.
+    /// The sender's SPI: 0, 4 or 8 bytes.
     pub spi: Vec<u8>,
     /// Alternatives of each type, in order of preference.
     pub transforms: Vec<Transform>,
 }
 
 impl Proposal {
-    /// The transforms of one type, in order.
+    /// Returns the transforms of one type, in order.
     pub fn of(&self, kind: TransformType) -> impl Iterator<Item = &Transform> {
         self.transforms.iter().filter(move |transform| transform.kind == kind)
     }

@@ -1,7 +1,7 @@
 //! Traffic selectors (RFC 7296, section 3.13): ranges of addresses, a protocol, a range of ports.
 //!
-//! Guarantees: a selector that was read is not empty: its first address and port do not lie behind its last, but for OPAQUE ports,
-//! which are written as 65,535 to 0.
+//! Guarantees: a selector that was read is not empty: its first address and port do not exceed its last, except for
+//! OPAQUE ports, which are written as 65,535 to 0.
 
 use std::{fmt, net::IpAddr};
 
@@ -10,7 +10,7 @@ use super::{MAX_SELECTORS, Malformed, Reader, with_length};
 const TS_IPV4_ADDR_RANGE: u8 = 7;
 const TS_IPV6_ADDR_RANGE: u8 = 8;
 
-/// Which packets are meant, of one end.
+/// A set of packets, described at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TrafficSelector {
     /// The protocol above IP; 0 for any.
@@ -23,12 +23,13 @@ pub struct TrafficSelector {
 }
 
 impl TrafficSelector {
-    /// All packets from or to a range of addresses of one family.
+    /// Returns a selector for all packets from or to a range of addresses of one family.
     pub fn addresses(first: IpAddr, last: IpAddr) -> Self {
         Self { protocol: 0, ports: (0, u16::MAX), addresses: (first, last) }
     }
 
-    /// All packets from or to the network of `bits` bits around `address`; more bits than an address has count as all.
+    /// Returns a selector for all packets from or to the network of `bits` bits around `address`; more bits than the
+    /// address has count as all its bits.
     pub fn network(address: IpAddr, bits: u8) -> Self {
         match address {
             IpAddr::V4(address) => {
@@ -44,7 +45,7 @@ impl TrafficSelector {
         }
     }
 
-    /// Whether it means packets whose ports are hidden.
+    /// Returns whether the selector describes packets whose ports are hidden.
     pub fn is_opaque(&self) -> bool {
         self.ports == (u16::MAX, 0)
     }
@@ -53,7 +54,7 @@ impl TrafficSelector {
         self.ports == (0, u16::MAX)
     }
 
-    /// The packets that both mean; `None` if there are none.
+    /// Returns the packets in both selectors; `None` if there are none.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let protocol = match (self.protocol, other.protocol) {
             (0, protocol) | (protocol, 0) => protocol,
@@ -76,7 +77,7 @@ impl TrafficSelector {
         (addresses.0 <= addresses.1).then_some(Self { protocol, ports, addresses })
     }
 
-    /// Whether every packet that `other` means is meant by this one too.
+    /// Returns whether the selector includes every packet of `other`.
     pub fn contains(&self, other: &Self) -> bool {
         self.intersection(other) == Some(*other)
     }
@@ -99,7 +100,7 @@ impl TrafficSelector {
             let addresses: (IpAddr, IpAddr) = match kind {
                 TS_IPV4_ADDR_RANGE => (body.array::<4>()?.into(), body.array::<4>()?.into()),
                 TS_IPV6_ADDR_RANGE => (body.array::<16>()?.into(), body.array::<16>()?.into()),
-                // A type that is not known means packets that cannot be meant here.
+                // A type that is not known describes packets that cannot be matched here.
                 _ => continue,
             };
             let selector = Self { protocol, ports, addresses };
@@ -155,8 +156,8 @@ impl fmt::Display for TrafficSelector {
     }
 }
 
-/// What is meant by both lists, in the order of the second and without repetition, at most [`MAX_SELECTORS`] of them
-/// (RFC 7296, section 2.9).
+/// Returns the packets in both lists, in the order of the second and without repetition, at most [`MAX_SELECTORS`]
+/// selectors (RFC 7296, section 2.9).
 pub fn narrow(ours: &[TrafficSelector], theirs: &[TrafficSelector]) -> Vec<TrafficSelector> {
     let mut narrowed: Vec<TrafficSelector> = Vec::new();
     for selector in theirs.iter().flat_map(|theirs| ours.iter().filter_map(|ours| ours.intersection(theirs)))
