@@ -1,14 +1,16 @@
-//! What a handshake costs its responder: ours and strongSwan's, processes of their own in a network namespace, under one generator
-//! that paces itself by their answers. Needs root, strongSwan and openssl; without them ours is measured alone.
+//! The cost of a handshake for its responder, for ours and for strongSwan. Each runs as a process of its own in a
+//! network namespace, under one generator that is paced by their answers. The benchmark needs root, strongSwan and
+//! openssl; without them only ours is measured.
 //!
 //! ```sh
 //! cargo bench -p sealane-ike --bench handshakes -- [CASE...]   # psk, ecdsa, mlkem; all of them if none is named
 //! ```
 //!
-//! Prints CPU time of the responder per handshake, user and system, by the kernel's account of its process, and handshakes a second of
-//! one core that follow. IKE SAs come up without children, so that neither pays for an installation. `HANDSHAKES` (2,000) in the
-//! environment says how many each round has, `ROUNDS` (3) how many rounds; the best counts. ML-KEM takes the newer strongSwan that
-//! `cargo xtask peers` unpacks.
+//! Prints the responder's CPU time per handshake, user and system, from the kernel's account of its process, and the
+//! resulting number of handshakes per second of one core. IKE SAs are established without children, so neither
+//! responder spends time on an installation. `HANDSHAKES` (2,000) in the environment is the number of handshakes per
+//! round, `ROUNDS` (3) the number of rounds; the best round counts. ML-KEM requires the newer strongSwan that `cargo
+//! xtask peers` unpacks.
 
 #[path = "../tests/strongswan/charon.rs"]
 #[allow(dead_code)]
@@ -35,22 +37,22 @@ use sealane_ike::{
     crypto::sign::SigningKey,
 };
 
-/// Name, proposal, and whether certificates prove both ends.
+/// Name, proposal, and whether certificates prove the identities of both ends.
 const CASES: [(&str, &str, bool); 3] = [
     ("psk", "aes128gcm16-prfsha256-x25519", false),
     ("ecdsa", "aes128gcm16-prfsha256-x25519", true),
     ("mlkem", "aes128gcm16-prfsha256-x25519-ke1_mlkem768", false),
 ];
-/// Handshakes under way at once: few enough for every socket's buffer.
+/// Handshakes under way at once: few enough for the buffer of every socket.
 const UNDER_WAY: usize = 8;
-/// The kernel's unit of a process's CPU time: 100 to a second on every architecture that Linux has today.
+/// The kernel's unit of a process's CPU time: 100 ticks per second on every architecture that Linux supports today.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 fn number(name: &str, otherwise: usize) -> usize {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// The peer of one end, whose files are `own` in `folder`.
+/// Returns the peer of one end, whose own files in `folder` are named `own`.
 fn peer_of(folder: &Path, case: (&str, &str, bool), own: &str, is_responder: bool) -> Peer {
     let (_, proposal, has_certificates) = case;
     let mut peer = configured(proposal, "aes128gcm16");
@@ -99,7 +101,7 @@ fn pump(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2], own: &str, wait: Dura
     }
 }
 
-/// Our responder: a process that answers until it is killed.
+/// Runs our responder in a process that answers until it is killed.
 fn respond(folder: &Path, case: (&str, &str, bool)) -> ! {
     let sockets = [500, 4500].map(|port| {
         let socket = UdpSocket::bind((THEIRS, port)).expect("a namespace of its own");
@@ -116,7 +118,7 @@ fn respond(folder: &Path, case: (&str, &str, bool)) -> ! {
     }
 }
 
-/// CPU seconds of a process so far, its own and the kernel's for it.
+/// Returns the CPU seconds of a process so far, in user mode and in the kernel.
 fn cpu_seconds(process: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let behind_name = text.rsplit(") ").next().unwrap_or_default();
@@ -125,7 +127,7 @@ fn cpu_seconds(process: u32) -> f64 {
     ticks as f64 / TICKS_PER_SECOND
 }
 
-/// Establishes `count` IKE SAs with a responder; its CPU seconds for one.
+/// Establishes `count` IKE SAs with a responder. Returns its CPU seconds per IKE SA.
 fn generate(
     namespaces: &Namespaces,
     folder: &Path,
@@ -237,7 +239,7 @@ fn main() {
                             fs::copy(folder.path().join(name), swanctl.join(to).join(name)).expect("a file");
                         }
                     }
-                    // It answers at once, and writes no log: what others would have it do, too.
+                    // These settings make it answer at once and write no log, as others would configure it, too.
                     let quiet = "dos_protection = no\nhalf_open_timeout = 300\n";
                     fs::write(swanctl.with_file_name("more").join("quiet.conf"), quiet).expect("a file");
                 };

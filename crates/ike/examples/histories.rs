@@ -1,5 +1,6 @@
-//! Two ends over a network that loses 30 % of all datagrams, repeats and reorders: each seed is a history of rekeyings, deletions and
-//! probes, and in the end both ends are up with the same keys, or down with a reason, and nothing is left behind.
+//! Two ends over a network that loses 30 % of all datagrams, and repeats and reorders others. Each seed is a history
+//! of rekeyings, deletions and probes. At the end both ends are up with the same keys, or down with a reason, and no
+//! state is left over.
 //!
 //! ```sh
 //! cargo run --release -p sealane-ike --example histories -- [SEEDS]   # 10,000 if none is named

@@ -1,4 +1,4 @@
-//! Algorithms at their edges, and the names that others know them by.
+//! Edge cases of the algorithms, and the names that other programs use for them.
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -37,11 +37,11 @@ fn public_values_that_are_none_are_refused() {
             assert_eq!(answer, refused(method), "{method:?} with {} bytes", wrong.len());
         }
     }
-    // Values whose result everybody knows.
+    // Values whose result everybody knows are refused.
     for method in [KeyExchange::X25519, KeyExchange::P256, KeyExchange::Modp2048] {
         let length = Ongoing::begin(method).unwrap().public().len();
         let zero = vec![0; length];
-        // The curve's numbers begin with their last byte.
+        // The curve's numbers are encoded with the least significant byte first.
         let mut one = [&zero[1..], &[1]].concat();
         if method == KeyExchange::X25519 {
             one.reverse();
@@ -59,7 +59,7 @@ fn public_values_that_are_none_are_refused() {
         "15728e5a8aacaa68ffffffffffffffff"
     );
     for _ in 0..2 {
-        // p, and p - 1.
+        // The next values are p, and p - 1.
         assert_eq!(
             exchange::respond(KeyExchange::Modp2048, &prime).map(|_| ()),
             refused(KeyExchange::Modp2048)
@@ -141,7 +141,7 @@ fn signatures_are_their_keys_alone() {
         }
     }
     let [ed25519, p256, p384, rsa] = &keys[..] else { panic!("four keys") };
-    // A peer without RFC 7427 takes r and s, and of RSA what has SHA-1.
+    // A peer without RFC 7427 accepts r and s, and RSA with SHA-1 only.
     for (key, method) in [(p256, Method::ECDSA_256), (p384, Method::ECDSA_384)] {
         let (made, data) = key.sign(&[], false, b"octets").unwrap();
         assert_eq!(made, method);
@@ -221,14 +221,14 @@ fn what_is_chosen_was_offered_by_both() {
     assert_eq!(choice.exchange, Some(KeyExchange::P256), "our order decides");
     assert_eq!(reply.transforms.len(), 4);
     assert_eq!(offer::accept(&ours[1..], std::slice::from_ref(&reply), Exchanges::Required), Ok(choice));
-    // An answer with two algorithms of one type, or with an attribute that nobody asked for, is none.
+    // An answer with two algorithms of one type, or with an attribute that nobody asked for, is not accepted.
     let mut two = reply.clone();
     two.transforms.push(KeyExchange::Modp2048.transform(TransformType::KEY_EXCHANGE));
     assert!(offer::accept(&ours[1..], &[two], Exchanges::Required).is_err());
     let mut marked = reply;
     marked.transforms[0].has_unknown_attributes = true;
     assert!(offer::accept(&ours[1..], &[marked], Exchanges::Required).is_err());
-    // Without sequence numbers ESP counts with 32 bits.
+    // Without a transform for sequence numbers, ESP uses 32 bits.
     let esp = Offer::esp("aes256gcm16").unwrap();
     let mut silent = esp.to_wire(1, vec![0, 0, 1, 0]);
     silent.transforms.retain(|transform: &Transform| transform.kind != TransformType::SEQUENCE_NUMBERS);

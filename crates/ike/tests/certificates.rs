@@ -1,4 +1,4 @@
-//! Certificates as proof: which of them are taken for whom.
+//! Certificates as proof: the identities that each of them is accepted for.
 
 mod common;
 #[path = "../../../testing/skip.rs"]
@@ -20,7 +20,7 @@ fn prove((key, certificate): &Issued) -> Prove {
     Prove::Signature { key, certificates: vec![certificate.clone()] }
 }
 
-/// End 1 proves itself as `identity` to end 0, which trusts `expect`; why end 0 refuses it, if it does.
+/// Lets end 1 prove itself as `identity` to end 0, which trusts `expect`. Returns the reason if end 0 refuses it.
 fn judged(identity: &str, proof: Prove, expect: Expect, settings: Settings) -> Option<String> {
     let mut peers = [peer(0), peer(1)];
     peers[0].expect = expect;
@@ -88,14 +88,14 @@ fn certificates_prove_the_names_that_they_have_and_no_others() {
     settings.clock.1 += year;
     let problem = judged("end.example", prove(&good), authority.trusted(), settings);
     assert!(problem.is_some_and(|problem| problem.contains("Expired")));
-    // The key of another certificate than the one that is shown.
+    // This key belongs to another certificate than the one that is sent.
     let (_, shown) = issue("subjectAltName=DNS:end.example");
     let problem = judged("end.example", prove(&(good.0, shown)), authority.trusted(), Settings::default());
     assert!(problem.is_some_and(|problem| problem.contains("not its certificate's")));
     assert!(Authorities::new(&[b"no certificate".to_vec()]).is_err());
 }
 
-/// A list of the authority's names certificates that prove nothing any more, by itself or by one between.
+/// A revoked certificate proves nothing any more, whether it is the end's own or an intermediate one.
 #[test]
 fn a_revoked_certificate_proves_nothing() {
     let authority = match Authority::new(ED25519) {
@@ -113,7 +113,7 @@ fn a_revoked_certificate_proves_nothing() {
     assert_eq!(judged("end.example", prove(&good), trusted(), Settings::default()), None);
     let problem = judged("end.example", prove(&bad), trusted(), Settings::default());
     assert!(problem.is_some_and(|problem| problem.contains("CertRevoked")));
-    // A list that is past its time proves nothing of anybody.
+    // A list that is past its next update proves nothing about any certificate.
     let (mut settings, days) = (Settings::default(), Duration::from_secs(10 * 86_400));
     settings.clock.1 += days;
     let problem = judged("end.example", prove(&good), trusted(), settings);

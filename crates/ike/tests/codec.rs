@@ -1,4 +1,5 @@
-//! Messages read and written: what is written reads back as itself, and whatever arrives is a value or an error.
+//! Reading and writing of messages: a written message reads back unchanged, and any bytes that arrive are a value or
+//! an error.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -136,7 +137,7 @@ fn an_unknown_payload_is_skipped_unless_it_is_critical() {
         payload::parse_all(PayloadType(200), &unknown(0x80)),
         Err(Malformed::UnknownCritical { number: 200 })
     );
-    // Of a known type the bit means nothing (RFC 7296, section 3.2).
+    // For a known type the bit has no meaning (RFC 7296, section 3.2).
     let vendor = payload::parse_all(PayloadType::VENDOR_ID, &unknown(0x80));
     assert_eq!(vendor, Ok(vec![Payload::VendorId(vec![1, 2])]));
 }
@@ -155,7 +156,7 @@ fn bombs_are_refused() {
 
 #[test]
 fn a_transform_with_an_unknown_attribute_is_marked() {
-    // Proposal 1 of IKE with one transform, whose attributes are a key length and one of a type that nobody knows.
+    // Proposal 1 of IKE with one transform, which has two attributes: a key length and one of an unknown type.
     let body = [0, 0, 0, 28, 1, 1, 0, 1, 0, 0, 0, 20, 1, 0, 0, 20, 0x80, 14, 1, 0, 0, 77, 0, 4, 1, 2, 3, 4];
     let payload = [&[0, 0, 0, 32][..], &body].concat();
     let read = payload::parse_all(PayloadType::SECURITY_ASSOCIATION, &payload).unwrap();

@@ -1,4 +1,4 @@
-//! Both ends act at once, and a network loses, repeats and reorders what they send.
+//! Both ends act at once, while a network loses, repeats and reorders their messages.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{
 };
 use sealane_ike::Offer;
 
-/// Whatever happens at two ends at once, in every order of arrival that the seeds give.
+/// Lets two ends act at once, in every order of arrival that the seeds give.
 fn at_once(seeds: u64, act: impl Fn(&mut Pair, usize)) {
     for seed in 0..seeds {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
@@ -26,7 +26,8 @@ fn at_once(seeds: u64, act: impl Fn(&mut Pair, usize)) {
         pair.weather = Weather::default();
         pair.run_seconds(300);
         if pair.ends[0].up.is_empty() {
-            // So much was lost that one end gave up; the other is told by its own next request, or by its owner.
+            // So much was lost that one end gave up; the other learns of it through its own next request, or from its
+            // owner.
             continue;
         }
         pair.assert_up(1);
@@ -50,7 +51,7 @@ fn a_rekeying_of_a_child_meets_one_of_the_ike_sa() {
     at_once(60, |pair, end| if end == 0 { rekey_child(pair, end) } else { rekey_ike(pair, end) });
 }
 
-/// What an end does.
+/// An action of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -78,7 +79,7 @@ impl Act {
     }
 }
 
-/// A datagram that is late or lost: which one of those that an end sends, and of which kind.
+/// A datagram that is late or lost: its sender, its kind, and its number among the sender's datagrams of this kind.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
     from: usize,
@@ -97,8 +98,8 @@ fn hits() -> Vec<Option<Hit>> {
     hits
 }
 
-/// Every act of one end against every act of the other, with every message of theirs late or lost: regular ones, collisions, responses
-/// that arrive behind deletions, requests that arrive when what they are about is gone.
+/// Tries every act of one end against every act of the other, with each of their messages late or lost: regular
+/// messages, collisions, responses that arrive after deletions, and requests about things that are gone on arrival.
 fn every_act_against_every_other(ike: [&str; 2], esp: [&str; 2]) {
     for hit in hits() {
         for (first, second) in ACTS.iter().flat_map(|first| ACTS.iter().map(move |second| (*first, *second)))
@@ -147,7 +148,7 @@ fn every_act_against_every_other(ike: [&str; 2], esp: [&str; 2]) {
             assert!(most == 1 || (most == 0 && acts.contains(&Act::DeleteChild)), "{what}: {most} children");
             pair.run_seconds(200);
             assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "{what}: something is left behind");
-            // Both go on as if nothing had been.
+            // Both ends continue as if nothing had happened.
             pair.filter = Box::new(|_, _| true);
             rekey_ike(&mut pair, 1);
             pair.run_seconds(10);
@@ -237,7 +238,7 @@ fn whatever_is_lost_both_ends_are_up_with_the_same_keys_or_down_with_a_reason() 
     assert!(ups > 250 / 4, "{ups} of 250 stand");
 }
 
-/// A history in which an end deletes a child on a successor that the other end has not decided for yet.
+/// In this history an end deletes a child on a successor that the other end has not decided on yet.
 #[test]
 fn a_deletion_on_the_successor_that_stays_is_not_answered_too_early() {
     histories(2853..2854, |_| 30);

@@ -1,4 +1,4 @@
-//! Keys as NIST derives them.
+//! Key derivation compared with NIST's test vectors.
 
 use sealane_ike::{
     crypto::Prf,

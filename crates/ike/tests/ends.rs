@@ -1,4 +1,4 @@
-//! Two ends of ours over a network of which a test decides what it does.
+//! Two ends of ours over a network whose behaviour each test decides.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn the_guess_of_a_key_exchange_may_be_wrong() {
     pair.run_seconds(5);
     pair.assert_up(1);
     assert_eq!(pair.sent, 6, "one exchange more");
-    // The same of a child's keys, and of the IKE SA's.
+    // The keys of a child are renewed too, and those of the IKE SA.
     let child = *pair.ends[0].children.first_key_value().unwrap().0;
     pair.ends[0].endpoint.rekey_child(child, pair.now);
     pair.run_seconds(5);
@@ -266,7 +266,7 @@ fn a_stranger_returns_a_cookie_when_many_are_half_open() {
     assert_eq!((pair.sent, pair.ends[1].endpoint.counters().cookies), (6, 1));
 }
 
-/// Two ends that know each other's raw public keys, of every kind.
+/// Two ends that know each other's raw public keys, with every kind of key.
 #[test]
 fn raw_public_keys_prove_who_both_ends_are() {
     let random = SystemRandom::new();
@@ -283,7 +283,7 @@ fn raw_public_keys_prove_who_both_ends_are() {
     pair.initiate(0);
     pair.run_seconds(5);
     pair.assert_up(1);
-    // Another key than the one that is expected is told as such.
+    // A key other than the expected one is reported as such.
     stranger.prove = Prove::Signature { key: keys[0].clone(), certificates: Vec::new() };
     let [first, _] = peers;
     let mut pair = Pair::new([vec![first], vec![stranger]], 1);
@@ -317,7 +317,7 @@ fn a_packet_that_wants_a_child_names_itself_first() {
     let mut pair = Pair::of(|_| {});
     let packet = (common::network("10.1.2.3/32"), common::network("10.2.4.5/32"));
     pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
-    // A second packet finds the IKE SA that begins.
+    // A second packet finds the IKE SA that is being negotiated.
     pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
     pair.run_seconds(5);
     pair.assert_up(1);
@@ -325,7 +325,8 @@ fn a_packet_that_wants_a_child_names_itself_first() {
     assert_eq!(pair.ends[1].only_child().remote[1], common::network("10.1.0.0/16"));
 }
 
-/// An end that waits for the answer to its last request has nothing else to do, although a child's time comes meanwhile.
+/// An end that waits for the answer to its last request has nothing else to do, although a child's lifetime ends in
+/// the meantime.
 #[test]
 fn an_ike_sa_that_ends_renews_nothing() {
     let mut pair = Pair::of(|peer| peer.child_lifetime = Some(Duration::from_secs(30)));
@@ -338,7 +339,7 @@ fn an_ike_sa_that_ends_renews_nothing() {
     assert_eq!(pair.ends[0].endpoint.sas(), 0);
 }
 
-/// Queues have associations of their own (RFC 9611), and keep them when keys are renewed.
+/// Each queue has associations of its own (RFC 9611), and keeps them when keys are renewed.
 #[test]
 fn resources_have_children_of_their_own() {
     let mut pair = Pair::of(|_| {});

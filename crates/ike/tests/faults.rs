@@ -1,5 +1,6 @@
-//! Faults of other implementations in the field, each as a test that ours does not have it: collisions, addresses, fragments,
-//! probes, and what strangers may cost. The reports are public: issues and advisories of strongSwan, libreswan and OpenIKED.
+//! Known faults of other implementations, each as a test that ours does not have it: collisions, addresses,
+//! fragments, probes, and the costs that strangers can cause. The reports are public: issues and advisories of
+//! strongSwan, libreswan and OpenIKED.
 
 mod common;
 
@@ -29,15 +30,15 @@ fn only(pair: &Pair, end: usize) -> ChildId {
     *pair.ends[end].children.first_key_value().expect("it has one").0
 }
 
-/// strongSwan 1896 and 2477: of two rekeyings that collide one is lost on its way and sent again; the child that stays was never
-/// sent on.
+/// strongSwan 1896 and 2477: of two colliding rekeyings one is lost on its way and sent again; the child that stayed
+/// was never used for sending.
 #[test]
 fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
     for lost in 0..12 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], lost);
         up(&mut pair);
         let mut count = 0;
-        // One datagram of the collision is lost, another one each time.
+        // One datagram of the collision is lost, a different one in each round.
         pair.filter = Box::new(move |_, _| {
             count += 1;
             count != lost as usize + 1
@@ -52,8 +53,8 @@ fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
     }
 }
 
-/// strongSwan 1458: taken for a collision, the keys were dropped.
-/// A deletion that arrives before the answer that made the successor known: the answer still counts.
+/// strongSwan 1458: the keys were dropped because of an assumed collision. A deletion arrives before the answer that
+/// announces the successor: the answer still counts.
 #[test]
 fn fault_02_a_deletion_overtakes_the_answer_before_it() {
     let mut pair = Pair::of(|_| {});
@@ -66,14 +67,15 @@ fn fault_02_a_deletion_overtakes_the_answer_before_it() {
     pair.assert_up(1);
 }
 
-/// What follows a rekeying that the peer began: its maker is known to have the keys when it deletes the old child, or sends.
+/// After a rekeying that the peer initiated, the peer is known to have the keys when it deletes the old child, or
+/// sends.
 #[test]
 fn fault_03_the_responder_of_a_rekeying_waits_before_it_sends() {
     let mut pair = Pair::of(|_| {});
     pair.initiate(0);
     pair.run_seconds(5);
     let old = pair.ends[0].only_child().child;
-    // The deletion of the old child does not get through.
+    // The deletion of the old child is lost.
     let mut requests = 0;
     pair.filter = Box::new(move |from, _| {
         requests += usize::from(from == 0);
@@ -109,7 +111,8 @@ fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
         pair.run_seconds(30);
         pair.assert_up(1);
         assert!(!pair.ends[0].children.contains_key(&old));
-        // The child that an end asked for has the lower number at the other end's: it was installed first there.
+        // The child that an end requested has the lower number at the other end, because it was installed there
+        // first.
         let is_first = pair.ends[0].only_child().child < pair.ends[1].only_child().child;
         kept[usize::from(is_first)] += 1;
         for end in 0..2 {
@@ -123,7 +126,7 @@ fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
     assert!(kept[0] + kept[1] == 40);
 }
 
-/// libreswan 2184, 2447, 2516, 2520: mutual deletions without end.
+/// libreswan 2184, 2447, 2516, 2520: endless mutual deletions.
 #[test]
 fn fault_05_two_ends_that_begin_at_once_come_to_rest() {
     for seed in 0..20 {
@@ -141,7 +144,7 @@ fn fault_05_two_ends_that_begin_at_once_come_to_rest() {
     }
 }
 
-/// A peer that was restarted: what the other end had of it goes when it has proved itself anew.
+/// A peer was restarted: its old state at the other end is removed after it has proved itself anew.
 #[test]
 fn fault_06_initial_contact_ends_what_was_before_and_only_that() {
     let mut pair = Pair::of(|_| {});
@@ -156,7 +159,7 @@ fn fault_06_initial_contact_ends_what_was_before_and_only_that() {
     assert!(!pair.ends[1].up.contains(&before));
 }
 
-/// libreswan 48: a NAT's port that is not 500, on port 500 too.
+/// libreswan 48: a NAT maps the source port to one other than 500, although the destination is port 500.
 #[test]
 fn fault_07_answers_go_where_the_request_came_from() {
     let mut open = peer(1);
@@ -175,7 +178,7 @@ fn fault_07_answers_go_where_the_request_came_from() {
     }
 }
 
-/// libreswan 1492 and 1728: liveness worked, traffic did not.
+/// libreswan 1492 and 1728: liveness checks worked, traffic did not.
 #[test]
 fn fault_08_a_mapping_that_changes_takes_all_children_along() {
     let mut peers = [peer(0), peer(1)];
@@ -194,7 +197,7 @@ fn fault_08_a_mapping_that_changes_takes_all_children_along() {
     pair.run_seconds(5);
     let moved = pair.ends[1].moved.last().expect("the event is about all children of the IKE SA");
     assert_eq!(moved.remote.port(), 40000);
-    // The gateway's own requests go there too.
+    // The gateway's own requests use the new mapping too.
     let child = only(&pair, 1);
     pair.ends[1].endpoint.rekey_child(child, pair.now);
     pair.run_seconds(5);
@@ -221,7 +224,7 @@ fn fault_09_an_address_changes_under_mobike_after_the_new_one_was_proved() {
 fn fault_09_nobody_but_the_peer_moves_its_address() {
     let mut pair = Pair::of(|peer| peer.mobike = true);
     up(&mut pair);
-    // A genuine probe that somebody else sends on, from elsewhere, before the peer's own arrives.
+    // Somebody else forwards a genuine probe from another address, before the peer's own copy arrives.
     let seen = Rc::new(RefCell::new(Vec::new()));
     let seen_too = seen.clone();
     pair.filter = Box::new(move |from, bytes| {
@@ -241,7 +244,7 @@ fn fault_09_nobody_but_the_peer_moves_its_address() {
     assert!(pair.ends[1].moved.is_empty(), "{:?}", pair.ends[1].moved);
 }
 
-/// libreswan 311, 1326 and 2451: many fragments, in any order and more than once, of IKE_INTERMEDIATE too.
+/// libreswan 311, 1326 and 2451: many fragments, in any order and repeated, in IKE_INTERMEDIATE too.
 #[test]
 fn fault_10_fragments_of_any_number_and_order_are_a_message() {
     for (fragment_bytes, seed) in [(576, 0), (576, 1), (200, 2), (160, 3), (1200, 4)] {
@@ -258,7 +261,8 @@ fn fault_10_fragments_of_any_number_and_order_are_a_message() {
     }
 }
 
-/// libreswan 222 and 1450: the first child has no key exchange of its own, so that a difference shows at the first rekeying, hours later.
+/// libreswan 222 and 1450: the first child has no key exchange of its own, so a difference shows at the first
+/// rekeying, hours later.
 #[test]
 fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
     let with =
@@ -280,7 +284,7 @@ fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
     }
 }
 
-/// libreswan 513, 524, 543, 624: probes behind probes, and a deletion that waits behind one for ever.
+/// libreswan 513, 524, 543, 624: probes queued behind probes, and a deletion that waits behind one for ever.
 #[test]
 fn fault_12_one_probe_is_under_way_and_traffic_counts_as_life() {
     let mut pair = Pair::of(|peer| peer.probe_after = Some(Duration::from_secs(30)));
@@ -313,16 +317,17 @@ fn encrypted(exchange: Exchange, spis: Spis, message_id: u32) -> Vec<u8> {
     [&header.to_bytes(HEADER_BYTES + body.len()), &body[..]].concat()
 }
 
-/// CVE-2026-78135 and CVE-2014-2338. A peer that has the keys and says anything is a test of the crate's own.
+/// CVE-2026-78135 and CVE-2014-2338. The crate's own tests have a peer that has the keys and sends arbitrary
+/// messages.
 #[test]
 fn fault_13_no_child_comes_before_both_ends_are_known() {
     let mut pair = Pair::of(|_| {});
-    // The proof never arrives.
+    // The proof is always lost.
     pair.filter = Box::new(|_, bytes| bytes[18] != 35);
     pair.initiate(0);
     pair.run_seconds(5);
     let now = pair.now;
-    // Neither end asks for a child, or for new keys, of an IKE SA that does not stand.
+    // Neither end requests a child or new keys on an IKE SA that is not established.
     pair.ends[0].endpoint.acquire(0, 0, None, now);
     let header = Rc::new(RefCell::new(None));
     let header_too = header.clone();
@@ -341,15 +346,15 @@ fn fault_13_no_child_comes_before_both_ends_are_known() {
     assert!(pair.ends.iter().all(|end| end.children.is_empty() && end.up.is_empty()));
 }
 
-/// strongSwan 2778, libreswan 463 and 514.
-/// The peer lost a child that we still have: its successor is a plain one.
+/// strongSwan 2778, libreswan 463 and 514. The peer lost a child that we still have: its successor is a plain new
+/// child.
 #[test]
 fn fault_14_a_child_that_the_peer_does_not_have_is_made_anew() {
     let mut pair = Pair::of(|_| {});
     pair.initiate(0);
     pair.run_seconds(5);
     let child = pair.ends[1].only_child().child;
-    // The deletion gets through, and its answer does not; then our request to rekey crosses.
+    // The deletion arrives, and its answer does not; then our request to rekey crosses it.
     pair.filter = Box::new(|from, _| from == 0);
     pair.ends[1].endpoint.delete_child(child, pair.now);
     let ours = pair.ends[0].only_child().child;
@@ -361,7 +366,7 @@ fn fault_14_a_child_that_the_peer_does_not_have_is_made_anew() {
     assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
 }
 
-/// libreswan 2834: a child that fails does not take the IKE SA with it, at either end.
+/// libreswan 2834: a child that fails does not end the IKE SA, at either end.
 #[test]
 fn fault_14_a_child_that_fails_leaves_the_ike_sa() {
     let mut peers = [peer(0), peer(1)];
@@ -379,7 +384,7 @@ fn fault_14_a_child_that_fails_leaves_the_ike_sa() {
     assert_eq!(pair.ends[0].failed, vec![Reason::Refused { kind: NotifyType::TS_UNACCEPTABLE }; 3]);
 }
 
-/// A first message with `proposals` and a value of `method`.
+/// Returns a first message with `proposals` and a value of `method`.
 fn first(proposals: Vec<Proposal>, method: u16, value: Vec<u8>) -> Vec<u8> {
     let payloads: Payloads = [
         Payload::SecurityAssociation(proposals),
@@ -400,7 +405,7 @@ fn first(proposals: Vec<Proposal>, method: u16, value: Vec<u8>) -> Vec<u8> {
     [&header.to_bytes(HEADER_BYTES + payloads.bytes().len()), payloads.bytes()].concat()
 }
 
-/// CVE-2014-9221, CVE-2026-78127, CVE-2022-40617: one datagram, and a daemon that was gone.
+/// CVE-2014-9221, CVE-2026-78127, CVE-2022-40617: one datagram was enough to crash a daemon.
 #[test]
 fn fault_15_a_stranger_costs_little_whatever_it_proposes() {
     let mut open = peer(1);
@@ -421,12 +426,12 @@ fn fault_15_a_stranger_costs_little_whatever_it_proposes() {
             })
         })
     };
-    // A value of a key exchange that no proposal names, and that nobody knows.
+    // The value belongs to a key exchange that no proposal names, or to an unknown one.
     for method in [0, 2, 14, 19, 36, 1029, 1030, 40_000, u16::MAX] {
         let message = first(vec![good.clone()], method, vec![2; 256]);
         assert_eq!(answered(&mut endpoint, &message), Some(NotifyType::INVALID_KE_PAYLOAD), "{method}");
     }
-    // More proposals and transforms than anybody needs.
+    // The message has more proposals and transforms than anybody needs.
     let many = (0..200).map(|id| Transform::new(TransformType::ENCRYPTION, id, Some(id)));
     let bomb = Proposal { number: 1, protocol: Protocol::Ike, spi: Vec::new(), transforms: many.collect() };
     let bombs: Vec<Proposal> = (1..=12).map(|number| Proposal { number, ..bomb.clone() }).collect();
@@ -435,7 +440,7 @@ fn fault_15_a_stranger_costs_little_whatever_it_proposes() {
         answered(&mut endpoint, &first(vec![bomb], 31, vec![2; 32])),
         Some(NotifyType::NO_PROPOSAL_CHOSEN)
     );
-    // What its owner is told of it is short, and there is a bound on how much of it waits.
+    // The owner's events about it are short, and their number is bounded.
     for port in 1000..3000 {
         let message = first(vec![Proposal { protocol: Protocol::Ah, ..good.clone() }], 31, vec![2; 32]);
         endpoint.handle(&message, SocketAddr::new(from.ip(), port), to, Instant::now());

@@ -1,4 +1,4 @@
-//! What an IKE SA with its child takes of memory.
+//! The memory of an IKE SA with its child.
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
@@ -12,12 +12,13 @@ use std::{
 use common::{Dice, peer};
 use sealane_ike::{Endpoint, Identity, Offer, Settings};
 
-/// IKE SAs that stand at once.
+/// Number of IKE SAs that are established at once.
 const PEERS: usize = 300;
-/// Most bytes of one, with its child.
+/// Maximum number of bytes per IKE SA, with its child.
 const MOST_BYTES: i64 = 16 * 1024;
 
-/// Lets a client, seen as `outside`, and the gateway talk until neither has anything to say; events are dropped.
+/// Lets a client, seen as `outside`, and the gateway exchange datagrams until neither has one to send; events are
+/// dropped.
 fn talk(client: &mut Endpoint, gateway: &mut Endpoint, outside: IpAddr, now: Instant) {
     loop {
         let mut is_silent = true;

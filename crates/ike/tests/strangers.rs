@@ -1,4 +1,4 @@
-//! What strangers may cost: bounded answers, bounded state, and no IKE SA.
+//! Limits on strangers: bounded answers, bounded state, and no IKE SA.
 
 mod common;
 
@@ -14,7 +14,7 @@ use sealane_ike::{
     wire::{Exchange, HEADER_BYTES, Header, PayloadType, Spis},
 };
 
-/// The first message of an initiator, as it was sent.
+/// Returns the first message of an initiator, as it was sent.
 fn first_message() -> Vec<u8> {
     let mut endpoint = Endpoint::new(Settings::default(), vec![peer(0)], Dice::random(7));
     endpoint.initiate(0, Some(0), None, Instant::now()).unwrap();
@@ -53,14 +53,14 @@ fn a_flood_leaves_as_much_behind_as_the_bounds_say() {
     }
     assert_eq!(endpoint.sas(), 20);
     assert_eq!(endpoint.counters().cookies, 1980);
-    // With their cookies, as many more come in as there is room for.
+    // With their cookies, strangers are accepted as long as there is room.
     for (index, answer) in returned.iter().take(100) {
         let (from, to) = ends(*index);
         endpoint.handle(&with_cookie(&message, *index, answer), from, to, now);
     }
     assert_eq!(endpoint.sas(), 50);
     assert!(endpoint.counters().overload > 0);
-    // A cookie is of one address alone.
+    // A cookie is valid for one address only.
     let (_, answer) = &returned[200];
     let counters = endpoint.counters();
     endpoint.handle_timeout(now + settings.half_open_timeout);
@@ -80,7 +80,7 @@ fn a_flood_leaves_as_much_behind_as_the_bounds_say() {
     );
 }
 
-/// The message of a stranger with the cookie that it was given in front.
+/// Returns a stranger's message, preceded by the cookie that the stranger was given.
 fn with_cookie(message: &[u8], index: u32, answer: &[u8]) -> Vec<u8> {
     let header = Header::parse(message).unwrap();
     let cookie = &answer[HEADER_BYTES..];
@@ -108,7 +108,7 @@ fn a_first_message_that_comes_again_is_answered_with_the_same_bytes() {
 
 #[test]
 fn nothing_but_the_next_exchange_is_legal_before_both_ends_are_known() {
-    // A message with the right SPIs that nobody with the keys made changes nothing, whatever its exchange.
+    // A message with the right SPIs from a sender without the keys changes nothing, whatever its exchange.
     let mut endpoint = responder(Settings::default());
     let (message, (from, to), now) = (first_message(), ends(1), Instant::now());
     endpoint.handle(&message, from, to, now);
@@ -133,7 +133,8 @@ fn nothing_but_the_next_exchange_is_legal_before_both_ends_are_known() {
     assert_eq!(endpoint.established().count(), 0);
 }
 
-/// Messages of a whole life, each altered in one bit, between two ends that stand: none of them changes anything.
+/// All messages in the life of an IKE SA are sent with one bit altered, between two established ends: none of them
+/// changes anything.
 #[test]
 fn altered_messages_change_nothing() {
     for seed in 0..40 {

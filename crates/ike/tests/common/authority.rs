@@ -1,10 +1,10 @@
-//! An authority that OpenSSL makes, in a folder of its own.
+//! An authority made with OpenSSL, in a folder of its own.
 
 use std::{cell::Cell, fs, process::Command, sync::Arc};
 
 use sealane_ike::{Expect, certificate::Authorities};
 
-/// What `openssl genpkey -algorithm` takes.
+/// Arguments for `openssl genpkey -algorithm`.
 pub(crate) type Kind = &'static [&'static str];
 
 pub(crate) const ED25519: Kind = &["ED25519"];
@@ -58,7 +58,7 @@ impl Authority {
         Ok((self.read("end.key.der"), self.read("end.der")))
     }
 
-    /// A list of revoked certificates with this one in it, in DER.
+    /// Returns a list of revoked certificates that contains this one, in DER.
     pub(crate) fn revoke(&self, (_, certificate): &Issued) -> Result<Vec<u8>, String> {
         let at = |name: &str| self.folder.path().join(name);
         fs::write(at("revoked.der"), certificate).expect("a file");

@@ -1,4 +1,4 @@
-//! Histories of two ends, each of a seed: what they do, and what the network does to them.
+//! Histories of two ends, each determined by a seed: the ends' actions, and the network's faults.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub(crate) fn rekey_ike(pair: &mut Pair, end: usize) {
     pair.collect();
 }
 
-/// What seeds make of two ends, with as many percent of datagrams lost as `lost` says; how many stand in the end.
+/// Runs the histories of some seeds; `lost` gives the percentage of datagrams that are lost. Returns the number of
+/// histories at whose end the IKE SA is established.
 pub(crate) fn histories(seeds: std::ops::Range<u64>, lost: impl Fn(&mut Dice) -> u64) -> u64 {
     let mut ups = 0;
     for seed in seeds {
@@ -67,7 +68,7 @@ pub(crate) fn histories(seeds: std::ops::Range<u64>, lost: impl Fn(&mut Dice) ->
         for end in &mut pair.ends {
             assert!(end.down.iter().all(|reason| !matches!(reason, Reason::Protocol(_))), "{:?}", end.down);
         }
-        // What is under way comes to its end before the two are compared, and so does a rekeying that has begun.
+        // Exchanges under way and rekeyings that have begun are completed before the two ends are compared.
         pair.run_seconds(400);
         for _ in 0..200 {
             if pair.is_at_rest() {

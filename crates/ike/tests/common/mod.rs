@@ -1,4 +1,5 @@
-//! Two ends, a clock that jumps to what is due next, and a network between them that loses, repeats and reorders by a seed.
+//! Two ends, a clock that jumps to the next event, and a network between them that loses, repeats and reorders
+//! datagrams as a seed determines.
 
 #![allow(dead_code, reason = "each program of tests takes the parts that it needs")]
 
@@ -17,7 +18,7 @@ use sealane_ike::{
 };
 use zeroize::Zeroizing;
 
-/// Numbers by a seed (splitmix64).
+/// Pseudo-random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -76,7 +77,7 @@ pub(crate) fn policy(index: usize) -> ChildPolicy {
     }
 }
 
-/// The peer that end `index` has configured: the other one.
+/// Returns the peer in the configuration of end `index`, that is, the other end.
 pub(crate) fn peer(index: usize) -> Peer {
     Peer {
         name: format!("end {}", 1 - index),
@@ -99,7 +100,7 @@ pub(crate) fn peer(index: usize) -> Peer {
     }
 }
 
-/// One end, and what its owner knows of it by its events.
+/// One end, and the state that its owner knows from its events.
 pub(crate) struct End {
     pub(crate) endpoint: Endpoint,
     pub(crate) children: BTreeMap<ChildId, Install>,
@@ -168,7 +169,7 @@ impl End {
         assert!(stray.is_none(), "a child outlived its IKE SA");
     }
 
-    /// Keys of all children by SPIs, ours first.
+    /// Returns the keys of all children with their SPIs, ours first.
     pub(crate) fn keys(&self) -> BTreeSet<(u32, Vec<u8>, u32, Vec<u8>)> {
         let ends = self.children.values().map(|install| {
             let (inbound, outbound) = (&install.inbound, &install.outbound);
@@ -195,7 +196,7 @@ struct Datagram {
     path: sealane_ike::Path,
 }
 
-/// How the network treats datagrams.
+/// The network's treatment of datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
     pub(crate) lost_percent: u64,
@@ -211,12 +212,12 @@ pub(crate) struct Pair {
     pub(crate) now: Instant,
     pub(crate) weather: Weather,
     pub(crate) dice: Dice,
-    /// Sees each datagram before it is sent, with the sending end; `false` loses it.
+    /// Inspects each datagram before it is sent, with the sending end; `false` loses it.
     pub(crate) filter: Box<Filter>,
-    /// How much later than others a datagram arrives, by the sending end.
+    /// Additional delay of a datagram, by the sending end.
     pub(crate) delay: Box<Delay>,
     pub(crate) sent: usize,
-    /// Where end 0 is seen, if a NAT is before it; what comes to where it was seen before is lost.
+    /// The address and port of end 0 as seen from outside, if it is behind a NAT; datagrams to earlier ones are lost.
     pub(crate) nat: Option<SocketAddr>,
     inside: Option<SocketAddr>,
     under_way: Vec<Datagram>,
@@ -245,7 +246,7 @@ impl Pair {
         }
     }
 
-    /// Both ends of one configuration each.
+    /// Returns a pair of ends with the same changes to the configuration of each.
     pub(crate) fn of(change: impl Fn(&mut Peer)) -> Self {
         let mut peers = [peer(0), peer(1)];
         peers.iter_mut().for_each(&change);
@@ -257,7 +258,7 @@ impl Pair {
         self.collect();
     }
 
-    /// The path of a datagram behind the NAT, if there is one.
+    /// Returns the path of a datagram after the NAT, if there is one.
     fn translated(&mut self, from: usize, path: sealane_ike::Path) -> Option<sealane_ike::Path> {
         let Some(outside) = self.nat else { return Some(path) };
         if from == 0 {
@@ -268,7 +269,7 @@ impl Pair {
         Some(sealane_ike::Path { remote: inside, ..path })
     }
 
-    /// Takes what both ends want sent, and their events.
+    /// Collects the datagrams and events of both ends.
     pub(crate) fn collect(&mut self) {
         for from in 0..2 {
             while let Some(transmit) = self.ends[from].endpoint.poll_transmit() {
@@ -298,7 +299,7 @@ impl Pair {
         }
     }
 
-    /// Jumps to the next datagram or deadline before `until`; whether there was one.
+    /// Jumps to the next datagram or deadline before `until`. Returns whether there was one.
     pub(crate) fn step(&mut self, until: Instant) -> bool {
         self.collect();
         let arrival =
@@ -341,13 +342,13 @@ impl Pair {
         self.run(Duration::from_secs(seconds));
     }
 
-    /// Whether nothing is under way: no datagram, and no successor of an IKE SA beside it.
+    /// Returns whether nothing is under way: no datagram, and no IKE SA beside its successor.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.under_way.is_empty()
             && self.ends.iter().all(|end| end.endpoint.established().count() == end.up.len())
     }
 
-    /// Whether both ends have the same children with the same keys, and as many IKE SAs.
+    /// Returns whether both ends have the same children with the same keys, and as many IKE SAs.
     pub(crate) fn agrees(&self) -> bool {
         let swapped =
             |end: &End| end.keys().into_iter().map(|(a, b, c, d)| (c, d, a, b)).collect::<BTreeSet<_>>();
@@ -359,7 +360,7 @@ impl Pair {
         assert!(self.agrees(), "the ends have different children, or IKE SAs");
     }
 
-    /// Both ends stand, with `children` children that both send on.
+    /// Asserts that both ends are established, with `children` children that both use for sending.
     #[track_caller]
     pub(crate) fn assert_up(&self, children: usize) {
         self.assert_agree();

@@ -19,7 +19,7 @@ use crate::{
     skip,
 };
 
-/// How long anything may take on a machine that does other things too. Nothing is measured by it.
+/// Time limit for any step, on a machine that does other things too. It is not used for measurements.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
@@ -30,7 +30,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(told) } else { Err(format!("{program} {}: {told}", arguments.join(" "))) }
 }
 
-/// Two namespaces with a link between them, ours and strongSwan's; gone when it is dropped.
+/// Two namespaces with a link between them, ours and strongSwan's; they are removed when the value is dropped.
 pub(crate) struct Namespaces {
     pub(crate) ours: String,
     pub(crate) theirs: String,
@@ -44,7 +44,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// Where `cargo xtask peers` unpacks a strongSwan with ML-KEM.
+/// The folder in which `cargo xtask peers` unpacks a strongSwan with ML-KEM.
 const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan";
 pub(crate) const OURS: &str = "10.80.0.1";
 pub(crate) const THEIRS: &str = "10.80.0.2";
@@ -65,17 +65,17 @@ impl Namespaces {
             run("ip", &["-n", name, "address", "add", &format!("{address}/24"), "dev", link])?;
             run("ip", &["-n", name, "link", "set", link, "up"])?;
         }
-        // strongSwan's routes begin at an address in its network.
+        // strongSwan's routes require an address in its own network.
         run("ip", &["-n", theirs, "address", "add", "10.81.2.1/32", "dev", "lo"])?;
         Ok(made)
     }
 
-    /// Sockets in our namespace.
+    /// Opens sockets in our namespace.
     pub(crate) fn sockets(&self) -> [UdpSocket; 2] {
         self.sockets_at(OURS)
     }
 
-    /// Sockets at an address in our namespace; the thread that opens them is not needed any more.
+    /// Opens sockets at an address in our namespace; the thread that opens them ends afterwards.
     pub(crate) fn sockets_at(&self, address: &str) -> [UdpSocket; 2] {
         let address = address.to_owned();
         let path = format!("/run/netns/{}", self.ours);
@@ -95,7 +95,7 @@ impl Namespaces {
     }
 }
 
-/// strongSwan, ended when it is dropped.
+/// A strongSwan process, ended when the value is dropped.
 pub(crate) struct Charon {
     process: Child,
     folder: tempfile::TempDir,
@@ -118,12 +118,12 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 impl Charon {
-    /// Starts it with the text of its connections; files go into its folder first.
+    /// Starts it with the text of its connections; `prepare` first puts files into its folder.
     pub(crate) fn start(case: &str, connections: &str, prepare: impl FnOnce(&Path)) -> Option<Self> {
         Self::start_from(None, case, connections, prepare)
     }
 
-    /// Starts the newer one that `cargo xtask peers` unpacks, if it is there.
+    /// Starts the newer strongSwan that `cargo xtask peers` unpacks, if it is there.
     pub(crate) fn start_newer(case: &str, connections: &str, prepare: impl FnOnce(&Path)) -> Option<Self> {
         if !Path::new(NEWER).join("usr/sbin/swanctl").exists() {
             skip::skip(format!("no strongSwan in {NEWER}"));
@@ -152,7 +152,7 @@ impl Charon {
         }
         prepare(&at.join("swanctl"));
         let shown = at.display();
-        // A log with every secret, unless somebody measures.
+        // The log has every secret, except in measurements.
         let (level, secrets) = if at.join("more/quiet.conf").exists() { (-1, -1) } else { (1, 4) };
         let configuration = format!(
             "charon-systemd {{
@@ -188,7 +188,7 @@ impl Charon {
         command.args(["netns", "exec", &namespaces.theirs]);
         match root {
             None => command.arg("charon-systemd"),
-            // In a root of its own, but with this machine's temporary files, where its configuration lies.
+            // It runs in a root of its own, but with this machine's temporary files, which contain its configuration.
             Some(root) => command.args([
                 "unshare",
                 "--mount",
@@ -208,7 +208,7 @@ impl Charon {
             .expect("ip was found before");
         let charon = Self { process, folder, namespaces };
         wait_for("strongSwan's control socket", || charon.path("vici").exists());
-        // The socket is there a moment before somebody listens.
+        // The socket exists a moment before the process listens on it.
         wait_for("strongSwan's taking its configuration", || charon.control(&["--load-all"]).is_ok());
         Some(charon)
     }
@@ -217,7 +217,7 @@ impl Charon {
         &self.namespaces
     }
 
-    /// The number of its process.
+    /// Returns the process's number.
     #[allow(dead_code, reason = "for who measures")]
     pub(crate) fn process(&self) -> u32 {
         self.process.id()
@@ -241,7 +241,7 @@ impl Charon {
         if output.status.success() { Ok(told) } else { Err(told + &String::from_utf8_lossy(&output.stderr)) }
     }
 
-    /// A command that ends only when our end has done its part.
+    /// Starts a command that ends only after our end has done its part.
     pub(crate) fn control_beside(&self, arguments: &'static [&'static str]) -> Child {
         let uri = format!("unix://{}", self.path("vici").display());
         Command::new("ip")
@@ -260,12 +260,12 @@ impl Charon {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Values that its log has under a label, in order.
+    /// Returns the values that its log has under a label, in order.
     pub(crate) fn logged(&self, label: &str) -> Vec<Vec<u8>> {
         let mut values: Vec<Vec<u8>> = Vec::new();
         let mut is_open = false;
         for line in self.log().lines() {
-            // "TIME NN[SUB] TEXT"
+            // The line has the form "TIME NN[SUB] TEXT".
             let text = line.split_once("] ").map_or("", |(_, text)| text);
             if text.contains(" => ") {
                 is_open = text.starts_with(&format!("{label} => "));
@@ -290,9 +290,9 @@ impl Charon {
 pub(crate) struct Driver {
     pub(crate) end: End,
     sockets: [UdpSocket; 2],
-    /// Where the sockets are.
+    /// The local address of the sockets.
     address: IpAddr,
-    /// Of the newest message.
+    /// The SPIs of the newest message.
     pub(crate) spis: Spis,
 }
 
@@ -311,7 +311,7 @@ impl Driver {
         }
     }
 
-    /// Runs until something is so; panics with strongSwan's log if it never is.
+    /// Runs until a condition holds; panics with strongSwan's log if that does not happen.
     #[track_caller]
     pub(crate) fn until(&mut self, charon: &Charon, what: &str, mut is_so: impl FnMut(&End) -> bool) {
         let start = Instant::now();
@@ -360,13 +360,13 @@ impl Driver {
         }
     }
 
-    /// Goes on from another address of ours.
+    /// Continues from another address of ours.
     pub(crate) fn move_to(&mut self, charon: &Charon, address: &str) {
         self.sockets = charon.namespaces.sockets_at(address);
         self.address = address.parse().expect("an address");
     }
 
-    /// Runs until a command of strongSwan's has ended.
+    /// Runs until a command of strongSwan has ended.
     pub(crate) fn until_done(&mut self, charon: &Charon, mut command: Child) {
         self.until(charon, "the end of a command", |_| command.try_wait().expect("it was started").is_some());
     }
@@ -388,7 +388,7 @@ pub(crate) fn has_strongswan() -> bool {
     true
 }
 
-/// Our configuration of strongSwan as a peer.
+/// Returns our configuration of strongSwan as a peer.
 pub(crate) fn configured(ike: &str, esp: &str) -> Peer {
     let address = |text: &str| -> IpAddr { text.parse().unwrap() };
     let mut peer = peer(0);
@@ -406,7 +406,7 @@ pub(crate) fn configured(ike: &str, esp: &str) -> Peer {
     peer
 }
 
-/// strongSwan's configuration of us.
+/// Returns strongSwan's configuration of our end.
 pub(crate) fn connections(ike: &str, esp: &str, auth: &str) -> String {
     format!(
         "connections {{
@@ -445,7 +445,7 @@ secrets {{
     )
 }
 
-/// An authority and two ends, in PEM and DER, by OpenSSL.
+/// Makes an authority and two ends' certificates with OpenSSL, in PEM and DER.
 pub(crate) fn certificates(at: &dyn Fn(&str) -> String, kind: &[&str]) -> Result<(), String> {
     for name in ["ca", "p1", "p2"] {
         let key = at(&format!("{name}.key"));

@@ -1,6 +1,6 @@
-//! strongSwan as the other end, a process of its own in a network namespace, with real sockets between.
+//! strongSwan as the other end, a process of its own in a network namespace, with real sockets between the ends.
 //!
-//! Its log has every secret, so that what we derive is compared with what it derives, byte for byte.
+//! Its log has every secret, so our derived keys are compared with its own, byte for byte.
 
 mod charon;
 #[path = "../common/mod.rs"]
@@ -21,7 +21,7 @@ use sealane_ike::{
 };
 use zeroize::Zeroizing;
 
-/// Compares a child's keys with those that strongSwan says that it has.
+/// Compares a child's keys with those that strongSwan reports.
 fn compare_child(charon: &Charon, child: &Install, is_initiator: bool) {
     let of =
         |label: &str| charon.logged(label).last().unwrap_or_else(|| panic!("{label} in the log")).clone();
@@ -33,8 +33,8 @@ fn compare_child(charon: &Charon, child: &Install, is_initiator: bool) {
     }
 }
 
-/// Computes the keys of the first IKE SA and its first child anew from strongSwan's shared secret and nonces, and compares each
-/// with the log: SKEYSEED, SK_d, SK_pi, SK_pr, and the child's material.
+/// Recomputes the keys of the first IKE SA and its first child from strongSwan's shared secret and nonces, and
+/// compares each with the log: SKEYSEED, SK_d, SK_pi, SK_pr, and the child's material.
 fn compare_first(charon: &Charon, driver: &Driver, plan: KeyPlan, child: &Install) {
     let first =
         |label: &str| charon.logged(label).first().unwrap_or_else(|| panic!("{label} in the log")).clone();
@@ -73,7 +73,7 @@ fn with_a_shared_key_we_begin_rekey_probe_and_end() {
     let plan = KeyPlan { encryption: Encryption::Aes256Gcm, integrity: None, prf: Prf::HmacSha384 };
     compare_first(&charon, &driver, plan, &child);
 
-    // A child's new keys, at our wish and at strongSwan's.
+    // The child is rekeyed, by us and by strongSwan.
     driver.end.endpoint.rekey_child(child.child, Instant::now());
     driver.until(&charon, "a child of ours in the first one's place", |end| {
         end.children.len() == 1 && end.only_child().child != child.child
@@ -87,7 +87,7 @@ fn with_a_shared_key_we_begin_rekey_probe_and_end() {
     });
     compare_child(&charon, &driver.end.only_child().clone(), false);
 
-    // The IKE SA's new keys, likewise; then each has to hold for a probe and for another child.
+    // The IKE SA is rekeyed by both, too; each time a probe and another child have to succeed.
     let ike = driver.end.ike();
     driver.end.endpoint.rekey(ike, Instant::now());
     driver.until(&charon, "new keys of the IKE SA", |end| end.rekeyed == 1);
@@ -189,7 +189,7 @@ fn certificates_prove_who_both_ends_are() {
     }
 }
 
-/// ML-KEM-768 in IKE_INTERMEDIATE and, when keys are renewed, in IKE_FOLLOWUP_KE, at either end's wish.
+/// ML-KEM-768 is used in IKE_INTERMEDIATE and, when keys are renewed by either end, in IKE_FOLLOWUP_KE.
 #[test]
 fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
     if !has_strongswan() {
@@ -202,7 +202,7 @@ fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
     driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
     driver.until(&charon, "the first child", |end| end.children.len() == 1);
     compare_child(&charon, &driver.end.only_child().clone(), true);
-    // A child's new keys, at our wish and at strongSwan's.
+    // The child is rekeyed, by us and by strongSwan.
     let first = driver.end.only_child().child;
     driver.end.endpoint.rekey_child(first, Instant::now());
     driver.until(&charon, "a child of ours in its place", |end| {
@@ -216,7 +216,7 @@ fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
         end.children.len() == 1 && end.only_child().child != second && end.only_child().is_outbound_live
     });
     compare_child(&charon, &driver.end.only_child().clone(), false);
-    // The IKE SA's, likewise.
+    // The IKE SA is rekeyed by both, too.
     let ike = driver.end.ike();
     driver.end.endpoint.rekey(ike, Instant::now());
     driver.until(&charon, "new keys of the IKE SA", |end| end.rekeyed == 1);
@@ -225,7 +225,7 @@ fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
     driver.until(&charon, "newer keys of the IKE SA", |end| end.rekeyed == 2);
     driver.end.endpoint.close(ike, Instant::now());
     driver.until(&charon, "the end", |end| end.up.is_empty());
-    // And all of it as strongSwan begins it.
+    // Then strongSwan is the initiator.
     let command = charon.control_beside(&["--initiate", "--child", "c"]);
     driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
     driver.until_done(&charon, command);

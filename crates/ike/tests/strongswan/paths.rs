@@ -1,4 +1,5 @@
-//! What lies between us and strongSwan: addresses that change, a NAT whose mappings are lost, short datagrams; and what it declines.
+//! Paths between us and strongSwan: addresses that change, a NAT whose mappings are lost, short datagrams; and
+//! features that strongSwan declines.
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Instant};
 
@@ -13,7 +14,7 @@ use crate::{
 const IKE: &str = "aes256gcm16-prfsha384-x25519";
 const ESP: &str = "aes256gcm16-x25519";
 
-/// A file of strongSwan's configuration beside the rest.
+/// Adds a file to strongSwan's configuration.
 fn more(swanctl: &Path, text: &str) {
     fs::write(swanctl.with_file_name("more").join("more.conf"), text).expect("a file");
 }
@@ -42,7 +43,7 @@ fn a_childless_ike_sa_and_narrowed_traffic_are_agreed_on() {
     assert_eq!(driver.end.only_child().remote, [network("10.81.2.0/24")]);
 }
 
-/// Certificates of 4,096 bits in datagrams of 576 bytes, both ways.
+/// Certificates of 4,096 bits are sent in datagrams of 576 bytes, in both directions.
 #[test]
 fn long_certificates_go_in_fragments_both_ways() {
     if !has_strongswan() {
@@ -108,13 +109,13 @@ fn either_end_moves_under_mobike() {
     let elsewhere = SocketAddr::from(([10, 80, 0, 3], 4500));
     assert!(driver.end.endpoint.relocate(ike, elsewhere, Instant::now()), "both speak MOBIKE");
     driver.until(&charon, "our move", |end| end.moved.last().is_some_and(|path| path.local == elsewhere));
-    // It renews the child's keys for that, and we go on answering meanwhile.
+    // strongSwan renews the child's keys after the move, and we keep answering in the meantime.
     driver.until(&charon, "strongSwan's view of our move", |end| {
         let is_at_rest = end.children.len() == 1 && end.only_child().is_outbound_live;
         is_at_rest && charon.log().contains("CHILD_SA closed")
     });
 
-    // Its network's first address takes the others with it.
+    // Deleting the first address of the network deletes the others too.
     ip(&theirs, &["delete", &format!("{THEIRS}/24"), "dev", "ike1"]);
     ip(&theirs, &["add", "10.80.0.4/24", "dev", "ike1"]);
     driver.until(&charon, "its move", |end| {
@@ -127,7 +128,8 @@ fn either_end_moves_under_mobike() {
     });
 }
 
-/// strongSwan behind a NAT that forgets within a second: IKE follows its port, and so does what the owner is told of ESP.
+/// strongSwan is behind a NAT that forgets mappings within a second: IKE follows its port, and so do the owner's
+/// events about ESP.
 #[test]
 fn a_nat_loses_its_mapping_and_the_gateway_follows() {
     if !has_strongswan() {
@@ -155,7 +157,7 @@ fn a_nat_loses_its_mapping_and_the_gateway_follows() {
     driver.until_done(&charon, command);
     let child = driver.end.only_child().clone();
     assert!(child.is_encapsulated && child.path.remote.ip() == THEIRS.parse::<std::net::IpAddr>().unwrap());
-    // Each probe of strongSwan's comes by another port.
+    // Each probe of strongSwan arrives from another port.
     driver.until(&charon, "another port", |end| {
         end.moved.last().is_some_and(|path| path.remote.port() != child.path.remote.port())
     });
@@ -164,14 +166,14 @@ fn a_nat_loses_its_mapping_and_the_gateway_follows() {
     driver.until(&charon, "new keys through the newest mapping", |end| end.rekeyed == 1);
 }
 
-/// A namespace between the ends that has strongSwan's outside address, and its link; gone when it is dropped.
+/// A namespace between the ends with strongSwan's outside address, and its link; removed when the value is dropped.
 struct Nat(String);
 
 impl Nat {
     fn new(name: &str, inside: &str) -> Result<Self, String> {
         run("ip", &["netns", "add", name])?;
         let made = Self(name.to_owned());
-        // The outer link goes over to the NAT, and strongSwan gets another one.
+        // The outer link is moved to the NAT, and strongSwan gets another one.
         run("ip", &["-n", inside, "link", "set", "ike1", "netns", name])?;
         let veth =
             ["link", "add", "in0", "netns", name, "type", "veth", "peer", "name", "in1", "netns", inside];

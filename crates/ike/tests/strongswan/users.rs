@@ -1,4 +1,4 @@
-//! Road warriors: strongSwan as gateway and as client, by EAP-MSCHAPv2 and EAP-TLS, with addresses of a pool.
+//! Road warriors: strongSwan as gateway and as client, with EAP-MSCHAPv2 and EAP-TLS, and with addresses from a pool.
 
 use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Instant};
 
@@ -37,7 +37,7 @@ impl Files {
         fs::read(self.0.path().join(name)).expect("it was made")
     }
 
-    /// Puts strongSwan's where it looks for them, and what else it is configured with.
+    /// Puts strongSwan's files into its folders, with additional configuration.
     fn install(&self, swanctl: &Path, more: &str) {
         for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
             fs::copy(self.0.path().join(name), swanctl.join(to).join(name)).expect("a file");
@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// strongSwan's configuration as a gateway for users.
+/// Returns strongSwan's configuration as a gateway for users.
 fn gateway(method: &str) -> String {
     format!(
         "connections {{
@@ -101,7 +101,7 @@ secrets {{
     )
 }
 
-/// strongSwan's configuration as a user.
+/// Returns strongSwan's configuration as a user.
 fn client(local: &str) -> String {
     format!(
         "connections {{
@@ -137,12 +137,12 @@ secrets {{
     )
 }
 
-/// Which version of TLS strongSwan speaks at most.
+/// Returns the setting for the highest version of TLS that strongSwan uses.
 fn tls_version(version: &str) -> String {
     format!("tls {{\n    version_max = {version}\n}}\n")
 }
 
-/// One of both strongSwans.
+/// Starts one of the two versions of strongSwan.
 type Start = fn(&str, &str, &dyn Fn(&Path)) -> Option<Charon>;
 
 const OLDER: Start = |case, connections, prepare| Charon::start(case, connections, prepare);
@@ -172,7 +172,7 @@ fn we_are_the_user(start: Start, case: &str, method: &str, more: &str, prove: im
     wait_for("strongSwan's child", || {
         charon.control(&["--list-sas"]).is_ok_and(|told| told.contains("INSTALLED"))
     });
-    // Keys are renewed as ever.
+    // Rekeying works as usual.
     let child = driver.end.only_child().child;
     driver.end.endpoint.rekey_child(child, Instant::now());
     driver.until(&charon, "a child in its place", |end| {
@@ -218,7 +218,7 @@ fn strongswan_is_the_user(start: Start, case: &str, local: &str, more: &str, exp
     let told = charon.control(&["--list-sas"]).expect("it runs");
     assert!(told.contains("10.98.0.10"), "{told}");
     assert!(charon.log().contains("installing new virtual IP 10.98.0.10"));
-    // Keys are renewed as ever.
+    // Rekeying works as usual.
     let command = charon.control_beside(&["--rekey", "--child", "c"]);
     let child = driver.end.only_child().child;
     driver.until_done(&charon, command);
@@ -242,7 +242,7 @@ fn certificate(files: &Files) -> Prove {
     Prove::Eap(EapClient::Certificate { user: "p1.example".to_owned(), tls: files.tls(), server })
 }
 
-/// Whether strongSwan has what it needs for passwords, which Debian has in a package of its own.
+/// Returns whether strongSwan has its plugin for passwords, which Debian has in a separate package.
 fn has_passwords() -> bool {
     let has = Path::new("/usr/lib/ipsec/plugins/libstrongswan-eap-mschapv2.so").exists();
     if !has {
@@ -268,7 +268,8 @@ fn a_password_proves_strongswan_to_us_and_it_gets_an_address() {
     strongswan_is_the_user(OLDER, "v", local, "", "alice");
 }
 
-/// TLS 1.3 in EAP as RFC 9190 has it takes a newer strongSwan: 5.9 leaves the commitment out as server, and crashes on it as client.
+/// TLS 1.3 in EAP according to RFC 9190 requires a newer strongSwan: version 5.9 omits the commitment as server, and
+/// crashes on it as client.
 #[test]
 fn a_certificate_proves_us_to_strongswan_by_eap_tls() {
     we_are_the_user(OLDER, "w", "eap-tls", &tls_version("1.2"), certificate);

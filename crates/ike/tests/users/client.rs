@@ -1,4 +1,4 @@
-//! A client with an encoder of its own for the messages' order, proposals and fragments, and a gateway of ours that it talks to.
+//! A client with its own encoder for the order of messages, proposals and fragments, and a gateway of ours.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -21,7 +21,7 @@ use sealane_ike::{
 use crate::common::{Dice, network};
 
 pub(super) const REDIRECT_SUPPORTED: NotifyType = NotifyType(16406);
-/// Attributes of configurations that only some clients ask for: mask, DHCP, NetBIOS, Microsoft's servers, DHCP of IPv6.
+/// Configuration attributes that only some clients ask for: mask, DHCP, NetBIOS, Microsoft's servers, DHCP of IPv6.
 pub(super) const MASK: u16 = 2;
 pub(super) const NBNS: u16 = 4;
 pub(super) const DHCP: u16 = 6;
@@ -55,7 +55,7 @@ pub(super) fn esp(all: &[&[Row]]) -> Vec<Proposal> {
     (1..).zip(all).map(|(number, rows)| proposal(number, Protocol::Esp, rows)).collect()
 }
 
-/// A client, and the gateway that it talks to.
+/// A client and its gateway.
 pub(super) struct Client {
     pub(super) gateway: Endpoint,
     pub(super) now: Instant,
@@ -76,7 +76,7 @@ pub(super) struct Client {
     pub(super) events: Vec<Event>,
     /// SKEYSEED of the first keys.
     pub(super) skeyseed: Secret,
-    /// All datagrams, with whether they are the client's.
+    /// All datagrams; `true` marks those of the client.
     pub(super) trace: Option<Vec<(bool, Vec<u8>)>>,
 }
 
@@ -148,7 +148,7 @@ impl Client {
         stripped.collect()
     }
 
-    /// Sends the first message; what is answered.
+    /// Sends the first message. Returns the answer.
     pub(super) fn begin(
         &mut self,
         proposals: &[Proposal],
@@ -163,7 +163,7 @@ impl Client {
             Payload::Nonce(self.nonces.initiator.clone()),
         ];
         all.extend_from_slice(more);
-        // Behind a NAT, as clients are.
+        // The client is behind a NAT, as usual.
         all.extend(
             [NotifyType::NAT_DETECTION_SOURCE_IP, NotifyType::NAT_DETECTION_DESTINATION_IP]
                 .map(|kind| notify(kind, [7; 20])),
@@ -220,7 +220,7 @@ impl Client {
         message
     }
 
-    /// An encrypted exchange, in fragments where it is long; what is answered.
+    /// Sends an encrypted request, in fragments if it is long. Returns the answer.
     pub(super) fn ask(&mut self, exchange: Exchange, payloads: &Payloads) -> Vec<Payload> {
         let header = self.header(payloads.first(), exchange);
         let parts: Vec<&[u8]> = payloads.bytes().chunks(self.fragment_bytes - 80).collect();
@@ -258,7 +258,7 @@ impl Client {
         (authenticated, payloads)
     }
 
-    /// The additional key exchange that was chosen, in IKE_INTERMEDIATE.
+    /// Performs the chosen additional key exchange in IKE_INTERMEDIATE.
     pub(super) fn intermediate(&mut self, method: KeyExchange) {
         let ongoing = Ongoing::begin(method).unwrap();
         let key_exchange = Payload::KeyExchange { method: method.number(), data: ongoing.public().to_vec() };
@@ -270,7 +270,8 @@ impl Client {
         let [Payload::KeyExchange { data, .. }] = &answered[..] else { panic!("{answered:?}") };
         let shared = ongoing.finish(data).unwrap();
         let (plan, keys) = (self.plan.unwrap(), self.keys.take().unwrap());
-        // The header and the Encrypted payload's, as if nothing were encrypted or in fragments (RFC 9242, section 3.3.2).
+        // The header and the Encrypted payload's header are those of a message without encryption and fragments (RFC
+        // 9242, section 3.3.2).
         let octets = |is_response: bool, inner: u8, clear: &[u8]| {
             let header = Header {
                 first: PayloadType::ENCRYPTED,
@@ -316,14 +317,14 @@ impl Client {
         prf.compute(&prf.compute(key, &[b"Key Pad for IKEv2"]), &[octets])
     }
 
-    /// The first IKE_AUTH, with what the client sends besides its identity.
+    /// Sends the first IKE_AUTH, with the client's identity and the payloads `more`. Returns the answer.
     pub(super) fn authenticate(&mut self, more: Vec<Payload>) -> Vec<Payload> {
         self.auth_id = self.message_id;
         let all = std::iter::once(Payload::IdInitiator(self.identity.clone())).chain(more);
         self.ask(Exchange::Auth, &all.collect())
     }
 
-    /// Checks the gateway's proof by its public key.
+    /// Checks the gateway's proof with its public key.
     pub(super) fn check_gateway(&self, answered: &[Payload], key: &SigningKey, expected: Method) {
         let (mut identity, mut proof, mut has_certificate) = (None, None, false);
         for payload in answered {
@@ -343,7 +344,8 @@ impl Client {
         sign::verify(key.public_key(), method, true, &octets, data).expect("the gateway's proof");
     }
 
-    /// EAP as a client with a password; the last answer, behind the proof by its key.
+    /// Performs EAP as a client with a password. Returns the last answer, after the proof with the conversation's
+    /// key.
     pub(super) fn by_password(&mut self, answered: Vec<Payload>, user: &str, password: &str) -> Vec<Payload> {
         let mut answered = answered;
         let (hash, mut key, mut sent_proof) = (PasswordHash::of(password), None, None);
@@ -386,7 +388,7 @@ impl Client {
                     respond(26, &[3])
                 }
                 (1, Some(26)) => respond(26, &[4]),
-                // A method that the client does not have: it wants passwords.
+                // The client does not have this method: it asks for passwords.
                 (1, Some(_)) => respond(3, &[26]),
                 other => panic!("{other:?}"),
             };
@@ -402,7 +404,7 @@ impl Client {
         answered
     }
 
-    /// Renews the child's keys; what is answered.
+    /// Renews the child's keys. Returns the answer.
     pub(super) fn rekey_child(
         &mut self,
         proposals: Vec<Proposal>,
@@ -425,7 +427,7 @@ impl Client {
         self.ask(Exchange::CreateChild, &payloads)
     }
 
-    /// SK_ei and SK_er of a cipher without keys for integrity, `length` bytes each, cut anew (RFC 7296, section 2.14).
+    /// Recomputes SK_ei and SK_er of a cipher without integrity keys, `length` bytes each (RFC 7296, section 2.14).
     pub(super) fn encryption_keys(&self, length: usize) -> [Vec<u8>; 2] {
         let prf = self.plan.unwrap().prf;
         let seed = [&self.nonces.initiator, &self.nonces.responder, &self.spis.to_bytes()[..]];
@@ -434,7 +436,7 @@ impl Client {
         [keys[..length].to_vec(), keys[length..].to_vec()]
     }
 
-    /// All datagrams as a capture of IPv4 packets.
+    /// Returns all datagrams as a capture of IPv4 packets.
     pub(super) fn capture(&self) -> Vec<u8> {
         let mut capture = Vec::new();
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {

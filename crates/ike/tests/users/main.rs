@@ -1,4 +1,4 @@
-//! Peers without a network of their own: they prove themselves by EAP, and get addresses.
+//! Peers without a network of their own: they prove themselves with EAP, and get addresses.
 
 mod client;
 #[path = "../common/mod.rs"]
@@ -32,7 +32,7 @@ fn users() -> Users {
     users
 }
 
-/// A client, end 0, and a gateway, end 1, which proves itself by a raw key and gives addresses.
+/// Returns a client, end 0, and a gateway, end 1, which proves itself with a raw key and gives addresses.
 fn peers() -> [Peer; 2] {
     let mut peers = [peer(0), peer(1)];
     let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
@@ -83,7 +83,7 @@ fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
     let own = [network("10.9.0.10/32"), network("fd09::10/128")];
     assert_eq!(pair.ends[1].only_child().remote, own);
     assert_eq!(pair.ends[0].only_child().local, own);
-    // Addresses outlive keys, at either end's wish.
+    // Addresses remain when keys are renewed, by either end.
     for end in [0, 1] {
         let child = pair.ends[end].only_child().child;
         pair.ends[end].endpoint.rekey_child(child, pair.now);
@@ -101,7 +101,7 @@ fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
         pair.run_seconds(5);
         pair.assert_up(1);
     }
-    // They are free again at the end, and kept for who comes again.
+    // They are free again at the end, and kept for a returning user.
     for _ in 0..3 {
         pair.ends[0].endpoint.close(pair.ends[0].ike(), pair.now);
         pair.run_seconds(30);
@@ -112,7 +112,7 @@ fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
     }
 }
 
-/// What an end says when it refuses, and what the refused one is told.
+/// Returns the reason with which end `by` refuses the other, and checks that the other reports a failure.
 fn refused(peers: [Peer; 2], by: usize) -> String {
     let mut pair = pair(peers, 1);
     pair.initiate(0);
@@ -138,7 +138,7 @@ fn a_wrong_password_and_an_unknown_user_are_refused_alike() {
         let told = refused(peers, 0);
         assert!(told.contains(user) && told.contains("compare name and password"), "{told}");
     }
-    // With a domain before it, as Windows sends it, the name is the same user's.
+    // A name with a domain before it, as Windows sends it, belongs to the same user.
     let mut peers = peers();
     peers[0].prove = password("CORP\\alice", "correct horse");
     let mut pair = pair(peers, 1);
@@ -159,7 +159,7 @@ fn a_peer_that_wants_eap_meets_one_that_does_not() {
     let mut other = peers();
     other[0].expect = Expect::PublicKeys(vec![b"another key".to_vec()]);
     assert!(refused(other, 0).contains("none of the public keys"));
-    // A conversation proves only who begins.
+    // An EAP conversation can only prove the identity of the initiator.
     let mut other = peers();
     (other[1].prove, other[1].remote) = (password("alice", "correct horse"), None);
     assert!(refused(other, 1).contains("where we begin"));
@@ -178,7 +178,7 @@ fn without_an_address_there_is_no_child() {
     assert!(
         matches!(&pair.ends[1].failed[..], [Reason::Protocol(problem)] if problem.contains("no address"))
     );
-    // Nor by asking again.
+    // Asking again does not yield a child either.
     let now = pair.now;
     pair.ends[0].endpoint.acquire(0, 0, None, now).expect("it stands");
     pair.run_seconds(5);
@@ -187,7 +187,7 @@ fn without_an_address_there_is_no_child() {
 
     let mut pair = self::pair(peers(), 1);
     for _ in 0..3 {
-        // The same user from several devices: each has addresses of its own, until none is left.
+        // One user has several devices: each gets addresses of its own, until none is left.
         pair.ends[0].endpoint.initiate(0, Some(0), None, pair.now).expect("it is configured");
         pair.run_seconds(5);
         given.extend(pair.ends[1].leased.last().map(|assignment| assignment.addresses[0]));
@@ -267,7 +267,8 @@ fn names_and_authorities_of_eap_tls_have_to_fit() {
     let (Some(made), Some(other)) = (certificates(P256), certificates(P256)) else { return };
     let told = refused(with_certificates(&made, "bob@corp.example"), 1);
     assert!(told.contains("does not have \"bob@corp.example\""), "{told}");
-    // A user of another authority's, and a gateway that is another than it is expected to be, or another authority's.
+    // The user's certificate belongs to another authority; the gateway's has another name than expected, or belongs
+    // to another authority.
     let mut peers = with_certificates(&made, "Alice");
     peers[0].prove = Prove::Eap(EapClient::Certificate {
         user: "Alice".to_owned(),
@@ -304,7 +305,7 @@ fn a_user_that_has_no_certificate_takes_the_password_that_is_offered_next() {
     pair.run_seconds(5);
     pair.assert_up(1);
     assert_eq!(pair.ends[1].users, ["bob"]);
-    // Where there is none, the user hears so.
+    // A user for whom the gateway has no method is told so.
     peers[1].expect = Expect::Eap(Arc::new(EapServer {
         users: Users::default(),
         tls: Some(tls(&made.authority, &made.gateway)),
@@ -326,7 +327,8 @@ fn eap_tls_alone_proves_both_ends() {
     pair.initiate(0);
     pair.run_seconds(5);
     pair.assert_up(1);
-    // A gateway that proves itself besides is taken too; one with passwords proves nothing, at either end.
+    // A gateway that also proves itself with a key is accepted too; a conversation with a password does not prove the
+    // gateway, at either end.
     let mut besides = peers.clone();
     besides[1].prove = with_certificates(&made, "Alice")[1].prove.clone();
     let mut pair = self::pair(besides, 1);
@@ -362,7 +364,7 @@ fn conversations_survive_what_networks_do() {
         if pair.ends[0].up.len() == pair.ends[1].up.len() && !pair.ends[0].up.is_empty() {
             pair.assert_agree();
         } else {
-            // A half-open one was given up; its end is told.
+            // A half-open IKE SA was given up; its end is reported.
             assert!(pair.ends[0].up.is_empty() && !pair.ends[0].down.is_empty(), "seed {seed}");
         }
     }

@@ -1,5 +1,5 @@
-//! The clients that phones and laptops have built in, as scripts: what iOS, macOS, Windows and Android send. Their ways are from public
-//! logs and documents of theirs.
+//! Scripts of the clients that are built into phones and laptops: the messages of iOS, macOS, Windows and Android.
+//! Their behaviour is taken from public logs and from their documentation.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     settings, tls, users,
 };
 
-/// A gateway as it is set up for phones and laptops.
+/// Returns a gateway that is configured for phones and laptops.
 fn gateway(
     made: &Certificates,
     change: impl FnOnce(&mut Peer, &mut Settings),
@@ -53,7 +53,7 @@ fn everything() -> [Payload; 2] {
     [Payload::SelectorsInitiator(all.clone()), Payload::SelectorsResponder(all)]
 }
 
-/// What an Apple sends with its identity.
+/// Returns the payloads that Apple's clients send with their identity.
 fn apple(esp: Vec<Proposal>) -> Vec<Payload> {
     let kinds = [
         Attribute::INTERNAL_IP4_ADDRESS,
@@ -82,7 +82,7 @@ fn apple_first() -> [Payload; 2] {
     [notify(REDIRECT_SUPPORTED, []), notify(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED, [])]
 }
 
-/// iOS 16 set up by hand, and macOS 13, of which the latter offers the first proposal alone.
+/// The clients are iOS 16 and macOS 13, set up by hand; macOS offers only the first proposal.
 #[test]
 fn ios_and_macos_by_hand_come_up_with_a_password() {
     let cbc: &[(u16, u16)] = &[(12, 256)];
@@ -94,7 +94,7 @@ fn ios_and_macos_by_hand_come_up_with_a_password() {
         &[(E, &[(12, 128)]), (F, &[(2, 0)]), (I, &[(2, 0)]), (D, &[(2, 0)])],
         &[(E, &[(3, 0)]), (F, &[(2, 0)]), (I, &[(2, 0)]), (D, &[(2, 0)])],
     ];
-    // iOS renews keys with a key exchange or without, macOS without.
+    // iOS renews keys with or without a key exchange, macOS without.
     for (proposals, kind, method, renews_by) in [
         (&all[..], RSA, Method::RSA, Some(KeyExchange::Modp2048)),
         (&all[..], RSA, Method::RSA, None),
@@ -106,7 +106,7 @@ fn ios_and_macos_by_hand_come_up_with_a_password() {
         client.fragment_bytes = 532;
         let answered = client.begin(&ike(proposals), KeyExchange::Modp2048, &apple_first());
         if errors(&answered) == [NotifyType::INVALID_KE_PAYLOAD] {
-            // Of its proposals the gateway likes another one better.
+            // The gateway prefers another one of its proposals.
             let answered = client.begin(&ike(proposals), KeyExchange::P256, &apple_first());
             assert_eq!(errors(&answered), []);
         }
@@ -136,7 +136,7 @@ fn ios_and_macos_by_hand_come_up_with_a_password() {
     }
 }
 
-/// A profile with AES-GCM and P-256, and iOS 26 with ML-KEM-768 between.
+/// The clients are a profile with AES-GCM and P-256, and iOS 26 with ML-KEM-768 in IKE_INTERMEDIATE.
 #[test]
 fn apple_profiles_come_up_with_a_password_and_with_post_quantum_keys() {
     let Some(made) = certificates(P256) else { return };
@@ -162,7 +162,7 @@ fn apple_profiles_come_up_with_a_password_and_with_post_quantum_keys() {
     }
 }
 
-/// What Windows sends with its identity: many authorities that it knows, and what it asks for.
+/// Returns the payloads that Windows sends with its identity: many known authorities, and its requests.
 fn windows(esp: Vec<Proposal>) -> Vec<Payload> {
     let kinds = [
         Attribute::INTERNAL_IP4_ADDRESS,
@@ -189,7 +189,7 @@ fn windows_first() -> Vec<Payload> {
     all
 }
 
-/// Windows' proposals: each pair of a cipher and a digest, with `methods`.
+/// Returns Windows' proposals: each pair of a cipher and a digest, with `methods`.
 fn windows_proposals(methods: &'static [(u16, u16)]) -> Vec<Proposal> {
     let ciphers: [&[(u16, u16)]; 4] = [&[(3, 0)], &[(12, 128)], &[(12, 192)], &[(12, 256)]];
     let digests: [(u16, u16); 3] = [(2, 2), (5, 12), (6, 13)];
@@ -215,7 +215,7 @@ fn windows_out_of_the_box_is_told_that_no_proposal_fits() {
     assert!(told.contains("key exchange") && told.contains("the peer offers number 2"), "{told}");
 }
 
-/// With the registry's value for AES-256 and MODP-2048, and by PowerShell with a proposal of one's own.
+/// The clients use the registry's value for AES-256 and MODP-2048, or a proposal set with PowerShell.
 #[test]
 fn windows_comes_up_with_a_password_behind_a_refused_eap_tls() {
     let set: &[Row] = &[(E, &[(20, 256)]), (F, &[(6, 0)]), (D, &[(20, 0)])];
@@ -247,7 +247,7 @@ fn windows_comes_up_with_a_password_behind_a_refused_eap_tls() {
     }
 }
 
-/// Android 12 and later guess MODP-4096, and take what they are told.
+/// Android 12 and later first try MODP-4096, and switch to the method that the gateway asks for.
 #[test]
 fn android_comes_up_with_a_password_and_with_a_shared_key() {
     let Some(made) = certificates(RSA) else { return };
@@ -319,7 +319,7 @@ fn android_comes_up_with_a_password_and_with_a_shared_key() {
     }
 }
 
-/// Each refusal is the notification that tells a client what to change.
+/// Each refusal is the notification that says what a client has to change.
 #[test]
 fn refusals_say_what_they_are_about() {
     let Some(made) = certificates(P256) else { return };
@@ -333,17 +333,17 @@ fn refusals_say_what_they_are_about() {
         client
     };
     let unchanged = |_: &mut Peer| {};
-    // A wrong password ends in EAP's own failure.
+    // A wrong password ends with a Failure packet of EAP.
     let mut client = begin(&unchanged);
     let answered = client.authenticate(apple(esp(&[child])));
     let answered = client.by_password(answered, "alice", "wrong");
     assert!(matches!(&answered[..], [Payload::Eap(packet)] if packet[0] == 4), "{answered:?}");
-    // Another gateway than this one.
+    // The client expects another gateway than this one.
     let mut client = begin(&unchanged);
     let mut more = apple(esp(&[child]));
     more[1] = Payload::IdResponder(Identity::from_text("other.example").to_wire());
     assert_eq!(errors(&client.authenticate(more)), [NotifyType::AUTHENTICATION_FAILED]);
-    // Ciphers, traffic and addresses that do not fit leave the IKE SA.
+    // If ciphers, traffic or addresses do not fit, the IKE SA remains.
     let null: &[Row] = &[(E, &[(11, 0)]), (I, &[(2, 0)]), (S, &[(0, 0)])];
     let elsewhere: &dyn Fn(&mut Peer) = &|peer| peer.children[0].remote = vec![network("10.55.0.0/24")];
     let nothing: &dyn Fn(&mut Peer) = &unchanged;
@@ -362,20 +362,20 @@ fn refusals_say_what_they_are_about() {
         assert_eq!(errors(&answered), [expected]);
         assert_eq!((client.user(), client.installed()), (Some("alice"), 0));
     }
-    // A payload that nobody knows and that must not be skipped.
+    // The payload is unknown and must not be skipped.
     let mut client = begin(&unchanged);
     let header = client.header(PayloadType(200), Exchange::Auth);
     let message = client.sealed(header, &[0, 0x80, 0, 8, 1, 2, 3, 4], &[]);
     let answers = client.deliver(&message);
     let (_, answered) = client.open(&answers);
     assert_eq!(errors(&answered), [NotifyType::UNSUPPORTED_CRITICAL_PAYLOAD]);
-    // A child before all is proved.
+    // The client asks for a child before everything is proved.
     let mut client = begin(&unchanged);
     let answered = client.rekey_child(esp(&[child]), None);
     assert_eq!((errors(&answered), client.installed()), (vec![NotifyType::INVALID_SYNTAX], 0));
 }
 
-/// tshark, given the keys, reads every message of ours: headers, encryption, payloads.
+/// With the keys, tshark reads every message of ours: headers, encryption, payloads.
 #[test]
 fn tshark_reads_what_both_ends_say() {
     let Some(made) = certificates(P256) else { return };
