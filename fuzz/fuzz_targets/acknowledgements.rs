@@ -1,5 +1,5 @@
-//! Acknowledgements: however the bytes arrive, the counts are those of the honest records before the first that is
-//! not, and nothing that comes after it counts.
+//! Acknowledgements: however the bytes arrive, the counts are those of the honest records before the first dishonest
+//! one, and nothing after it counts.
 
 #![no_main]
 

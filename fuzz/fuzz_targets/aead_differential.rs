@@ -1,5 +1,5 @@
-//! AEADs: every tier on every instruction set of this machine seals a batch as aws-lc does, opens it again, and refuses
-//! exactly the messages that were altered, of which it releases nothing.
+//! AEADs: every tier on every instruction set of this machine seals a batch as aws-lc does, opens it again, and
+//! refuses exactly the altered messages, of which it releases nothing.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use aws_lc_rs::aead::{self as aws, LessSafeKey, Nonce, UnboundKey};
 use libfuzzer_sys::fuzz_target;
 use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Isa, Kernels, Status, Tier};
 
-/// Bytes that describe a message: lengths of associated data and data, key, what is altered, seed.
+/// Bytes that describe a message: lengths of associated data and data, key, alteration, seed.
 const MESSAGE_BYTES: usize = 7;
 const MESSAGES_MAX: usize = 70;
 const KEYS: usize = 3;
@@ -19,7 +19,8 @@ struct Message {
     plain: Vec<u8>,
     sealed: Vec<u8>,
     tag: [u8; 16],
-    /// What is altered before opening: nothing (0), tag, nonce, associated data, ciphertext; and which bit.
+    /// The part that is altered before opening: none (0), tag, nonce, associated data, ciphertext; and the number of
+    /// the bit.
     altered: u8,
     bit: u8,
 }
@@ -34,7 +35,8 @@ fuzz_target!(|input: &[u8]| {
         .iter()
         .take(MESSAGES_MAX)
         .map(|&[aad_low, aad_high, data_low, data_high, key, altered, seed]| {
-            // Mostly headers, sometimes records that are only authenticated.
+            // Most messages have associated data as short as headers, some as long as records that are only
+            // authenticated.
             let aad_bytes = (usize::from(aad_low) << (aad_high % 8 / 6 * 4)) + usize::from(aad_high / 8);
             let data_bytes = usize::from(u16::from_le_bytes([data_low, data_high]) % 5000);
             Message {
@@ -59,7 +61,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Bytes that a seed determines.
+/// Returns the bytes that a seed determines.
 fn noise(seed: u8, bytes: usize) -> Vec<u8> {
     let mut word = u64::from(seed) << 1 | 1;
     (0..bytes)
@@ -73,7 +75,7 @@ fn noise(seed: u8, bytes: usize) -> Vec<u8> {
 fn every_kernel() -> impl Iterator<Item = Kernels> {
     let tiers = Tier::ALL.map(Some).into_iter().chain([None]);
     tiers.flat_map(|tier| Isa::ALL.map(|isa| (tier, isa))).filter_map(|(tier, isa)| {
-        // Without instructions, tiers above the generic one are that one.
+        // On the portable instruction set, the tiers above the generic one are identical to it.
         let is_repeated = isa == Isa::Portable && tier.is_none_or(|tier| tier > Tier::Generic)
             || isa > Isa::Portable && tier.is_some_and(|tier| tier <= Tier::Generic);
         if is_repeated { None } else { Kernels::select(tier, Some(isa)).ok() }

@@ -1,4 +1,4 @@
-//! Announcements of large files: within their bounds, and the same after being written again.
+//! Announcements of large files stay within their bounds, and are the same after being written again.
 
 #![no_main]
 

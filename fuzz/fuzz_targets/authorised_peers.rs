@@ -1,5 +1,5 @@
-//! `authorised-peers`: what is understood reads back the same from its printed form, no key and no name is there
-//! twice, and nobody is confined to a directory that could be left.
+//! `authorised-peers`: a file that is accepted reads back the same from its printed form, no key and no name occurs
+//! twice, and no peer is confined to a directory that could be left.
 
 #![no_main]
 
@@ -13,7 +13,8 @@ use sealane_peer::{AuthorisedPeer, AuthorisedPeers, PublicKey};
 
 const MAX_ENTRIES: usize = 8192;
 const MAX_NAME_BYTES: usize = 64;
-/// For each byte of the file: a line holds a key of 65 characters, and makes three entries of tables that double.
+/// Bytes allocated per byte of the file: a line holds a key of 65 characters, and makes three entries of tables that
+/// double.
 const ALLOCATED_PER_BYTE: usize = 40;
 const ALLOCATED_AT_LEAST_BYTES: usize = 4096;
 

@@ -1,4 +1,4 @@
-//! Lines of check-lists: what is an entry is written in every style to a line that says the same.
+//! Lines of check-lists: an entry is written in every style to a line with the same meaning.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use sealane_fuzz::frugally;
 
 fuzz_target!(|input: &[u8]| {
     for line in input.split(|&byte| byte == b'\n') {
-        // Each kind's digests are of another length, or its tag is.
+        // The kinds differ in the length of their digests, or in their tags.
         let kinds = frugally(input.len(), || reread_any(line));
         assert!(kinds <= 2, "{kinds}");
     }

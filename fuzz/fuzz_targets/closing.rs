@@ -1,4 +1,4 @@
-//! Closing records: bounded by the record they came in, and the same after being written again.
+//! Closing records are bounded by the record they came in, and are the same after being written again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Rings that their other end writes to as it likes, between any two steps: nothing is read or copied beyond what a message may have,
-//! and what an honest end has pushed comes back as it was.
+//! Rings whose other end writes to them at any time and as it likes: nothing is read or copied beyond the limits of a
+//! message, and messages that an honest end has pushed come back unchanged.
 
 #![no_main]
 
@@ -44,7 +44,7 @@ fn run(memory: &Memory, steps: &[u8]) {
                 } else {
                     usize::from(place) % WORDS
                 };
-                // Some words are small, as counts are; some are near the end of what a count can be.
+                // Some words are small, as counts are; some are near the largest possible count.
                 let word = if step[7] % 3 == 0 { u64::from(value % 256) } else { !u64::from(value) };
                 memory.words()[at].store(word, Ordering::Relaxed);
             }
@@ -68,7 +68,7 @@ fn run(memory: &Memory, steps: &[u8]) {
                     consumer.release(memory);
                 }
                 Ok(None) => assert!(!is_honest || pushed.is_empty()),
-                // Given up, as the service does.
+                // The ring is given up, as the service does.
                 Err(_) => {
                     assert!(!is_honest);
                     return;

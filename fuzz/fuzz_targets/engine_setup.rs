@@ -1,5 +1,5 @@
-//! Set-up messages of the engine service, its policy files, and references to keys: any bytes are a value, which comes back from its own
-//! form, or an error.
+//! Set-up messages of the engine service, its policy files, and references to keys: any bytes are an error, or a
+//! value that can be read back from its own form.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use sealane_service::Policy;
 use sealane_service::policy::Names;
 use serde::{Deserialize, Serialize};
 
-/// A message comes back from its bytes.
+/// Checks that a message can be read back from its bytes.
 fn message<T: Serialize + for<'a> Deserialize<'a> + PartialEq + Debug>(bytes: &[u8]) {
     let Ok(message) = frugally(bytes.len(), || decode::<T>(bytes)) else { return };
     let again = encode(&message).expect("no longer than what was decoded");
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     message::<Told>(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let names = Names::of("www:x:33:33::/:/bin/false\n", "www:x:33:\n");
-    // The parser of TOML keeps a tree of what it reads.
+    // The TOML parser keeps a tree of its input.
     let _ = within(1 << 20 | 400 * bytes.len(), || {
         Policy::parse(text, &names).map(|policy| policy.grant(33, 33))
     });

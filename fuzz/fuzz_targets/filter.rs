@@ -1,5 +1,5 @@
-//! Include and exclude patterns, which a client sends to a daemon: whatever compiles decides, in the way of a slow twin
-//! where patterns are plain.
+//! Include and exclude patterns, which a client sends to a daemon: every pattern that compiles gives a decision, and
+//! plain patterns the same one as a slow twin.
 
 #![no_main]
 
@@ -7,15 +7,15 @@ use libfuzzer_sys::fuzz_target;
 use sealane_fuzz::scripts::rules;
 use sealane_tree::{Filter, RelativePath, Rule};
 
-/// What is not in the twin: classes, alternatives, escapes, and `**`.
+/// Returns whether the twin supports a pattern: it has no classes, alternatives, escapes, or `**`.
 fn is_plain(pattern: &str) -> bool {
     let special = |character| matches!(character, '[' | ']' | '{' | '}' | '\\' | ',');
     pattern.is_ascii() && !pattern.contains(special) && !pattern.contains("**")
 }
 
-/// `*` and `?` do not cross a slash.
+/// Returns whether a pattern matches a path. `*` and `?` do not match a slash.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
-    // Whether the pattern so far matches the first so many bytes of the path.
+    // Each element says whether the pattern so far matches the path's prefix of that length.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     for &wanted in pattern {
@@ -34,7 +34,8 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
     reached[path.len()]
 }
 
-/// The first rule that matches decides. A pattern that is not anchored matches whole components at the path's end.
+/// Returns the decision of the first rule that matches. A pattern that is not anchored matches whole components at
+/// the path's end.
 fn twin(rules: &[(bool, &str)], path: &[u8], is_directory: bool) -> bool {
     let tails = || (0..path.len()).filter(|&at| at == 0 || path[at - 1] == b'/').map(|at| &path[at..]);
     let decides = |pattern: &str| {

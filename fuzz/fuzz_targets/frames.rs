@@ -1,5 +1,6 @@
-//! Control frames: however the bytes arrive, the same frames come out as from a slow twin that sees all of them
-//! at once, a length above the limit ends the stream for good, and memory follows what arrived.
+//! Control frames: however the bytes arrive, the same frames come out as from a slow twin that sees all of them at
+//! once; a length above the limit ends the stream for good; and the memory used is proportional to the bytes that
+//! arrived.
 
 #![no_main]
 
@@ -8,10 +9,10 @@ use sealane_fuzz::within;
 use sealane_peer::{FrameError, Framer, MAX_FRAME_BYTES};
 
 const HEADER_BYTES: usize = 4;
-/// Set aside for a body before any of it has arrived, and first capacities.
+/// Bytes allocated for a body before any of it has arrived, and for first capacities.
 const AHEAD_BYTES: usize = 66 << 10;
-/// For each byte that arrived. The dearest frame is an empty one: four bytes on the wire, 24 in a queue, which
-/// counts three times while it grows, here as well as there.
+/// Bytes allocated per byte that arrived. The most expensive frame is an empty one: four bytes on the wire and 24 in
+/// a queue, which counts three times while it grows, in the harness as well as in the decoder.
 const ALLOCATED_PER_BYTE: usize = 40;
 
 fuzz_target!(|input: &[u8]| {
@@ -50,7 +51,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Whole frames, what is left behind them, and the length that broke the stream, if one did.
+/// Returns whole frames, the bytes left behind them, and the length that broke the stream, if one did.
 fn slow_twin(stream: &[u8]) -> (Vec<Vec<u8>>, &[u8], Option<FrameError>) {
     let mut frames = Vec::new();
     let mut rest = stream;

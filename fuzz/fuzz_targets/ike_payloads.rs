@@ -1,5 +1,5 @@
-//! Payloads of IKEv2, as a chain and as a stranger's first message: what is read reads back as itself, and nothing that a stranger
-//! says makes an IKE SA stand, or an answer longer than the bound.
+//! Payloads of IKEv2, as a chain and as a stranger's first message: a parsed payload reads back unchanged, and no
+//! stranger's message establishes an IKE SA or gets an answer longer than the bound.
 
 #![no_main]
 
@@ -55,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(payloads) = frugally(input.len(), || payload::parse_all(first, chain)) {
         let again: Payloads = payloads.iter().cloned().collect();
         let read = payload::parse_all(again.first(), again.bytes()).expect("what is written is read");
-        // An attribute that is not known is kept as a mark alone.
+        // An unknown attribute is kept only as a mark.
         let without_marks: Payloads = read.iter().cloned().collect();
         assert_eq!(without_marks.bytes(), again.bytes());
     }
@@ -70,7 +70,7 @@ fuzz_target!(|input: &[u8]| {
     let message = [&header.to_bytes(HEADER_BYTES + chain.len()), chain].concat();
     let (from, to) = (([192, 0, 2, 1], 500).into(), ([192, 0, 2, 2], 500).into());
     let (mut endpoint, now) = (endpoint(), Instant::now());
-    // The second time it is a repetition, or is asked for a cookie.
+    // The second copy of the message is a repetition, or is asked for a cookie.
     for _ in 0..2 {
         endpoint.handle(&message, from, to, now);
         while let Some(transmit) = endpoint.poll_transmit() {

@@ -1,5 +1,5 @@
-//! A peer that has the keys of its IKE SA and says whatever it likes in IKE_AUTH: payloads, fragments, EAP packets of every method,
-//! certificates. Nothing of it proves who it is, and nothing stays.
+//! A peer that has the keys of its IKE SA and sends arbitrary data in IKE_AUTH: payloads, fragments, EAP packets of
+//! every method, certificates. None of it proves the peer's identity, and no state is left.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! ESP and AH packets: from strangers, nothing is accepted; from a peer that has the keys, whatever it sealed is a packet within
-//! the bytes that arrived, or is dropped. What a sender is told of a packet that is too long is itself never answered.
+//! ESP and AH packets: from strangers, nothing is accepted; whatever a peer with the keys has sealed is a packet
+//! within the bytes that arrived, or is dropped. The message to the sender of a packet that is too long is itself
+//! never answered.
 
 #![no_main]
 
@@ -48,7 +49,7 @@ static INBOUND: LazyLock<Vec<Inbound>> = LazyLock::new(|| {
     .collect()
 });
 
-/// What the sender of `packet` is told when it is too long.
+/// Checks the message that the sender of `packet` gets if the packet is too long.
 fn too_long(packet: &[u8], mtu: u16) {
     let _ = too_big::is_whole(packet);
     if let Some(answer) = too_big::answer(packet, mtu) {
@@ -57,7 +58,7 @@ fn too_long(packet: &[u8], mtu: u16) {
     }
 }
 
-/// Runs a job; `None` if it is not genuine.
+/// Runs a job, and returns it with its result.
 fn run(inbound: &Inbound, direction: Direction, bytes: &mut [u8], job: Job) -> Job {
     let mut buffer = Buffer::new(bytes.len());
     buffer.bytes_mut().copy_from_slice(bytes);
@@ -85,7 +86,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(opening) = frame::open(inbound, &window, &mut bytes, arrived, 0) else { return };
     let mut job = opening.job;
     if choice & 0x80 != 0 {
-        // A peer with the keys seals whatever it likes: body, padding, next header.
+        // A peer with the keys seals arbitrary bytes as body, padding, and next header.
         job = run(inbound, Direction::Seal, &mut bytes, job);
         job.status = opening.job.status;
     }

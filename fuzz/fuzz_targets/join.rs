@@ -1,5 +1,5 @@
-//! Joining a data stream: a proof fits exactly the bytes it was made for, under the key it was made with, and a
-//! decoded message says all of what was sent.
+//! Joining a data stream: a proof fits exactly the bytes and the key that it was made for, and a decoded message
+//! contains all fields that were sent.
 
 #![no_main]
 
@@ -9,18 +9,18 @@ use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, MAGIC, P
 use sealane_stack::Secret;
 
 fuzz_target!(|input: &[u8]| {
-    // Twice: what arrives as it stands, and what an alteration on the way makes of an honest message.
+    // The input is used twice: as the bytes that arrive, and as an alteration of an honest message on its way.
     let Some((join_bytes, rest)) = input.split_first_chunk::<JOIN_BYTES>() else { return };
     let Some((joined_bytes, rest)) = rest.split_first_chunk::<JOINED_BYTES>() else { return };
     let key = Secret::new(rest.first_chunk().copied().unwrap_or([7; 32]));
     let other = Prover::new(&key.derive(&[b"another transfer"]), Level::Safe);
-    // At level clear only the connector proves itself.
+    // At level `clear` only the connector proves itself.
     for (level, mutual) in [(Level::Safe, true), (Level::Clear, false)] {
         let prover = Prover::new(&key, level);
         check_join(&prover, join_bytes);
         check_joined(&prover, join_bytes, joined_bytes);
 
-        // An honest message of these fields, altered by what followed them.
+        // This is an honest message with these fields, altered by the rest of the input.
         let mut with_magic = *join_bytes;
         with_magic[..4].copy_from_slice(&MAGIC);
         let fields = decode(&with_magic).expect("the magic is right");
@@ -41,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
         let honest_answer = prover.joined(&honest, &answer);
         assert_eq!(prover.verify_joined(&honest, &honest_answer), Some(answer));
         assert!(!mutual || other.verify_joined(&honest, &honest_answer).is_none());
-        // The answer to another message is none to this one.
+        // The answer to another message is not an answer to this one.
         let fits = prover.verify_joined(&altered, &honest_answer).is_some();
         assert!(!mutual || fits == (altered == honest));
         let mut altered_answer = honest_answer;
@@ -50,7 +50,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Of all bytes, only those that the prover itself would send are proven and decoded.
+/// Checks that of all bytes, only those that the prover itself would send are proven and decoded.
 fn check_join(prover: &Prover, bytes: &[u8; JOIN_BYTES]) {
     let join: Option<Join> = decode(bytes);
     assert_eq!(join.is_some(), bytes[..4] == MAGIC);
@@ -59,7 +59,7 @@ fn check_join(prover: &Prover, bytes: &[u8; JOIN_BYTES]) {
     }
 }
 
-/// Likewise for the answer.
+/// Checks the same for the answer.
 fn check_joined(prover: &Prover, join: &[u8; JOIN_BYTES], bytes: &[u8; JOINED_BYTES]) {
     if let Some(joined) = prover.verify_joined(join, bytes) {
         assert_eq!(prover.joined(join, &joined), *bytes);

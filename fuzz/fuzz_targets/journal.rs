@@ -1,7 +1,7 @@
-//! Journals: replaying any file gives a state that survives being written down, and tells of exactly the entries
-//! that stand before the first bad one.
+//! Journals: replaying any file yields a state that survives being written down, and reports exactly the entries
+//! before the first bad one.
 //!
-//! No fuzzer guesses a hash, so each input is also replayed with its magic and all checks put right.
+//! No fuzzer guesses a hash, so each input is also replayed with its magic and all checks corrected.
 
 #![no_main]
 
@@ -21,8 +21,9 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(replay_any(&journal), settled);
 });
 
-/// Puts magic and checks right; returns how many entries of a transfer the journal then tells of. The slow twin of
-/// the replay: an entry counts once it was begun or done, whatever is said of it later, and a directory once.
+/// Corrects magic and checks. Returns the number of entries of a transfer that the journal then reports. This is the
+/// slow twin of the replay: an entry counts once it was begun or done, whatever later entries say about it, and a
+/// directory counts once.
 fn put_right(journal: &mut [u8]) -> Option<usize> {
     let (magic, mut rest) = journal.split_first_chunk_mut::<8>()?;
     *magic = *MAGIC;

@@ -1,5 +1,5 @@
-//! `known-peers`: what is understood reads back the same from its printed form, and every entry is a host that may
-//! stand on a command line.
+//! `known-peers`: a file that is accepted reads back the same from its printed form, and every entry is a host that
+//! is allowed on a command line.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Locations on the command line: nothing that could be an option or a shell's business gets into a host or user,
+//! Locations on the command line: a host or user contains nothing that could be an option or that a shell interprets,
 //! and a location written in its other spellings is read as the same one.
 
 #![no_main]
@@ -47,7 +47,7 @@ fuzz_target!(|text: &[u8]| {
     }
 });
 
-/// A host or user as it may stand among the arguments of a program, and in front of a shell.
+/// Checks that a host or user is allowed among the arguments of a program, and in front of a shell.
 fn check_name(name: &str) {
     assert!((1..=MAX_NAME_BYTES).contains(&name.len()) && !name.starts_with('-'));
     let is_risky = |c: char| c.is_whitespace() || c.is_control() || "'\"`;&|<>(){}[]*?!#~/".contains(c);

@@ -1,4 +1,4 @@
-//! Machine files: any text is an error or a machine, one that reads back as itself and can run.
+//! Machine files: any text is an error, or a machine that reads back unchanged and can run.
 
 #![no_main]
 

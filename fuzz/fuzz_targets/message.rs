@@ -1,5 +1,5 @@
-//! Messages of the control channel: no allocation beyond a small multiple of the frame, and the same message,
-//! in no more bytes, after being written again.
+//! Messages of the control channel: decoding allocates no more than a small multiple of the frame, and writing the
+//! message again gives the same message in no more bytes.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|frame: &[u8]| {
     let again = message.encode();
     assert!(again.len() <= frame.len());
     assert_eq!(Message::decode(&again).as_ref(), Ok(&message));
-    // A frame is one message: neither less nor more of it is another one.
+    // A frame is exactly one message: a shortened or extended frame is an error.
     assert!(Message::decode(&again[..again.len() - 1]).is_err());
     assert!(Message::decode(&[&again[..], &[0]].concat()).is_err());
 });

@@ -1,5 +1,5 @@
-//! Packs of small entries: every entry within its bounds, every content where its size says, and a pack written
-//! again from what was read says the same.
+//! Packs of small entries: every entry stays within its bounds, every content has the announced size and place, and a
+//! pack that is written again has the same contents.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use sealane_copy::proto::entry::{Entry, Malformed, Pack};
 use sealane_fuzz::{check_entry, decoded, encoded, frugally};
 
 fuzz_target!(|body: &[u8]| {
-    // An entry by itself, as an announcement has one.
+    // This is an entry by itself, as in an announcement.
     if let Some(entry) = decoded::<Entry>(body) {
         check_entry(&entry);
     }

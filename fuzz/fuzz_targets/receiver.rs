@@ -1,8 +1,8 @@
-//! The receiving state machine on a scratch tree: whatever a sender that knows the keys says, in any order, nothing
-//! outside the target changes, nothing has a final name that was not sent in full under it, and without a journal
+//! The receiving state machine on a scratch tree: whatever a sender with the keys sends, in any order, nothing
+//! outside the target changes, every file with a final name was sent in full under this name, and without a journal
 //! nothing else is left.
 //!
-//! The input: a byte of options, then batches of records.
+//! The input consists of a byte of options and batches of records.
 
 #![no_main]
 
@@ -18,28 +18,28 @@ use sealane_copy::proto::record::{Header, Kind};
 use sealane_fuzz::scripts::{Batch, batches};
 use sealane_tree::Kind as EntryKind;
 
-/// Digests of larger holes would take the time of the run.
+/// Digests of larger holes would take up the time of the run.
 const DIGESTED_BYTES_MAX: u64 = 4 << 20;
 const OWN_PREFIX: &[u8] = b".sealane-";
 
 const WITH_JOURNAL: u8 = 1;
 const WITH_DIGESTS: u8 = 2;
-/// Halfway the receiver is killed, and the next one goes on.
+/// The receiver is killed halfway, and the next one continues.
 const INTERRUPTED: u8 = 4;
-/// Not everything was asked for.
+/// Only a part of the entries was requested.
 const NAMED: u8 = 8;
 const NAMES: [&[u8]; 2] = [b"d", b"big"];
 
-/// What may have a final name: a slow twin that never refuses anything.
+/// The files that may have a final name: a slow twin that never refuses anything.
 #[derive(Default)]
 struct Allowed {
-    /// Sizes of whole files by path; `None` for any.
+    /// Sizes of whole files by path; `None` for any size.
     sizes: HashSet<(Vec<u8>, Option<u64>)>,
     links: HashSet<Vec<u8>>,
     announced: HashMap<u32, (Announcement, [u8; 16])>,
-    /// Ranges that were sent of what has this identity.
+    /// Ranges that were sent of the file with this identity.
     ranges: HashMap<[u8; 16], Vec<(u64, u64)>>,
-    /// Sizes that closing records gave.
+    /// Sizes in closing records.
     closed: HashSet<([u8; 16], Vec<u8>, u64)>,
 }
 
@@ -87,7 +87,7 @@ impl Allowed {
         }
     }
 
-    /// To be called when everything was sent.
+    /// Must be called after everything was sent.
     fn conclude(&mut self) {
         for (identity, path, size_bytes) in self.closed.drain() {
             let mut ranges = self.ranges.get(&identity).cloned().unwrap_or_default();
@@ -131,11 +131,11 @@ fn receive(target: &Path, options: u8, batches: &[Batch<'_>], allowed: &mut Allo
     let with_journal = options & WITH_JOURNAL != 0;
     let names = (options & NAMED != 0).then_some(&NAMES[..]);
     let receiver = ReceivingEnd::new(target, names, with_journal, options & WITH_DIGESTS != 0);
-    // A journal of another name may be in the way; a target that is there and a folder can be opened.
+    // A journal of another name may prevent it; an existing target and a folder can be opened.
     let receiver = receiver.expect("the target can be received into");
     {
         let mut lanes = [receiver.lane(), receiver.lane()];
-        // Numbers are those of one transfer; what was sent of a file counts for the next one too.
+        // Numbers are valid within one transfer; ranges that were sent of a file count for the next transfer too.
         allowed.announced.clear();
         let mut has_failed = false;
         for Batch { lane, records } in batches {
@@ -143,7 +143,7 @@ fn receive(target: &Path, options: u8, batches: &[Batch<'_>], allowed: &mut Allo
             records.iter().for_each(|(header, body)| allowed.record(header, body));
             if lanes[*lane].put(&records).is_err() {
                 receiver.poison();
-                // The other lane may be at its batch still.
+                // The other lane may still be at its batch.
                 if std::mem::replace(&mut has_failed, true) {
                     break;
                 }
@@ -167,7 +167,7 @@ fuzz_target!(|input: &[u8]| {
     fs::create_dir(&target).expect("a folder");
     fs::create_dir(&outside).expect("a folder");
     fs::write(outside.join("secret"), "secret").expect("a file");
-    // What is replaced in the target is not what other names of it show.
+    // A file that is replaced in the target must not change under its other names.
     fs::hard_link(outside.join("secret"), target.join("kept")).expect("another name");
     symlink("../outside", target.join("away")).expect("a link");
     let before = fs::metadata(outside.join("secret")).expect("metadata");

@@ -1,5 +1,5 @@
-//! Records of a data stream: what is found says exactly the bytes it was found in, and where the stream was cut
-//! into reads changes nothing.
+//! Records of a data stream: a decoded record encodes to exactly the bytes that it was found in, and the result does
+//! not depend on the division of the stream into reads.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     match outcome {
         Ok(reported) => {
             assert_eq!(reported, taken);
-            // What is left is the beginning of a record, never a whole one.
+            // The rest is the beginning of a record, never a whole one.
             match next {
                 None => assert!(rest.len() < HEADER_BYTES),
                 Some(next) => {
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(in_two_reads(bytes, usize::from(cut) * bytes.len() / 255), (records, outcome.map(|_| ())));
 });
 
-/// Encodes the headers over the bodies they were found with; returns how many bytes they take.
+/// Encodes the headers over the bodies they were found with. Returns the number of bytes.
 fn written_again(bytes: &[u8], records: &[(usize, Header)]) -> usize {
     let mut at = 0;
     for (found_at, header) in records {
@@ -44,7 +44,7 @@ fn written_again(bytes: &[u8], records: &[(usize, Header)]) -> usize {
     at
 }
 
-/// As a lane does it: takes what is whole, keeps what is left, and reads on behind it.
+/// Works as a lane does: takes whole records, keeps the rest, and reads on behind it.
 fn in_two_reads(bytes: &[u8], cut: usize) -> (Vec<(usize, Header)>, Result<(), HeaderError>) {
     let mut records = Vec::new();
     let taken = match split_records(&bytes[..cut], &mut records) {

@@ -1,4 +1,4 @@
-//! Paths that cannot leave their root: taken exactly when a slow twin takes them, closed under every operation,
+//! Paths that cannot leave their root: accepted exactly if a slow twin accepts them, closed under every operation,
 //! and printed without a control character.
 
 #![no_main]
@@ -8,7 +8,7 @@ use sealane_fuzz::{check_path, decoded, encoded};
 use sealane_tree::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, RelativePath};
 
 fuzz_target!(|input: &[u8]| {
-    // As it crosses the wire, behind a length.
+    // The path as it is encoded on the wire, behind a length.
     if let Some(path) = decoded::<RelativePath>(input) {
         check_path(&path);
     }
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(parent.child(name).as_ref(), Ok(&path));
         }
     }
-    // Twice itself is a path unless it is too long.
+    // A path joined to itself is a path unless it is too long.
     match path.join(&path) {
         Ok(twice) => {
             check_path(&twice);
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Whether bytes are a relative path, component by component.
+/// Returns whether bytes are a relative path, checked component by component.
 fn slow_twin(bytes: &[u8]) -> bool {
     bytes.len() <= MAX_PATH_BYTES
         && bytes.split(|&byte| byte == b'/').all(|component| {

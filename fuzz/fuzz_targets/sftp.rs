@@ -1,5 +1,5 @@
-//! Replies of an SFTP server: wherever reads cut them they mean the same, each answers one request that is under way, and
-//! memory follows what arrived.
+//! Replies of an SFTP server: their meaning does not depend on the division into reads, each answers one request that
+//! is under way, and the memory used is proportional to the bytes that arrived.
 
 #![no_main]
 
@@ -8,9 +8,10 @@ use sealane_fuzz::sftp::{REQUESTS, converse};
 use sealane_fuzz::within;
 use sealane_sftp::PACKET_BYTES_MAX;
 
-/// The packet that is arriving is set aside for in full, and a reply that keeps it another time.
+/// Bytes allocated for the whole packet that is arriving, and again for a reply that keeps it.
 const AHEAD_BYTES: usize = 2 * PACKET_BYTES_MAX + (64 << 10);
-/// For each byte that arrived. The dearest reply is a name: twelve bytes on the wire, and a vector with attributes here.
+/// Bytes allocated per byte that arrived. The most expensive reply is a name: twelve bytes on the wire, and a vector
+/// with attributes in memory.
 const ALLOCATED_PER_BYTE: usize = 40;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,5 +1,5 @@
-//! Whatever a wire brings up a stack, in whatever batches: it is refused or delivered, and stops nobody. Checksums and
-//! digests are ignored, so that what is behind them is reached.
+//! Any packets from a wire travel up a stack, in any batches: each is refused or delivered, and none blocks another.
+//! Checksums and digests are ignored, so that the code behind them is reached.
 
 #![no_main]
 
@@ -70,6 +70,6 @@ fuzz_target!(|data: &[u8]| {
     }
     let counts = crew.counts(0, Way::Up);
     let ended: u64 = Verdict::ALL.map(|verdict| counts.of(verdict)).iter().sum();
-    // TCP cuts and joins; without it every packet ends as one.
+    // TCP divides and joins packets; without it every packet ends as one.
     assert!(text.contains("tcp") || ended == count, "{ended} of {count} packets");
 });

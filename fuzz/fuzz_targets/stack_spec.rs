@@ -1,4 +1,5 @@
-//! Stacks as text: what is taken is within its bounds, prints as it was written, and is made or refused.
+//! Stack descriptions as text: an accepted one is within its bounds, prints as it was written, and is built or
+//! refused.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Superpackets: cutting what was joined gives the packets that were joined, whatever they were; a header over any
-//! bytes cuts them into right lengths or is refused.
+//! Superpackets: cutting joined packets yields the packets that were joined; a header over any bytes cuts them into
+//! the right lengths or is refused.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         check(&packets, &mut room);
     }
-    // The same bytes as packets, each behind its length.
+    // The same bytes are read as packets, each behind its length.
     let mut packets = Vec::new();
     let mut rest = bytes;
     while let Some((&[high, low], behind)) = rest.split_first_chunk::<2>() {
@@ -58,7 +58,7 @@ fn cut(join: &mut Join, room: &mut [u8], again: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The packet without the identification that means nothing where it must not be fragmented (RFC 6864).
+/// Returns the packet without its identification, which has no meaning if it must not be fragmented (RFC 6864).
 fn comparable(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if packet.len() >= 20 && packet[0] >> 4 == 4 && packet[6] & 0x40 != 0 {

@@ -1,5 +1,5 @@
-//! TCP connections with a peer that lies: segments with numbers near the right ones, in any order, between calls of the
-//! application's. The harness is that of `crates/tcp/tests/lying_peer.rs`.
+//! TCP connections with a peer that lies: segments with numbers near the right ones, in any order, between calls of
+//! the application. The harness is that of `crates/tcp/tests/lying_peer.rs`.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Site files, counter files, lists of users, control questions and the messages of a call: whatever the bytes are, they
-//! are a value or an error that points into them, and a host can be made as any site wants it.
+//! Site files, counter files, lists of users, control questions and the messages of a call: any bytes are a value or
+//! an error that points into them, and a host can be configured as any site demands.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ use sealane_tunnel::{
     site::Site,
 };
 
-/// A host on which nothing else is can be as a site wants it, and is so once the plan's steps are done.
+/// Checks that an otherwise empty host can be configured as a site demands, and is so after the plan's steps.
 fn settles(wanted: &Wanted) {
     let mut state = State { device: Some(7), is_up: true, ..State::default() };
     let first = plan(wanted, &state);
@@ -55,9 +55,9 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Site::parse(Path::new("site.toml"), text) {
         Ok(site) => {
-            // A device's name goes into commands.
+            // The device's name is used in commands.
             assert!(!site.device.contains(char::is_whitespace));
-            // A domain goes into commands, where it must be no option.
+            // The domain is used in commands, where it must not be an option.
             assert!(site.hooks.dns_search.iter().all(|domain| !domain.starts_with('-')));
             assert!(site.peers.iter().all(|peer| !peer.name.contains(char::is_control)));
             settles(&Wanted::of(&site, &site.device));

@@ -1,5 +1,5 @@
-//! Packet headers: whatever a view was made of, its parts lie within it and its accessors answer; what the fields say,
-//! written again, is the header there was.
+//! Packet headers: the parts of a view lie within the bytes it was made of, and its accessors answer; the fields,
+//! written again, give the same header.
 
 #![no_main]
 

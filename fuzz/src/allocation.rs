@@ -1,7 +1,7 @@
-//! An allocator that counts, to hold decoders to their bounds.
+//! A counting allocator, to verify the memory bounds of decoders.
 //!
-//! `unsafe` is needed to be an allocator at all; every call goes on to the system's, arguments unchanged. The
-//! counts are of the whole process: decoders under test run on one thread.
+//! An allocator requires `unsafe`; every call is forwarded to the system's allocator with unchanged arguments. The
+//! counts are those of the whole process: decoders under test run on one thread.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 // SAFETY: memory comes from and returns to `System` with the layout that the caller gave, and counting neither
-// allocates nor unwinds. `realloc` and `alloc_zeroed` are the provided ones, made of these two: while a vector
+// allocates nor unwinds. `realloc` and `alloc_zeroed` are the provided methods, which call these two: while a vector
 // moves, both of its places count.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -29,12 +29,12 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `pointer` came from `alloc` above with this layout, which is to say from `System`.
+        // SAFETY: `pointer` came from `alloc` above with this layout, and therefore from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Runs `work`; returns with its value how many bytes more than before were allocated at the worst moment.
+/// Runs `work`. Returns its value, and the maximum number of bytes allocated in addition to those before.
 pub(crate) fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before_bytes = LIVE_BYTES.load(Relaxed);
     PEAK_BYTES.store(before_bytes, Relaxed);

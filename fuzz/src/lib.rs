@@ -1,7 +1,7 @@
-//! What the fuzz targets share: the properties that hold for every decoder, and a count of what one allocates.
+//! Common code of the fuzz targets: properties of every decoder, and a count of its allocations.
 //!
-//! A target that links this crate has its counting allocator, so that "allocates no more than a small multiple
-//! of what it was given" is asserted rather than hoped for.
+//! A target that links this crate has its counting allocator, so that "allocates no more than a small multiple of its
+//! input" is asserted rather than hoped for.
 
 #![deny(unsafe_code)]
 
@@ -21,16 +21,16 @@ use sealane_tree::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Most bytes allocated at one time for each byte decoded. The dearest element is an empty byte string: one byte
-/// on the wire and 24 in a `Vec`, three times over while that vector grows.
+/// Maximum number of bytes allocated at one time per decoded byte. The most expensive element is an empty byte
+/// string: one byte on the wire and 24 in a `Vec`, three times over while that vector grows.
 const ALLOCATED_PER_BYTE: usize = 80;
-/// Most bytes allocated at one time for any input: first capacities of small vectors, a boxed message.
+/// Maximum number of bytes allocated at one time for any input: first capacities of small vectors, a boxed message.
 const ALLOCATED_AT_LEAST_BYTES: usize = 2048;
 
 /// Runs a decoder over an input of `input_bytes` bytes.
 ///
 /// # Panics
-/// When it allocates more than a small multiple of that.
+/// Panics if it allocates more than a small multiple of the input.
 pub fn frugally<T>(input_bytes: usize, decode: impl FnOnce() -> T) -> T {
     within(ALLOCATED_AT_LEAST_BYTES + ALLOCATED_PER_BYTE * input_bytes, decode)
 }
@@ -38,7 +38,7 @@ pub fn frugally<T>(input_bytes: usize, decode: impl FnOnce() -> T) -> T {
 /// Runs `work`.
 ///
 /// # Panics
-/// When it allocates more than `limit_bytes` at one time.
+/// Panics if it allocates more than `limit_bytes` at one time.
 pub fn within<T>(limit_bytes: usize, work: impl FnOnce() -> T) -> T {
     let (value, peak_bytes) = allocation::peak_bytes(work);
     assert!(peak_bytes <= limit_bytes, "{peak_bytes} bytes allocated, {limit_bytes} are enough");
@@ -48,7 +48,7 @@ pub fn within<T>(limit_bytes: usize, work: impl FnOnce() -> T) -> T {
 /// Decodes one value from all of `bytes` with the decoder of the data streams.
 ///
 /// # Panics
-/// When that allocates too much, or when the value does not survive being encoded again.
+/// Panics if decoding allocates too much, or if the value does not survive being encoded again.
 pub fn decoded<T>(bytes: &[u8]) -> Option<T>
 where
     T: Serialize + for<'a> Deserialize<'a> + PartialEq + Debug,
@@ -62,7 +62,7 @@ where
 /// Encodes a value that was decoded from at most `limit_bytes` bytes.
 ///
 /// # Panics
-/// When it does not fit into as many: our encoding is the shortest one there is.
+/// Panics if it does not fit into `limit_bytes`: our encoding is the shortest possible one.
 pub fn encoded<T: Serialize>(value: &T, limit_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; limit_bytes];
     let length = entry::encode(value, &mut bytes).expect("the encoding is no longer than what was decoded");
@@ -70,16 +70,16 @@ pub fn encoded<T: Serialize>(value: &T, limit_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Ed25519 keys in the form of the trust files. Their check characters are part of a hash, which no fuzzer guesses,
-/// so that targets put them in for single bytes.
+/// Returns Ed25519 keys in the form of the trust files. Their check characters are part of a hash, which no fuzzer
+/// guesses, so targets substitute keys for single bytes.
 pub fn keys() -> [String; KEYS] {
     std::array::from_fn(|number| PublicKey::from_bytes([number as u8; 32]).to_string())
 }
 
-/// How many [`keys`] there are.
+/// Number of [`keys`].
 pub const KEYS: usize = 8;
 
-/// The text of a trust file in which every byte beyond ASCII stands for one of the [`keys`].
+/// Returns the text of a trust file in which every byte beyond ASCII stands for one of the [`keys`].
 pub fn with_keys(bytes: &[u8], keys: &[String; KEYS]) -> Vec<u8> {
     let mut text = Vec::new();
     for &byte in bytes {
@@ -92,7 +92,7 @@ pub fn with_keys(bytes: &[u8], keys: &[String; KEYS]) -> Vec<u8> {
     text
 }
 
-/// Writes a path as a URL does, with everything escaped that is not plainly part of a name.
+/// Returns a path as in a URL, with every byte escaped that is not plainly part of a name.
 pub fn percent_encoded(path: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for &byte in path {
@@ -105,10 +105,10 @@ pub fn percent_encoded(path: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Asserts every bound that [`Entry`] and its parts promise.
+/// Asserts all bounds that [`Entry`] and its parts promise.
 ///
 /// # Panics
-/// When one does not hold.
+/// Panics if a bound is exceeded.
 pub fn check_entry(entry: &Entry) {
     check_path(&entry.path);
     match &entry.kind {
@@ -131,10 +131,10 @@ pub fn check_entry(entry: &Entry) {
     }
 }
 
-/// Asserts what holding a [`RelativePath`] proves.
+/// Asserts the properties that a [`RelativePath`] guarantees.
 ///
 /// # Panics
-/// When it does not.
+/// Panics if a property does not hold.
 pub fn check_path(path: &RelativePath) {
     assert!((1..=MAX_PATH_BYTES).contains(&path.as_bytes().len()));
     assert!(!path.as_bytes().contains(&0));
@@ -148,7 +148,7 @@ pub fn check_path(path: &RelativePath) {
         joined.extend_from_slice(component);
     }
     assert_eq!(joined, path.as_bytes());
-    // What the standard library would make of it: names all the way down.
+    // The standard library must parse the path as names only.
     let mut names = 0;
     for component in path.as_path().components() {
         assert!(matches!(component, std::path::Component::Normal(_)));

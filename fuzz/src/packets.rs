@@ -1,4 +1,4 @@
-//! Packets for stacks: each has its length in two bytes before it.
+//! Packets for stacks, each preceded by its length in two bytes.
 
 /// Stacks that packets are sent up.
 pub const STACKS: &[&str] = &[
@@ -11,7 +11,7 @@ pub const STACKS: &[&str] = &[
     "rc4/aes-128-gcm/seal3/ip",
 ];
 
-/// The packets in `data`, 64 at most; the last may be cut.
+/// Returns the packets in `data`, at most 64; the last may be cut.
 pub fn packets(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = data;
     let packet = move || {

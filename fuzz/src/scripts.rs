@@ -1,22 +1,22 @@
-//! Inputs that say what a peer does, where what goes over the wire is sealed and cannot be guessed.
+//! Inputs that describe a peer's actions, for protocols whose bytes are sealed and cannot be guessed.
 
 use sealane_copy::Suite;
 use sealane_copy::proto::record::{HEADER_BYTES, Header, Kind, seal};
 use sealane_engine::Implementations;
 use sealane_stack::{Association, Secret};
 
-/// A receiver's records, and how a sender must take them.
+/// A receiver's records, and the expected result at the sender.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// As they arrive.
+    /// The bytes as they arrive.
     pub wire: Vec<u8>,
-    /// The counts of the records before the first that was altered.
+    /// The counts of the records before the first altered one.
     pub counts: Vec<u64>,
-    /// Whether none was.
+    /// Whether no record was altered.
     pub is_honest: bool,
 }
 
-/// What seals and opens acknowledgements.
+/// Returns the keys that seal and open acknowledgements.
 pub fn acknowledgement_keys() -> Association {
     Association::new(Implementations::default(), Suite::Aes128Gcm, Secret::new([7; 32]))
 }
@@ -69,17 +69,17 @@ impl Told {
     }
 }
 
-/// Opened records that come at once.
+/// Opened records that arrive together.
 #[derive(Debug)]
 pub struct Batch<'a> {
-    /// Which of two lanes they come to.
+    /// The lane that they arrive on, of two.
     pub lane: usize,
     /// Headers and bodies.
     pub records: Vec<(Header, &'a [u8])>,
 }
 
-/// Reads batches, each a byte (its lane, how many records) and so many records as they stand on the wire, without
-/// tags. Returns them, and what is left where a record is cut off or none.
+/// Reads batches, each a byte (its lane and number of records) followed by the records as on the wire, without tags.
+/// Returns them, and the bytes from a record on that is cut off or invalid.
 pub fn batches(mut script: &[u8]) -> (Vec<Batch<'_>>, &[u8]) {
     let mut batches = Vec::new();
     while let Some((&control, mut rest)) = script.split_first() {
@@ -98,7 +98,8 @@ pub fn batches(mut script: &[u8]) -> (Vec<Batch<'_>>, &[u8]) {
     (batches, script)
 }
 
-/// Reads a path and include and exclude rules, one to a line. A rule begins with `+` or anything else.
+/// Reads a path and include and exclude rules, one per line. An include rule begins with `+`, an exclude rule with
+/// any other character.
 pub fn rules(script: &[u8]) -> (&[u8], Vec<(bool, &str)>) {
     let mut lines = script.split(|&byte| byte == b'\n');
     let path = lines.next().unwrap_or_default();

@@ -1,30 +1,30 @@
-//! A conversation with an SFTP server that may say anything, for the target `sftp` and for its seeds.
+//! A conversation with an SFTP server that may send anything, for the target `sftp` and for its seeds.
 
 use sealane_sftp::{Access, Attributes, Client, Handle, Malformed, Reply, Request};
 
 /// Requests that are under way when the server's answers begin, in the order of their numbers.
 pub const REQUESTS: u32 = 10;
-/// Bytes that a read asks for.
+/// Bytes that a read requests.
 const READ_BYTES: u32 = 4096;
 
-/// The end of a conversation.
+/// The result of a conversation.
 #[derive(Debug)]
 pub struct Conversation {
-    /// Whether the server was understood to the end.
+    /// An error if the server's bytes were not understood to the end.
     pub outcome: Result<(), Malformed>,
-    /// Its answers.
+    /// The server's answers.
     pub replies: Vec<Reply>,
     /// Requests that were not answered.
     pub unanswered: usize,
 }
 
-/// The length of the packet at the front, with its length.
+/// Returns the length of the packet at the front, including its length field.
 fn packet_bytes(stream: &[u8]) -> usize {
     let length = stream.first_chunk().map_or(0, |length| u32::from_be_bytes(*length) as usize);
     length.saturating_add(4).min(stream.len())
 }
 
-/// Lets a server say `stream`, in pieces of `piece_bytes` once it has told of itself.
+/// Lets a server send `stream`, in pieces of `piece_bytes` after its version message.
 pub fn converse(mut stream: &[u8], piece_bytes: usize) -> Conversation {
     let mut client = Client::new();
     let mut outcome = Ok(());
@@ -34,7 +34,7 @@ pub fn converse(mut stream: &[u8], piece_bytes: usize) -> Conversation {
         stream = rest;
     }
     if client.server().is_some() {
-        // The first answer has to be a handle, by which the rest is asked for.
+        // The first answer has to be a handle, which the other requests use.
         let open = Request::Open { path: b"x", access: Access::Read, attributes: Attributes::default() };
         client.request(&open);
         let (packet, rest) = stream.split_at(packet_bytes(stream));

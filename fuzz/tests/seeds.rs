@@ -1,5 +1,5 @@
-//! The seeds are what they are meant to be: understood, but for the few that show what is refused. A seed of an
-//! older format would fuzz nothing but the first check.
+//! The seeds serve their purpose: parsers accept them, except for the few that show refused input. A seed in an older
+//! format would only test the first check.
 
 #[path = "../../crates/tcp/tests/common/hostile.rs"]
 mod hostile;
@@ -25,7 +25,7 @@ use sealane_wire::superpacket::Pieces;
 use sealane_wire::virtio::Virtio;
 use sealane_wire::{Ethernet, Fddi, Ipv4, Ipv6};
 
-/// Which seeds of `target` a parser understands, by name.
+/// Checks that a parser accepts the seeds of `target` except those named in `refused`.
 fn check(target: &str, refused: &[&str], is_understood: impl Fn(&[u8]) -> bool) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
     let mut seeds = 0;
@@ -65,7 +65,7 @@ fn seeds_of_control_channels() {
 #[test]
 fn seeds_of_files_and_arguments() {
     let keys = keys();
-    // Their checks are put right by the target; without, not even the first entry counts.
+    // The target corrects their checks; without that, not even the first entry counts.
     check("journal", &[], |bytes| bytes.starts_with(b"sealane2") && sealane_copy::replay_any(bytes) == 0);
     check("machine", &[], |bytes| Machine::parse(std::str::from_utf8(bytes).unwrap()).is_ok());
     check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());

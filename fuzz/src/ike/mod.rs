@@ -1,6 +1,6 @@
-//! A peer of IKEv2 that has the keys of its IKE SA, knows no secret that proves anything, and follows a script.
+//! A peer of IKEv2 that has the keys of its IKE SA, knows no secret that proves an identity, and follows a script.
 //!
-//! A script is a row of steps: a byte that says which, a length of two bytes, and that many bytes.
+//! A script is a sequence of steps: a byte for the kind of step, a length of two bytes, and that many bytes.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -20,7 +20,7 @@ const AUTHORITY: &[u8] = include_bytes!("ca.der");
 const CERTIFICATE: &[u8] = include_bytes!("end.der");
 const KEY: &[u8] = include_bytes!("end.key");
 
-/// Steps of a script at most.
+/// Maximum number of steps in a script.
 const MAX_STEPS: usize = 24;
 
 fn gateway() -> Endpoint {
@@ -92,7 +92,7 @@ impl Talk {
             Payload::SecurityAssociation(vec![offer.to_wire(1, Vec::new())]),
             Payload::KeyExchange { method: KeyExchange::X25519.number(), data: ongoing.public().to_vec() },
             Payload::Nonce(nonce.clone()),
-            // Without it the gateway's Ed25519 key proves nothing, and no EAP would begin.
+            // Without this notification the gateway's Ed25519 key proves nothing, and EAP would not begin.
             Payload::Notify(Notify::new(NotifyType::SIGNATURE_HASH_ALGORITHMS, [0, 5])),
         ]
         .into_iter()
@@ -127,7 +127,7 @@ impl Talk {
         Self { gateway, now, spis, keys, message_id: 1, eap: 0, answers: 0 }
     }
 
-    /// Sends a message, or a fragment of one, with what a script has in it.
+    /// Sends a message or a fragment with the contents of a script.
     fn send(&mut self, first: PayloadType, clear: &[u8], fragment: Option<[u8; 2]>) {
         let kind = if fragment.is_some() { PayloadType::ENCRYPTED_FRAGMENT } else { PayloadType::ENCRYPTED };
         let numbers: Vec<u8> = fragment.iter().flat_map(|[number, total]| [0, *number, 0, *total]).collect();
@@ -208,10 +208,10 @@ impl Talk {
     }
 }
 
-/// Follows a script; how many of its messages were answered.
+/// Follows a script. Returns the number of its messages that were answered.
 ///
 /// # Panics
-/// When the gateway believes that something was proved, or keeps something for ever.
+/// Panics if the gateway accepts a proof, or keeps state for ever.
 pub fn follow(script: &[u8]) -> usize {
     let mut talk = Talk::begin();
     let mut rest = script;
