@@ -1,4 +1,4 @@
-//! The program as a shell sees it: what it prints where, and with which status it ends, before any file moves.
+//! The program as called from a shell: its output and its exit status, before any file moves.
 
 mod program;
 

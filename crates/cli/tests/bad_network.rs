@@ -1,7 +1,9 @@
-//! Two gateways with a bad network between them, in real time: packets are lost, late and doubled under way, and somebody
-//! replays, damages and invents packets, while keys change. What the network brings for the first time is kept, nothing else is.
+//! Two gateways with a bad network between them, in real time: packets are lost, delayed and duplicated on the way,
+//! and an attacker replays, damages and invents packets, while keys change. The first copy of each packet that the
+//! network delivers is accepted, and nothing else.
 //!
-//! Under `cargo test` some seconds; `cargo xtask soak-tunnel SECONDS` is the long run. `SEALANE_FAULT_SEED` asks for other chance.
+//! Under `cargo test` this takes some seconds; `cargo xtask soak-tunnel SECONDS` is the long run.
+//! `SEALANE_FAULT_SEED` sets the seed.
 
 mod network;
 mod program;
@@ -24,16 +26,18 @@ use sealane_port::{
 use sealane_stack::Batch;
 use support::{Chance, setting};
 
-/// Gateways, and the network's addresses towards them.
+/// Addresses of the gateways, and of the network towards them.
 const GATEWAYS: [&str; 2] = ["10.90.1.2", "10.90.2.2"];
 const TOWARDS: [&str; 2] = ["10.90.1.1", "10.90.2.1"];
-/// Their hosts inside.
+/// Inner addresses of the gateways' hosts.
 const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
-/// DSCP CS1, by which the network knows datagrams of this test from other packets: it is the inner one's (RFC 4301, section 5.1.2).
+/// DSCP CS1, by which the network distinguishes datagrams of this test from other packets: it is copied from the
+/// inner packet (RFC 4301, section 5.1.2).
 const MARK: u8 = 0x20;
-/// Dummies (RFC 4303, section 2.6) are shorter; they are no packets for anybody, and the network leaves them alone.
+/// Dummies (RFC 4303, section 2.6) are shorter; they are not delivered to anybody, and the network does not touch
+/// them.
 const PACKET_BYTES_MIN: usize = 60;
-/// Before the network ends, what is under way arrives.
+/// Pause before the network ends, in which packets under way arrive.
 const QUIET: Duration = Duration::from_millis(1500);
 
 fn link(seed: u64) -> Link {
@@ -48,7 +52,7 @@ fn link(seed: u64) -> Link {
     }
 }
 
-/// Whoever has it ends the others' work, also by a panic.
+/// Ends the work of the other threads when it is dropped, also by a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -63,10 +67,10 @@ struct Direction {
     /// The socket towards the other gateway.
     to: UdpSocket,
     gateway: SocketAddr,
-    /// For datagrams of this test, and for all else.
+    /// Links for datagrams of this test, and for all others.
     links: [Emulation; 2],
     chance: Chance,
-    /// What has arrived of late.
+    /// The packets that arrived recently.
     seen: Vec<Vec<u8>>,
     attacks: u64,
 }
@@ -83,7 +87,7 @@ impl Direction {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("the network's socket: {error}"),
                 }
-                // Without the congestion bits.
+                // The congestion bits are ignored.
                 let is_other = self.from.received_traffic_class & !3 != MARK;
                 for packet in arrived.passed() {
                     if packet.len() < PACKET_BYTES_MIN {
@@ -125,15 +129,15 @@ impl Direction {
         }
         let mut chosen = seen[chance.below(seen.len() as u64) as usize].clone();
         let packet = match chance.below(3) {
-            // A replay.
+            // This is a replay.
             0 => chosen,
-            // Damage.
+            // This is damage.
             1 => {
                 let at = chance.below(chosen.len() as u64) as usize;
                 chosen[at] ^= 1 << chance.below(8);
                 chosen
             }
-            // Garbage, some of it under an index that is in use.
+            // This is garbage, some of it under an index that is in use.
             _ => {
                 let bytes = 1 + chance.below(1400) as usize;
                 let mut garbage = chance.bytes(bytes);
@@ -148,7 +152,7 @@ impl Direction {
         self.send(&packet);
     }
 
-    /// Packets of either link that were brought, once each, and how many came again.
+    /// Returns the number of different packets that either link delivered, and the number of repetitions.
     fn brought(&self) -> ([u64; 2], u64) {
         let fates = self.links.each_ref().map(|link| link.fates);
         let twice = fates.iter().map(|fates| fates.twice).sum();
@@ -156,7 +160,7 @@ impl Direction {
     }
 }
 
-/// Passes on calls as they are: keys are agreed on over TCP.
+/// Forwards connections unchanged: keys are negotiated over TCP.
 fn relay(listener: &TcpListener, gateway: SocketAddr, is_ended: &AtomicBool) {
     listener.set_nonblocking(true).expect("a listener");
     while !is_ended.load(SeqCst) {
@@ -169,7 +173,7 @@ fn relay(listener: &TcpListener, gateway: SocketAddr, is_ended: &AtomicBool) {
         let Ok(far) = TcpStream::connect(gateway) else { continue };
         let twin = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
         for (mut from, mut to) in [(twin(&near), twin(&far)), (far, near)] {
-            // It ends with its gateways' connections.
+            // The thread ends with its gateways' connections.
             thread::spawn(move || {
                 let _ = std::io::copy(&mut from, &mut to);
                 let _ = to.shutdown(std::net::Shutdown::Write);
@@ -178,14 +182,14 @@ fn relay(listener: &TcpListener, gateway: SocketAddr, is_ended: &AtomicBool) {
     }
 }
 
-/// The datagram `number`: nobody else makes it by chance.
+/// Returns the datagram `number`, whose content nobody else makes by chance.
 fn datagram(seed: u64, number: u64) -> Vec<u8> {
     let mut chance = Chance::new(seed ^ number);
     let bytes = chance.below(1300) as usize;
     [&number.to_be_bytes()[..], &chance.bytes(bytes)].concat()
 }
 
-/// Sends datagrams until the end; how many.
+/// Sends datagrams until the end. Returns their number.
 fn send(socket: &UdpSocket, to: SocketAddr, seed: u64, end: Instant) -> u64 {
     let (mut chance, mut number) = (Chance::new(seed), 0);
     while Instant::now() < end {
@@ -197,7 +201,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, seed: u64, end: Instant) -> u64 {
     number
 }
 
-/// Receives datagrams until the end: their numbers, each of which comes once.
+/// Receives datagrams until the end. Returns their numbers, and checks that none occurs twice.
 fn receive(socket: &UdpSocket, seed: u64, is_ended: &AtomicBool) -> HashSet<u64> {
     socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
     let (mut numbers, mut buffer) = (HashSet::new(), [0; 2048]);
@@ -210,7 +214,7 @@ fn receive(socket: &UdpSocket, seed: u64, is_ended: &AtomicBool) -> HashSet<u64>
     numbers
 }
 
-/// Sends streams through the tunnel until the end, and compares them; their bytes.
+/// Sends streams through the tunnel until the end, and compares them. Returns the number of bytes.
 fn streams(near: &Net, end: Instant) -> u64 {
     let content = pattern(64 << 10);
     let listener = near.inside("b", || TcpListener::bind((INNER[1], 0)).expect("a port"));
@@ -224,7 +228,8 @@ fn streams(near: &Net, end: Instant) -> u64 {
     bytes
 }
 
-/// Packets that kernels had no room for: a host that is busy with other things loses some, and says so here.
+/// Returns the number of packets that kernels had no room for: a host that is busy with other things loses some, and
+/// reports it here.
 fn lost_by_kernels(net: &Net) -> u64 {
     let of_host = |host: &str| -> u64 {
         let snmp = net.run(host, "cat", "/proc/net/snmp").stdout;
@@ -239,7 +244,7 @@ fn lost_by_kernels(net: &Net) -> u64 {
     ["a", "m", "b"].into_iter().map(of_host).sum()
 }
 
-/// Packets that a gateway received and refused, by reason.
+/// Returns the number of packets that a gateway received and refused, by reason.
 fn refused(status: &serde_json::Value) -> Vec<(String, u64)> {
     const REASONS: [&str; 8] = [
         "malformed",
@@ -257,14 +262,14 @@ fn refused(status: &serde_json::Value) -> Vec<(String, u64)> {
     drops.filter(|(name, _)| REASONS.contains(&name.as_str())).collect()
 }
 
-/// Two hosts with a gateway each, and between them the one that is the network.
+/// Makes two hosts with a gateway each, and between them a third as the network.
 fn hosts(rekey_seconds: u64) -> (Net, [String; 2]) {
     let net = Net::new("n", &["a", "m", "b"]);
     let cable = |end: usize| [format!("{}/24", GATEWAYS[end]), format!("{}/24", TOWARDS[end])];
     for (end, host) in ["a", "b"].into_iter().enumerate() {
         let [own, towards] = cable(end);
         net.link([(host, "o0", &own), ("m", &format!("m{end}"), &towards)], 1500);
-        // Nobody asks for routers through the tunnel.
+        // Without IPv6, no router solicitations go through the tunnel.
         net.run(host, "sysctl", "-qw net.ipv6.conf.default.disable_ipv6=1");
     }
     let keys = ["a", "b"].map(|host| net.key(host));
@@ -289,7 +294,7 @@ fn what_a_bad_network_brings_first_is_kept_and_nothing_else() {
     }
     let seconds = setting("SEALANE_SOAK_SECONDS", 8);
     let seed = setting("SEALANE_FAULT_SEED", 17);
-    // As often as the long run's keys change while packets of the old ones are under way.
+    // This is the rate at which the keys of the long run change while packets under the old ones are under way.
     let (mut net, sites) = hosts((seconds / 8).clamp(2, 20));
     let towards = TOWARDS.map(|address| {
         net.inside("m", || {

@@ -1,4 +1,4 @@
-//! Copies with the program itself, on this machine: what arrives, what is said, and how it ends.
+//! Copies with the program itself, on this machine: files that arrive, messages, and exit statuses.
 
 mod program;
 
@@ -73,7 +73,7 @@ fn threads_of_an_engine_seal_and_open_the_same_bytes() {
     }
     let output = sealane(&arguments).arg("cart").arg(&source).arg(&target).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    // An object a line, errors of arguments too.
+    // The output has one object per line, also for errors in arguments.
     assert!(text(&output.stdout).contains("inline, lanes[:N"), "{}", text(&output.stdout));
 }
 
@@ -263,7 +263,7 @@ fn what_can_never_be_copied_leaves_no_journal() {
     assert_eq!(left_in(folder.path()), 0);
     fs::remove_dir_all(&data).expect("it goes");
 
-    // What may succeed the next time keeps it: here a folder is in the file's place.
+    // A failure that may not occur the next time leaves the journal: here a folder is in the file's place.
     fs::remove_file(&copied).expect("it goes");
     fs::create_dir_all(copied.join("inside")).expect("a folder");
     write(&source.join("other"), &pattern(2000));
@@ -272,7 +272,7 @@ fn what_can_never_be_copied_leaves_no_journal() {
     let said = format!("sealane: {} is a directory, not a regular file", copied.display());
     assert!(text(&output.stderr).contains(&said), "{}", text(&output.stderr));
     assert_eq!(left(), 1);
-    // Unless it says nothing: all else is there already.
+    // A journal that would say nothing is not kept: everything else is there already.
     for entry in fs::read_dir(&target).expect("a folder").flatten() {
         if entry.file_name().as_bytes().starts_with(b".sealane") {
             fs::remove_file(entry.path()).expect("it goes");
@@ -298,8 +298,8 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
     let is_finished = |mode| mode & 0o1002 == 0;
     let stays = || mode_now().is_some_and(|mode| !is_finished(mode));
     let is_left_finished = || mode_now().is_some_and(is_finished);
-    // What is sent first may be the large file, without the folder that it is in; what is in the folder's own pack
-    // shows that the folder's entry has come.
+    // The large file may be sent first, without its folder; a file of the folder's own pack shows that the folder's
+    // entry has arrived.
     let is_gone_or_finished = || mode_now().is_none_or(is_finished);
     let cases: [(&str, &str, &dyn Fn() -> bool); 3] = [
         ("--resume", "", &stays),
@@ -314,7 +314,7 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
         }
         kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
-        // Its far end comes to its own end a moment later.
+        // Its far end ends a moment later.
         for _ in 0..2000 {
             if is_right() {
                 break;
@@ -365,7 +365,7 @@ fn an_interrupted_copy_with_digests_goes_on_as_well() {
     assert_eq!(text(&output.stdout).split(' ').next(), told["blake3"].as_str());
 }
 
-/// Returns what the second run tells.
+/// Returns the events of the second run.
 fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
@@ -383,7 +383,7 @@ fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     events
 }
 
-/// Copies, and interrupts that when some of it is there.
+/// Copies, and interrupts the copy after a part has arrived.
 fn interrupt_half_way(options: &[&str], source: &Path, target: &Path) {
     let mut child = sealane(&["cp", "--json", "--limit-rate", "4M"])
         .args(options)
@@ -400,7 +400,7 @@ fn interrupt_half_way(options: &[&str], source: &Path, target: &Path) {
         }
         line.clear();
     }
-    // Twice, as `timeout` does, by the process and by its group.
+    // The interrupt is sent twice, to the process and to its group, as `timeout` does.
     for _ in 0..2 {
         kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
         sleep(Duration::from_millis(2));
@@ -422,7 +422,7 @@ fn a_file_goes_on_under_the_name_by_which_it_was_begun() {
     write(&begun, &pattern(12_000_000));
     let options = ["-r", "-T", "--hard-links"];
     interrupt_half_way(&options, &source, &target);
-    // Enough of them that some come before it, whatever the file system's order.
+    // There are enough of them that some are sent before it, whatever the file system's order.
     let others: Vec<_> = (0..40).map(|number| format!("other{number}")).collect();
     for name in &others {
         fs::hard_link(&begun, source.join(name)).expect("another name");

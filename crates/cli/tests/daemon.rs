@@ -1,4 +1,4 @@
-//! The daemon as its users meet it: keys made and listed, files sent and fetched, strangers refused, a clean end.
+//! The daemon as its users see it: keys made and listed, files sent and fetched, strangers refused, a clean end.
 
 mod program;
 
@@ -39,18 +39,18 @@ impl Daemon {
         Self { address: address.to_owned(), child }
     }
 
-    /// Threads that it has now.
+    /// Returns the current number of its threads.
     fn threads(&self) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads").count()
     }
 
-    /// Holds it to so many of what `resource` counts.
+    /// Sets the daemon's limit of `resource`.
     fn limit(&self, resource: Resource, most: Option<u64>) {
         let limit = Rlimit { current: most, maximum: None };
         prlimit(Some(Pid::from_child(&self.child)), resource, limit).expect("it runs");
     }
 
-    /// Ends it, and returns what it has said.
+    /// Ends the daemon, and returns its log.
     fn log(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
         let mut said = String::new();
@@ -71,7 +71,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It fails only where the daemon has ended already.
+        // This fails only if the daemon has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -83,7 +83,7 @@ fn at_home(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The key of the user whose home this is, made where there is none.
+/// Returns the key of the user with this home, after making it if there is none.
 fn key(home: &Path) -> String {
     let output = at_home(home, &["id"]).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -189,7 +189,7 @@ fn who_is_one_too_many_is_told() {
         assert!(said.contains("are taken now (limit 1)"), "{said}");
         first.kill().expect("it runs");
         first.wait().expect("it ends");
-        // The daemon hears of it a moment later.
+        // The daemon notices the disconnection a moment later.
         let is_served = || copy(&[], "a").output().expect("the program starts").status.success();
         assert!((0..100).any(|_| is_served() || {
             sleep(Duration::from_millis(50));
@@ -218,7 +218,7 @@ fn strangers_are_no_more_than_a_bounded_number() {
         copy.arg(path("a")).arg(daemon.place(to)).output().expect("the program starts")
     };
     assert_eq!(copy("first").status.code(), Some(0));
-    // Its own, once the thread of that transfer is gone.
+    // Only the daemon's own threads remain after the thread of that transfer has ended.
     let settled = || {
         (0..200).any(|_| {
             daemon.threads() == 2 || {
@@ -228,7 +228,7 @@ fn strangers_are_no_more_than_a_bounded_number() {
         })
     };
     assert!(settled(), "{} threads", daemon.threads());
-    // They begin as a data stream does, and say no more.
+    // They begin as a data stream does, and send nothing more.
     let strangers: Vec<_> = (0..300)
         .map(|_| {
             let mut stranger = TcpStream::connect(&daemon.address).expect("it listens");
@@ -249,7 +249,7 @@ fn strangers_are_no_more_than_a_bounded_number() {
     };
     assert!(settled(), "an address has more or less than its share: {}", open());
     assert_eq!(daemon.threads(), 2, "strangers cost threads");
-    // While they are there, and from the same address.
+    // The copy runs while they are connected, and from the same address.
     let copied = copy("a");
     assert_eq!(copied.status.code(), Some(0), "{}", text(&copied.stderr));
     drop(strangers);
@@ -268,7 +268,7 @@ fn a_daemon_that_cannot_start_says_why() {
     assert!(!output.stderr.is_empty());
 }
 
-/// A daemon's home with its root, and a user who may do all.
+/// A daemon's home with its root, and a user with all rights.
 struct Scene {
     folder: TempDir,
 }
@@ -416,7 +416,7 @@ fn what_a_daemon_lacks_is_said_at_its_start() {
     let log = scene.serve(&[]).log();
     assert!(log.contains("nobody is authorised yet") && log.contains("authorised-peers"), "{log}");
     assert!(log.contains("sealane authorise KEY NAME read,write"), "{log}");
-    // A list of its own is the one that is to be edited.
+    // If the daemon has a list of its own, the advice names that list.
     let list = scene.path("list");
     write(&list, b"");
     let log = scene.serve(&["--authorised-peers", list.to_str().expect("UTF-8")]).log();
@@ -431,7 +431,7 @@ fn a_daemon_is_not_told_to_authorise_its_own_key() {
     let mut wary = at_home(&scene.path("user"), &["cp"]);
     let wary = wary.arg(scene.path("a")).arg(daemon.place("a")).output().expect("the program starts");
     check(&wary, 3, "is not known");
-    // What the client said is on its way while the client ends.
+    // The client's message is still on its way when the client ends.
     sleep(Duration::from_millis(300));
     let log = daemon.log();
     assert!(log.contains("does not know this daemon's key"), "{log}");
@@ -498,7 +498,7 @@ fn an_altered_control_channel_is_a_matter_of_integrity() {
     assert_eq!(daemon.stop(), Some(0));
 }
 
-/// Passes one connection on, and changes byte number `at` of what comes back.
+/// Forwards one connection, and changes byte number `at` of the reply.
 fn altering(daemon: &str, at: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

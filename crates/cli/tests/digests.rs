@@ -1,4 +1,4 @@
-//! `sealane md5` and its kin against coreutils: the same lines, the same verdicts, whatever the names are.
+//! `sealane md5` and its siblings compared with coreutils: the same lines and the same verdicts, for any names.
 
 mod program;
 
@@ -22,7 +22,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     sealane(arguments).current_dir(folder).output().expect("the program starts")
 }
 
-/// The output of another program, if it is installed.
+/// Returns the output of another program, if it is installed.
 fn other(folder: &Path, program: &str, arguments: &[&str]) -> Option<Output> {
     let output = Command::new(program).args(arguments).current_dir(folder).env("LC_ALL", "C").output();
     if output.is_err() {
@@ -31,7 +31,7 @@ fn other(folder: &Path, program: &str, arguments: &[&str]) -> Option<Output> {
     output.ok()
 }
 
-/// Lengths around every boundary of blocks and pieces, and names that need care.
+/// Makes files with lengths around every boundary of blocks and pieces, and names that need care.
 fn files() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for bytes in [0, 1, 55, 56, 63, 64, 65, 1000, 32_767, 32_768, 32_769, 65_536, 100_000, 300_000] {
@@ -70,7 +70,7 @@ fn lines_are_those_of_coreutils() {
     }
 }
 
-/// More files than slots, so that lanes are taken again and again, and results wait for their turn.
+/// There are more files than slots, so lanes are reused many times, and results wait for their turn.
 #[test]
 fn many_files_come_in_their_order() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -88,7 +88,7 @@ fn many_files_come_in_their_order() {
     }
 }
 
-/// From the BLAKE3 project's test vectors: inputs are 0, 1, … 250, 0, 1, …
+/// The values are from the BLAKE3 project's test vectors: inputs are 0, 1, … 250, 0, 1, …
 #[test]
 fn blake3_has_the_published_digests() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -113,7 +113,7 @@ fn standard_input_is_a_file_too() {
     for arguments in [&["md5"][..], &["md5", "-"]] {
         let mut child = sealane(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
         let mut pipe = child.stdin.take().expect("a pipe");
-        // In two writes, so that the program sees a short read.
+        // Two writes give the program a short read.
         pipe.write_all(b"ab").and_then(|()| pipe.flush()).expect("it reads");
         std::thread::sleep(std::time::Duration::from_millis(50));
         pipe.write_all(b"c").expect("it reads");
@@ -155,7 +155,8 @@ fn lists_are_checked_as_coreutils_checks_them() {
             assert_eq!(ours.status.code(), Some(0), "{}", text(&ours.stderr));
         }
     }
-    // Wrong, missing, junk, comment, nothing, a list that is no list, and a list that is not there.
+    // The lists have a wrong entry, a missing file, junk, a comment, and nothing; one is not a list, and one does not
+    // exist.
     let good = "d41d8cd98f00b204e9800998ecf8427e";
     for list in [
         format!("{good}  0\n{zeros}  1\n{zeros}  nosuch\njunk\n# comment\n\n"),

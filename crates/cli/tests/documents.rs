@@ -1,9 +1,9 @@
-//! What the documents show is what the program takes: every `sealane` line in a code block of a document parses.
+//! The program accepts the examples in the documents: every `sealane` line in a code block of a document parses.
 
 use std::path::Path;
 
-/// The lines of code blocks that start with the program's name, without comments and without what a shell does around
-/// them.
+/// Returns the lines of code blocks that start with the program's name, without comments and without the shell's
+/// syntax around them.
 fn commands(markdown: &str) -> Vec<Vec<String>> {
     let mut in_block = false;
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ fn commands_of_a_document_are_found() {
     assert_eq!(commands(text), [vec!["sealane", "cp", "a", "b:c"], vec!["sealane", "id"]]);
 }
 
-/// A line as a shell would cut it into words: blanks and single quotes are all there is.
+/// Returns a line's words as a shell would split them; only blanks and single quotes occur.
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
 }
@@ -49,7 +49,8 @@ fn every_habit_has_a_command_that_parses() {
         let command = row.rsplit('`').nth(1).unwrap_or_default();
         assert!(command.starts_with("sealane "), "{row}");
         let parsed = sealane_cli::command().try_get_matches_from(words(command));
-        // Lists of patterns are read at once, and the one that is named is the reader's own.
+        // Lists of patterns are read when arguments are parsed, and the file named in the document belongs to the
+        // reader.
         if let Err(error) = parsed {
             assert!(error.to_string().contains("No such file or directory"), "{command}: {error}");
         }

@@ -1,4 +1,4 @@
-//! `sealane engine` as people use it: the engine in one process, and what it is asked in others.
+//! `sealane engine` as people use it: the engine in one process, its clients in others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -42,7 +42,7 @@ impl Engine {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Its folder, after it has ended as SIGTERM asks.
+    /// Ends the process with SIGTERM, and returns its folder.
     fn end(mut self) -> tempfile::TempDir {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
@@ -59,7 +59,7 @@ impl Drop for Engine {
     }
 }
 
-/// `sealane engine serve` in a folder.
+/// Returns the command `sealane engine serve` for a folder.
 fn serve(folder: &Path) -> Command {
     let passphrase = folder.join("passphrase");
     if !passphrase.exists() {

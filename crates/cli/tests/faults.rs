@@ -1,6 +1,8 @@
-//! Faults: whatever breaks, no wrong byte ever has its final name, and the same command again ends identical.
+//! Faults: whatever fails, no wrong byte ever has its final name, and the same command run again ends with an
+//! identical tree.
 //!
-//! Each case follows from its seed. `SEALANE_FAULT_SEED` and `SEALANE_FAULT_RUNS` repeat one or try more.
+//! Each case follows from its seed. `SEALANE_FAULT_SEED` and `SEALANE_FAULT_RUNS` repeat one case or set the number
+//! of cases.
 
 mod program;
 mod support;
@@ -19,11 +21,11 @@ use support::run::{Ended, Run, kill_far, moved, run_to_end, wait_gone};
 use support::tree::{self, Shape};
 use support::{Chance, many, setting};
 
-/// Content that a sender may have under way, and so may have to send again.
+/// Bytes of content that a sender may have under way, and may therefore have to send again.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// What a receiver that is killed may have counted but not written down: one batch of each lane.
+/// Bytes that a killed receiver may have counted but not written down: one batch of each lane.
 const BATCHES_BYTES: u64 = 4 * (8 * 64 * 1024);
-/// More kills than this on one transfer teach nothing new.
+/// Maximum number of kills of one transfer; more would show nothing new.
 const KILLS_MAX: u64 = 3;
 
 const TREE: Shape = Shape {
@@ -37,9 +39,9 @@ const TREE: Shape = Shape {
 struct Source {
     _folder: tempfile::TempDir,
     path: PathBuf,
-    /// Content with its holes.
+    /// Bytes of content, including holes.
     bytes: u64,
-    /// Content without: what a run that nothing disturbs sends.
+    /// Bytes of content without holes, the number that an undisturbed run sends.
     data_bytes: u64,
 }
 
@@ -60,7 +62,7 @@ fn utf8(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Options that vary from case to case, and may not matter.
+/// Returns options that vary from case to case, and must not affect the result.
 fn options(chance: &mut Chance) -> Vec<&'static str> {
     let mut options = vec!["-r"];
     options.extend(chance.one_of::<&[&str]>(&[
@@ -80,7 +82,7 @@ fn options(chance: &mut Chance) -> Vec<&'static str> {
     options
 }
 
-/// Nothing under its final name is wrong.
+/// Checks that nothing under its final name is wrong.
 fn check_placed(source: &Path, target: &Path) -> Result<(), String> {
     match tree::wrong(source, target) {
         wrong if wrong.is_empty() => Ok(()),
@@ -88,19 +90,19 @@ fn check_placed(source: &Path, target: &Path) -> Result<(), String> {
     }
 }
 
-/// What a run before the last one had left.
+/// The state that the run before the last one left.
 struct Before {
     placed_bytes: u64,
     acknowledged_bytes: u64,
 }
 
-/// The last run: succeeds, sends no more than it must, and leaves the same tree and nothing else.
+/// Checks the last run: it succeeds, sends no more than necessary, and leaves the same tree and nothing else.
 fn check_end(source: &Source, target: &Path, ended: &Ended, before: &Before) -> Result<(), String> {
     if ended.code != Some(0) {
         return Err(format!("the last run failed: {ended:?}"));
     }
     let mut differences = tree::differences(&source.path, target);
-    // A journal lies beside what it is about.
+    // A journal lies beside its target.
     let beside = tree::leftovers_in(target.parent().expect("it has a parent"));
     differences.extend(beside.into_iter().map(|path| format!("{} is left", path.display())));
     if !differences.is_empty() {
@@ -108,7 +110,7 @@ fn check_end(source: &Source, target: &Path, ended: &Ended, before: &Before) -> 
     }
     let (bytes, resumed, resent) =
         (ended.done("bytes"), ended.done("resumed_bytes"), ended.done("resent_bytes"));
-    // A file with holes that an earlier run has finished counts with them.
+    // The count of a file with holes includes them if an earlier run has finished the file.
     let holes = source.bytes - source.data_bytes;
     if ![0, holes].contains(&(bytes + resumed).wrapping_sub(source.data_bytes)) {
         return Err(format!("{bytes} sent and {resumed} resumed are not {}", source.data_bytes));
@@ -116,7 +118,7 @@ fn check_end(source: &Source, target: &Path, ended: &Ended, before: &Before) -> 
     if resent > WINDOW_BYTES.min(source.bytes) {
         return Err(format!("{resent} bytes were sent again"));
     }
-    // A batch that is not written down yet may hold any hole.
+    // A batch that is not written down yet may contain any hole.
     let uncertain = BATCHES_BYTES + holes;
     if resumed + uncertain < before.acknowledged_bytes || resumed + uncertain < before.placed_bytes {
         let Before { placed_bytes, acknowledged_bytes } = before;
@@ -125,14 +127,15 @@ fn check_end(source: &Source, target: &Path, ended: &Ended, before: &Before) -> 
     Ok(())
 }
 
-/// Whether a far end has ended its transfer, though its client was killed before it could say so.
+/// Returns whether a far end has completed its transfer, although its client was killed before it could report that.
 fn is_complete(source: &Source, target: &Path) -> bool {
     target.is_dir()
         && tree::leftovers_in(target.parent().expect("it has a parent")).is_empty()
         && tree::differences(&source.path, target).is_empty()
 }
 
-/// Whether a receiver was lost when both ends knew that all was done, and only its journal was still to go.
+/// Returns whether a receiver was lost after both ends knew that the transfer was complete, and before its journal
+/// was removed.
 fn has_journal_left(target: &Path) -> bool {
     !tree::leftovers_in(target.parent().expect("it has a parent")).is_empty()
 }
@@ -143,7 +146,7 @@ enum Victim {
     FarEnd,
 }
 
-/// One transfer to a child of this machine, killed some times and then left alone.
+/// Runs one transfer to a child on this machine, which is killed several times and then left alone.
 fn local_case(source: &Source, seed: u64) -> Result<(), String> {
     let mut chance = Chance::new(seed);
     let folder = tempfile::tempdir().expect("a folder");
@@ -164,7 +167,7 @@ fn local_case(source: &Source, seed: u64) -> Result<(), String> {
         far.into_iter().try_for_each(wait_gone)?;
         before.acknowledged_bytes = before.acknowledged_bytes.max(moved(&ended.events));
         match (victim, ended.code) {
-            // It was through already, or the kill came before there was a far end.
+            // The transfer was already complete, or the kill came before there was a far end.
             (_, Some(0)) => {}
             (Victim::Client, None) => {}
             (Victim::FarEnd, Some(3)) if !ended.message().is_empty() => {}
@@ -174,11 +177,11 @@ fn local_case(source: &Source, seed: u64) -> Result<(), String> {
         check_placed(&source.path, &target)?;
         before.placed_bytes = tree::placed_bytes(&target);
         if ended.code.is_none() && is_complete(source, &target) {
-            // The client was killed when all was done; the same command would now copy into the folder.
+            // The client was killed when the transfer was complete; the same command would now copy into the folder.
             return Ok(());
         }
         if ended.code == Some(0) && !has_journal_left(&target) {
-            // The journal has gone with the end; the next run would begin anew.
+            // The journal was removed at the end; the next run would begin anew.
             return check_end(source, &target, &ended, &Before { placed_bytes: 0, acknowledged_bytes: 0 });
         }
     }
@@ -192,7 +195,7 @@ fn kills_of_either_end_leave_nothing_wrong_and_are_made_good() {
     many("kill", seed, runs, |seed, _| local_case(&source, seed));
 }
 
-/// What a user may do to a target between a copy that was cut off and the next.
+/// A user's possible changes to a target between an interrupted copy and the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meddling {
     RemoveTarget,
@@ -234,12 +237,13 @@ fn what_is_no_longer_there_is_sent_again() {
         );
         drop(folder);
     }
-    // A folder in the place of a file is nobody's to replace: the file fails, and the run says so.
+    // A folder in the place of a file must not be replaced: the file fails, and the run reports it.
     let (_folder, _, ended) = meddled(&source, Meddling::ReplaceFileByFolder);
     assert_eq!((ended.code, ended.done("failed")), (Some(1), 1), "{ended:?}");
 }
 
-/// Starts a slow copy, kills it once `bytes` have come and `look` has looked, and waits until both its ends are gone.
+/// Starts a slow copy, kills it after `bytes` have arrived and `look` has run, and waits until both its ends are
+/// gone.
 fn killed_midway(folder: &Path, arguments: &[&str], bytes: u64, victim: Victim, look: impl FnOnce()) {
     let mut run = Run::start(folder, &[&["--limit-rate", "8M"], arguments].concat());
     run.wait_for_bytes(bytes);
@@ -253,9 +257,9 @@ fn killed_midway(folder: &Path, arguments: &[&str], bytes: u64, victim: Victim, 
     far.into_iter().try_for_each(wait_gone).expect("its far end goes");
 }
 
-/// Kills a copy midway, meddles with what it left, and runs it again.
+/// Kills a copy midway, changes what it left, and runs it again.
 fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, Ended) {
-    // On a busy machine a copy can be over before anybody has looked; another one is begun then.
+    // On a busy machine a copy can be complete before the test has looked; then another one is started.
     for _ in 0..10 {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().join("copy");
@@ -272,7 +276,7 @@ fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, 
 
 #[test]
 fn folders_that_were_opened_up_are_closed_again() {
-    // A far end that is killed leaves it to the next run, one that is left alone does it itself.
+    // A far end that is killed leaves the mode to the next run; one that is left alone sets it itself.
     for (victim, left) in [(Victim::FarEnd, 0o755), (Victim::Client, 0o555)] {
         let folder = tempfile::tempdir().expect("a folder");
         let [source, target] = ["tree", "target"].map(|name| folder.path().join(name));
@@ -289,7 +293,7 @@ fn folders_that_were_opened_up_are_closed_again() {
         assert_eq!(mode(), left, "{victim:?}");
         let ended = run_to_end(folder.path(), &arguments).expect("it ends");
         assert_eq!((ended.code, mode()), (Some(0), 0o555), "{victim:?}: {ended:?}");
-        // For whoever removes it all.
+        // The test's folder can then be removed.
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 }
@@ -322,7 +326,7 @@ enum Cut {
     Daemon,
 }
 
-/// One transfer to or from a daemon.
+/// Runs one transfer to or from a daemon.
 fn daemon_case(source: &Source, served: &mut Served, seed: u64) -> Result<(), String> {
     let mut chance = Chance::new(seed);
     served.proxy.reset();
@@ -373,7 +377,7 @@ fn daemon_case(source: &Source, served: &mut Served, seed: u64) -> Result<(), St
             _ => return Err(format!("{cut:?}, push {push}: {ended:?}")),
         }
         if cut == Cut::Client && ended.code.is_none() {
-            // The daemon is still at it for a moment, and may come to the end.
+            // The daemon continues for a moment, and may complete the transfer.
             let give_up = Instant::now() + Duration::from_secs(1);
             while !is_complete(source, &target) && Instant::now() < give_up && push {
                 sleep(Duration::from_millis(50));
@@ -416,13 +420,13 @@ fn cut_streams_go_on_and_lost_daemons_are_made_good() {
     });
 }
 
-/// A file system of a few bytes; taken away when dropped.
+/// A file system of a few bytes; removed when dropped.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// `None` where this may not be done.
+    /// Mounts a file system; `None` if this is not permitted.
     fn mount(bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mounted = geteuid().is_root()
@@ -516,7 +520,7 @@ fn changed_source(name: &str, change: fn(&Path)) {
     run.wait_for_bytes(2_000_000);
     change(&source.join("large"));
     let ended = run.end().expect("it ends");
-    // A file that was replaced is read on as it was when it was opened: no byte of it is wrong.
+    // A file that was replaced is read to its end as it was when it was opened: no byte of it is wrong.
     if name == "replaced" && ended.code == Some(0) {
         assert!(fs::read(target.join("large")).expect("the copy") == pattern(12_000_000));
         assert!(tree::leftovers(&target).is_empty());

@@ -1,5 +1,5 @@
-//! The first hour, as `docs/first-hour.md` shows it: two hosts with an sshd and a daemon between them, what works and what
-//! is refused. `cargo xtask session` writes the document.
+//! The first hour, as shown in `docs/first-hour.md`: two hosts with an sshd and a daemon between them, commands that
+//! work and commands that are refused. `cargo xtask session` writes the document.
 
 mod program;
 mod session;

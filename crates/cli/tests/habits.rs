@@ -1,5 +1,5 @@
-//! What people who live with scp and rsync expect: contents compared, backups, changes told, sources removed, lists of
-//! patterns.
+//! Features that users of scp and rsync expect: comparison of contents, backups, reported changes, removal of
+//! sources, lists of patterns.
 
 mod program;
 mod support;
@@ -42,7 +42,7 @@ fn contents_are_compared_where_that_is_asked_for() {
         write(&at("src").join(name), content);
     }
     succeed(folder.path(), &["-r", "src", "dst"]);
-    // The same content at another time; another content at the same time and size.
+    // Two files have the same content and another time; one has another content and the same time and size.
     for name in ["same", "large", "sly"] {
         age(&at("src").join(name), 1_000_000_000);
     }
@@ -55,7 +55,7 @@ fn contents_are_compared_where_that_is_asked_for() {
     age(&at("dst/large"), 900_000_000);
     let told = succeed(folder.path(), &["-rT", "--json", "--checksum", "src", "dst"]);
     assert_eq!(read(&at("dst"), "sly"), "good");
-    // The folder and a file are as they were; another gets the time of its source.
+    // The folder and a file are unchanged; another file gets the time of its source.
     assert!(told.contains("\"skipped\":2,") && told.contains("\"files\":2,"), "{told}");
     let dry = succeed(folder.path(), &["-rTn", "--checksum", "src", "dst"]);
     assert_eq!(dry, "");
@@ -84,7 +84,7 @@ fn what_is_replaced_or_deleted_stays_as_a_backup() {
     assert_eq!(fs::read_link(at("dst/link~")).expect("the backup"), Path::new("before"));
     assert!(!at("dst/first~").exists() && !at("dst/extra").exists() && !at("dst/old/extra").exists());
     assert_eq!((read(&at("dst"), "extra~"), read(&at("dst"), "old/extra~")), ("was".into(), "was".into()));
-    // Backups are no leftovers of a source.
+    // Backups are not leftovers of a source.
     write(&at("src/small"), b"newest");
     succeed(folder.path(), &["-rT", "--suffix", ".1", "--delete", "--exclude=*~", "src", "dst"]);
     assert_eq!((read(&at("dst"), "small.1"), read(&at("dst"), "small~")), ("newer".into(), "was".into()));

@@ -1,7 +1,8 @@
-//! A hostile network: whatever is done to records between the two ends is noticed, said, and nothing of it is kept;
-//! the same command then brings the tree.
+//! A hostile network: every attack on records between the two ends is noticed and reported, and none of the altered
+//! data is kept; the same command then completes the tree.
 //!
-//! Each case follows from its seed. `SEALANE_FAULT_SEED` and `SEALANE_FAULT_RUNS` repeat one or try more.
+//! Each case follows from its seed. `SEALANE_FAULT_SEED` and `SEALANE_FAULT_RUNS` repeat one case or set the number
+//! of cases.
 
 mod program;
 mod support;
@@ -24,7 +25,7 @@ use support::{Chance, many, setting};
 const TREE: Shape =
     Shape { small_files: 40, small_bytes_max: 20_000, large_bytes: &[4_000_001], sparse_bytes: None };
 
-/// Suites with integrity of their own that nobody must be asked for.
+/// Suites with their own integrity that need no further option.
 const SUITES: [(&str, &str); 5] = [
     ("safe", "aes-128-gmac"),
     ("safe", "blake3"),
@@ -45,9 +46,9 @@ enum Attack {
     Repeat,
     Swap,
     Truncate,
-    /// A record of another stream, or of the same one earlier, in place of this one.
+    /// A record of another stream, or an earlier one of the same stream, replaces this one.
     SpliceStream,
-    /// A record of another transfer of the same files.
+    /// A record of another transfer of the same files replaces this one.
     SpliceTransfer,
 }
 
@@ -69,19 +70,19 @@ const ATTACKS: [Attack; 12] = [
 #[derive(Debug, Default)]
 struct Plot {
     attack: Option<(Attack, Way)>,
-    /// Records of that way that pass unharmed before the attack.
+    /// Records in that direction that pass unharmed before the attack.
     after: u64,
     chance: u64,
-    /// Where it was done.
+    /// The place of the attack.
     done: Option<Spot>,
-    /// Records on the same connection and way that came after.
+    /// Records that came after it on the same connection in the same direction.
     followed: u64,
     held: Option<Vec<u8>>,
     seen: Vec<(Spot, Vec<u8>)>,
     earlier: Vec<(Spot, Vec<u8>)>,
 }
 
-/// Does one thing to one record.
+/// An attacker that alters one record in one way.
 #[derive(Default)]
 struct Attacker(Mutex<Plot>);
 
@@ -118,7 +119,7 @@ impl Tamper for Attacker {
         }
         let other = |records: &[(Spot, Vec<u8>)]| {
             let mut fitting = records.iter().filter(|(from, bytes)| {
-                // The record with the same number of the same stream of another transfer is the best forgery.
+                // The record with the same number on the same stream of another transfer is the best forgery.
                 from.way == way && *bytes != record && (from.stream, from.index) != (spot.stream, spot.index)
             });
             fitting.next_back().map(|(_, bytes)| bytes.clone())
@@ -178,13 +179,13 @@ fn utf8(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// A journal that says nothing but that the target was made by this transfer.
+/// Returns whether a journal only says that the target was made by this transfer.
 fn is_empty_journal(path: &Path) -> bool {
     let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
     path.extension().is_some_and(|extension| extension == "journal") && length <= 8
 }
 
-/// What is left of the program's own in the target and beside it, but for empty journals, once the far end has had
+/// Returns the program's leftovers in the target and beside it, except for empty journals, once the far end has had
 /// time to clear up.
 fn leftovers(target: &Path) -> Vec<PathBuf> {
     let give_up = Instant::now() + Duration::from_secs(10);
@@ -199,12 +200,13 @@ fn leftovers(target: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// What came of an attack that did no harm.
+/// The result of an attack that did no harm.
 enum Seen {
     Noticed,
     Harmless,
-    /// A stream was opened again, as it is when a machine is too busy to read it in time; what was done to it may have
-    /// gone with the old connection. A check that failed and was taken for a lost connection would look the same.
+    /// A stream was opened again, which also happens if a machine is too busy to read it in time; the altered data
+    /// may have been lost with the old connection. A failed check that was mistaken for a lost connection would look
+    /// the same.
     Reopened(String),
 }
 
@@ -213,7 +215,7 @@ fn case(source: &Path, scene: &Scene, seed: u64) -> Result<Seen, String> {
     let (served, attacker) = (&scene.served, &scene.attacker);
     let attack = ATTACKS[(seed % ATTACKS.len() as u64) as usize];
     let (level, suite) = SUITES[(seed / ATTACKS.len() as u64) as usize % SUITES.len()];
-    // Acknowledgements are few: every 32 records, and when a stream falls idle.
+    // Acknowledgements are rare: every 32 records, and when a stream becomes idle.
     let way = chance.one_of(&[Way::Up, Way::Down]);
     let push = chance.below(2) == 0;
     let forward = push == (way == Way::Up);
@@ -288,8 +290,8 @@ fn case(source: &Path, scene: &Scene, seed: u64) -> Result<Seen, String> {
         }
     }
     let _ = fs::remove_dir_all(&target);
-    // A record that nobody waits for can be lost, and a connection cut, without harm. Whatever else was done was done
-    // to something that had to be read.
+    // A record that nobody waits for can be lost, and a connection cut, without harm. All other attacks affect
+    // records that must be read.
     let harmless = match attack {
         _ if done.is_none() => true,
         Attack::Truncate => true,
@@ -329,7 +331,7 @@ fn whatever_is_done_to_records_is_noticed() {
         }
         Ok(())
     });
-    // Else the attacks hit what nobody waits for, and prove little.
+    // Otherwise the attacks hit only records that nobody waits for, and prove little.
     let noticed = noticed.into_inner();
     assert!(noticed >= runs / 2, "only {noticed} of {runs} attacks had an effect");
     println!("{noticed} of {runs} attacks noticed, the others harmless");

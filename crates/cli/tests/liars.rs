@@ -1,7 +1,7 @@
-//! A hostile peer that is let in: whatever it says, the honest end stays alive or says what is wrong, writes nothing
-//! outside the target and nothing wrong under a final name, and takes a bounded amount of memory.
+//! A hostile peer that is accepted: whatever it sends, the honest end stays alive or reports an error, writes nothing
+//! outside the target and nothing wrong under a final name, and uses a bounded amount of memory.
 //!
-//! `SEALANE_LIE=NUMBER` tells one lie alone.
+//! `SEALANE_LIE=NUMBER` runs a single lie.
 
 mod lying;
 mod program;

@@ -1,4 +1,4 @@
-//! `sealane lab link`: a command behind an emulated link.
+//! Tests of `sealane lab link`, which runs a command behind an emulated link.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -16,7 +16,7 @@ fn behind(link: &[&str], script: &str) -> Output {
     command.output().expect("the program starts")
 }
 
-/// Whether links can be made here; says why not.
+/// Returns whether links can be made here; if not, prints the reason.
 fn is_possible() -> bool {
     let output = behind(&[], "true");
     let is_made = output.status.success();
@@ -26,7 +26,7 @@ fn is_possible() -> bool {
     is_made
 }
 
-/// How many processes are the link of that seed.
+/// Returns the number of processes of the link with that seed.
 fn links(seed: &str) -> usize {
     let is_one = |directory: &Path| {
         let words = fs::read(directory.join("cmdline")).unwrap_or_default();
@@ -41,11 +41,11 @@ fn a_command_behind_a_link_waits_for_it_and_keeps_its_status() {
         return;
     }
     let began = Instant::now();
-    // A connection that is refused has waited for one round trip.
+    // A refused connection takes one round trip.
     let output = behind(&["--rtt", "400ms", "--seed", "71"], "curl -s http://127.0.0.1:9; exit 3");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(began.elapsed() >= Duration::from_millis(400));
-    // It goes when nobody is behind it any more, even if whoever was has been killed.
+    // The link ends when nobody is behind it any more, even if the command was killed.
     let output = behind(&["--seed", "72"], "kill -9 $$");
     assert!(!output.status.success());
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Memory: what both ends of a copy take with as many streams as there may be.
+//! Memory of both ends of a copy with the maximum number of streams.
 
 mod program;
 mod support;
@@ -10,7 +10,7 @@ use support::Chance;
 use support::daemon::Served;
 use support::run::{Run, peak_bytes};
 
-/// As docs/measurements.md says. Unoptimised, the program itself is larger.
+/// The limits are those of docs/measurements.md. Without optimisation, the program itself is larger.
 const END_BYTES_MAX: u64 = if cfg!(debug_assertions) { 40 } else { 32 } << 20;
 const STREAMS: &str = "64";
 const CONTENT_BYTES: usize = 96 << 20;
@@ -23,12 +23,12 @@ fn neither_end_of_64_streams_takes_more_than_its_bound() {
     let back = served.home().join("back");
     let utf8 = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
     for (from, to) in [(utf8(&here), served.place("sent")), (served.place("sent"), utf8(&back))] {
-        // Slowly enough that every stream is there before the end, and that its memory can be read.
+        // The rate is low enough that every stream is open before the end, and that the memory can be read.
         let arguments = ["--accept-new", "--streams", STREAMS, "--limit-rate", "100M", &from, &to];
         let mut run = Run::start(&served.home(), &arguments);
         let mut client_bytes = 0;
         while !run.has_ended() {
-            // Before it says something, it may still be the copy of this process that starts it.
+            // Before its first output, the process may still be the copy of this one that starts it.
             let has_begun = !run.events().is_empty();
             client_bytes = if has_begun { peak_bytes(run.number()) } else { 0 }.max(client_bytes);
             sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! What a failure says: which place, at which end, and what to do next.
+//! Messages about failures: they name the place, the end, and the next step.
 
 mod program;
 
@@ -15,7 +15,7 @@ fn a_port_of_something_else_is_named() {
     let address = listener.local_addr().expect("an address");
     let _server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("the program connects");
-        // The program may be gone already.
+        // The program may have ended already.
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n");
         std::thread::sleep(std::time::Duration::from_secs(1));
     });
@@ -51,7 +51,7 @@ fn what_fails_at_a_far_end_is_told_with_its_name_and_leaves_nothing() {
     std::fs::create_dir(&into).expect("a folder");
     let ssh = stand_in(folder.path(), "exec sh -c \"$last\"");
     let mut command = sealane(&["cp", "--remote-program"]);
-    // The kernel's own file has another size than it says, so that nobody can copy it.
+    // The kernel's own file has another size than it reports, so nobody can copy it.
     command.arg(program::path()).arg("there:/proc/version").arg(&into);
     let output = command.env("SEALANE_SSH", &ssh).output().expect("the program starts");
     let said = text(&output.stderr);
@@ -60,7 +60,7 @@ fn what_fails_at_a_far_end_is_told_with_its_name_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(&into).expect("a folder").count(), 0, "a journal of nothing");
 }
 
-/// A stand-in for ssh that does this at the far end, which is here; `$last` is the command.
+/// Makes a stand-in for ssh that runs `does` at the far end, which is on this host; `$last` is the command.
 fn stand_in(folder: &std::path::Path, does: &str) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let ssh = folder.join("ssh");
@@ -79,7 +79,7 @@ fn a_far_end_that_is_lost_says_how_to_go_on() {
     write(&source, &program::pattern(20_000_000));
     let into = folder.path().join("into");
     std::fs::create_dir(&into).expect("a folder");
-    // The far end is killed once data has come, and ssh says that it has lost the connection.
+    // The far end is killed after data has arrived, and ssh reports that it lost the connection.
     let does = format!(
         "exec 3<&0\nsh -c \"exec $last\" <&3 &\nfar=$!\nuntil ls -A {into} | grep -q part; do sleep 0.05; done\n\
          kill -9 $far\nexit 255",
@@ -147,7 +147,7 @@ fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("cannot write to") && !said.contains("--no-resume"), "{said}");
-    // A user who may not give files away is told so once, and gets all the rest.
+    // A user without the right to give files away is told so once, and everything else is copied.
     let into = folder.path().join("into");
     std::fs::create_dir(&into).expect("a folder");
     std::os::unix::fs::chown(&into, Some(65534), Some(65534)).expect("an owner");

@@ -1,4 +1,4 @@
-//! `--delete`: what goes, what stays, and when nothing goes at all.
+//! Tests of `--delete`: files that are deleted, files that remain, and cases in which nothing is deleted.
 
 mod program;
 mod support;
@@ -11,11 +11,11 @@ use std::process::{Command, Output};
 use support::daemon::Served;
 use support::tree;
 
-/// Runs what ssh would run at the far end, here.
+/// Runs the command that ssh would run at the far end, on this host.
 const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
                    for last; do :; done\nexec sh -c \"$last\"\n";
 
-/// The names below a folder, links and empty folders too.
+/// Returns the names below a folder, including links and empty folders.
 fn names(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
@@ -29,7 +29,7 @@ fn names(folder: &Path) -> Vec<String> {
     found
 }
 
-/// A source `src`, and a target `dst/src` that has more than it; beside both, what nobody asks for.
+/// Makes a source `src`, a target `dst/src` with additional files, and files beside both that are not named.
 fn set(folder: &Path) {
     for path in
         ["src/sub", "dst/src/sub/old", "dst/src/gone/deep/er", "dst/src/empty", "dst/other", "outside"]
@@ -158,7 +158,7 @@ fn a_name_that_holds_all_and_a_folder_by_name_are_not_mixed() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
     }
     untouched(folder.path());
-    // What is in the folder becomes what is in the target.
+    // The contents of the folder replace those of the target.
     let output = cp(folder.path(), &["-r", "--delete", "src/.", "dst/src/"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a sub sub/b");

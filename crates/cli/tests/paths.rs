@@ -1,4 +1,4 @@
-//! A path of one's own, through network namespaces: what large packets become on it.
+//! A path through network namespaces of the test's own, and the treatment of large packets on it.
 
 mod program;
 mod support;
@@ -16,7 +16,7 @@ use support::run::Run;
 const NAMES: [&str; 4] = ["client", "near", "far", "daemon"];
 const DAEMON: &str = "10.9.3.1:7777";
 
-/// Four hosts in a row. They vanish with the value.
+/// Four hosts in a row. They are removed when the value is dropped.
 struct Chain(Vec<String>);
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -42,7 +42,7 @@ impl Chain {
             let (left, right) = (&pair[0], &pair[1]);
             let (here, there) = (format!("right{number}"), format!("left{number}"));
             ip(&format!("link add {here} netns {left} type veth peer name {there} netns {right}"))?;
-            // Packets as a wire would carry them.
+            // Packets then have the size that they would have on a wire.
             ip(&format!("-n {left} link set dev {here} gso_max_segs 1 up"))?;
             ip(&format!("-n {right} link set dev {there} gso_max_segs 1 up"))?;
         }
@@ -70,7 +70,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Packets of more than `bytes` are lost between the two hosts in the middle, in one direction, without a word.
+    /// Drops packets of more than `bytes` between the two hosts in the middle, in one direction, without a
+    /// notification.
     fn narrow(&self, push: bool, bytes: u32) {
         let (host, device) = if push { (&self.0[2], "left1") } else { (&self.0[1], "right1") };
         ip(&format!("-n {host} link set dev {device} mtu {bytes}")).expect("the device is ours");
@@ -92,7 +93,7 @@ impl Drop for Chain {
     }
 }
 
-/// Ends with the test.
+/// A process that ends with the test.
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -145,7 +146,7 @@ fn a_path_that_swallows_large_packets_gets_small_ones() {
         assert!(fs::read(target).expect("the copy") == content, "push {push}");
         ended.events.iter().any(|event| event["event"] == "stream_reopened")
     };
-    // Until the daemon listens.
+    // The daemon needs a moment until it listens.
     let give_up = Instant::now() + Duration::from_secs(20);
     let listens = || {
         let mut probe = sealane(&["cp", "--accept-new", "--dry-run", &utf8("source")]);

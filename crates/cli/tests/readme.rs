@@ -1,4 +1,4 @@
-//! The README's way to a daemon, as it stands there: two users, four commands.
+//! The README's instructions for a daemon, executed literally: two users, four commands.
 
 mod program;
 
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Kills what runs when the test ends.
+/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -18,7 +18,7 @@ impl Drop for Running {
     }
 }
 
-/// The lines `user$ command` of a section, without comments.
+/// Returns the lines `user$ command` of a section, without comments.
 fn session(markdown: &str, heading: &str) -> Vec<(String, String)> {
     let (_, section) = markdown.split_once(&format!("\n## {heading}\n")).expect("the section is there");
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -27,7 +27,7 @@ fn session(markdown: &str, heading: &str) -> Vec<(String, String)> {
     lines.map(|(user, line)| (user.to_owned(), command(line))).collect()
 }
 
-/// A shell's line in the home of a user, with the program under test in the path.
+/// Returns the command for a shell's line in the home of a user, with the program under test in the path.
 fn shell(folder: &Path, user: &str, line: &str) -> Command {
     let programs = folder.join("programs");
     let mut command = Command::new("sh");
@@ -75,7 +75,8 @@ fn a_daemon_takes_four_commands() {
     }
     assert!(daemon.is_some());
     assert_eq!(fs::read_to_string(at("srv/data/file")).expect("it has arrived"), "text");
-    // The operator sees whom the daemon lets in, the user which daemon is known, and either can end it.
+    // The operator sees the peers that the daemon accepts, the user sees the known daemons, and either can remove an
+    // entry.
     let list = |user: &str, line: &str| {
         let output = shell(folder.path(), user, line).output().expect("it starts");
         (output.status.code(), text(&output.stdout).to_owned() + text(&output.stderr))
@@ -127,7 +128,7 @@ fn who_cannot_be_let_in_is_not() {
         assert!(said.contains(rights) && !said.contains("eve"), "{said}");
     };
     listed("read,delete path=/srv/a rate=10000000 connections=2");
-    // Other rights; what restricts the peer stays unless it is said anew.
+    // The rights change; restrictions of the peer remain unless they are given again.
     let again = run(&format!("sealane authorise {key} ada read,write --connections 3"));
     assert!(again.status.success() && text(&again.stderr).contains("changed in"), "{}", text(&again.stderr));
     listed("read,write path=/srv/a rate=10000000 connections=3");

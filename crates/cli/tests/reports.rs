@@ -1,5 +1,5 @@
-//! The lab's reports: whether one can be written is found out before anything is measured, and a report that is lost takes
-//! no measurement with it.
+//! The lab's reports: the program checks that a report can be written before anything is measured, and a report that
+//! is lost does not lose the measurements.
 
 mod program;
 
@@ -23,7 +23,7 @@ const STUDIES: &[&[&str]] = &[
     &["speed", "--story", "--only", "tables"],
 ];
 
-/// Those that take no second, and write a page.
+/// Commands that take less than a second, and write a page.
 const SHORT: &[&[&str]] = &[
     &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"],
     &["speed", "--seconds", "0.01", "-a", "null"],
@@ -44,7 +44,7 @@ fn nothing_is_measured_where_the_report_cannot_be_written() {
         let output = run(study, &file.join("report"));
         let (told, complaint) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(5), "{study:?}: {complaint}");
-        // One line, and no progress before it.
+        // There is one line, and no progress before it.
         assert!(told.is_empty(), "{study:?} has measured: {told}");
         assert_eq!(complaint.lines().count(), 1, "{study:?}: {complaint}");
         assert!(complaint.contains("the report"), "{study:?}: {complaint}");
@@ -63,7 +63,7 @@ fn missing_folders_are_made() {
     }
 }
 
-/// A full disk shows only when the report is written.
+/// A full disk is noticed only when the report is written.
 #[test]
 fn tables_are_printed_though_the_report_is_lost() {
     for study in SHORT {

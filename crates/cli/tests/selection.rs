@@ -1,5 +1,5 @@
-//! What is copied and what stays, as scp and rsync have it: links followed, patterns at the far end, lists of files, a folder
-//! for backups.
+//! The selection of files to copy, as in scp and rsync: followed links, patterns at the far end, lists of files, a
+//! folder for backups.
 
 mod program;
 mod support;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use support::daemon::Served;
 
-/// Runs what ssh would run at the far end, here, in the folder of the test.
+/// Runs the command that ssh would run at the far end, on this host, in the folder of the test.
 const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
                    for last; do :; done\nexec sh -c \"$last\"\n";
 
@@ -40,14 +40,14 @@ fn fail(folder: &Path, arguments: &[&str], code: i32, said: &str) {
     assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
 }
 
-/// Paths below a folder, but for journals, with `@` behind links and `/` behind folders that are empty.
+/// Returns the paths below a folder, except for journals, with `@` behind links and `/` behind empty folders.
 fn names(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return found };
     for entry in entries.map(|entry| entry.expect("an entry")) {
         let name = entry.file_name().into_string().expect("UTF-8");
         let file_type = entry.file_type().expect("a type");
-        // The journal of a copy that a repetition may complete.
+        // This is the journal of a copy that a repetition may complete.
         if name.starts_with(".sealane-") {
             continue;
         }
@@ -70,7 +70,7 @@ fn check(folder: &Path, expected: &str) {
     assert_eq!(names(folder).join(" "), expected, "{}", folder.display());
 }
 
-/// A folder with links of all kinds.
+/// Makes a folder with links of all kinds.
 fn links(folder: &Path) {
     for path in ["tree/sub", "elsewhere"] {
         fs::create_dir_all(folder.join(path)).expect("a folder");
@@ -98,7 +98,7 @@ fn links_on_the_command_line_are_followed_as_scp_does() {
         let tree = "link-to-tree/file link-to-tree/sub/large link-to-tree/to-file@ link-to-tree/to-folder@ \
                     link-to-tree/to-large@";
         check(&folder.path().join(&into), &format!("link {tree}"));
-        // -a keeps it as a link, and so does a move.
+        // With -a the link is kept, and also in a move.
         let kept = format!("kept{number}/");
         succeed(folder.path(), &["-a", &of("link"), &of("link-to-tree"), &kept]);
         check(&folder.path().join(&kept), "link-to-tree@ link@");
@@ -126,12 +126,12 @@ fn all_links_are_followed_where_that_is_asked_for() {
             fs::read(folder.path().join(&into).join("to-large")).ok(),
             Some(program::pattern(300_000))
         );
-        // Again: nothing is sent twice, and a mirror keeps it.
+        // In the second run nothing is sent again, and a mirror keeps the files.
         let told = succeed(folder.path(), &["-rLT", "--json", "--delete", from, &into]);
         let done = events(told.as_bytes()).pop().expect("an event");
         assert_eq!((done["skipped"].as_u64(), done["deleted"].as_u64()), (Some(8), Some(0)), "{done}");
     }
-    // A circle and a link to nowhere are told, and the rest is copied.
+    // A circle and a dangling link are reported, and the rest is copied.
     symlink("..", folder.path().join("tree/sub/circle")).expect("a link");
     symlink("nowhere", folder.path().join("tree/dangling")).expect("a link");
     let output = cp(folder.path(), &["-rLT", "tree", "told"]);
@@ -172,7 +172,7 @@ fn a_daemon_follows_no_link_out_of_its_folder() {
         assert_eq!(output.status.code(), Some(code), "{path}: {}", text(&output.stderr));
     }
     assert_eq!(fs::read(into.join("good")).ok().as_deref(), Some(&b"beside"[..]));
-    // A pattern finds links, and leads out no more than they do.
+    // A pattern finds links, and does not lead outside any more than paths do.
     let output = get(&[], "*");
     assert_ne!(output.status.code(), Some(0));
     for pattern in ["../*", "tree/../../*", "leak/*"] {
@@ -210,23 +210,23 @@ fn patterns_are_expanded_at_the_far_end() {
     succeed(folder.path(), &[&far("*.log"), &into(1)]);
     check(&at("into1"), "[odd].log a.log b.log l.log sp ace.log");
     assert_eq!(fs::read(at("into1/l.log")).ok().as_deref(), Some(&b"far/c.txt"[..]), "a link is followed");
-    // The second time nothing is sent.
+    // In the second run nothing is sent.
     let told = succeed(folder.path(), &["--json", &far("*.log"), &into(1)]);
     assert_eq!(events(told.as_bytes()).pop().expect("an event")["skipped"], 5);
     succeed(folder.path(), &[&far("*/[x-z].log"), &far("?.txt"), &into(2)]);
     check(&at("into2"), "c.txt x.log y.log");
-    // A name of that very spelling is meant first.
+    // An existing name with exactly this spelling takes precedence over the pattern.
     succeed(folder.path(), &[&far("[odd].log"), &into(3)]);
     check(&at("into3"), "[odd].log");
-    // Folders come with -r, and are named without it.
+    // Folders are copied with -r, and reported without it.
     succeed(folder.path(), &["-r", &far("*o*"), &into(4)]);
     check(&at("into4"), "[odd].log a.log b.log l.log one/x.log sp ace.log two/x.txt two/y.log");
     fail(folder.path(), &[&far("t*"), &into(5)], 1, "far/two");
     fail(folder.path(), &[&far("*.zip"), &into(5)], 5, "no file matches");
     fail(folder.path(), &["-r", "--delete", &far("t*"), &into(5)], 3, "patterns");
-    // A target that is a file takes no pattern.
+    // A target that is a file does not accept a pattern.
     fail(folder.path(), &[&far("*.log"), "far/c.txt"], 2, "not a directory");
-    // Here the shell does it; a quoted star is a name.
+    // On this host the shell expands patterns; a quoted star is a name.
     fail(folder.path(), &["far/*.log", &into(6)], 5, "No such file");
 }
 
@@ -257,7 +257,7 @@ fn a_list_says_what_is_copied() {
         let into = format!("into{number}");
         let target = format!("{to}{into}");
         succeed(folder.path(), &["-a", "--files-from", "list", &from, &target]);
-        // As with rsync, a folder comes without what is in it, unless -r is given too.
+        // As with rsync, a folder is copied without its contents, unless -r is given too.
         check(&at(&into), "a/b/deep a/x c/ d link@");
         assert_eq!(fs::metadata(at(&into).join("a")).expect("a folder").permissions().mode() & 0o777, 0o750);
         let told = succeed(folder.path(), &["-r", "--json", "--files-from", "list", &from, &target]);
@@ -265,7 +265,7 @@ fn a_list_says_what_is_copied() {
         let done = events(told.as_bytes()).pop().expect("an event");
         assert!(done["skipped"].as_u64() >= Some(3), "{done}");
     }
-    // What is not there is told; the rest is copied. A filter leaves out what is on the list.
+    // A missing entry is reported; the rest is copied. A filter leaves out entries of the list.
     write(&at("list"), b"d\nmissing/x\ne/f\n");
     fail(folder.path(), &["--files-from", "list", "src", "told"], 1, "missing/x");
     check(&at("told"), "d e/f");
@@ -279,7 +279,7 @@ fn a_list_says_what_is_copied() {
     fail(folder.path(), &["--files-from", "nothing", "src", "x"], 2, "nothing");
     fail(folder.path(), &["--files-from", "list", "src", "src", "x"], 2, "one source");
     fail(folder.path(), &["-r", "--delete", "--files-from", "list", "src", "x"], 2, "cannot be used with");
-    // From standard input, with zero bytes.
+    // The list is read from standard input, with zero bytes.
     let mut child = sealane(&["cp", "-0", "--files-from", "-", "src", "piped"])
         .current_dir(folder.path())
         .stdin(Stdio::piped())
@@ -337,14 +337,14 @@ fn backups_can_have_a_folder_of_their_own() {
     check(&at("dst"), "old/today/gone/extra old/today/small old/today/sub/large small sub/large");
     assert_eq!(fs::read(at("dst/old/today/sub/large")).ok().as_deref(), Some(&b"old large"[..]));
     assert_eq!(fs::read(at("dst/small")).ok().as_deref(), Some(&b"new small"[..]));
-    // A mirror leaves the backups; a suffix counts there too.
+    // A mirror leaves the backups; a suffix is respected there too.
     write(&at("src/small"), b"newer small");
     succeed(folder.path(), &["-rT", "--delete", "--backup-dir", "old", "--suffix", ".was", "src", "dst"]);
     check(
         &at("dst"),
         "old/small.was old/today/gone/extra old/today/small old/today/sub/large small sub/large",
     );
-    // Of a single file it lies beside the target.
+    // The backup of a single file lies beside the target.
     succeed(folder.path(), &["--backup-dir", "kept", "src/sub/large", "dst/small"]);
     assert_eq!(fs::read(at("dst/kept/small")).ok().as_deref(), Some(&b"newer small"[..]));
     fail(folder.path(), &["--backup-dir", "../out", "src/small", "dst"], 2, "below the target");

@@ -1,9 +1,9 @@
-//! Many copies with random kills, to and from a daemon that is lied to all the while: no wrong byte under a final name,
-//! nothing outside the target, the daemon alive, memory bounded.
+//! Many copies with random kills, to and from a daemon to which liars talk all the while: no wrong byte under a final
+//! name, nothing outside the target, the daemon alive, memory bounded.
 //!
-//! Under `cargo test` a few copies. `SEALANE_SOAK_COPIES` asks for more, `SEALANE_SOAK_SECONDS` for an end before that,
-//! `SEALANE_FAULT_SEED` for other chance, and `SEALANE_PROGRAM` for another program than the one built with it; `cargo
-//! xtask soak COPIES` is the long run.
+//! Under `cargo test` the number of copies is small. `SEALANE_SOAK_COPIES` sets the number, `SEALANE_SOAK_SECONDS` an
+//! earlier end, `SEALANE_FAULT_SEED` the seed, and `SEALANE_PROGRAM` another program than the one built with the
+//! test; `cargo xtask soak COPIES` is the long run.
 
 mod lying;
 mod program;
@@ -26,17 +26,17 @@ const TREE: Shape = Shape {
     large_bytes: &[1_500_001, 3 << 20],
     sparse_bytes: Some((2 << 20) + 77),
 };
-/// Kills of one copy, at most; after them it runs to its end.
+/// Maximum number of kills of one copy; after them it runs to its end.
 const KILLS_MAX: u64 = 2;
-/// What one end of an honest copy may take.
+/// Maximum amount of memory for one end of an honest copy.
 const CLIENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Where copies come from and go to.
+/// The sources and targets of copies.
 struct Places {
     home: PathBuf,
     source: PathBuf,
     folder: PathBuf,
-    /// The served folder, here and as a location.
+    /// The served folder, as a path on this host and as a location.
     root: PathBuf,
     far: String,
     bytes: u64,
@@ -56,11 +56,12 @@ impl Places {
         }
     }
 
-    /// One copy: to the daemon, from it, or from folder to folder; killed at times, and in the end complete.
+    /// Runs one copy: to the daemon, from it, or from folder to folder; it is killed at times, and complete at the
+    /// end.
     fn copy(&self, seed: u64) -> Result<(), String> {
         let mut chance = Chance::new(seed);
         let name = format!("copy{seed}");
-        // Into a folder that is there, so that a repeated command means the same.
+        // The target is an existing folder, so that a repeated command has the same meaning.
         let (into, to) = match chance.below(3) {
             0 => (self.root.join(&name), format!("{}{name}", self.far)),
             _ => (self.folder.join(&name), utf8(&self.folder.join(&name)).to_owned()),

@@ -1,4 +1,4 @@
-//! `sealane speed` as programs see it: its lines, its refusals, and its end.
+//! `sealane speed` as other programs see it: its lines, its refusals, and its exit status.
 
 mod program;
 
@@ -43,7 +43,7 @@ fn rows(output: &Output) -> Vec<Value> {
     rows
 }
 
-/// The schema of a line.
+/// Checks the schema of a line.
 #[track_caller]
 fn check(row: &Value) {
     let fields: Vec<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -68,7 +68,7 @@ fn check(row: &Value) {
     assert_eq!(row["ratio"].is_f64(), has_peer, "{row}");
 }
 
-/// The whole catalogue in every tier.
+/// The test runs the whole catalogue in every tier.
 #[test]
 fn everything_has_a_rate_in_every_tier() {
     let output = speed(&["-a", "all", "--tier", "all", "--bytes", "64", "--batch", "32", "--json"]);
@@ -158,7 +158,7 @@ fn caches_can_be_left() {
     }
 }
 
-/// Peers that are always there, and one that may not be.
+/// Some peers are always available, and one may not be.
 #[test]
 fn peers_are_measured_in_the_same_run() {
     let found = rows(&speed(&[
@@ -191,7 +191,7 @@ fn peers_are_measured_in_the_same_run() {
     assert_eq!(rows(&output)[0]["peer"], "openssl");
 }
 
-/// A reader of the table must know how a peer was measured, and what it does not have.
+/// A reader of the table must know how a peer was measured, and what it lacks.
 #[test]
 fn a_table_says_how_peers_run_and_what_they_lack() {
     let output = speed(&["seal3", "md5", "--vs", "rustcrypto,aws-lc-rs", "--bytes", "64", "--batch", "16"]);
@@ -237,7 +237,7 @@ fn what_cannot_be_measured_is_a_usage_error() {
     ] {
         let output = speed(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
-        // Programs that asked for JSON are told in JSON.
+        // If JSON was requested, the message is in JSON.
         let said = if arguments.contains(&"--json") { &output.stdout } else { &output.stderr };
         assert!(text(said).contains(word), "{arguments:?}: {}", text(said));
     }
@@ -253,7 +253,7 @@ fn tables_of_the_story_are_told_by_themselves() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let told = text(&output.stdout);
     assert!(told.contains("Dynamic instruction mix") && told.contains("Table bytes"), "{told}");
-    // Neither measures anything, nor are the others told.
+    // Neither table measures anything, and the other tables are not printed.
     assert!(!told.contains("measurement") && !told.contains("Tier over tier"), "{told}");
 }
 
@@ -317,7 +317,7 @@ fn names_are_arguments_and_the_table_fits_a_terminal() {
     assert!(widest(&wide) <= Some(140), "{wide}");
 }
 
-/// The lines that a program prints on a terminal of 80 columns, progress left aside.
+/// Returns the lines that a program prints on a terminal of 80 columns, without progress.
 fn on_80_columns(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>/dev/null"]).arg(program::path()).args(arguments);
@@ -326,7 +326,7 @@ fn on_80_columns(arguments: &[&str]) -> Vec<String> {
     lines(&written)
 }
 
-/// A user who names nothing wants to know what to use.
+/// A user who names no algorithm wants to know which one to use.
 #[test]
 fn without_a_name_an_advice_comes_first() {
     let told = on_80_columns(&["speed", "--seconds", "0.001"]);
@@ -343,7 +343,7 @@ fn without_a_name_an_advice_comes_first() {
         assert!(place > Some(others), "{name}: {told:#?}");
     }
     assert!(told.iter().all(|line| line.chars().count() <= 80), "{told:#?}");
-    // One message and many, a rate for each, and nothing that is not there.
+    // There is a rate for one message and one for many, and no empty cell.
     let row = &told[place("aes-256-gcm")];
     let rates =
         row.split_whitespace().filter(|word| word.starts_with(|first: char| first.is_ascii_digit())).count();
@@ -362,12 +362,12 @@ fn ratios_of_one_message_stand_beside_those_of_many() {
     let heading = table.lines().find(|line| line.contains("1 message ") && line.contains("512 messages"));
     assert!(heading.is_some(), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
-    // Without a library beside it there is nothing to say of one.
+    // Without a library to compare with, none is mentioned.
     let alone = text(&speed(&["md5", "--bytes", "64"]).stdout).to_owned();
     assert!(!alone.contains("peer") && !alone.contains("ratio") && !alone.contains('–'), "{alone}");
 }
 
-/// A number in two lines is two numbers.
+/// A number that is split over two lines would be read as two numbers.
 #[test]
 fn tables_of_the_lab_fit_80_columns_without_breaking_numbers() {
     let wide = |arguments: &[&str]| {

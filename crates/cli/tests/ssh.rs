@@ -1,4 +1,4 @@
-//! Copies over a real sshd, both ways, with the data beside ssh and inside it.
+//! Copies over a real sshd, in both directions, with the data beside ssh and inside it.
 
 mod program;
 
@@ -141,7 +141,7 @@ fn from_one_far_end_to_another_through_here() {
         let done = program::events(&output.stdout).pop().expect("an event");
         assert_eq!((done["event"].as_str(), done["files"].as_u64()), (Some("done"), Some(44)), "{done}");
     }
-    // The same command finds all there; a mirror deletes; a dry run tells.
+    // The same command finds everything in place; a mirror deletes; a dry run reports.
     write(&at("between0/extra"), b"extra");
     let mirror = |more: &[&str]| {
         let options = [&["-T", "--delete"][..], more].concat();
@@ -153,7 +153,7 @@ fn from_one_far_end_to_another_through_here() {
     assert!(at("between0/extra").exists() && dry["deleted"] == 1, "{dry}");
     let done = mirror(&[]);
     assert!(!at("between0/extra").exists() && done["deleted"] == 1 && done["skipped"] == 43, "{done}");
-    // What fails at one end is told by this one, and the other is not left waiting.
+    // A failure at one end is reported by this one, and the other is not left waiting.
     for (from, to) in [("no-such", "x"), ("tree", "tree/small/x")] {
         let output = scene.copy(program, &[], &scene.place(from), &scene.place(to));
         assert_ne!(output.status.code(), Some(0));
@@ -164,7 +164,7 @@ fn from_one_far_end_to_another_through_here() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
 }
 
-/// Processes whose command line has all of these words.
+/// Returns the processes whose command line contains all of these words.
 fn running(words: &[&str]) -> Vec<i32> {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -179,7 +179,7 @@ fn running(words: &[&str]) -> Vec<i32> {
 #[test]
 fn streams_between_far_ends_are_opened_again() {
     let Some(scene) = Scene::set() else { return };
-    // A name of its own, by which its processes are known.
+    // The program gets a name of its own, by which its processes are found.
     let program = scene.folder.path().join("sealane-relayed");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sealane"), &program).expect("a link");
     let program = program.to_str().expect("UTF-8");
@@ -206,7 +206,7 @@ fn streams_between_far_ends_are_opened_again() {
     same(&scene.folder.path().join("tree"), &scene.folder.path().join("cut"));
 }
 
-/// ssh to the test's own server, where this folder is the home.
+/// Makes an ssh to the test's own server, with this folder as the home.
 fn ssh_at_home(scene: &Scene, home: &Path) -> std::path::PathBuf {
     let wrapper = scene.folder.path().join("ssh-at-home");
     let script = format!(
@@ -236,12 +236,12 @@ fn a_far_end_without_the_program_is_given_it() {
             .env("SEALANE_SSH", &ssh);
         command
     };
-    // Without it, the flag is named.
+    // Without the option, the message names it.
     let output = command(&[], "one").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("--install-far-end"), "{}", text(&output.stderr));
     let installed = home.join(".local/bin/sealane");
-    // It asks. Nobody to ask: nothing happens. (`setsid` leaves no terminal.)
+    // With the option, the program asks. If there is nobody to ask, nothing happens. (`setsid` leaves no terminal.)
     let mut alone = std::process::Command::new("setsid");
     let asked = command(&["--install-far-end"], "one");
     alone.arg("--wait").arg(asked.get_program()).args(asked.get_args());
@@ -249,7 +249,7 @@ fn a_far_end_without_the_program_is_given_it() {
     let output = alone.output().expect("setsid of util-linux starts");
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("--yes") && !installed.exists(), "{}", text(&output.stderr));
-    // No is the answer that a bare Enter gives.
+    // A bare Enter means no.
     for (keys, answered) in [(&b"\r"[..], false), (b"y\r", true)] {
         let mut terminal = Terminal::start(&command(&["--install-far-end"], "asked"), 80);
         terminal.wait_for("[y/N] ");
@@ -260,7 +260,7 @@ fn a_far_end_without_the_program_is_given_it() {
         assert_eq!(installed.exists(), answered, "{written}");
     }
     same(&at("tree"), &home.join("asked"));
-    // It is found without a word, and has not brought its debugging information.
+    // It is found without a message, and was installed without its debugging information.
     let output = command(&[], "found").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     same(&at("tree"), &home.join("found"));
@@ -268,18 +268,18 @@ fn a_far_end_without_the_program_is_given_it() {
     let whole = std::path::PathBuf::from(program::path());
     assert!(bytes(&installed) < bytes(&whole), "{} of {}", bytes(&installed), bytes(&whole));
     assert_eq!(fs::metadata(&installed).expect("a file").permissions().mode() & 0o777, 0o755);
-    // What is there is not copied again.
+    // An installed program is not copied again.
     let before = fs::metadata(&installed).and_then(|found| found.modified()).expect("a time");
     let output = command(&["--install-far-end"], "again").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("already"), "{}", text(&output.stderr));
     assert_eq!(before, fs::metadata(&installed).and_then(|found| found.modified()).expect("a time"));
-    // One of another version, or that does not run, is replaced.
+    // A program of another version, or one that does not run, is replaced.
     write(&installed, b"#!/bin/sh\necho sealane 0.0.0\n");
     let output = command(&["--install-far-end", "--yes"], "newer").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     same(&at("tree"), &home.join("newer"));
-    // A full or read-only folder is told, and nothing is left there.
+    // A full or read-only folder is reported, and nothing is left there.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     write(&home.join(".local"), b"in the way");
     let output = command(&["--install-far-end", "-y"], "never").output().expect("the program starts");
@@ -287,7 +287,7 @@ fn a_far_end_without_the_program_is_given_it() {
     assert!(text(&output.stderr).contains("could not be written"), "{}", text(&output.stderr));
 }
 
-/// Presses the keys that complete a line in a shell, and gives what the screen shows then.
+/// Presses the keys that complete a line in a shell. Returns the text on the screen after that.
 fn completed(shell: &[&str], setup: &str, ssh: &Path, line: &str, wanted: &str) -> String {
     let mut command = std::process::Command::new(shell[0]);
     command.args(&shell[1..]).env("SEALANE_SSH", ssh).env("PS1", "> ").env("HOME", "/nonexistent");
@@ -339,7 +339,7 @@ fn paths_at_a_far_end_are_completed() {
             let written = completed(shell, setup, &ssh, &line, &wanted);
             assert!(written.contains(&wanted), "{}: {typed}: {written:?}", shell[0]);
         }
-        // What is here is completed as ever.
+        // Names on this host are completed as usual.
         let written = completed(shell, setup, &ssh, "sealane cp --remove-sou", "--remove-source-files");
         assert!(written.contains("--remove-source-files"), "{}: {written:?}", shell[0]);
     }

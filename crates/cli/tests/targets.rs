@@ -1,4 +1,4 @@
-//! What a target is, whichever way leads there, and what is never done to it.
+//! The meaning of a target, the same on every way to it, and actions that never happen to it.
 
 mod program;
 mod support;
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 use support::daemon::Served;
 
-/// Runs what ssh would run at the far end, here.
+/// Runs the command that ssh would run at the far end, on this host.
 const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
                    for last; do :; done\nexec sh -c \"$last\"\n";
 
@@ -27,7 +27,7 @@ fn succeed(command: Command) -> Output {
     output
 }
 
-/// `sealane cp ARGUMENTS` in a folder.
+/// Returns the command `sealane cp ARGUMENTS` in a folder.
 fn cp(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = sealane(&["cp"]);
     command.args(arguments).current_dir(folder);
@@ -38,7 +38,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
 }
 
-/// The files below a folder, with their content.
+/// Returns the files below a folder, with their content.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
@@ -65,7 +65,7 @@ fn a_folder_that_nobody_described_gets_the_users_umask() {
     assert_eq!(mode(&folder.path().join("new")), 0o750);
 }
 
-/// What a copy of `source` to `target` gives: files and their content; `None` where it is refused.
+/// Returns the files, with their content, that a copy of `source` to `target` gives; `None` if it is refused.
 fn expected(source: &str, target: &str) -> Option<&'static str> {
     Some(match (source, target) {
         ("f", "old") => "old=new",
@@ -88,7 +88,7 @@ fn a_path_means_the_same_whichever_way_leads_there() {
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
     let mut number = 0;
     for source in ["f", "f/", "d", "d/"] {
-        // Of a target that is missing its last folder is made, whether a file or a folder goes there; parents are not.
+        // If the target is missing, its last component is made, as a file or a folder; parents are not.
         for target in ["old", "old/", "into", "into/", "missing", "missing/", "no/parent", "no/parent/"] {
             let mut statuses = Vec::new();
             for way in ["local", "ssh push", "ssh pull", "daemon push", "daemon pull"] {
@@ -139,7 +139,7 @@ fn a_path_means_the_same_whichever_way_leads_there() {
                 }
                 statuses.push(output.status.code());
             }
-            // Where both are wrong, either end may be the first to say so.
+            // If both are wrong, either end may be the first to report it.
             let alike = statuses.iter().all(|status| *status == statuses[0]);
             assert!(alike || (source, target) == ("f/", "old/"), "{source} to {target}: {statuses:?}");
         }
@@ -186,7 +186,7 @@ fn update_never_replaces_what_is_newer() {
         aged(&target, 999_999);
         succeed(cp(folder.path(), &["-u", "a", "b"]));
         assert_eq!(fs::read(&target).expect("it is there").len(), bytes);
-        // The same size and time, by which it counts as the same.
+        // Size and time are the same, so the file counts as unchanged.
         write(&target, &vec![2; bytes]);
         aged(&target, 1_000_000);
         succeed(cp(folder.path(), &["a", "b"]));
@@ -229,7 +229,7 @@ fn what_looks_like_an_unfinished_file_is_named() {
     write(&tree.join("y"), b"y");
     let output = run(cp(folder.path(), &["-r", "tree", "copy"]));
     assert_eq!(output.status.code(), Some(1));
-    // A journal of no copy under way is passed over.
+    // The journal of a copy that is not under way is ignored.
     for (name, is_told) in names.into_iter().zip([true, false]) {
         assert_eq!(text(&output.stderr).contains(name), is_told, "{}", text(&output.stderr));
     }
@@ -263,7 +263,7 @@ fn very_many_sources_are_not_too_many_for_a_request() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("into")).expect("a folder");
     let mut command = cp(folder.path(), &[]);
-    // More than a mebibyte of names.
+    // The names take more than a mebibyte.
     for number in 0..4500 {
         let name = format!("{number:0>240}");
         write(&folder.path().join(&name), b"");

@@ -1,4 +1,4 @@
-//! `sealane cp` on a terminal: prompts of ssh, Ctrl-C, bars, and what is on the screen at the end.
+//! `sealane cp` on a terminal: prompts of ssh, Ctrl-C, bars, and the final screen.
 
 mod program;
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 const LARGE_BYTES: usize = 12_000_000;
 
-/// `sealane cp` to a far end behind a stand-in for ssh, which asks on the terminal and runs what it is told here.
-/// As ssh does, it takes its connection with it when the terminal interrupts it.
+/// Returns `sealane cp` to a far end behind a stand-in for ssh, which asks on the terminal and runs its command on
+/// this host. As ssh does, it closes its connection when the terminal interrupts it.
 fn over_ssh(folder: &Path, arguments: &[&str]) -> Command {
     let script = folder.join("ssh");
     let text = "#!/bin/sh\n\
@@ -44,7 +44,7 @@ fn utf8(path: &Path) -> &str {
     path.to_str().expect("paths of tests are UTF-8")
 }
 
-/// Names of what the program has left of its own, and others.
+/// Returns the number of names of the program's leftovers.
 fn leftovers(folder: &Path) -> usize {
     let names = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
     names.filter(|name| name.as_bytes().starts_with(b".sealane-")).count()
@@ -57,7 +57,7 @@ fn what_ssh_asks_stays_on_the_screen() {
     let command = over_ssh(folder.path(), &[utf8(&source), &format!("far:{}", target.display())]);
     let mut terminal = Terminal::start(&command, 80);
     terminal.wait_for("password: ");
-    // Several periods of a bar.
+    // The pause covers several periods of a bar.
     sleep(Duration::from_millis(700));
     let written = terminal.written();
     assert_eq!(written, "password: ", "something was drawn over the prompt");
@@ -84,7 +84,7 @@ fn an_interrupted_prompt_is_an_interruption() {
     assert_eq!(leftovers(folder.path()), 0);
 }
 
-/// Ctrl-C goes to all processes in the foreground, to ssh and to a local far end as well.
+/// Ctrl-C is sent to all processes in the foreground, to ssh and to a local far end as well.
 #[test]
 fn ctrl_c_says_what_is_left_and_how_to_go_on() {
     for remote in [false, true] {
@@ -105,7 +105,7 @@ fn ctrl_c_says_what_is_left_and_how_to_go_on() {
             terminal.wait_for("password: ");
             terminal.press(b"secret\n");
         }
-        // A second or so under way.
+        // The copy is then under way for about a second.
         terminal.wait_for("4.");
         terminal.press(CTRL_C);
         let (code, written) = terminal.end();
@@ -116,7 +116,7 @@ fn ctrl_c_says_what_is_left_and_how_to_go_on() {
         }
         assert!(!written.contains("ended with") && !written.contains("exit status"), "{written}");
         assert!(!target.exists());
-        // The far end may take a moment to leave; the next run waits for it.
+        // The far end may need a moment to end; the next run waits for it.
         let mut terminal = Terminal::start(&command("1G"), 80);
         if remote {
             terminal.wait_for("password: ");
@@ -148,7 +148,7 @@ fn no_line_is_wider_than_the_terminal() {
         let (code, written) = Terminal::start(&sealane(&arguments), columns).end();
         assert_eq!(code, Some(0), "{written}");
         let columns = usize::from(columns);
-        // Each time two lines are drawn, both filled up with blanks to the terminal's width.
+        // Each time two lines are drawn, both padded with blanks to the terminal's width.
         let frames: Vec<_> =
             lines(&written).into_iter().filter(|line| line.contains(" of 12.0 MB")).collect();
         assert!(frames.len() > 2, "{written:?}");

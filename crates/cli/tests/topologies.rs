@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use network::{Net, ip, missing};
 use program::{pattern, skip, text};
 
-/// Of the devices: what every IPv6 link takes, what Ethernet takes, and long ones.
+/// MTUs of the devices: the minimum of IPv6, that of Ethernet, and a long one.
 const MTUS: [u32; 3] = [1280, 1500, 9000];
-/// What links take beyond the devices: headers and trailers outside. Hosts behind a gateway so have to be told what it takes.
+/// Bytes that links carry in addition to the devices' MTU, for outer headers and trailers. Hosts behind a gateway
+/// therefore have to be told its MTU.
 const AROUND: u32 = 100;
 
 fn has(program: &str, argument: &str) -> bool {
@@ -44,7 +45,7 @@ impl Net {
         });
     }
 
-    /// Starts an ssh server in a host's namespace; its client's arguments.
+    /// Starts an ssh server in a host's namespace. Returns the arguments for its client.
     fn sshd(&mut self, host: &str, address: &str) -> String {
         let folder = self.folder.path().to_owned();
         let at = |name: &str| folder.join(name).to_str().expect("a path in UTF-8").to_owned();
@@ -72,7 +73,7 @@ impl Net {
         )
     }
 
-    /// Everything that people do through a tunnel.
+    /// Runs everything that people do through a tunnel.
     fn use_it(&mut self, clients: &[&str], server: &str, address: &str, mtu: u32) {
         let content = pattern(2 << 20);
         self.serve(server, address, &content, clients.len());
@@ -80,7 +81,8 @@ impl Net {
             (has("ssh", "-V") && Path::new("/usr/sbin/sshd").exists()).then(|| self.sshd(server, address));
         for client in clients {
             self.wait_for_ping(client, address);
-            // As long as fits, one byte more as it may be fragmented, and long enough to be so often.
+            // The packets are as long as fits, one byte longer with permitted fragmentation, and long enough for many
+            // fragments.
             for (bytes, cut) in [(mtu - 28, "do"), (mtu - 27, "dont"), (20_000, "dont")] {
                 let ping =
                     self.run(client, "ping", &format!("-c 2 -i 0.05 -W 3 -M {cut} -s {bytes} {address}"));
@@ -176,7 +178,8 @@ fn between_two_gateways() {
             );
             net.gateway(host, mtu, &rest);
         }
-        // The hosts know nothing of the tunnel: what is too long for it they learn from their gateway (RFC 1191).
+        // The hosts know nothing of the tunnel: they learn from their gateway that a packet is too long for it (RFC
+        // 1191).
         net.use_it(&["a"], "b", "10.91.2.2", mtu);
     }
 }
@@ -186,8 +189,8 @@ fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    // What senders elsewhere make is cut by the kernel where the device says less; a host's own sockets look at the device first, and
-    // fill a train of 45 packets.
+    // The kernel cuts other hosts' packets if the device says less; a host's own sockets respect the device from the
+    // start, and fill a train of 45 packets.
     for (tag, forwards, takes) in [("y", true, 65_536), ("z", false, 45 * (1400 - 52) + 384)] {
         let mut net = Net::new(&format!("s{tag}"), &["a"]);
         let words = format!("-qw net.ipv4.ip_forward={}", u8::from(forwards));
@@ -238,7 +241,8 @@ fn a_path_that_is_narrower_than_its_ends_narrows_the_tunnel() {
         net.wait_for_ping("a", "10.91.2.1");
         let takes =
             |net: &Net, host: &str| net.status(host)["peers"][0]["mtu_bytes"].as_u64().expect("a number");
-        // The other end sees the narrow link; this one learns of it from the router, by its first packet that is too long.
+        // The other end sees the narrow link; this one learns of it from the router, through its first packet that is
+        // too long.
         assert_eq!(takes(&net, "a"), 1400);
         assert!(takes(&net, "b") < 1280, "{}", takes(&net, "b"));
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -285,7 +289,7 @@ fn from_three_hosts_on_the_road() {
             let host = format!("r{road}");
             let (far, near) = (format!("198.51.{road}.1/24"), format!("198.51.{road}.2/24"));
             net.link([("g", &format!("o{road}"), &far), (&host, "o0", &near)], link_mtu);
-            // They call, so nobody needs to know where they are.
+            // The hosts on the road call, so nobody needs to know their addresses.
             let own = net.key(&host);
             peers += &format!(
                 "[[peers]]\nname = \"{host}\"\nkey = \"{own}\"\nnetworks = [\"10.91.{road}.1/32\"]\n"
@@ -319,7 +323,7 @@ fn a_gateway_that_is_interrupted_while_it_comes_up_leaves_no_socket() {
             command.arg(&path).env("SEALANE_RUN", &run).stderr(Stdio::null()).spawn().expect("it starts");
         thread::sleep(Duration::from_millis(milliseconds));
         let process = rustix::process::Pid::from_child(&child);
-        // A shell lets what it runs in the background ignore SIGINT, and so a program that does not listen yet.
+        // A shell makes its background processes ignore SIGINT, including a program that has not set its handler yet.
         rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
         child.wait().expect("it ends");
         let left = fs::read_dir(&run).map_or(0, Iterator::count);

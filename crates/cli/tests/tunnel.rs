@@ -1,4 +1,5 @@
-//! `sealane tunnel` between two namespaces: what goes through, what does not, and what is left when it ends.
+//! `sealane tunnel` between two namespaces: packets that pass, packets that do not, and the state that is left when
+//! it ends.
 
 mod network;
 mod program;
@@ -89,7 +90,7 @@ fn both_protocols_go_through_in_both_modes_and_families() {
         for size in ["0", "56", "1300"] {
             assert!(pair.ping(size), "{kind}: {size} bytes; {} {}", pair.status(0), pair.status(1));
         }
-        // Transport mode takes whole packets only (RFC 4303, section 3.3.4).
+        // Transport mode accepts whole packets only (RFC 4303, section 3.3.4).
         assert_eq!(pair.ping("5000"), !is_transport, "{kind}");
         assert_eq!(pair.dropped(0, "fragment") > 0, is_transport, "{kind}");
         pair.transfer(4 << 20);
@@ -118,7 +119,7 @@ fn peers_that_know_their_keys_agree_on_protocol_and_mode() {
             thread::sleep(Duration::from_millis(50));
         }
         assert!(pair.ping("1300"));
-        // Signs of life are no packets for anybody.
+        // Keepalives are not delivered to anybody.
         for end in [0, 1] {
             for reason in ["bad_integrity", "malformed", "selector_mismatch"] {
                 assert_eq!(pair.dropped(end, reason), 0, "{tag}: {reason}");
@@ -155,7 +156,7 @@ fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
         }
         assert_eq!(pair.dropped(1, reason), before + 1, "{reason}");
     }
-    // What strangers sent has moved neither the window nor the peer's end point.
+    // Packets from strangers have moved neither the window nor the peer's endpoint.
     assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
     assert!(pair.ping("56"));
 }
@@ -190,7 +191,7 @@ fn a_gateway_is_asked_and_ended() {
     let stats = pair.output(0, &["stats"]);
     assert!(text(&stats.stdout).contains("sealane_tunnel_sent_packets_total{device=\"sl0\",peer=\"other\"}"));
     let site = pair.folders[0].path().join("site.toml");
-    // Whoever takes it over has no privilege but those of its user, in a thread of its engine neither.
+    // An attacker who takes over the process has only the privileges of its user, in a thread of its engine too.
     let child = pair.gateways[0].as_ref().expect("it runs").id();
     for thread in fs::read_dir(format!("/proc/{child}/task")).expect("it runs") {
         let status = fs::read_to_string(thread.expect("a thread").path().join("status")).expect("it runs");
@@ -291,7 +292,7 @@ fn peers_that_know_their_keys_rekey_under_load_without_losing_a_packet() {
     for end in [0, 1] {
         for reason in ["bad_integrity", "replay_duplicate", "replay_too_old", "unknown_spi", "no_association"]
         {
-            // Before the first agreement there is none.
+            // Before the first negotiation there is no association.
             let allowed = if reason == "no_association" { u64::MAX } else { 0 };
             assert!(pair.dropped(end, reason) <= allowed, "{reason}");
         }
@@ -346,7 +347,7 @@ fn a_gateway_with_another_key_gets_no_association() {
         assert!(!pair.ping("56"));
     }
     assert_eq!(pair.outbound_spi(0), 0);
-    // Neither a stranger's call nor its noise moves anything at the other end.
+    // Neither a stranger's call nor its garbage moves anything at the other end.
     let mut stranger = pair.inside(0, || TcpStream::connect((OUTER[1], 4500)).expect("it listens"));
     stranger.write_all(&[0x16; 4096]).expect("it is sent");
     assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));

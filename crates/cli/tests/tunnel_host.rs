@@ -1,5 +1,6 @@
-//! What `sealane tunnel` changes of its host, and what is left of it: after `down`, after an `up` that fails, after SIGKILL, and
-//! after the device was set down. What leaves in clear meanwhile, and what comes in.
+//! Changes that `sealane tunnel` makes to its host, and those that remain: after `down`, after an `up` that fails,
+//! after SIGKILL, and after the device was set down. Packets that leave in clear in the meantime, and packets that
+//! come in.
 
 mod network;
 mod program;
@@ -17,20 +18,20 @@ use program::{skip, text};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use serde_json::Value;
 
-/// What a leak is known by: `ping` fills its packets with it.
+/// The bytes by which a leak is recognised: `ping` fills its packets with them.
 const PATTERN: &str = "5ea1de5ea1de";
 const PATTERN_BYTES: [u8; 6] = [0x5e, 0xa1, 0xde, 0x5e, 0xa1, 0xde];
-/// `ip` shows who has set a route or a rule.
+/// The protocol number of our routes and rules; `ip` shows who has set one.
 const OURS: &str = "83";
 
-/// A gateway whose words are heard.
+/// A gateway whose output is read.
 struct Gateway {
     child: Child,
     words: Receiver<String>,
 }
 
 impl Gateway {
-    /// Waits until it says this.
+    /// Waits until it prints this.
     fn says(&self, part: &str) -> String {
         let mut all = Vec::new();
         loop {
@@ -45,7 +46,7 @@ impl Gateway {
     fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
-        // The process that keeps the host ends after it, and its words with it.
+        // The process that guards the host ends after it, and then the output ends.
         while self.words.recv_timeout(Duration::from_secs(60)).is_ok() {}
     }
 }
@@ -89,7 +90,7 @@ impl Net {
         assert!(down.status.success(), "{}", text(&down.stderr));
     }
 
-    /// All routes, rules and addresses of both families, in an order of their own.
+    /// Returns all routes, rules and addresses of both families, in an order of their own.
     fn picture(&self, host: &str) -> Vec<String> {
         let mut picture = Vec::new();
         for words in ["-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule", "address"] {
@@ -101,7 +102,7 @@ impl Net {
         picture
     }
 
-    /// The same, once addresses have settled.
+    /// Returns the same, after addresses have settled.
     fn settled(&self, host: &str) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.run(host, "ip", "-6 address show tentative").stdout.is_empty() {
@@ -115,9 +116,9 @@ impl Net {
         self.run(from, "ping", &format!("-c 1 -W 5 -p {PATTERN} {to}")).status.success()
     }
 
-    /// Whether packets with the pattern arrive at a host while `work` goes on.
+    /// Returns whether packets with the pattern arrive at a host while `work` runs.
     fn arrives(&self, host: &str, work: impl FnOnce()) -> bool {
-        // ETH_P_ALL, as the kernel wants it.
+        // This is ETH_P_ALL, as the kernel expects it.
         let all = Protocol::from_raw(u32::from(3u16.to_be()).try_into().expect("not 0"));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = self.inside(host, || {
@@ -133,7 +134,7 @@ impl Net {
     }
 }
 
-/// What of `after` is not in `before`. All of `before` must still be there.
+/// Returns the lines of `after` that are not in `before`. All of `before` must still be there.
 fn added<'a>(before: &[String], after: &'a [String]) -> Vec<&'a String> {
     for entry in before {
         assert!(after.contains(entry), "gone: {entry}");
@@ -141,7 +142,8 @@ fn added<'a>(before: &[String], after: &'a [String]) -> Vec<&'a String> {
     after.iter().filter(|entry| !before.contains(entry)).collect()
 }
 
-/// A host on the road, a router that knows nothing of networks behind the office, the office's gateway, and a host beyond it.
+/// Makes a host on the road, a router that knows no networks behind the office, the office's gateway, and a host
+/// beyond it.
 fn road(tag: &str) -> (Net, String) {
     let net = Net::new(tag, &["a", "r", "g", "w"]);
     net.link([("a", "o0", "198.51.100.2/24"), ("r", "r0", "198.51.100.1/24")], 1500);
@@ -186,7 +188,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     }
     let (net, site) = road("hd");
     let site = format!("{site}{DEFAULT}");
-    // The strictest host: what it hears from the peer must not seem to come from the tunnel.
+    // This is the strictest setting: packets from the peer must not seem to come from the tunnel.
     assert!(net.run("a", "sysctl", "-qw net.ipv4.conf.all.rp_filter=1").status.success());
     let before = net.settled("a");
     assert!(!net.pings("a", "203.0.113.2"), "the router knows no way there");
@@ -194,7 +196,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
         net.wait_for_ping("a", "203.0.113.2");
         net.wait_for_ping("a", "2001:db8:c::2");
         assert!(net.pings("a", "203.0.113.2") && net.pings("a", "2001:db8:c::2"));
-        // The host's own network goes as ever.
+        // The host's own network works as before.
         net.wait_for_ping("a", "198.51.100.1");
     };
     let gateway = net.up("a", &site);
@@ -205,13 +207,13 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
         let out = associations.iter().find(|association| association["direction"] == "out");
         out.map_or(0, |association| association["spi"].as_u64().expect("a number"))
     };
-    // Calls find the peer past the device.
+    // Calls reach the peer without using the device.
     let (first, deadline) = (spi(&net), Instant::now() + Duration::from_secs(60));
     while spi(&net) == first {
         assert!(Instant::now() < deadline, "{}", net.status("a"));
         thread::sleep(Duration::from_millis(100));
     }
-    // Nothing that was there is gone, and what has come is marked as ours, or the device's.
+    // Nothing that was there is gone, and new entries are marked as ours, or belong to the device.
     for entry in added(&before, &net.picture("a")) {
         let is_ours = entry.contains(&format!("\"protocol\":\"{OURS}\"")) || entry.contains("\"sl0\"");
         assert!(is_ours, "{entry}");
@@ -221,7 +223,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     assert_eq!(net.settled("a"), before, "after down");
     assert_eq!(text(&net.run("a", "sysctl", "-n net.ipv4.conf.all.src_valid_mark").stdout).trim(), "0");
 
-    // Killed: it closes, and only that is left.
+    // After a kill the host lets no packets for the peer leave in clear, and only the entries for that are left.
     net.up("a", &site).kill();
     let left = net.settled("a");
     for entry in added(&before, &left) {
@@ -236,14 +238,14 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
         })
     };
     assert!(!leaks(), "a packet left in clear");
-    // The next gateway takes over what is left, and finds its peer.
+    // The next gateway takes over the remaining entries, and finds its peer.
     let next = net.up("a", &site);
     works(&net);
     net.down("a");
     drop(next);
     assert_eq!(net.settled("a"), before, "after the next gateway");
 
-    // `down` takes away what a killed one has left, without any file of it.
+    // `down` removes the entries of a killed gateway, without any file of it.
     net.up("a", &site).kill();
     assert_eq!(net.settled("a"), left);
     fs::remove_dir_all(net.folder.path().join("a.run")).expect("it was made");
@@ -264,7 +266,7 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
     let (net, site) = road("hf");
     ip(&format!("-n {} route add 10.91.2.0/24 via 198.51.100.9", net.name("a")));
     let before = net.settled("a");
-    // Routes that are there are named, by `check` too; 198.51.100.0/24 is the host's own network.
+    // Conflicting routes are reported, by `check` too; 198.51.100.0/24 is the host's own network.
     for (networks, route, remedy) in [
         ("10.91.2.0/24", "10.91.2.0/24 via 198.51.100.9 dev o0", "10.91.2.0/25 and 10.91.2.128/25"),
         ("198.51.100.0/24", "198.51.100.0/24 dev o0 proto kernel", "take it away"),
@@ -278,14 +280,14 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
             assert_eq!(net.settled("a"), before, "{command} {networks}");
         }
     }
-    // Everything is set, and then the port is another's.
+    // Everything is set, and then the port turns out to be in use.
     let path = net.site("a", &format!("{site}{DEFAULT}"));
     let socket = net.inside("a", || UdpSocket::bind("0.0.0.0:4500").expect("a port"));
     let refused = net.tunnel("a", &format!("up {path}"));
     assert!(text(&refused.stderr).contains("cannot listen"), "{}", text(&refused.stderr));
     assert_eq!(net.settled("a"), before, "the port was taken");
     drop(socket);
-    // `check` says what will happen, and changes nothing.
+    // `check` reports the planned changes, and changes nothing.
     let check = net.tunnel("a", &format!("check {path}"));
     assert!(check.status.success(), "{}", text(&check.stderr));
     for part in ["0.0.0.0/0, ::/0 go to the device sl0", "mark 0x53", "unreachable, until", "nftables"] {
@@ -326,7 +328,7 @@ fn nothing_leaves_in_clear_while_the_device_is_down_and_its_routes_come_back() {
     ip(&format!("-n {name} link set sl0 up"));
     gateway.says("the route 203.0.113.0/24 dev sl0 had vanished, and is set again");
     works(&net);
-    // Whatever takes them away.
+    // Entries are restored whatever removes them.
     for (words, said) in [
         ("route del 203.0.113.0/24 dev sl0", "the route 203.0.113.0/24 dev sl0 had vanished"),
         ("route del unreachable 203.0.113.0/24", "the route unreachable 203.0.113.0/24 had vanished"),
@@ -340,7 +342,7 @@ fn nothing_leaves_in_clear_while_the_device_is_down_and_its_routes_come_back() {
     assert!(!leaks(&net), "a packet left in clear");
     net.down("a");
     assert_eq!(net.settled("a"), before);
-    // Who asks for it gets packets in clear.
+    // With `fail-open`, packets leave in clear.
     net.up("a", &format!("fail-open = true\n{site}")).kill();
     assert_eq!(net.settled("a"), before);
     let open = net.arrives("r", || {
@@ -363,7 +365,7 @@ fn an_administrators_blackhole_is_let_be() {
     net.wait_for_ping("a", "203.0.113.2");
     net.wait_for_ping("a", "2001:db8:c::2");
     added(&before, &net.picture("a"));
-    // As systemd ends it.
+    // The gateway is ended as systemd does it.
     let mut gateway = gateway;
     let pid = rustix::process::Pid::from_child(&gateway.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
@@ -388,7 +390,7 @@ fn who_keeps_the_host_has_one_capability_and_no_gateway_runs_without() {
     let mut names = processes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let keeper = names.find(|name| is_keeper(name)).expect("the gateway has a child");
     let status = fs::read_to_string(format!("/proc/{keeper}/status")).expect("it runs");
-    // CAP_NET_ADMIN is the twelfth.
+    // CAP_NET_ADMIN is bit 12.
     for set in ["CapEff", "CapPrm"] {
         assert!(status.contains(&format!("{set}:\t0000000000001000\n")), "{status}");
     }
@@ -397,7 +399,7 @@ fn who_keeps_the_host_has_one_capability_and_no_gateway_runs_without() {
         let pid = keeper.parse().ok().and_then(rustix::process::Pid::from_raw).expect("a number");
         rustix::process::kill_process(pid, signal).expect("it runs");
     };
-    // What a terminal or a unit says to all of its processes is for the gateway.
+    // A signal that a terminal or a unit sends to all of its processes is meant for the gateway.
     kill(rustix::process::Signal::TERM);
     kill(rustix::process::Signal::INT);
     net.wait_for_ping("a", "203.0.113.2");
@@ -457,15 +459,16 @@ fn packets_in_clear_that_claim_a_peers_network_are_refused() {
             let sender = UdpSocket::bind(at(from, 0)).expect("its own address");
             sender.send_to(b"let me in", at(to, port)).expect("it is sent");
         });
-        // What was sent over a cable between namespaces has arrived when the call returns, or soon after.
+        // A packet over a cable between namespaces has arrived when the call returns, or soon after.
         socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket");
         socket.recv(&mut [0; 64]).is_ok()
     };
-    // Neighbours have to find each other first.
+    // Neighbours have to resolve each other's addresses first.
     let hears_at_last = |from: &str, to: &str| (0..20).any(|_| hears(from, to));
     let refuses = |when: &str| {
         for (from, to, is_heard) in [
-            // Another's network; and one of this host's that lies within the peer's.
+            // The first addresses belong to another network; the next to a network of this host that lies within the
+            // peer's.
             ("203.0.113.77", "10.91.1.1", true),
             ("fd99::77", "fd91:1::1", true),
             ("10.91.2.130", "10.91.1.1", true),
@@ -482,13 +485,13 @@ fn packets_in_clear_that_claim_a_peers_network_are_refused() {
             assert!(hears_at_last(from, to), "{when}: from {from} to {to}");
         }
     };
-    // The addresses stay when the device goes, so that there is somebody to be reached.
+    // The addresses remain when the device is removed, so that there is somebody to be reached.
     ip(&format!("-n {near} address add 10.91.1.1/32 dev lo"));
     ip(&format!("-n {near} address add fd91:1::1/128 dev lo"));
     takes("without a gateway");
     let gateway = net.up("a", &site);
     refuses("while the gateway runs");
-    // An administrator's firewall begins its own rules with this.
+    // An administrator's firewall begins its own rules with this command.
     let flushed = net.run("a", "nft", "flush ruleset");
     assert!(flushed.status.success(), "{}", text(&flushed.stderr));
     gateway.says("the firewall table had vanished, and is set again");

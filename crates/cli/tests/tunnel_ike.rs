@@ -1,4 +1,5 @@
-//! `sealane tunnel` with gateways that speak IKEv2: strongSwan as a process of its own, in either role, and another of ours.
+//! `sealane tunnel` with gateways that speak IKEv2: strongSwan as a process of its own, in either role, and another
+//! gateway of ours.
 
 mod network;
 mod program;
@@ -17,14 +18,14 @@ use network::{Net, ip};
 use program::{pattern, skip, text};
 
 const PSK: &str = "0123456789abcdef0123456789abcdef";
-/// Addresses inside: ours and the peer's.
+/// Inner addresses: ours and the peer's.
 const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 
-/// Two hosts with a cable between them: `a` at 10.90.0.1, whose gateway is ours, and `b` at 10.90.0.2.
+/// Makes two hosts with a cable between them: `a` at 10.90.0.1, whose gateway is ours, and `b` at 10.90.0.2.
 fn two_hosts(tag: &str) -> Net {
     let net = Net::new(tag, &["a", "b"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    // strongSwan's routes begin at an address in its network.
+    // strongSwan's routes require an address in its own network.
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
     secret(net.folder.path(), "psk", &format!("{PSK}\n"));
     net
@@ -36,7 +37,8 @@ fn secret(folder: &Path, name: &str, content: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
-/// Our site file behind its first lines; `peer` and `ike` are more of the peer's table and of its `ike`.
+/// Returns our site file without its first lines; `peer` and `ike` are added to the peer's table and to its `ike`
+/// table.
 fn site(peer: &str, ike: &str) -> String {
     format!(
         "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"branch\"\nnetworks = [\"10.91.2.0/24\"]\n{peer}\n\
@@ -47,7 +49,8 @@ fn site(peer: &str, ike: &str) -> String {
 
 const ENDPOINT: &str = "endpoint = \"10.90.0.2:4500\"\n";
 
-/// strongSwan's connections: its proposals, how either end proves who it is, and more of the connection and of the child.
+/// Returns strongSwan's connections: its proposals, how either end proves its identity, and additional settings of
+/// the connection and of the child.
 fn connections(proposals: [&str; 2], local: &str, remote: &str, more: &str, child: &str) -> String {
     let [ike, esp] = proposals;
     format!(
@@ -87,14 +90,14 @@ secrets {{
     )
 }
 
-/// The packets that our gateway has dropped for these reasons.
+/// Returns the packets that our gateway has dropped for these reasons.
 fn dropped(net: &Net, host: &str, reasons: &[&str]) -> Vec<serde_json::Value> {
     let status = net.status(host);
     let drops = status["drops"].as_array().expect("a list");
     drops.iter().filter(|drop| reasons.iter().any(|reason| drop[0] == *reason)).cloned().collect()
 }
 
-/// The SPIs under which our gateway sends.
+/// Returns the SPIs under which our gateway sends.
 fn spis(net: &Net, host: &str) -> Vec<u64> {
     let status = net.status(host);
     let all = status["peers"][0]["associations"].as_array().expect("a list").clone();
@@ -102,7 +105,7 @@ fn spis(net: &Net, host: &str) -> Vec<u64> {
     out.map(|association| association["spi"].as_u64().expect("a number")).collect()
 }
 
-/// Sends `bytes` from our inside to the peer's and compares them.
+/// Sends `bytes` from our inner host to the peer's and compares them.
 fn transfer(net: &Net, bytes: usize) {
     let listener = net.inside("b", || TcpListener::bind((INNER[1], 0)).expect("a port"));
     let at = listener.local_addr().expect("a port");
@@ -110,8 +113,8 @@ fn transfer(net: &Net, bytes: usize) {
     network::stream(near, &listener, &pattern(bytes));
 }
 
-/// Sends bytes between the ends both ways at once for so long, not faster than 4 MB a second, and compares them. Returns how often
-/// our gateway had another SPI to send under.
+/// Sends bytes between the ends in both directions at once for this time, at up to 4 MB per second, and compares
+/// them. Returns the number of times that our gateway changed the SPI under which it sends.
 fn load(net: &Net, time: Duration) -> usize {
     let serve = |host: &str, inner: &str| net.inside(host, || TcpListener::bind((inner, 0)).expect("a port"));
     let listeners = [serve("b", INNER[1]), serve("a", INNER[0])];
@@ -181,7 +184,7 @@ fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_lo
     let early = |drop: &serde_json::Value| drop[0] == "no_association";
     assert!(lost.iter().all(early), "{lost:?}\n{}", far.log());
     assert!(far.log().contains("rekeyed between"), "{}", far.log());
-    // It hears that we end.
+    // The peer is told that we end.
     let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel down");
     command.env("SEALANE_RUN", net.folder.path().join("a.run"));
     assert!(command.output().expect("it runs").status.success());
@@ -213,7 +216,7 @@ fn strongswan_begins_and_rekeys_and_ends() {
     assert_eq!(net.status("a")["peers"][0]["ike"], serde_json::json!([]));
 }
 
-/// An authority and the certificates of both ends, in PEM, by OpenSSL.
+/// Makes an authority and the certificates of both ends, in PEM, with OpenSSL.
 fn certificates(folder: &Path, kind: &str) -> Result<(), String> {
     let openssl = |arguments: &str| {
         let output = Command::new("openssl")
@@ -296,7 +299,7 @@ fn strongswan_is_joined_by_public_keys_without_certificates() {
     }
     let (local, remote) =
         ("auth = pubkey\n            pubkeys = branch.pub", "auth = pubkey\n            pubkeys = hq.pub");
-    // Our own proposals, of which the first has ML-KEM: older versions do not know it.
+    // These are our own proposals; the first has ML-KEM, which older versions do not know.
     let proposals = ["aes256gcm16-prfsha384-x25519,default", "aes256gcm16,default"];
     let text = connections(proposals, local, remote, "remote_addrs = %any", "");
     StrongSwan::start(&mut net, "b", &text, |swanctl| {
@@ -312,7 +315,7 @@ fn strongswan_is_joined_by_public_keys_without_certificates() {
     transfer(&net, 1 << 20);
 }
 
-/// The site file of the gateway at `end` of two that are ours.
+/// Returns the site file of the gateway at `end` of two that are ours.
 fn own_site(end: usize, rest: &str) -> String {
     let names = ["hq.example", "branch.example"];
     let network = |end: usize| format!("10.91.{}.0/24", end + 1);
@@ -340,7 +343,7 @@ fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
     }
     net.wait_for_ping("a", INNER[1]);
     assert!(load(&net, Duration::from_secs(5)) >= 1);
-    // The other one has lost everything, and says so.
+    // The other gateway has lost its state, and says so.
     let mut far = net.children.pop().expect("it runs");
     far.kill().expect("it runs");
     far.wait().expect("it ends");
@@ -380,7 +383,7 @@ fn the_log_says_what_does_not_match() {
             said.push(byte[0]);
         }
     }
-    // What is wrong with a secret is said before anything is begun.
+    // An error in a secret is reported before anything is begun.
     let path = net.folder.path().join("second.toml");
     fs::write(&path, format!("device = \"sl1\"\n{}", own_site(0, ""))).expect("a site file");
     let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");

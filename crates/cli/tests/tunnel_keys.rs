@@ -1,4 +1,5 @@
-//! Keys of gateways: who may touch the files that hold or name them, and numbers and forgeries under keys from files.
+//! Keys of gateways: permissions of the files that hold or name them, and sequence numbers and forgeries under keys
+//! from files.
 
 mod network;
 mod program;
@@ -27,7 +28,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A site file with two peers whose keys come from files, in a folder of its own.
+/// A site file with two peers whose keys are in files, in a folder of its own.
 struct Manual {
     folder: tempfile::TempDir,
 }
@@ -117,7 +118,7 @@ fn lists_of_peers_in_a_folder_that_others_could_write_are_refused() {
 fn one_key_in_two_files_is_found() {
     let manual = Manual::new();
     let one = format!("{:02X}", 16).repeat(CBC.1);
-    // As a copy, and written in another way; in one peer, and in two.
+    // The key is a copy, or is written in another way; it is in one peer, or in two.
     for (name, content) in [
         ("receive0.key", one.clone()),
         ("receive1.key", format!("{one}\n")),
@@ -222,10 +223,10 @@ fn no_words_of_a_gateway_move_the_cursor() {
     }
 }
 
-/// Processes that are not dumpable belong to root's group in /proc, whatever their own.
+/// The group of the processes in the test. In /proc, processes that are not dumpable belong to root's group instead.
 const GROUP: &str = "64322";
 
-/// Waits until each process that descends from `top` or is it, and is this program, belongs to root's group in /proc.
+/// Waits until `top` and its descendants, as far as they run this program, belong to root's group in /proc.
 #[track_caller]
 fn none_is_dumpable(top: u32, least: usize) {
     use std::os::unix::fs::MetadataExt;
@@ -282,7 +283,7 @@ fn processes_with_keys_leave_no_core_dump() {
     let folder_served = folder.path().to_str().expect("UTF-8");
     let daemon: Vec<&str> =
         daemon.iter().enumerate().map(|(at, word)| if at == 1 { folder_served } else { word }).collect();
-    // A copy of a pipe that stays open, with the process of its other end.
+    // The copy reads a pipe that stays open, and has a second process for its other end.
     for (arguments, least) in [(&daemon[..], 1), (&["cp", "-", &copy], 2), (&["serve", "--stdio"], 1)] {
         let mut child = start(arguments);
         none_is_dumpable(child.id(), least);
@@ -356,7 +357,7 @@ fn extended_numbers_go_on_where_the_short_ones_end() {
     pair.up(0);
     pair.up(1);
     assert!(pair.ping("56"));
-    // Some 12,000 packets, and as many half as acknowledgements.
+    // The transfer takes some 12,000 packets, and half as many acknowledgements.
     pair.transfer(16 << 20);
     assert!(pair.ping("1300"));
     let sent = pair.status(0)["peers"][0]["sent_packets"].as_u64().expect("a count");
@@ -379,7 +380,7 @@ fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
         assert!(pair.ping("56"));
     }
     pair.kill(0);
-    // As an old copy of the disk has it: the numbers that follow have been on the wire.
+    // An old copy of the disk would have this counter: the numbers that follow have already been sent.
     fs::write(&counter, format!("{:020}\n", 1)).expect("a counter file");
     pair.up(0);
     for _ in 0..3 {
@@ -391,7 +392,7 @@ fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
         "{}",
         pair.status(1)
     );
-    // Nonces that are counted would have come twice, which is why such a suite takes the user's word.
+    // Nonces made from the counter would have been repeated, so such a suite requires the user's explicit consent.
     let site = pair.folders[0].path().join("site.toml");
     let text = fs::read_to_string(&site).expect("a site file").replace(CBC.0, "aes-128-ctr+hmac-sha256-128");
     fs::write(&site, text).expect("a site file");
@@ -412,7 +413,7 @@ fn a_keyed_gateway_that_was_rolled_back_agrees_on_new_keys() {
         pair.wait_for_ping();
         spis.push(pair.outbound_spi(0));
         pair.kill(0);
-        // All that the disk has is of before the first start.
+        // Everything on the disk is from before the first start.
         let names: Vec<_> = fs::read_dir(&folder).expect("a folder").flatten().collect();
         for entry in names.iter().filter(|entry| entry.path().is_file()) {
             fs::remove_file(entry.path()).expect("it goes");
@@ -443,7 +444,7 @@ fn a_forger_learns_nothing_from_chained_blocks() {
     {
         let mut pair = Pair::new(tag, suite, material_bytes, "1");
         pair.kill(1);
-        // In the peer's place: what it would have received.
+        // The socket takes the peer's place, and receives its packets.
         let socket = pair.inside(1, || UdpSocket::bind((OUTER[1], 4500)).expect("a port"));
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         let genuine: Vec<Vec<u8>> = (0..2)
@@ -460,24 +461,25 @@ fn a_forger_learns_nothing_from_chained_blocks() {
         assert_eq!(one.len(), other.len());
         let blocks_end = one.len() - check_bytes;
         let mut forged = Vec::new();
-        // Every byte behind the index, in the lowest and the highest bit; padding and its length are in the last block.
+        // Every byte behind the index is altered, in the lowest and the highest bit; padding and its length are in
+        // the last block.
         for at in 4..one.len() {
             for bit in [0x01, 0x80] {
                 let mut packet = one.clone();
                 packet[at] ^= bit;
-                // A number of 0 is none, which is seen before anything is computed.
+                // A sequence number of 0 is invalid, which is noticed before anything is computed.
                 if packet[4..8] != [0; 4] {
                     forged.push(packet);
                 }
             }
         }
-        // The questions to an oracle of padding: all values of the byte before the last block's last one.
+        // These are the questions to a padding oracle: all values of the byte before the last block's last one.
         for value in 1..=255 {
             let mut packet = one.clone();
             packet[blocks_end - block - 1] ^= value;
             forged.push(packet);
         }
-        // Blocks of another packet, blocks in another order, one block less, one more.
+        // The forgeries have blocks of another packet, blocks in another order, one block less, or one more.
         for at in (8..blocks_end).step_by(block) {
             let mut packet = one.clone();
             packet[at..at + block].copy_from_slice(&other[at..at + block]);
@@ -501,7 +503,7 @@ fn a_forger_learns_nothing_from_chained_blocks() {
         let (before, bad_before) = (total(&pair), pair.dropped(1, "bad_integrity"));
         for (number, packet) in forged.iter().enumerate() {
             sender.send_to(packet, (OUTER[1], 4500)).expect("it is sent");
-            // No more at once than a socket holds.
+            // No more are sent at once than a socket holds.
             if number % 50 == 49 || number + 1 == forged.len() {
                 let deadline = Instant::now() + Duration::from_secs(20);
                 while total(&pair) - before < number as u64 + 1 {
@@ -510,10 +512,10 @@ fn a_forger_learns_nothing_from_chained_blocks() {
                 }
             }
         }
-        // One reason for all of them, whatever the padding would have been.
+        // All of them are dropped for the same reason, whatever the padding would have been.
         assert_eq!(pair.dropped(1, "bad_integrity") - bad_before, forged.len() as u64, "{}", pair.status(1));
         assert_eq!(received(&pair), 0);
-        // The window has not moved: what they were made of is as new as before.
+        // The window has not moved: the packets from which the forgeries were made are still new.
         for packet in &genuine {
             sender.send_to(packet, (OUTER[1], 4500)).expect("it is sent");
         }

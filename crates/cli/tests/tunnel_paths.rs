@@ -1,4 +1,4 @@
-//! `sealane tunnel` on links of every length, and what it makes of messages about packets that were too long.
+//! `sealane tunnel` on links with various MTUs, and its handling of messages about packets that were too long.
 
 mod network;
 mod program;
@@ -11,7 +11,8 @@ use network::pair::{AH, DIRECT, Manner, OUTER, PLAIN, Pair, TUNNEL};
 use network::{ip, missing};
 use program::skip;
 
-/// Says to the first end by ICMP what became of a packet to the second; of the packet it quotes the IP header and what followed it.
+/// Sends an ICMP message to the first end about a packet to the second; it quotes the packet's IP header and the
+/// bytes that followed.
 fn tell(pair: &Pair, head: [u8; 8], protocol: u8, behind: &[u8]) {
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with};
     let sum = |bytes: &[u8]| {
@@ -37,14 +38,14 @@ fn tell(pair: &Pair, head: [u8; 8], protocol: u8, behind: &[u8]) {
     });
 }
 
-/// Says that it was too long for a link of `mtu` bytes.
+/// Sends a message that the packet was too long for a link of `mtu` bytes.
 fn say_too_long(pair: &Pair, mtu: u16, protocol: u8, behind: &[u8]) {
     let [high, low] = mtu.to_be_bytes();
-    // Fragmentation needed (RFC 792, RFC 1191).
+    // The message is "fragmentation needed" (RFC 792, RFC 1191).
     tell(pair, [3, 4, 0, 0, 0, 0, high, low], protocol, behind);
 }
 
-/// UDP's header between these ports, and what it carries.
+/// Returns a UDP header between these ports, with its payload.
 fn datagram(ports: [u16; 2], carried: &[u8]) -> Vec<u8> {
     [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &[5, 0xc8, 0, 0], carried].concat()
 }
@@ -59,7 +60,7 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
         let said = pair.status(0)["path_messages"].as_array().expect("a list").clone();
         said.iter().find(|said| said[0] == verdict).map_or(0, |said| said[1].as_u64().expect("a count"))
     };
-    // Waits until one more message was heard, and was worth this.
+    // Waits until one more message was received with this verdict.
     let wait = |pair: &Pair, verdict: &str, count: u64| {
         let deadline = Instant::now() + Duration::from_secs(10);
         while messages(pair, verdict) < count {
@@ -68,7 +69,7 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
         }
         assert_eq!(messages(pair, verdict), count);
     };
-    // What fits into 1,280 bytes outside, under this suite.
+    // The last value is the size that fits into 1,280 outer bytes under this suite.
     for (tag, manner, protocol, bounded) in [
         ("i", TUNNEL, 17, 1218),
         ("j", Manner { site: PLAIN, ..TUNNEL }, 50, 1226),
@@ -87,14 +88,14 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
             17 => datagram(ports, esp),
             _ => esp.to_vec(),
         };
-        // Of packets of others, as far as anybody can guess them.
+        // The messages quote packets of others, as far as anybody can guess them.
         let foreign = [(spi ^ 1, next - 1), (spi, next), (spi, next + 77), (spi, 0)];
         for (count, (spi, number)) in (1..).zip(foreign) {
             say_too_long(&pair, 700, protocol, &quote([4500, 4500], &esp(spi, number)));
             wait(&pair, "foreign", count);
         }
         if protocol == 17 {
-            // These are for other sockets, and we do not hear of them.
+            // These are for other sockets, and do not reach ours.
             for ports in [[4501, 4500], [7, 9]] {
                 say_too_long(&pair, 700, protocol, &datagram(ports, &esp(spi, next - 1)));
             }
@@ -102,23 +103,23 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
             wait(&pair, "foreign", 1 + foreign.len() as u64);
         }
         assert_eq!(mtu(&pair), whole);
-        // The kernel has believed them all, and what is sent does not care: nothing is cut.
+        // The kernel has believed all of them, and sending does not depend on that: nothing is cut.
         pair.transfer(1 << 20);
         assert_eq!(pair.pieces_made(0), 0);
-        // Who quotes too little makes packets shorter, but no shorter than every link of IPv6 takes.
+        // A message that quotes too little makes packets shorter, but not shorter than the minimum of IPv6.
         if protocol == 17 {
             say_too_long(&pair, 68, protocol, &datagram([4500, 4500], &[]));
             wait(&pair, "hint", 1);
             assert_eq!(mtu(&pair), bounded);
             pair.transfer(1 << 20);
         }
-        // Who has seen a packet of ours is on the path, and is believed; nothing is lost.
+        // A sender that has seen a packet of ours is on the path, and is believed; nothing is lost.
         say_too_long(&pair, 68, protocol, &quote([4500, 4500], &esp(spi, next - 1)));
         wait(&pair, "believed", 1);
-        // RFC 791, section 3.1.
+        // The minimum is from RFC 791, section 3.1.
         assert_eq!(mtu(&pair), 576);
         for size in ["56", "1300"] {
-            // The first that is too long is answered by what fits.
+            // The first packet that is too long is answered with the size that fits.
             assert!(pair.ping(size) || pair.ping(size), "{size} bytes");
         }
         pair.transfer(1 << 20);
@@ -133,7 +134,8 @@ fn packets_past_ip_follow_the_network() {
     let pair = Pair::new_as("d", "aes-128-gcm", 20, "1", Manner { site: DIRECT, ..TUNNEL });
     let [near, far] = &pair.names;
     let count = |name: &str| pair.status(0)["peers"][0][name].as_u64().expect("a number");
-    // Most packets of a transfer go directly; pauses are longer than an answer of the kernel is believed.
+    // Most packets of a transfer take the direct way; the pauses are longer than the time for which an answer of the
+    // kernel is valid.
     let carries = |why: &str| {
         let before = [count("sent_packets"), count("direct_packets")];
         pair.transfer(8 << 20);
@@ -143,11 +145,11 @@ fn packets_past_ip_follow_the_network() {
     };
     assert!(pair.ping("56"));
     carries("at first");
-    // What is in nobody's table is found by IP.
+    // Packets to a neighbour that is not in the table are sent by IP.
     ip(&format!("-n {near} neighbour flush dev o0"));
     assert!(pair.ping("56") || pair.ping("56"));
     carries("a neighbour that was forgotten");
-    // Another machine takes the address over, and says so.
+    // Another machine takes over the address, and announces it.
     pair.inside(1, || fs::write("/proc/sys/net/ipv4/conf/o1/arp_notify", "1")).expect("root may");
     ip(&format!("-n {far} link set o1 address 02:00:00:00:00:77"));
     thread::sleep(Duration::from_millis(500));
@@ -158,7 +160,7 @@ fn packets_past_ip_follow_the_network() {
     }
     assert!(pair.ping("56") || pair.ping("56") || pair.ping("56"));
     carries("a link that was down");
-    // Packets that the device does not take whole are IP's.
+    // Packets that the device does not accept whole are sent by IP.
     for (end, name) in pair.names.iter().enumerate() {
         ip(&format!("-n {name} link set o{end} mtu 1280"));
     }
@@ -182,7 +184,8 @@ fn messages_about_its_packets_end_no_gateway() {
         let pair = Pair::new_as(&format!("z{tag}"), suite, material_bytes, "1", manner);
         let behind = datagram([4500, 4500], &[0; 16]);
         assert!(pair.ping("56"));
-        // RFC 792: unreachable, source quench, time exceeded, parameter problem; a forged one may have any code.
+        // The types of RFC 792 are unreachable, source quench, time exceeded, and parameter problem; a forged message
+        // may have any code.
         for (kind, codes) in [(3, 0..=16), (4, 0..=0), (11, 0..=1), (12, 0..=2)] {
             for code in codes {
                 for _ in 0..10 {
@@ -211,17 +214,17 @@ fn devices_and_links_of_every_length_carry_packets() {
     for (tag, site, link_bytes) in [
         ("s", "mtu = 1280\n", 1500),
         ("l", "mtu = 9000\n", 9200),
-        // Longer inside than outside: what may be cut is cut, and senders are told.
+        // The inner MTU exceeds the outer one: packets that may be cut are cut, and senders are told.
         ("n", "mtu = 9000\n", 1500),
     ] {
         let pair = Pair::new_as(&format!("u{tag}"), "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
         for (end, name) in pair.names.iter().enumerate() {
             ip(&format!("-n {name} link set o{end} mtu {link_bytes}"));
         }
-        // The kernel is asked about the path once a second.
+        // The kernel is asked about the path once per second.
         thread::sleep(Duration::from_millis(1500));
         for size in ["56", "1252", "1300", "8972", "20000"] {
-            // The first packet that is too long may be lost to whoever is told so.
+            // The first packet that is too long may be lost, because its sender is told then.
             assert!(pair.ping(size) || pair.ping(size), "{site}{link_bytes}: {size} bytes");
         }
         pair.transfer(8 << 20);

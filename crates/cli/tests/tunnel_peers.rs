@@ -1,5 +1,5 @@
 //! `sealane tunnel` on a hostile path between two gateways: rewritten headers, routes that lead nowhere, NATs that
-//! forget, names that move, and the lines that an operator reads about it.
+//! forget, names that move, and the messages for an operator.
 
 mod network;
 mod program;
@@ -17,7 +17,7 @@ use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, ip, missing};
 use program::{skip, text};
 
-/// Why there can be no such test here.
+/// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
     missing().or_else(|| {
         let runs =
@@ -34,7 +34,7 @@ fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Gives these commands to the packet filter of a namespace.
+/// Sends commands to the packet filter of a namespace.
 fn nft(namespace: &str, commands: &str) {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace, "nft", commands]);
@@ -181,7 +181,7 @@ fn a_replayed_packet_moves_no_endpoint_of_a_gateway_that_was_restarted() {
     assert!(pair.ping("56"));
 }
 
-/// A gateway behind a NAT that forgets a mapping after two seconds, and its peer, which has no endpoint for it.
+/// Makes a gateway behind a NAT that forgets a mapping after two seconds, and its peer, which has no endpoint for it.
 fn behind_nat(tag: &str, keepalive: &str) -> Net {
     let mut net = Net::new(tag, &["a", "r", "b"]);
     net.link([("a", "o0", "192.168.7.2/24"), ("r", "i0", "192.168.7.1/24")], 1500);
@@ -226,7 +226,7 @@ fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
         assert_eq!(of("b", "is_behind_nat"), false, "{keepalive}");
         assert_eq!(of("b", "keepalive_s"), serde_json::Value::Null, "{keepalive}");
         thread::sleep(Duration::from_secs(5));
-        // The bytes that keep the mapping are not counted as dropped packets.
+        // Keepalives for the mapping are not counted as dropped packets.
         let drops = net.status("b")["drops"].as_array().expect("a list").clone();
         assert!(!drops.iter().any(|drop| drop[0] == "malformed" || drop[0] == "unknown_spi"), "{drops:?}");
         let ping = net.run("b", "ping", &format!("-c 1 -W 2 {}", INNER[0]));
@@ -238,7 +238,7 @@ fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
 struct Names(Vec<String>);
 
 impl Names {
-    /// In both namespaces `branch.test` is at `address`.
+    /// Makes hosts files in which `branch.test` is at `address`, in both namespaces.
     fn new(pair: &Pair, address: &str) -> Self {
         let names = Self(pair.names.to_vec());
         for name in &names.0 {
@@ -252,14 +252,14 @@ impl Names {
         self.write(&format!("{address} branch.test\n"));
     }
 
-    /// The name leads nowhere any more.
+    /// Removes the name's address.
     fn clear(&self) {
         self.write("");
     }
 
     fn write(&self, hosts: &str) {
         for name in &self.0 {
-            // In place: programs that run have it mounted.
+            // The file is written in place: running programs have it mounted.
             fs::write(format!("/etc/netns/{name}/hosts"), hosts).expect("we are root");
         }
     }
@@ -273,7 +273,7 @@ impl Drop for Names {
     }
 }
 
-/// The first end knows the second by its name, which leads nowhere yet.
+/// Configures the first end with the second's name, which has no address yet.
 fn named(pair: &mut Pair) -> Names {
     pair.kill(0);
     let site = pair.folders[0].path().join("site.toml");
@@ -293,7 +293,7 @@ fn follows_the_name(mut pair: Pair) {
     names.set(OUTER[1]);
     pair.wait_for_ping();
     assert_eq!(pair.status(0)["peers"][0]["endpoint"], format!("{}:4500", OUTER[1]));
-    // It moves while it has nothing to say, and its name with it.
+    // The second end and its name move while it has nothing to send.
     pair.kill(1);
     let far = &pair.names[1];
     ip(&format!("-n {far} address del {}/24 dev o1", OUTER[1]));
@@ -303,7 +303,7 @@ fn follows_the_name(mut pair: Pair) {
     fs::write(site, moved).expect("a site file");
     names.set("10.90.0.55");
     pair.up(1);
-    // The moved peer has no packets to send and nobody to call, so only its name tells where it is.
+    // The moved peer has no packets to send and nobody to call, so only its name reveals its address.
     pair.wait_for_ping();
     assert_eq!(pair.status(0)["peers"][0]["endpoint"], "10.90.0.55:4500");
 }
@@ -334,7 +334,7 @@ fn a_peer_whose_name_is_lost_is_called_where_it_was() {
     names.set(OUTER[1]);
     pair.wait_for_ping();
     names.clear();
-    // The peer has no keys any more, and nobody to call.
+    // The peer has lost its keys, and has nobody to call.
     pair.kill(1);
     pair.up(1);
     pair.wait_for_ping();
@@ -383,7 +383,7 @@ fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
     }
     let mut pair = Pair::keyed("x", "", true);
     pair.wait_for_ping();
-    // First the caller gets a new key; then the called gateway does.
+    // The caller gets a new key first, then the called gateway.
     pair.kill(0);
     fs::remove_file(pair.folders[0].path().join("identity")).expect("it was made");
     pair.up(0);

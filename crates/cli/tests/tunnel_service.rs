@@ -1,4 +1,5 @@
-//! Gateways as services of a system: whose key they have, whom they become, and what they do to their host.
+//! Gateways as services of a system: the keys that they use, the users that they run as, and the changes that they
+//! make to their host.
 
 mod program;
 
@@ -285,7 +286,7 @@ END
     let scratch = scratch();
     let script = format!(
         "echo 'dns = [\"10.91.2.53\"]' >a.more\n{SITES}\n{}",
-        // No program but this one and those of the script.
+        // The path has no programs except this one and those of the script.
         r#"
         mkdir few
         for tool in ip sealane; do ln -s "$(command -v $tool)" few/; done

@@ -1,5 +1,5 @@
-//! Tunnels step by step, as `docs/tunnels.md` shows them: every command of it, between hosts that are namespaces of this one.
-//! `cargo xtask session` writes the document.
+//! Tunnels step by step, as shown in `docs/tunnels.md`: all its commands, between hosts that are namespaces of this
+//! one. `cargo xtask session` writes the document.
 
 mod program;
 mod session;
@@ -15,7 +15,7 @@ fn tunnels_are_as_documented() {
                Sessions between hosts: `hq` and `branch` are gateways with networks behind them, `laptop` is elsewhere each day,\n\
                `home` is behind a router that translates addresses, and `office` has a strongSwan. `cargo xtask session` writes\n\
                this file, and a test repeats every command and compares the output. `sealane tunnel --help` explains the files.\n",
-        // Its statements are those that the tests of `tunnel_host.rs` hold the program to.
+        // The tests of `tunnel_host.rs` check its statements.
         tail: include_str!("tunnels/host.md"),
         tools: &[
             "unshare",

@@ -1,5 +1,5 @@
-//! A copy over things that the target has already: attributes are brought up to date as rsync does it, entries of
-//! other kinds give way or not, and a dry run says beforehand what happens.
+//! Copies over existing entries of the target: attributes are updated as rsync does it, entries of other kinds are
+//! replaced or not, and a dry run announces the changes.
 
 mod program;
 mod support;
@@ -17,14 +17,14 @@ use std::process::{Command, Output};
 use std::time::{Duration, UNIX_EPOCH};
 use support::daemon::Served;
 
-/// Runs what ssh would run at the far end, here.
+/// Runs the command that ssh would run at the far end, on this host.
 const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
                    for last; do :; done\nexec sh -c \"$last\"\n";
 
-/// How source and target are reached.
+/// The ways to reach source and target.
 const WAYS: [&str; 5] = ["local", "ssh push", "ssh pull", "daemon push", "daemon pull"];
 
-/// A daemon whose root holds all cases, so that each is reached every way.
+/// A daemon whose root holds all cases, so that each is reached in every way.
 struct Scene {
     served: Served,
 }
@@ -45,7 +45,7 @@ impl Scene {
         folder
     }
 
-    /// Copies `src` of a case to `dst` of it.
+    /// Copies `src` of a case to its `dst`.
     fn cp(&self, case: &Path, way: &str, arguments: &[&str]) -> Output {
         let name = case.file_name().expect("a name").to_str().expect("UTF-8");
         let local = |path: &str| case.join(path).to_str().expect("UTF-8").to_owned();
@@ -72,7 +72,7 @@ fn lines(output: &[u8]) -> Vec<String> {
     lines
 }
 
-/// The complaints of the program.
+/// Returns the program's error messages.
 fn complaints(output: &Output) -> Vec<String> {
     lines(&output.stderr).into_iter().filter(|line| line.starts_with("sealane: ")).collect()
 }
@@ -82,7 +82,7 @@ fn age(path: &Path, seconds: u64) {
     file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("a time");
 }
 
-/// All that a copy is to keep of an entry.
+/// Returns all properties of an entry that a copy has to keep.
 fn facts(path: &Path) -> String {
     let found = path.symlink_metadata().expect("it is there");
     let content = match found.file_type() {
@@ -110,7 +110,7 @@ fn blake3(bytes: &[u8]) -> String {
     program::hex(::blake3::hash(bytes).as_bytes())
 }
 
-/// The facts of all that is below a folder, and of itself.
+/// Returns the properties of a folder and of everything below it.
 fn all_facts(root: &Path) -> BTreeMap<PathBuf, String> {
     fn gather(root: &Path, path: &Path, found: &mut BTreeMap<PathBuf, String>) {
         found.insert(path.strip_prefix(root).expect("it is below").to_owned(), facts(path));
@@ -130,7 +130,7 @@ fn copy_all(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// Something that is done to an entry of the target. The flag says whether it needs more than a file's owner can do.
+/// A change to an entry of the target. The flag says whether it needs more rights than those of a file's owner.
 type Change = (&'static str, bool, fn(&Path));
 
 const CHANGES: &[Change] = &[
@@ -158,7 +158,7 @@ const CHANGES: &[Change] = &[
     }),
 ];
 
-/// Entries that the target has already, and that differ from the source's in one thing each.
+/// Makes entries that the target already has, each with one difference from the source's.
 fn set_changes(case: &Path, is_root: bool) {
     let (source, target) = (case.join("src"), case.join("dst"));
     fs::create_dir(&source).expect("a folder");
@@ -198,7 +198,7 @@ fn set_changes(case: &Path, is_root: bool) {
     age(&target, 1_000_000_000);
 }
 
-/// The changes that rsync tells, with paths as we write them.
+/// Returns the changes that rsync reports, with paths as we write them.
 fn as_ours(said: &[u8]) -> Vec<String> {
     let ours = |line: &String| {
         let (change, path) = line.split_once(' ').expect("a change and a path");
@@ -250,7 +250,7 @@ fn attributes_are_brought_up_to_date_as_rsync_does_it() {
         assert_eq!(after.len(), expected.len(), "{way}");
         assert_eq!(told(&output), changed, "{way}");
         assert_eq!(told(&dry), changed, "{way}: a dry run");
-        // Nothing is left to do, and nothing is said.
+        // Nothing is left to do, and nothing is reported.
         let again = scene.cp(&case, way, &["-aTv", "--backup-dir", "saved"]);
         assert_eq!(
             (again.status.code(), text(&again.stdout)),
@@ -326,7 +326,7 @@ fn make(path: &Path, kind: &str, content: &[u8]) {
     }
 }
 
-/// Every kind in the place of every other.
+/// Makes every kind in the place of every other.
 fn set_kinds(case: &Path) {
     for (side, kinds, content) in [("src", &NEW[..], &b"new"[..]), ("dst", &OLD[..], b"older")] {
         fs::create_dir(case.join(side)).expect("a folder");
@@ -344,12 +344,12 @@ fn is_folder(kind: &str) -> bool {
     matches!(kind, "empty" | "full")
 }
 
-/// Whether one kind takes the place of the other without more ado.
+/// Returns whether one kind replaces the other without an option.
 fn is_like(new: &str, old: &str) -> bool {
     old == "nothing" || (is_folder(new) == is_folder(old) && old != "special")
 }
 
-/// Whether the target has at `path` what the source has there; more may be in folders.
+/// Returns whether the target has everything at `path` that the source has there; folders may have more.
 fn has(source: &Path, target: &Path) -> bool {
     let Ok(found) = target.symlink_metadata() else { return false };
     let sent = source.symlink_metadata().expect("it is there");
@@ -369,7 +369,8 @@ fn has(source: &Path, target: &Path) -> bool {
 #[test]
 fn a_dry_run_and_the_run_agree_for_every_kind_in_the_place_of_every_other() {
     let scene = Scene::set();
-    // The options, and whether a folder that holds what is named `keep` gives way, and any folder.
+    // Each row has the options, and whether a folder with an entry named `keep` is replaced, and whether any folder
+    // is.
     let options: [(&[&str], bool, bool); 6] = [
         (&["-rT"], false, false),
         (&["-aT", "--delete"], true, true),
@@ -469,7 +470,7 @@ fn what_is_replaced_is_there_until_the_new_is_whole() {
         command.args(more).args([at("src"), at("dst")]);
         command
     };
-    // Slow enough to be killed in the middle.
+    // The copy is slow enough to be killed in the middle.
     let mut child = cp(&["--limit-rate", "1M"]).spawn().expect("the program starts");
     let begun = || {
         let found = fs::read_dir(at("dst")).expect("a folder").flatten();
@@ -482,7 +483,7 @@ fn what_is_replaced_is_there_until_the_new_is_whole() {
     child.wait().expect("it has ended");
     assert_eq!(fs::read(at("dst/folder")).expect("a file"), b"old");
     assert_eq!(fs::read(at("dst/file/inside")).expect("a file"), b"old");
-    // The same command goes on where that one stopped, and leaves nothing behind.
+    // The same command continues where that one stopped, and leaves nothing behind.
     let output = cp(&["--json"]).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert!(has(&at("src"), &at("dst")));

@@ -1,7 +1,6 @@
-//! The lies: one thing each that no honest peer says, and what must become of it.
+//! The lies: each is one thing that no honest peer sends, with its expected result.
 //!
-//! Whatever is named `*.lie` may never be seen under that name, and whatever is named `*.true` only with the content
-//! [`TRUTH`].
+//! No file named `*.lie` may ever appear under that name, and files named `*.true` only with the content [`TRUTH`].
 
 use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
@@ -11,22 +10,22 @@ use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Lev
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
 use std::time::Duration;
 
-/// The content of all that is named `*.true`.
+/// The content of all files named `*.true`.
 pub(crate) const TRUTH: &[u8] = b"true";
 
-/// What must become of a lie.
+/// The expected result of a lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The honest end gives up and says so.
+    /// The honest end gives up and reports it.
     Refused,
-    /// It may do no harm, that is all.
+    /// The lie does no harm; nothing else is required.
     Harmless,
-    /// The transfer comes to its end: it was no lie, only unusual.
+    /// The transfer completes: the message was not a lie, only unusual.
     Believed,
 }
 use Fate::{Believed, Harmless, Refused};
 
-/// A lie of an end that has joined: its name, its fate, and how it is told.
+/// A lie of an end that has joined: its name, its expected result, and the function that tells it.
 pub(crate) type Lie = (&'static str, Fate, fn(&mut Liar, &mut Line));
 
 pub(crate) fn path(text: &str) -> RelativePath {
@@ -66,7 +65,7 @@ pub(crate) fn pack(entries: &[(Entry, &[u8])]) -> Vec<u8> {
     entries.iter().flat_map(|(entry, content)| [encoded(entry), content.to_vec()].concat()).collect()
 }
 
-/// An entry with a path, or another name of it, that no honest end can even write down.
+/// Returns an entry with a path, or another name of it, that an honest end cannot even encode.
 fn misnamed(name: &[u8]) -> Vec<u8> {
     let stand_in = vec![b'#'; name.len()];
     let mut bytes = encoded(&file(std::str::from_utf8(&stand_in).expect("ASCII"), TRUTH.len() as u64));
@@ -124,7 +123,7 @@ pub(crate) fn change(path: &[u8]) -> Change {
     }
 }
 
-/// Lies of an end that was asked for a pattern, `asked*`, or for a list that says `asked/a` and `asked1`.
+/// Lies of an end that was asked for a pattern, `asked*`, or for a list with the names `asked/a` and `asked1`.
 pub(crate) const OF_SELECTORS: &[Lie] = &[
     ("what does not fit the pattern", Refused, |_, line| {
         line.send(Kind::Pack, 0, 0, &pack(&[(file("other.lie", 4), TRUTH)]));
@@ -464,13 +463,13 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
     }),
 ];
 
-/// A server that sends may lose a stream between its last word and the receiver's.
+/// A server that sends may lose a stream between its last message and the receiver's.
 pub(crate) const LOST_LATE: Lie = ("a stream that is lost after the end", Believed, |liar, _| {
     liar.tell(&finished(0));
     liar.tell(&Message::StreamLost { stream: 0, generation: 1, narrowed: 0 });
 });
 
-/// What a receiver says that it has.
+/// A receiver's claim about the data that it has.
 pub(crate) type Claim = (&'static str, Fate, fn(&mut Liar));
 
 fn partial(ranges: Vec<(u64, u64)>) -> Message {
@@ -478,7 +477,7 @@ fn partial(ranges: Vec<(u64, u64)>) -> Message {
     Message::Have(Have { partial: vec![partial], ..Have::default() })
 }
 
-/// Lies about what is there already.
+/// Lies about data that the receiver already has.
 pub(crate) const CLAIMS: &[Claim] = &[
     ("a range that ends before it starts", Refused, |liar| liar.tell(&partial(vec![(9, 3)]))),
     ("an empty range", Refused, |liar| liar.tell(&partial(vec![(3, 3)]))),
@@ -507,10 +506,10 @@ pub(crate) const CLAIMS: &[Claim] = &[
     }),
 ];
 
-/// What is asked for that no honest client asks for.
+/// A request that no honest client makes.
 pub(crate) type Demand = (&'static str, Fate, fn(&mut Request));
 
-/// Requests that lie, or want what cannot be.
+/// Requests that lie, or ask for something impossible.
 pub(crate) const DEMANDS: &[Demand] = &[
     ("no stream", Refused, |request| request.streams = 0),
     ("more streams than anybody has", Refused, |request| request.streams = u16::MAX),

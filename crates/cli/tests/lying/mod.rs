@@ -1,7 +1,7 @@
-//! Peers that lie. They greet, prove who they are and derive the right keys, and then say what is not so: the hostile
-//! end of a transfer is written here from the protocol's own codecs, so that it can say anything.
+//! Peers that lie. They greet, prove their identity and derive the right keys, and then lie: the hostile end of a
+//! transfer is written here with the protocol's own codecs, so that it can send anything.
 
-// Each program uses only a part of this.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod lies;
@@ -29,24 +29,24 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What every liar asks for.
+/// The level that every liar requests.
 const LEVEL: Level = Level::Private;
 const SUITE: Suite = Suite::Aes128Gcm;
-/// The honest end says what it thinks of a lie within this time.
+/// Time within which the honest end reports its verdict about a lie.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// One data stream in a liar's hands.
+/// One data stream of a liar.
 pub(crate) struct Line {
     socket: TcpStream,
     keys: Association,
 }
 
 impl Line {
-    /// A record as it belongs on the wire, with the next number and a good tag.
+    /// Returns a record as on the wire, with the next number and a valid tag.
     pub(crate) fn seal(&mut self, kind: Kind, file: u32, offset: u64, body: &[u8]) -> Vec<u8> {
         seal(&mut self.keys, kind, file, offset, body)
     }
@@ -68,7 +68,7 @@ impl Line {
         let _ = self.socket.write_all(bytes);
     }
 
-    /// Reads what is there, until something is or the stream ends.
+    /// Reads until some bytes have arrived or the stream ends.
     pub(crate) fn read(&mut self) -> usize {
         let _ = self.socket.set_read_timeout(Some(Duration::from_secs(2)));
         self.socket.read(&mut [0; 4096]).unwrap_or(0)
@@ -80,16 +80,16 @@ enum Door {
     Listen(TcpListener),
 }
 
-/// What the honest end made of it.
+/// The honest end's reaction to a lie.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It gave up and said so.
+    /// It gave up and reported it.
     Aborted(Abort),
-    /// It hung up.
+    /// It closed the connection.
     Ended,
-    /// It finished the transfer.
+    /// It completed the transfer.
     Complete,
-    /// It said nothing about it.
+    /// It did not react.
     Silent,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Liar {
     generation: u32,
 }
 
-/// A request that an honest client could make: `path` is the target of a push or the source of a pull.
+/// Returns a request that an honest client could make: `path` is the target of a push or the source of a pull.
 pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
     Request {
         transfer,
@@ -145,7 +145,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
     }
 }
 
-/// An honest greeting.
+/// Returns an honest greeting.
 pub(crate) fn hello() -> Message {
     Message::Hello(Hello { version: PROTOCOL_VERSION, program: "sealane liar".into(), processors: 2 })
 }
@@ -156,7 +156,7 @@ fn keys(channel: &Channel, request: &Request, asked: &[u8], answer: &[u8]) -> Tr
     TransferKeys::new(Implementations::default(), &Secret::new(master), asked, answer)
 }
 
-/// Sends; the honest end may have hung up already.
+/// Sends a message; the honest end may have closed the connection already.
 pub(crate) fn tell(channel: &mut Channel, message: &Message) {
     let _ = channel.send(&message.encode(), soon());
 }
@@ -166,7 +166,7 @@ fn hear(channel: &mut Channel) -> Option<(Message, Vec<u8>)> {
     Some((Message::decode(&frame).expect("the honest end keeps to the protocol"), frame))
 }
 
-/// Waits for the honest end's last word.
+/// Waits for the honest end's last message.
 pub(crate) fn verdict(channel: &mut Channel, patience: Duration) -> Verdict {
     let until = Instant::now() + patience;
     loop {
@@ -182,7 +182,7 @@ pub(crate) fn verdict(channel: &mut Channel, patience: Duration) -> Verdict {
     }
 }
 
-/// A TLS channel to a daemon by somebody whom it knows.
+/// Opens a TLS channel to a daemon with an identity that it knows.
 pub(crate) fn reach(address: SocketAddr, identity: &Identity) -> Channel {
     let known = tempfile::tempdir().expect("a folder");
     let trust = ServerTrust::accept_new(known.path().join("known"));
@@ -191,7 +191,7 @@ pub(crate) fn reach(address: SocketAddr, identity: &Identity) -> Channel {
 }
 
 impl Liar {
-    /// A client whom a daemon has accepted; or what the daemon said instead.
+    /// Connects as a client to a daemon. Fails with the daemon's verdict if it does not accept.
     pub(crate) fn client(
         address: SocketAddr,
         identity: &Identity,
@@ -217,7 +217,7 @@ impl Liar {
         }
     }
 
-    /// A server that has accepted whoever came to `listener`. `edit` makes of an honest answer what it likes.
+    /// Waits as a server for a client at `listener`, and accepts it. `edit` changes the honest answer.
     pub(crate) fn server(
         listener: TcpListener,
         identity: &Identity,
@@ -259,7 +259,7 @@ impl Liar {
         tell(&mut self.channel, message);
     }
 
-    /// Whether this end of the transfer sends.
+    /// Returns whether this end of the transfer sends.
     fn sends(&self) -> bool {
         matches!(
             (&self.door, self.request.role),
@@ -267,7 +267,8 @@ impl Liar {
         )
     }
 
-    /// What comes before data: the receiver tells what it has. Or the honest end gives up already.
+    /// Performs the steps before data: the receiver announces the data that it has. The honest end may already give
+    /// up here.
     pub(crate) fn prepare(&mut self) -> Result<(), Verdict> {
         if !self.sends() {
             self.tell(&Message::HaveEnd);
@@ -283,7 +284,7 @@ impl Liar {
         }
     }
 
-    /// Joins a stream in whatever words. `None` where the honest end hangs up.
+    /// Joins a stream with the message `join`. Returns `None` if the honest end closes the connection.
     pub(crate) fn join(&self, join: &Join) -> Option<(TcpStream, Joined)> {
         let Door::Connect(address) = &self.door else { return None };
         let mut socket = TcpStream::connect(address).ok()?;

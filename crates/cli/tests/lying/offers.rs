@@ -1,4 +1,4 @@
-//! Lies of daemons in what they accept, and of those who may have a target's extra files deleted.
+//! Lies of daemons in their acceptance, and of clients that may have a target's extra files deleted.
 
 use super::lies::{Fate, Lie, announcement, directory, file, finished, pack, path, symlink};
 use sealane_copy::Level;
@@ -8,7 +8,7 @@ use sealane_copy::proto::record::Kind;
 
 use Fate::{Harmless, Refused};
 
-/// A lie about what a daemon accepts: its name, its fate, and its change of an honest answer.
+/// A lie in a daemon's acceptance: its name, its expected result, and its change to an honest answer.
 pub(crate) type Offer = (&'static str, Fate, fn(&mut Accept));
 
 /// Answers that no honest daemon gives.
@@ -38,8 +38,9 @@ fn send(line: &mut super::Line, entries: &[(Entry, &[u8])]) {
     line.send(Kind::Pack, 0, 0, &pack(entries));
 }
 
-/// Lies of a client that may have deleted what its source, `asked`, does not have. The target has `asked` with a file
-/// `keep`, a folder `full` and a link `out` that leads out of what is served, and `beside.true` beside it.
+/// Lies of a client that may delete everything in the target that its source, `asked`, does not have. The target has
+/// `asked` with a file `keep`, a folder `full` and a link `out` that leads outside the served folder, and
+/// `beside.true` beside it.
 pub(crate) const OF_MIRRORS: &[Lie] = &[
     ("all of the target is listed", Harmless, |liar, _| {
         liar.tell(&known(&[], &["", ".", "..", "/", "asked/..", "../outside"]));

@@ -1,4 +1,4 @@
-//! Lies of far ends between which a client passes on: each is told by one end, and the other is the honest program.
+//! Lies of far ends whose transfer a client relays: each is told by one end, and the other is the honest program.
 
 use super::lies::{change, complete, finished};
 use super::{Fate, hello};
@@ -9,23 +9,23 @@ use std::net::{TcpListener, TcpStream};
 
 use Fate::{Harmless, Refused};
 
-/// A far end that lies. It speaks in frames of its own making, through a program that passes bytes on.
+/// A far end that lies. It sends frames that it builds itself, through a program that forwards bytes.
 pub(crate) struct FarLiar {
     stream: TcpStream,
-    /// The port of its data streams; nobody takes them up.
+    /// Listens for data streams, and never accepts one.
     data: TcpListener,
     pub(crate) request: Option<Request>,
 }
 
 impl FarLiar {
-    /// Waits for the client that comes to `listener`.
+    /// Waits for the client that connects to `listener`.
     pub(crate) fn meet(listener: &TcpListener) -> io::Result<Self> {
         let (stream, _) = listener.accept()?;
         stream.set_read_timeout(Some(super::PATIENCE))?;
         Ok(Self { stream, data: TcpListener::bind("127.0.0.1:0")?, request: None })
     }
 
-    /// Says something. The client may have hung up already; then it says so.
+    /// Sends a message. Returns `false` if the client has closed the connection.
     pub(crate) fn tell(&mut self, message: &Message) -> bool {
         self.raw(&message.encode())
     }
@@ -43,7 +43,8 @@ impl FarLiar {
         Some(Message::decode(&frame).expect("the honest end keeps to the protocol"))
     }
 
-    /// Agrees as an honest end would, but for what `edit` makes of its answer. False where the client gives up.
+    /// Negotiates as an honest end does, except that `edit` changes its answer. Returns `false` if the client gives
+    /// up.
     pub(crate) fn agree(&mut self, edit: impl FnOnce(&mut Accept)) -> bool {
         self.tell(&hello());
         loop {
@@ -70,19 +71,19 @@ impl FarLiar {
         }
     }
 
-    /// Hears the client out.
+    /// Reads until the client closes the connection.
     pub(crate) fn end(mut self) {
         while self.hear().is_some() {}
     }
 }
 
-/// A lie: its name, its fate, and how it is told.
+/// A lie: its name, its expected result, and the function that tells it.
 pub(crate) type RelayedLie = (&'static str, Fate, fn(&mut FarLiar));
 
-/// An answer that differs from the request: its name, and what it changes.
+/// An answer that differs from the request: its name, and its change.
 pub(crate) type Bargain = (&'static str, fn(&mut Accept));
 
-/// Answers that differ from what was asked for.
+/// Answers that differ from the request.
 pub(crate) const BARGAINS: &[Bargain] = &[
     ("a lower level", |accept| accept.level = Level::Clear),
     ("another suite", |accept| accept.suite = 250),

@@ -1,7 +1,7 @@
-//! Liars against the program itself: a daemon that is lied to by clients, a client that is lied to by servers.
+//! Liars against the program itself: clients that lie to a daemon, and servers that lie to a client.
 //!
-//! After every lie the honest end is alive or has ended with an error, has the fate that the lie deserves, has written
-//! nothing outside the target, and has nothing under a final name that is not true.
+//! After every lie the honest end is alive or has ended with an error, shows the expected result, has written nothing
+//! outside the target, and has no wrong content under a final name.
 
 use super::lies::{CLAIMS, DEMANDS, Fate, LOST_LATE, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
 use super::offers::{OF_MIRRORS, OFFERS};
@@ -23,24 +23,24 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// More memory than this no lie may cost a daemon, whatever is told at once.
+/// Maximum amount of memory that a daemon may use, however many lies are told at once.
 pub(crate) const MEMORY_BYTES_MAX: u64 = 256 << 20;
-/// How long a lie that may do no harm is waited for.
+/// Time to wait after a lie that must do no harm.
 const MOMENT: Duration = Duration::from_millis(500);
 
 impl Fate {
-    /// How long the honest end's verdict is waited for.
+    /// Returns the time to wait for the honest end's verdict.
     fn patience(self) -> Duration {
         if self == Self::Harmless { MOMENT } else { PATIENCE }
     }
 }
 
-/// A daemon and somebody whom it knows, who lies.
+/// A daemon, and a liar whose identity it knows.
 pub(crate) struct Scene {
     pub(crate) served: Served,
     folder: TempDir,
     liar: Identity,
-    /// The identity of a liar who may delete as well.
+    /// The identity of a liar that may also delete.
     mirror: Identity,
     server: Identity,
     /// The key of the honest client.
@@ -85,7 +85,7 @@ impl Scene {
         transfer
     }
 
-    /// What must hold at any time, at the daemon and in folders that clients write.
+    /// Checks the conditions that must hold at any time, at the daemon and in folders that clients write.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         if !self.served.is_alive() {
             return Err(format!("the daemon has ended: {}", self.served.log()));
@@ -117,7 +117,7 @@ impl Scene {
     }
 
     fn judge(&mut self, name: &str, fate: Fate, verdict: &Verdict) -> Result<(), String> {
-        // Silence ends a transfer too, but is no answer to a lie.
+        // Silence ends a transfer too, but is not an answer to a lie.
         let is_answer = |kind| !matches!(kind, ErrorKind::TimedOut | ErrorKind::Disconnected);
         let refused = matches!(verdict, Verdict::Aborted(abort) if is_answer(abort.kind));
         if fate == Fate::Refused && !refused {
@@ -126,7 +126,7 @@ impl Scene {
         self.check().map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// A client that lies once it has joined.
+    /// Runs a client that lies after it has joined.
     fn lying_client(&mut self, role: Role, &(name, fate, tell): &Lie) -> Result<(), String> {
         let number = self.next();
         let path = match role {
@@ -147,12 +147,12 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
-    /// A server that lies once its client has joined.
+    /// Runs a server that lies after its client has joined.
     fn lying_server(&mut self, role: Role, lie: &Lie) -> Result<(), String> {
         self.serve_lie(role, "asked", &["-r"], lie)
     }
 
-    /// One that is asked for a pattern, and for a list.
+    /// Runs a liar that is asked for a pattern, and for a list.
     fn lying_selector(&mut self, lie: &Lie) -> Result<(), String> {
         self.serve_lie(Role::Pull, "asked*", &[], lie)?;
         let list = self.folder.path().join("list");
@@ -202,7 +202,7 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
-    /// A daemon that lies in its answer.
+    /// Runs a daemon that lies in its answer.
     fn lying_offer(&mut self, role: Role, number: usize) -> Result<(), String> {
         let (name, fate, edit) = OFFERS[number];
         let number = self.next();
@@ -217,7 +217,7 @@ impl Scene {
         let met = Liar::server(listener, &self.server, &self.client, edit);
         let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
         let verdict = match fate {
-            // A client that believes the answer goes on as after any other.
+            // A client that believes the answer continues as after any other.
             Fate::Harmless => {
                 let prepared = liar.prepare();
                 prepared.map_or_else(|verdict| verdict, |()| verdict(&mut liar.channel, fate.patience()))
@@ -233,7 +233,7 @@ impl Scene {
         }
     }
 
-    /// A client that may delete, and lies about what its source has.
+    /// Runs a client that may delete, and lies about the contents of its source.
     fn lying_mirror(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
         let path = format!("into{}", self.next());
         let target = self.served.root().join(&path);
@@ -258,7 +258,7 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
-    /// A far end that lies to a client between two; the other end is honest.
+    /// Runs a far end that lies to a client between two far ends, of which the other is honest.
     fn lying_between(
         &mut self,
         role: Role,
@@ -278,19 +278,19 @@ impl Scene {
             (_, Some(1..=10)) if !shown.contains('\x1b') => {}
             _ => return Err(format!("{name} ({role:?}): {ended:?}")),
         }
-        // The client says what is wrong, not only that an end is gone.
+        // The client reports the error, not only that an end is gone.
         if fate == Fate::Refused && !shown.contains("protocol") && !shown.contains("refused") {
             return Err(format!("{name} ({role:?}): {ended:?}"));
         }
         self.check().map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// A copy between two far ends, of which one is whoever listens.
+    /// Returns a copy between two far ends, one of which is the liar at `listener`.
     fn between(&self, role: Role, number: u32, listener: &TcpListener) -> Command {
         let ssh = self.folder.path().join(format!("ssh{number}"));
         let port = listener.local_addr().expect("an address").port();
         let program = crate::program::path().into_string().expect("UTF-8");
-        // The liar is reached through a program that passes bytes on; the other end is what ssh would start.
+        // The liar is reached through a program that forwards bytes; the other end is the one that ssh would start.
         let script = format!(
             "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
              for last; do case \"$last\" in liar) exec {program} serve --relay {port};; esac; done\n\
@@ -312,7 +312,7 @@ impl Scene {
         command
     }
 
-    /// A far end that never pauses does not keep the client from being interrupted.
+    /// Checks that a far end that never pauses does not prevent the client from being interrupted.
     pub(crate) fn interrupt_a_flood(&mut self) -> Result<(), String> {
         let number = self.next();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -332,7 +332,7 @@ impl Scene {
         if ended.code == Some(130) { Ok(()) } else { Err(format!("{ended:?}")) }
     }
 
-    /// A client that lies about what it has.
+    /// Runs a client that lies about the data that it has.
     fn claiming_client(&mut self, number: usize) -> Result<(), String> {
         let (name, fate, tell) = CLAIMS[number];
         self.next();
@@ -345,7 +345,7 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
-    /// A client that demands what cannot be.
+    /// Runs a client that asks for something impossible.
     fn demanding_client(&mut self, role: Role, number: usize) -> Result<(), String> {
         let (name, fate, edit) = DEMANDS[number];
         let into = self.next();
@@ -362,14 +362,14 @@ impl Scene {
         self.judge(&format!("{name} ({role:?})"), fate, &verdict)
     }
 
-    /// How many different lies there are.
+    /// Returns the number of different lies.
     pub(crate) fn lies() -> usize {
         let both_ways = OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len() + OFFERS.len() + BARGAINS.len();
         let one_way = OF_SELECTORS.len() + OF_MIRRORS.len() + SENDERS.len() + RECEIVERS.len() + CLAIMS.len();
         2 * both_ways + one_way
     }
 
-    /// Tells one of them.
+    /// Runs the lie `number`.
     pub(crate) fn tell(&mut self, number: usize) -> Result<(), String> {
         let mut at = number;
         let mut is_in = |count: usize| {
@@ -423,12 +423,12 @@ impl Scene {
         self.claiming_client(at)
     }
 
-    /// What is late, but true.
+    /// Runs messages that are late, but true.
     pub(crate) fn tell_late(&mut self) -> Result<(), String> {
         self.lying_server(Role::Pull, &LOST_LATE)
     }
 
-    /// Lies about which stream is joined, and how often; then the truth.
+    /// Lies about the stream that is joined, and about the number of times; then joins honestly.
     pub(crate) fn lie_about_joins(&mut self) -> Result<(), String> {
         use sealane_copy::proto::join::Join;
         let number = self.next();
@@ -451,7 +451,7 @@ impl Scene {
                     return Err(format!("{join:?} was taken up"));
                 }
             }
-            // More taken over than was ever sent, of an opening that there was not.
+            // The message claims more data than was ever sent, of an opening that never happened.
             let odd = Join { stream: 1, generation: u32::MAX, last: u32::MAX, taken: u64::MAX, ..honest };
             liar.join(&odd).filter(|(_, joined)| joined.accepted).ok_or("an odd opening was refused")?;
             if liar.join(&odd).is_some_and(|(_, joined)| joined.accepted) {

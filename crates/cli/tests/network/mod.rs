@@ -1,6 +1,6 @@
 //! Hosts as network namespaces, cables between them, and gateways of `sealane tunnel` in them.
 
-// Each file of tests is a program of its own and uses only a part of this.
+// Each file of tests is a program of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod pair;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{self, text};
 
-/// Why there can be no such test here.
+/// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("namespaces and TUN devices take root".to_owned());
@@ -29,7 +29,7 @@ pub(crate) fn missing() -> Option<String> {
     ["ip", "ping"].into_iter().find(|program| !has(program)).map(|program| format!("{program} is missing"))
 }
 
-/// Namespaces that are taken away in the end, with all that runs in them.
+/// Namespaces that are removed at the end, with all processes in them.
 pub(crate) struct Net {
     tag: String,
     names: Vec<String>,
@@ -65,7 +65,7 @@ impl Net {
         format!("{}{host}", self.tag)
     }
 
-    /// A cable between two hosts, with an address at each end.
+    /// Makes a cable between two hosts, with an address at each end.
     pub(crate) fn link(&self, ends: [(&str, &str, &str); 2], mtu: u32) {
         let [(one, one_device, _), (other, other_device, _)] = ends;
         let (one, other) = (self.name(one), self.name(other));
@@ -87,14 +87,14 @@ impl Net {
         self.command(host, program, arguments).output().expect("ip runs")
     }
 
-    /// Makes a host's identity; its public key.
+    /// Makes a host's identity. Returns its public key.
     pub(crate) fn key(&self, host: &str) -> String {
         let file = self.folder.path().join(format!("{host}.identity"));
         let made = program::sealane(&["id", "--identity", file.to_str().expect("a path in UTF-8")]).output();
         text(&made.expect("it runs").stdout).trim().to_owned()
     }
 
-    /// Brings up the gateway of `host`, with this text behind its first lines.
+    /// Starts the gateway of `host`, with the text `rest` behind the first lines of its site file.
     pub(crate) fn gateway(&mut self, host: &str, mtu: u32, rest: &str) {
         let path = self.folder.path().join(format!("{host}.toml"));
         let head = format!("device = \"sl0\"\nmtu = {mtu}\nidentity = \"{host}.identity\"\n");
@@ -121,7 +121,7 @@ impl Net {
         inside(&self.name(host), work)
     }
 
-    /// What the gateway of `host` says of itself.
+    /// Returns the status of the gateway of `host`.
     pub(crate) fn status(&self, host: &str) -> serde_json::Value {
         let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel status --json");
         command.env("SEALANE_RUN", self.folder.path().join(format!("{host}.run")));
@@ -149,7 +149,7 @@ pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) 
     })
 }
 
-/// Ends programs, and takes away the namespaces that they ran in.
+/// Ends programs, and removes the namespaces that they ran in.
 fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, namespaces: &[String]) {
     for program in programs {
         let _ = program.kill();
@@ -160,10 +160,10 @@ fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, namespaces: 
     }
 }
 
-/// Sends `content` from `near` to whoever listens, and compares what comes.
+/// Sends `content` from `near` to `listener`, and compares the received bytes.
 pub(crate) fn stream(mut near: TcpStream, listener: &TcpListener, content: &[u8]) {
     let got = thread::scope(|scope| {
-        // In here, so that a failure ends it, and with it who writes.
+        // The connection is accepted within the scope, so that a failure closes it and ends the writer.
         let (mut far, _) = listener.accept().expect("a connection");
         far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
         scope.spawn(move || near.write_all(content).expect("the other end reads"));

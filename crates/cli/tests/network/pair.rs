@@ -16,16 +16,16 @@ pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 /// Outer addresses.
 pub(crate) const OUTER: [&str; 2] = ["10.90.0.1", "10.90.0.2"];
 
-/// How two gateways protect, beyond the suite.
+/// Settings of two gateways' protection, in addition to the suite.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
-    /// Of the first lines of a site file.
+    /// Additional first lines of a site file.
     pub(crate) site: &'static str,
-    /// Of the peer's.
+    /// Additional lines of the peer.
     pub(crate) peer: &'static str,
     pub(crate) is_outer_v6: bool,
     pub(crate) is_inner_v6: bool,
-    /// Outer addresses are of IPv4, and the sockets of both families.
+    /// Whether the sockets are of both families, although outer addresses are of IPv4.
     pub(crate) listens_to_both: bool,
 }
 
@@ -41,7 +41,7 @@ impl Manner {
         if self.is_outer_v6 { ["[fd90::1]", "[fd90::2]"][end] } else { OUTER[end] }
     }
 
-    /// An end's address inside, and the bits of a host's network.
+    /// Returns an end's inner address, and the bits of a host's network.
     pub(crate) fn inner(self, end: usize) -> (&'static str, u8) {
         if self.is_inner_v6 { (["fd91:1::1", "fd91:2::1"][end], 128) } else { (INNER[end], 32) }
     }
@@ -56,7 +56,7 @@ pub(crate) struct Pair {
     pub(crate) manner: Manner,
 }
 
-/// Two namespaces with a link between them.
+/// Makes two namespaces with a link between them.
 pub(crate) fn linked(tag: &str) -> [String; 2] {
     let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
     for name in &names {
@@ -73,7 +73,7 @@ pub(crate) fn linked(tag: &str) -> [String; 2] {
     names
 }
 
-/// Makes an identity and says its public key.
+/// Makes an identity. Returns its public key.
 pub(crate) fn identity(folder: &Path) -> String {
     let file = folder.join("identity");
     let made = program::sealane(&["id", "--identity", file.to_str().expect("a path in UTF-8")]).output();
@@ -81,8 +81,8 @@ pub(crate) fn identity(folder: &Path) -> String {
 }
 
 impl Pair {
-    /// Two ends that know each other's keys; `more` is added to what each says of the other. Only the first has an end point to
-    /// call if `has_one_caller`.
+    /// Makes two ends that know each other's keys; `more` is added to each end's configuration of the other. If
+    /// `has_one_caller` is set, only the first has an endpoint to call.
     pub(crate) fn keyed(tag: &str, more: &str, has_one_caller: bool) -> Self {
         Self::keyed_as(tag, more, has_one_caller, TUNNEL)
     }
@@ -115,7 +115,7 @@ impl Pair {
         pair
     }
 
-    /// Waits until packets come through.
+    /// Waits until packets pass.
     pub(crate) fn wait_for_ping(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.ping("56") {
@@ -130,7 +130,7 @@ impl Pair {
         child.wait().expect("it ends");
     }
 
-    /// The index under which an end sends.
+    /// Returns the index under which an end sends.
     pub(crate) fn outbound_spi(&self, end: usize) -> u64 {
         let status = self.status(end);
         let associations = status["peers"][0]["associations"].as_array().expect("a list").clone();
@@ -196,7 +196,7 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         self.folders[end].path().join("run")
     }
 
-    /// A `sealane tunnel` command inside an end's namespace.
+    /// Returns a `sealane tunnel` command inside an end's namespace.
     pub(crate) fn tunnel(&self, end: usize, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command
@@ -209,7 +209,7 @@ receive = {{ spi = {}, key-file = "receive.key" }}
     pub(crate) fn up(&mut self, end: usize) {
         let site = self.folders[end].path().join("site.toml");
         let site = site.to_str().expect("a path in UTF-8");
-        // Where there are several lanes, the engine has threads of its own.
+        // If there are several lanes, the engine has threads of its own.
         let engine = if self.lanes == "1" { "inline" } else { "lanes:2" };
         let mut child = self
             .tunnel(end, &["up", site, "--lanes", self.lanes, "--engine", engine, "--allow-manual-counter"])
@@ -238,7 +238,7 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         drops.iter().find(|drop| drop[0] == reason).map_or(0, |drop| drop[1].as_u64().expect("a count"))
     }
 
-    /// Pieces that an end's kernel has cut packets into.
+    /// Returns the number of pieces into which an end's kernel has cut packets.
     pub(crate) fn pieces_made(&self, end: usize) -> u64 {
         let snmp =
             self.inside(end, || fs::read_to_string("/proc/thread-self/net/snmp").expect("Linux has it"));

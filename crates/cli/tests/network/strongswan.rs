@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Net;
 use crate::program::text;
 
-/// Why it cannot run here.
+/// Returns the reason why it cannot run here.
 pub(crate) fn missing() -> Option<String> {
     let has = |program: &&str| {
         ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists())
@@ -18,7 +18,7 @@ pub(crate) fn missing() -> Option<String> {
     super::missing().or_else(|| program.map(|program| format!("strongSwan's {program} is missing")))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(crate) struct StrongSwan {
 }
 
 impl StrongSwan {
-    /// Starts it with the text of swanctl.conf(5); files go into the folder that `prepare` is given first.
+    /// Starts it with the text of swanctl.conf(5); `prepare` first puts files into its folder.
     pub(crate) fn start(
         net: &mut Net,
         host: &'static str,
@@ -97,12 +97,12 @@ impl StrongSwan {
         command
     }
 
-    /// What a command of swanctl says, whether it succeeds or not.
+    /// Runs a command of swanctl, and returns its output whether it succeeds or not.
     pub(crate) fn try_control(&self, net: &Net, arguments: &str) -> Output {
         self.command(net, arguments).output().expect("swanctl runs")
     }
 
-    /// What a command of swanctl says.
+    /// Runs a command of swanctl, and returns its output.
     #[track_caller]
     pub(crate) fn control(&self, net: &Net, arguments: &str) -> String {
         let output = self.try_control(net, arguments);
@@ -111,7 +111,7 @@ impl StrongSwan {
         said
     }
 
-    /// Its associations.
+    /// Returns its associations.
     pub(crate) fn associations(&self, net: &Net) -> String {
         self.control(net, "--list-sas")
     }

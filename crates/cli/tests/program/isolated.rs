@@ -1,4 +1,5 @@
-//! Scripts in mount, network and process namespaces of their own, as root of a system that has nothing but this program.
+//! Scripts in their own mount, network and process namespaces, as root of a system that has nothing except this
+//! program.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::{path, text};
 
-/// Before every script: mounts of its own, `/run` and `/etc` that are empty but for a list of users.
+/// The beginning of every script: mounts of its own, and `/run` and `/etc` that are empty except for a list of users.
 const PRELUDE: &str = r#"
 set -eu
 mount --make-rprivate /
@@ -43,7 +44,7 @@ eventually() {
 }
 "#;
 
-/// The reason why such scripts cannot run here.
+/// Returns the reason why such scripts cannot run here.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("namespaces of one's own take root".to_owned());
@@ -75,7 +76,7 @@ pub(crate) fn run(scratch: &Path, script: &str) -> Output {
     command.env("SCRATCH", scratch).output().expect("unshare runs")
 }
 
-/// Runs a script that is to succeed; what it said on standard output.
+/// Runs a script that must succeed. Returns its standard output.
 #[track_caller]
 pub(crate) fn good(scratch: &Path, script: &str) -> String {
     let output = run(scratch, script);

@@ -1,6 +1,6 @@
-//! How tests start the program under test, and how they read what it prints.
+//! Helpers that start the program under test, and read its output.
 
-// Each file of tests is a program of its own and uses only a part of this.
+// Each file of tests is a program of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod isolated;
@@ -12,12 +12,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The program under test: the one that was built with the test, unless the environment names another.
+/// Returns the path of the program under test: the one that was built with the test, unless the environment names
+/// another.
 pub(crate) fn path() -> std::ffi::OsString {
     std::env::var_os("SEALANE_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_sealane").into())
 }
 
-/// The program with `arguments`, away from the user's own configuration, with its output caught.
+/// Returns the command `sealane` with `arguments`, without the user's own configuration, and with its output
+/// captured.
 pub(crate) fn sealane(arguments: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -25,36 +27,36 @@ pub(crate) fn sealane(arguments: &[&str]) -> Command {
     command
 }
 
-/// This test cannot run here.
+/// Reports that this test cannot run here.
 #[track_caller]
 pub(crate) fn skip(reason: &str) {
     skip::skip(reason);
 }
 
-/// Output as text.
+/// Returns output as text.
 #[track_caller]
 pub(crate) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).expect("output is UTF-8")
 }
 
-/// Lines of JSON.
+/// Returns output as lines of JSON.
 #[track_caller]
 pub(crate) fn events(stdout: &[u8]) -> Vec<serde_json::Value> {
     text(stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Bytes that repeat only after 251 x 256 of them, so that a block in a wrong place is seen.
+/// Returns bytes that repeat only after 251 x 256 of them, so that a block in a wrong place is noticed.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8).collect()
 }
 
-/// Writes a file of the test's own.
+/// Writes a file of the test.
 #[track_caller]
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("the test's own folder can be written");
 }
 
-/// `bytes` in hexadecimal digits.
+/// Returns `bytes` in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string succeeds");

@@ -1,4 +1,4 @@
-//! The program on a pseudo-terminal of its own, as a user has it: what is on the screen, and what keys do.
+//! The program on a pseudo-terminal of its own, as a user runs it: the text on the screen, and the effect of keys.
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes longer, unless it hangs.
+/// Time limit for any step; nothing takes longer unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What Ctrl-C sends.
+/// The byte that Ctrl-C sends.
 pub(crate) const CTRL_C: &[u8] = b"\x03";
 
 /// A program in the foreground of a terminal. It is killed when dropped.
@@ -25,7 +25,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` on a terminal of so many columns. Its standard streams are the terminal.
+    /// Starts `command` on a terminal with this number of columns. Its standard streams are the terminal.
     pub(crate) fn start(command: &Command, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
@@ -34,7 +34,8 @@ impl Terminal {
         let name = ptsname(&master, Vec::new()).expect("a name");
         let name = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
         let screen = || OpenOptions::new().read(true).write(true).open(name).expect("a terminal");
-        // A session of its own, with standard input as its terminal: only so do keys send signals.
+        // The command needs a session of its own, with standard input as its terminal: otherwise keys do not send
+        // signals.
         let mut on_terminal = Command::new("setsid");
         on_terminal.arg("--ctty").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -62,7 +63,7 @@ impl Terminal {
         self.keyboard.write_all(keys).expect("a terminal");
     }
 
-    /// Everything that was written to it, control sequences included.
+    /// Returns everything that was written to the terminal, including control sequences.
     pub(crate) fn written(&self) -> String {
         String::from_utf8_lossy(&self.output.lock().expect("no thread panics holding it")).into_owned()
     }
@@ -79,7 +80,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for its end: exit status and all that was written.
+    /// Waits for the program's end. Returns its exit status and everything that was written.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let give_up = Instant::now() + PATIENCE;
@@ -90,7 +91,7 @@ impl Terminal {
             assert!(Instant::now() < give_up, "it hangs after {:?}", self.written());
             sleep(Duration::from_millis(5));
         };
-        // The last words may still be on their way from the terminal to the reader.
+        // The last bytes may still be on their way from the terminal to the reader.
         sleep(Duration::from_millis(100));
         (status.code(), self.written())
     }
@@ -98,19 +99,19 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It fails only where the program has ended already.
+        // This fails only if the program has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The lines that appeared, one after the other, without what moves the cursor and without blanks at their ends.
+/// Returns the lines that appeared, in order, without control sequences and without blanks at their ends.
 pub(crate) fn lines(written: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut rest = written.chars();
     while let Some(c) = rest.next() {
         match c {
-            // A control sequence: `ESC [`, parameters, a letter. It ends what was written on its line.
+            // A control sequence: `ESC [`, parameters, a letter. It ends the text on its line.
             '\x1b' => {
                 rest.find(|c| c.is_ascii_alphabetic());
                 plain.push('\n');

@@ -1,7 +1,8 @@
-//! Documents that are sessions: a script runs their commands anew, and the test names the first line that differs from the document
-//! in more than numbers and keys.
+//! Documents that are sessions: a script runs their commands anew, and the test reports the first line that differs
+//! from the document in more than numbers and keys.
 //!
-//! A script prints `# HEADING` after an empty line for a chapter, `> TEXT` for a line of prose, and all else as it is shown.
+//! A script prints `# HEADING` after an empty line for a chapter, `> TEXT` for a line of prose, and all other lines
+//! as they are shown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use crate::program::{path, skip, text};
 
 /// A document and the script that writes it.
 pub(crate) struct Session {
-    /// Beside the others in `docs`.
+    /// The document's path in `docs`.
     pub(crate) document: &'static str,
-    /// Below the folder of tests.
+    /// The script's path in the folder of tests.
     pub(crate) script: &'static str,
     /// The text above the first chapter.
     pub(crate) head: &'static str,
@@ -23,7 +24,7 @@ pub(crate) struct Session {
     pub(crate) tools: &'static [&'static str],
 }
 
-/// A line as it is each time: without numbers, keys and digests.
+/// Returns the stable part of a line: without numbers, keys and digests.
 fn stable(line: &str) -> String {
     let word = |word: &str| {
         let is_key = word.contains("sealane1:");
@@ -45,7 +46,7 @@ fn stable(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A script's output as Markdown: chapters as headings, prose as it is, the rest in blocks.
+/// Returns a script's output as Markdown: chapters as headings, prose unchanged, the rest in blocks.
 fn markdown(head: &str, said: &str) -> String {
     let mut page = head.to_owned();
     let (mut block, mut is_prose) = (Vec::new(), false);
@@ -58,7 +59,7 @@ fn markdown(head: &str, said: &str) -> String {
         block.clear();
     };
     for line in said.lines() {
-        // A comment in a file that is shown stands behind something.
+        // A comment in a file that is shown follows another line.
         let heading = line.strip_prefix("# ").filter(|_| is_after_blank);
         is_after_blank = line.is_empty();
         if let Some(heading) = heading {

@@ -1,4 +1,4 @@
-//! A daemon behind a proxy: what is sent to [`Served::place`] passes through the proxy, data streams included.
+//! A daemon behind a proxy: data that are sent to [`Served::place`] pass through the proxy, data streams included.
 
 use super::proxy::{Proxy, Tamper};
 use crate::program::{sealane, text, write};
@@ -40,27 +40,27 @@ impl Served {
         Self { child, folder, address, proxy }
     }
 
-    /// The folder that peers see.
+    /// Returns the folder that peers see.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// Home of a user who may read and write.
+    /// Returns the home of a user who may read and write.
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("user")
     }
 
-    /// A path in the root, through the proxy.
+    /// Returns the location of a path in the root, through the proxy.
     pub(crate) fn place(&self, path: &str) -> String {
         format!("sealane://{}/{path}", self.proxy.address)
     }
 
-    /// Lets somebody in whose key is written like this.
+    /// Authorises a key in its text form.
     pub(crate) fn authorise(&self, key: &str, name: &str) {
         self.authorise_to(key, name, "read,write");
     }
 
-    /// The same with these rights.
+    /// Authorises a key with these rights.
     pub(crate) fn authorise_to(&self, key: &str, name: &str, rights: &str) {
         let path = self.folder.path().join("authorised");
         let before = fs::read_to_string(&path).expect("the list of peers");
@@ -78,17 +78,17 @@ impl Served {
         write(&path, before.lines().map(user).collect::<String>().as_bytes());
     }
 
-    /// Whether the daemon runs.
+    /// Returns whether the daemon runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_none()
     }
 
-    /// The most memory that the daemon has had at one time.
+    /// Returns the maximum memory that the daemon has used.
     pub(crate) fn peak_bytes(&self) -> u64 {
         super::run::peak_bytes(self.child.id())
     }
 
-    /// What the daemon has printed.
+    /// Returns the daemon's output.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! What the tests of faults and of hostile networks share: seeded chance, trees, runs of the program that may be
-//! killed, a daemon, and a proxy that cuts and alters.
+//! Common helpers of the tests of faults and of hostile networks: seeded random numbers, trees, runs of the program
+//! that may be killed, a daemon, and a proxy that cuts and alters.
 
-// Each file of tests is a program of its own and uses only a part of this.
+// Each file of tests is a program of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod daemon;
@@ -9,7 +9,7 @@ pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod tree;
 
-/// Chance that repeats: SplitMix64.
+/// Reproducible random numbers from SplitMix64.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
@@ -26,7 +26,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -35,7 +35,7 @@ impl Chance {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// Bytes without pattern.
+    /// Returns random bytes.
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);
         while bytes.len() < count {
@@ -46,7 +46,7 @@ impl Chance {
     }
 }
 
-/// A number from the environment, or `default`.
+/// Returns a number from the environment, or `default`.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")),
@@ -54,7 +54,8 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Runs cases `0..count` on a few threads. Every failure is printed with what repeats it; then the test fails.
+/// Runs cases `0..count` on a few threads. Every failure is printed with the settings that repeat it; then the test
+/// fails.
 pub(crate) fn many(
     what: &str,
     seed: u64,

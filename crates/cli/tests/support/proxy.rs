@@ -1,4 +1,4 @@
-//! A proxy that knows what a data stream is made of. It forwards, and cuts, stalls or alters when told.
+//! A proxy that knows the format of a data stream. It forwards, and cuts, stalls or alters on request.
 //!
 //! A client asks for data streams at the address where it reached the daemon, on the daemon's port. The proxy therefore
 //! listens on the same port of another address of this host.
@@ -16,7 +16,7 @@ const JOINED_BYTES: usize = 29;
 /// Kind, three bytes of length, file, offset.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// Which way a record goes.
+/// The direction of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// From the client to the daemon.
@@ -25,32 +25,32 @@ pub(crate) enum Way {
     Down,
 }
 
-/// Where a record was met.
+/// The place at which a record was seen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spot {
-    /// Number of the connection among all.
+    /// Number of the connection, counted over all.
     pub(crate) link: usize,
-    /// Which of the parallel streams.
+    /// Number of the parallel stream.
     pub(crate) stream: u16,
     pub(crate) way: Way,
-    /// Number of the record on its connection and way.
+    /// Number of the record on its connection in its direction.
     pub(crate) index: u64,
 }
 
-/// What becomes of a record.
+/// The fate of a record.
 #[derive(Debug)]
 pub(crate) enum Pass {
-    /// These bytes go on in its place.
+    /// These bytes are sent in its place.
     On(Vec<u8>),
-    /// These bytes go on, then the connection ends.
+    /// These bytes are sent, then the connection ends.
     Close(Vec<u8>),
 }
 
-/// Somebody between the two ends.
+/// An attacker between the two ends.
 pub(crate) trait Tamper: Send + Sync {
-    /// The greeting of a data stream, either way.
+    /// Handles the greeting of a data stream, in either direction.
     fn greeting(&self, _spot: Spot, _bytes: &mut Vec<u8>) {}
-    /// A record.
+    /// Handles a record.
     fn record(&self, spot: Spot, record: Vec<u8>) -> Pass;
 }
 
@@ -60,13 +60,13 @@ struct Link {
     client: TcpStream,
     daemon: TcpStream,
     stalled: Arc<AtomicBool>,
-    /// Shared with whoever carries it, as long as they do.
+    /// A reference that each thread holds as long as it serves the connection.
     carried: Arc<()>,
 }
 
 impl Link {
     fn cut(&self) {
-        // They fail only where the connection has ended already.
+        // These fail only if the connection has already ended.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.daemon.shutdown(Shutdown::Both);
     }
@@ -75,9 +75,9 @@ impl Link {
 #[derive(Default)]
 struct State {
     links: Mutex<Vec<Link>>,
-    /// New data streams are stalled from the start.
+    /// Whether new data streams are stalled from the start.
     stall_all: AtomicBool,
-    /// Data streams are opened, and carry nothing after that.
+    /// Whether data streams are opened, and carry nothing after that.
     choked: AtomicBool,
     closed: AtomicBool,
     tamper: Option<Arc<dyn Tamper>>,
@@ -90,7 +90,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one that passes everything on to `daemon`, after `tamper` has seen it.
+    /// Starts a proxy that forwards everything to `daemon`, after `tamper` has seen it.
     pub(crate) fn start(daemon: SocketAddr, tamper: Option<Arc<dyn Tamper>>) -> Self {
         let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), daemon.port()));
         let listener = TcpListener::bind(address).expect("the same port of another address is free");
@@ -103,7 +103,7 @@ impl Proxy {
                         return;
                     }
                     let state = state.clone();
-                    // A connection that ends is no failure of the proxy.
+                    // The end of a connection is not a failure of the proxy.
                     thread::spawn(move || drop(carry(&state, client, daemon)));
                 }
             }
@@ -115,7 +115,7 @@ impl Proxy {
         self.state.links.lock().expect("nothing panics here")
     }
 
-    /// Cuts the data streams for which `chosen` says so. Returns how many.
+    /// Cuts the data streams that `chosen` selects. Returns their number.
     pub(crate) fn cut_data(&self, mut chosen: impl FnMut() -> bool) -> usize {
         let links = self.links();
         links.iter().filter(|link| link.data && chosen()).map(Link::cut).count()
@@ -126,35 +126,35 @@ impl Proxy {
         self.links().iter().filter(|link| !link.data).for_each(Link::cut);
     }
 
-    /// Stops forwarding on the data streams there are, and with `new` on those to come.
+    /// Stops forwarding on the existing data streams, and with `new` on later ones.
     pub(crate) fn stall_data(&self, new: bool) {
         self.state.stall_all.store(new, SeqCst);
         self.links().iter().filter(|link| link.data).for_each(|link| link.stalled.store(true, SeqCst));
     }
 
-    /// From now on the greetings of data streams pass, and nothing that follows them.
+    /// From now on lets the greetings of data streams pass, and nothing that follows them.
     pub(crate) fn choke_data(&self) {
         self.state.choked.store(true, SeqCst);
     }
 
-    /// Ends the data streams at the daemon only; the client is told nothing.
+    /// Ends the data streams at the daemon only; the client is not notified.
     pub(crate) fn cut_data_silently(&self) -> usize {
         let links = self.links();
         let data = links.iter().filter(|link| link.data);
         data.map(|link| {
             link.stalled.store(true, SeqCst);
-            // It fails only where the connection has ended already.
+            // This fails only if the connection has already ended.
             let _ = link.daemon.shutdown(Shutdown::Both);
         })
         .count()
     }
 
-    /// How many data streams were opened so far.
+    /// Returns the number of data streams opened so far.
     pub(crate) fn data_streams(&self) -> usize {
         self.links().iter().filter(|link| link.data).count()
     }
 
-    /// Cuts everything, and forgets it: no record of these connections is met any more.
+    /// Cuts all connections, and forgets them: no record of theirs is seen any more.
     pub(crate) fn reset(&self) {
         self.state.stall_all.store(false, SeqCst);
         self.state.choked.store(false, SeqCst);
@@ -163,7 +163,7 @@ impl Proxy {
             link.stalled.store(false, SeqCst);
             link.cut();
         }
-        // What a connection holds can be read after it was cut.
+        // The threads of a connection may still forward buffered bytes after it was cut.
         while links.iter().any(|link| Arc::strong_count(&link.carried) > 1) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -174,7 +174,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.closed.store(true, SeqCst);
         self.reset();
-        // Wakes the thread that accepts.
+        // This wakes the thread that accepts.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -240,13 +240,13 @@ fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::R
     Ok(())
 }
 
-/// `is_choked` is asked with the bytes that have passed.
+/// Forwards bytes; `is_choked` gets the number of bytes that have passed.
 fn pump(mut from: TcpStream, mut to: TcpStream, stalled: &AtomicBool, is_choked: impl Fn(usize) -> bool) {
     let mut bytes = vec![0; 64 * 1024];
     let mut passed = 0;
     loop {
         let read = from.read(&mut bytes);
-        // Neither what has come nor the end is passed on.
+        // Neither received bytes nor the end of the stream are forwarded.
         while stalled.load(SeqCst) || is_choked(passed) {
             thread::sleep(Duration::from_millis(10));
         }
@@ -260,7 +260,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, stalled: &AtomicBool, is_choked:
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Whatever is on its way still arrives; the rest of the connection is over.
+/// Bytes on their way still arrive; the rest of the connection is over.
 fn hang_up(from: &TcpStream, to: &TcpStream) {
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);

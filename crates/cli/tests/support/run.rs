@@ -10,61 +10,61 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// No run lasts longer, unless it hangs.
+/// Time limit of a run; none takes longer unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that runs. It is killed when dropped.
+/// A running program. It is killed when dropped.
 pub(crate) struct Run {
     child: Child,
     stdout: NamedTempFile,
     stderr: NamedTempFile,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` where a signal ended it.
+    /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) events: Vec<Value>,
     pub(crate) stderr: String,
 }
 
 impl Run {
-    /// `sealane cp --json ARGUMENTS`, in `home`.
+    /// Starts `sealane cp --json ARGUMENTS` in `home`.
     pub(crate) fn start(home: &Path, arguments: &[&str]) -> Self {
         let mut command = sealane(&["cp", "--json"]);
         command.args(arguments).env("HOME", home);
         Self::of(command)
     }
 
-    /// Another command that prints what `cp --json` prints.
+    /// Starts another command with the same output as `cp --json`.
     pub(crate) fn of(mut command: Command) -> Self {
         let (stdout, stderr) = (NamedTempFile::new().expect("a file"), NamedTempFile::new().expect("a file"));
         let writer = |file: &NamedTempFile| File::create(file.path()).expect("a file");
-        // Files, because a far end that outlives the run would keep a pipe open.
+        // These are files, because a far end that outlives the run would keep a pipe open.
         command.stdout(writer(&stdout)).stderr(writer(&stderr));
         Self { child: command.spawn().expect("the program starts"), stdout, stderr }
     }
 
     /// Kills it without a warning.
     pub(crate) fn kill(&mut self) {
-        // It fails only where the program has ended already.
+        // This fails only if the program has already ended.
         let _ = self.child.kill();
     }
 
-    /// Asks it to end, as Ctrl-C does.
+    /// Interrupts it, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let number = Pid::from_raw(self.child.id() as i32).expect("a process has a number");
-        // It fails only where the program has ended already.
+        // This fails only if the program has already ended.
         let _ = kill_process(number, Signal::INT);
     }
 
-    /// Its number.
+    /// Returns its process number.
     pub(crate) fn number(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its children that run now.
+    /// Returns its running children.
     pub(crate) fn children(&self) -> Vec<u32> {
         let parent = self.child.id();
         let numbers = fs::read_dir("/proc").expect("processes").filter_map(|entry| {
@@ -75,14 +75,14 @@ impl Run {
         numbers.collect()
     }
 
-    /// Lines it has printed so far.
+    /// Returns the lines that it has printed so far.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.stdout.path()).unwrap_or_default();
         // The last line may have been cut off by a kill.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits until it has moved so many bytes, or has ended.
+    /// Waits until it has transferred this many bytes, or has ended.
     pub(crate) fn wait_for_bytes(&mut self, bytes: u64) {
         let give_up = Instant::now() + PATIENCE;
         while moved(&self.events()) < bytes && !self.has_ended() && Instant::now() < give_up {
@@ -118,7 +118,8 @@ impl Drop for Run {
     }
 }
 
-/// Runs to the end. A far end that outlives a kill for a moment still holds the journal, and says so.
+/// Runs to the end. A far end that outlives a kill for a moment still holds the journal, and the program reports
+/// that.
 pub(crate) fn run_to_end(home: &Path, arguments: &[&str]) -> Result<Ended, String> {
     let give_up = Instant::now() + Duration::from_secs(20);
     loop {
@@ -134,7 +135,7 @@ pub(crate) fn run_to_end(home: &Path, arguments: &[&str]) -> Result<Ended, Strin
     }
 }
 
-/// The most bytes that any line of progress told.
+/// Returns the maximum number of bytes in any line of progress.
 pub(crate) fn moved(events: &[Value]) -> u64 {
     let progress = events.iter().filter(|event| event["event"] == "progress");
     progress.filter_map(|event| event["bytes"].as_u64()).max().unwrap_or(0)
@@ -145,13 +146,13 @@ impl Ended {
         self.events.last().unwrap_or(&Value::Null)
     }
 
-    /// A number of the line `done`.
+    /// Returns a number of the line `done`.
     pub(crate) fn done(&self, name: &str) -> u64 {
         let done = self.events.iter().find(|event| event["event"] == "done");
         done.and_then(|done| done[name].as_u64()).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
-    /// The kind of the failure that ended it; empty where none did.
+    /// Returns the kind of the failure that ended the run; empty if there was none.
     pub(crate) fn kind(&self) -> &str {
         self.last()["kind"].as_str().unwrap_or_default()
     }
@@ -161,7 +162,7 @@ impl Ended {
     }
 }
 
-/// Name, state and parent of a process.
+/// Returns name, state and parent of a process.
 fn status(number: u32) -> Option<(String, char, u32)> {
     let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     let (front, rest) = text.rsplit_once(')')?;
@@ -170,7 +171,7 @@ fn status(number: u32) -> Option<(String, char, u32)> {
     Some((front.to_owned(), state, words.next()?.parse().ok()?))
 }
 
-/// The most memory that a process has had at one time; 0 where it is gone.
+/// Returns the maximum memory that a process has used; 0 if it is gone.
 pub(crate) fn peak_bytes(number: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -180,7 +181,7 @@ pub(crate) fn peak_bytes(number: u32) -> u64 {
 /// Kills a process that is not a child of this one.
 pub(crate) fn kill_far(number: u32) {
     if let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) {
-        // It fails only where the process has ended already.
+        // This fails only if the process has already ended.
         let _ = kill_process(pid, Signal::KILL);
     }
 }

@@ -1,4 +1,4 @@
-//! Trees to copy, and what a copy of one must and must not contain.
+//! Trees to copy, and the contents that a copy must have and must not have.
 
 use super::Chance;
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What names of unfinished work begin with.
+/// Prefix of the names of unfinished files.
 const OWN_PREFIX: &str = ".sealane-";
 
-/// Of many differences, so many are told.
+/// Maximum number of differences that are reported.
 const MENTIONED: usize = 6;
 
-/// What [`make`] makes.
+/// The tree that [`make`] makes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) small_files: usize,
@@ -53,7 +53,7 @@ fn gather(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, PathBuf>, fo
     for entry in entries {
         let path = entry.expect("an entry").path();
         let relative = path.strip_prefix(root).expect("it lies below").to_owned();
-        // What vanishes meanwhile was not under its final name.
+        // An entry that vanishes in the meantime was not under its final name.
         let Ok(metadata) = path.symlink_metadata() else { continue };
         if metadata.is_dir() {
             folders.push(relative);
@@ -64,7 +64,7 @@ fn gather(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, PathBuf>, fo
     }
 }
 
-/// Everything below `root` but folders: by its path from there.
+/// Returns everything below `root` except for folders, by its relative path.
 pub(crate) fn files(root: &Path) -> BTreeMap<PathBuf, PathBuf> {
     let mut found = BTreeMap::new();
     gather(root, root, &mut found, &mut Vec::new());
@@ -75,12 +75,12 @@ fn is_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX))
 }
 
-/// What the program has left of its own.
+/// Returns the program's leftovers.
 pub(crate) fn leftovers(target: &Path) -> Vec<PathBuf> {
     files(target).into_keys().filter(|path| is_own(path)).collect()
 }
 
-/// The same, of one folder alone.
+/// Returns the program's leftovers directly in one folder.
 pub(crate) fn leftovers_in(folder: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     paths.filter(|path| is_own(path)).collect()
@@ -93,7 +93,8 @@ fn same_content(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Files that have their final names in `target` but are not what `source` has. Must be empty at any time.
+/// Returns files that have their final names in `target` but differ from those in `source`. The list must be empty at
+/// any time.
 pub(crate) fn wrong(source: &Path, target: &Path) -> Vec<PathBuf> {
     let originals = files(source);
     let is_wrong = |(relative, path): (PathBuf, PathBuf)| {
@@ -103,17 +104,17 @@ pub(crate) fn wrong(source: &Path, target: &Path) -> Vec<PathBuf> {
     files(target).into_iter().filter_map(is_wrong).take(MENTIONED).collect()
 }
 
-/// The files that have their final names.
+/// Returns the files that have their final names.
 pub(crate) fn placed(target: &Path) -> Vec<PathBuf> {
     files(target).into_iter().filter(|(relative, _)| !is_own(relative)).map(|(_, path)| path).collect()
 }
 
-/// Their bytes.
+/// Returns the number of bytes in them.
 pub(crate) fn placed_bytes(target: &Path) -> u64 {
     placed(target).iter().map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum()
 }
 
-/// What differs between two trees: names, kinds, contents, modes, times, those of the roots too.
+/// Returns the differences between two trees, roots included: names, kinds, contents, modes, times.
 pub(crate) fn differences(source: &Path, target: &Path) -> Vec<String> {
     let list = |root: &Path| {
         let (mut found, mut folders) = (BTreeMap::new(), Vec::new());
