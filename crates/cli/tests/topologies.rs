@@ -1,5 +1,5 @@
-//! ping, iperf3, curl and ssh through `sealane tunnel`: from host to host, between two gateways, and from three hosts on the road
-//! through one gateway, each with packets of 1,280, 1,500 and 9,000 bytes inside.
+//! ping, iperf3, curl and ssh through `sealane tunnel`: from host to host, between two gateways, and from three hosts
+//! on the road through one gateway, each with inner packets of 1,280, 1,500 and 9,000 bytes.
 
 mod network;
 mod program;

@@ -1,6 +1,7 @@
 //! IKEv2 (RFC 7296) as a state machine: two ends negotiate keys for ESP.
 //!
-//! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a deadline come out.
+//! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a
+//!   deadline come out.
 //! - [`config`] has the peers and the traffic to protect; [`offer`] the algorithms that are accepted; [`eap`] the
 //!   proofs of users; [`pool`] the addresses that peers get.
 //! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] derives keys.

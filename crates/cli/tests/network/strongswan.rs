@@ -1,4 +1,5 @@
-//! strongSwan as the gateway of a namespace, with its ESP in user space (kernel-libipsec), so that the kernel needs no IPsec.
+//! strongSwan as the gateway of a namespace, with its ESP in user space (kernel-libipsec), so that the kernel needs
+//! no IPsec.
 
 use std::fs;
 use std::path::{Path, PathBuf};

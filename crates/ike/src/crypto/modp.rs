@@ -62,7 +62,7 @@ static MODP_4096: LazyLock<Group<{ U4096::LIMBS }>> = LazyLock::new(|| {
 });
 
 impl<const LIMBS: usize> Group<LIMBS> {
-    /// The prime is public, so its constants may take a time that depends on it.
+    /// The prime is public, so its constants may be computed in a time that depends on it.
     fn new(prime: &str) -> Self {
         Self(FixedMontyParams::new_vartime(Odd::from_be_hex(prime)))
     }

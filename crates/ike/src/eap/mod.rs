@@ -1,5 +1,5 @@
-//! EAP inside of IKE_AUTH (RFC 3748; RFC 7296, section 2.16): users with passwords (MSCHAPv2) and with certificates (EAP-TLS), as
-//! server and as client.
+//! EAP inside of IKE_AUTH (RFC 3748; RFC 7296, section 2.16), as server and as client: users with passwords
+//! (MSCHAPv2) and with certificates (EAP-TLS).
 //!
 //! Guarantees: a conversation has at most [`MAX_ROUNDS`] rounds; it yields a key only after the method itself has
 //! succeeded at this end, so that a Success packet alone proves nothing; a server answers unknown users as it answers

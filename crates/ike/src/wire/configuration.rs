@@ -1,4 +1,5 @@
-//! Configuration payloads (RFC 7296, section 3.15): addresses, name servers and domains for a peer without a network of its own.
+//! Configuration payloads (RFC 7296, section 3.15): addresses, name servers and domains for a peer without a network
+//! of its own.
 
 use super::{MAX_ATTRIBUTES, Malformed, Reader};
 

@@ -15,8 +15,8 @@ const TS_IPV6_ADDR_RANGE: u8 = 8;
 pub struct TrafficSelector {
     /// The protocol above IP; 0 for any.
     pub protocol: u8,
-    /// First and last port; 0 and 65,535 for any, 65,535 and 0 for packets whose ports are hidden (OPAQUE). For ICMP, type and
-    /// code are the port's upper and lower byte.
+    /// First and last port; 0 and 65,535 for any, 65,535 and 0 for packets whose ports are hidden (OPAQUE). For ICMP,
+    /// type and code are the port's upper and lower byte.
     pub ports: (u16, u16),
     /// First and last address, of one family.
     pub addresses: (IpAddr, IpAddr),
