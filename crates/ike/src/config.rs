@@ -107,10 +107,10 @@ pub enum Prove {
         /// Its certificate and those that lead to an authority, in DER; empty if the peer has the raw public key.
         certificates: Vec<Vec<u8>>,
     },
-    /// With EAP, as the initiator.
+    /// With EAP; we have to be the initiator.
     Eap(EapClient),
-    /// With the EAP conversation that the peer proves itself with, as the responder (RFC 5998). The peer has to use
-    /// EAP-TLS and offer this.
+    /// With the EAP conversation that the peer proves itself with; we have to be the responder (RFC 5998). The peer has
+    /// to use EAP-TLS and offer this.
     EapOnly,
 }
 
@@ -123,9 +123,9 @@ pub enum Expect {
     PublicKeys(Vec<Vec<u8>>),
     /// With a certificate that one of these authorities vouches for.
     Certificate(Arc<Authorities>),
-    /// With EAP, as the initiator.
+    /// With EAP; the peer has to be the initiator.
     Eap(Arc<EapServer>),
-    /// With the EAP conversation that we prove ourselves with as the initiator (RFC 5998):
+    /// With the EAP conversation that we prove ourselves with; we have to be the initiator (RFC 5998):
     /// [`EapClient::Certificate`].
     EapOnly,
 }

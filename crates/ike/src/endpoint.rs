@@ -418,7 +418,8 @@ impl Endpoint {
         self.sas.iter().find(|(_, sa)| has(sa)).map(|(spi, _)| *spi)
     }
 
-    /// Asks for a child for a packet whose policy has none, on the established IKE SA, or initiates an IKE SA.
+    /// Asks for a child for a packet whose policy has none, on the established IKE SA, or initiates an IKE SA if none
+    /// is under way.
     /// Returns `None` in the same cases as [`Self::initiate`].
     pub fn acquire(
         &mut self,

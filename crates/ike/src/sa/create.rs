@@ -320,7 +320,7 @@ impl Sa {
             return context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
         };
         if let Some(collision) = goal.collision {
-            // The peer's rekeying won, and ours lost.
+            // The peer's rekeying remains, and ours does not.
             if let Some(theirs) = collision.theirs {
                 self.replace_by(replaced, theirs);
             }
