@@ -1,13 +1,16 @@
-//! Studies of accelerators, each a part of the output:
+//! Studies of accelerators; each makes a part of the output:
 //!
-//! - `table`: threads that wait for one job each at one to four simulated cards in virtual time, beside the values that Keromytis,
-//!   Wright and de Raadt published for one ("The design of the OpenBSD cryptographic framework", 2003, table 1);
-//! - `curve`: Mb/s by job length of the card, the calling lane and worker lanes, by this machine's clock, with triple DES and with
-//!   AES-128-GCM (Miltchev, Ioannidis and Keromytis, 2002, figure 1);
-//! - `crossover`: where a hybrid of a card and a processor of its time changes from one to the other, in virtual time;
-//! - `fail-over`: jobs in each millisecond while a card hangs, in virtual time.
+//! - `table`: threads that wait for one job each at one to four simulated cards in virtual time, beside the values
+//!   that Keromytis, Wright and de Raadt published for one card ("The design of the OpenBSD cryptographic framework",
+//!   2003, table 1);
+//! - `curve`: Mb/s by job length of the card, the calling lane and worker lanes, by this machine's clock, with triple
+//!   DES and with AES-128-GCM (Miltchev, Ioannidis and Keromytis, 2002, figure 1);
+//! - `crossover`: the job length at which a hybrid of a card and a processor of its time changes from one to the
+//!   other, in virtual time;
+//! - `fail-over`: the jobs per millisecond while a card hangs, in virtual time.
 //!
-//! `cargo run --release -p sealane-engine --example cards [PART…]`; without arguments all parts.
+//! Run it with `cargo run --release -p sealane-engine --example cards [PART…]`; without arguments it prints all
+//! parts.
 
 #[path = "../../../testing/cards.rs"]
 mod cards;
@@ -26,7 +29,7 @@ use sealane_engine::{
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Mode};
 
-/// Results are compared with software so rarely that this takes no time.
+/// Results are compared with software so rarely that the comparison takes no time.
 const RARELY: Trust = Trust::Checked { one_in: NonZeroU32::MAX };
 const CARD: (Timing, Option<u64>, Trust) = (Timing::FOUR_HIFN_7751, None, RARELY);
 /// Triple DES on a processor of the card's time: about 27 Mb/s.
@@ -72,7 +75,7 @@ fn table() {
     }
 }
 
-/// Works under way at a time.
+/// The number of works under way at a time.
 const DEPTH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 fn curve() {
@@ -88,7 +91,7 @@ fn curve() {
     }
 }
 
-/// Mb/s of one lane that keeps [`DEPTH`] works under way, by the system's clock.
+/// Returns the Mb/s of one lane that keeps [`DEPTH`] works under way, by the system's clock.
 fn real_megabits(engine: &str, protection: Protection, bytes: u32) -> f64 {
     const TIME: Duration = Duration::from_millis(300);
     let choice: EngineChoice = engine.parse().expect("a text of an engine");

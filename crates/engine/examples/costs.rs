@@ -1,4 +1,5 @@
-//! What jobs cost at the inline engine on this machine: nanoseconds a job and a byte, 32 at a time; and one job alone.
+//! Prints the costs of jobs at the inline engine on this machine: nanoseconds per job and per byte, with 32 jobs at a
+//! time, and nanoseconds of one job alone.
 
 use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc, time::Instant};
 
@@ -28,7 +29,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds of one job of 64 bytes in a work of its own.
+/// Returns the nanoseconds of one job of 64 bytes in a separate work.
 fn alone_ns(engine: &Inline, protection: Protection) -> f64 {
     const TIMES: u32 = 10_000;
     let session =

@@ -1,24 +1,25 @@
-//! Memory that jobs name their bytes in.
+//! Memory that holds the bytes of jobs.
 //!
-//! Guarantees: a buffer never grows after it was made; one that was allocated here starts on a cache line; whoever has
-//! the buffer is the only one who can write its bytes.
+//! Guarantees: a buffer never grows after it was made; a buffer that was allocated here starts on a cache line; only
+//! the owner of a buffer can write its bytes.
 
 use std::fmt;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Memory that is allocated elsewhere, such as huge pages or pages that a device may reach. Its length never changes.
+/// Memory that is allocated elsewhere, such as huge pages or pages that a device may access. Its length never
+/// changes.
 ///
-/// An implementation promises that for as long as it exists nobody else writes these bytes: no other thread, no device
-/// that was not given the work, and no other process. Whoever verifies a tag and then reads the bytes again relies on
-/// that, and so does every `&[u8]`. Memory that another process has mapped writable is therefore never a `Memory`,
-/// whatever that process has agreed to: the bytes are copied into a [`Buffer`] before the first look at them, and
-/// results are copied out.
+/// An implementation promises that nobody else writes these bytes as long as it exists: no other thread, no device
+/// that was not given the work, and no other process. Code that verifies a tag and then reads the bytes again relies
+/// on that, and so does every `&[u8]`. Memory that another process has mapped writable is therefore never a `Memory`,
+/// even if that process has agreed not to write it: the bytes are copied into a [`Buffer`] before they are first
+/// read, and results are copied out.
 pub trait Memory: Send + Sync {
-    /// All bytes.
+    /// Returns all bytes.
     fn bytes(&self) -> &[u8];
 
-    /// All bytes, to write.
+    /// Returns all bytes for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -40,12 +41,12 @@ impl Buffer {
         Self { owner: Owner::Heap { storage, start, capacity_bytes } }
     }
 
-    /// Takes memory that somebody else provides.
+    /// Makes a buffer from memory that the caller provides.
     pub fn from_memory(memory: Box<dyn Memory>) -> Self {
         Self { owner: Owner::Memory(memory) }
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.owner {
             Owner::Heap { storage, start, capacity_bytes } => &storage[*start..*start + *capacity_bytes],
@@ -53,7 +54,7 @@ impl Buffer {
         }
     }
 
-    /// All bytes, to write.
+    /// Returns all bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.owner {
             Owner::Heap { storage, start, capacity_bytes } => &mut storage[*start..*start + *capacity_bytes],
@@ -61,7 +62,7 @@ impl Buffer {
         }
     }
 
-    /// Fixed size in bytes.
+    /// Returns the fixed size in bytes.
     pub fn capacity_bytes(&self) -> usize {
         match &self.owner {
             Owner::Heap { capacity_bytes, .. } => *capacity_bytes,
@@ -71,7 +72,7 @@ impl Buffer {
 }
 
 impl Default for Buffer {
-    /// No bytes, and no allocation: what stays where a buffer was taken out.
+    /// Returns a buffer without bytes, which allocates nothing: it replaces a buffer that was taken out.
     fn default() -> Self {
         Self { owner: Owner::Heap { storage: Vec::new(), start: 0, capacity_bytes: 0 } }
     }
@@ -79,7 +80,7 @@ impl Default for Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Contents may be plaintext.
+        // The contents may be plaintext.
         f.debug_struct("Buffer").field("capacity_bytes", &self.capacity_bytes()).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
-//! The engine that is a simulated accelerator card.
+//! The engine that simulates an accelerator card.
 //!
-//! Guarantees: it answers when the card that it stands for would, by the system's clock with a thread of its own or by a
-//! virtual clock without one; what it holds is bounded; it can be made to fail in every way in which a card fails.
+//! Guarantees: it answers at the time at which the simulated card would, by the system's clock with a thread of its
+//! own or by a virtual clock without one; it holds a bounded number of works; it can be made to fail in every way in
+//! which a card fails.
 //!
-//! Its results are computed in software when they are due, so a study of it tells the time that jobs take and not the
-//! CPU time that a card saves.
+//! Results are computed in software when they are due, so a study of this engine measures the time that jobs take and
+//! not the CPU time that a card saves.
 
 mod core;
 mod timing;
@@ -25,7 +26,7 @@ use self::core::{Core, run};
 pub use self::{core::Condition, timing::Timing};
 use crate::{Clock, Cost, Engine, Kind, Protection, Queue, Software, Trust, Work, choice::Make};
 
-/// Works that the card holds, of all submitters together.
+/// The number of works that the card holds, of all submitters together.
 const DEPTH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub(crate) const KIND: Kind = Kind {
@@ -51,7 +52,7 @@ pub struct Card {
     handle: Arc<Handle>,
 }
 
-/// The card as its engine and its queues have it; the thread ends with the last of them.
+/// The card as its engine and its queues share it; the thread ends when the last of them is dropped.
 struct Handle {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -59,9 +60,9 @@ struct Handle {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something was taken, or the card's condition was set, or the card is to end.
+    /// Notified when a work was taken, when the card's condition was set, and when the card must end.
     changed: Condvar,
-    /// For a card without a thread.
+    /// The software of a card without a thread.
     software: Mutex<Software>,
     clock: Clock,
     begun: Instant,
@@ -72,7 +73,7 @@ struct State {
     is_ended: bool,
 }
 
-/// Where one queue's works come back.
+/// The place where one queue's works are handed back.
 pub(super) struct Answers {
     done: Mutex<VecDeque<Work>>,
     bell: OwnedFd,
@@ -80,7 +81,7 @@ pub(super) struct Answers {
 
 impl Answers {
     fn ring(&self) {
-        // Fails only when the bell has been rung 2^64 - 2 times unheard.
+        // Fails only if the bell was rung 2^64 - 2 times without being read.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
@@ -90,12 +91,12 @@ impl Answers {
 }
 
 impl Card {
-    /// A card that holds `depth` works. With `faults`, a seed, its condition changes every few milliseconds, and each of
-    /// its results is to be checked. A card on a virtual clock has no thread: its queues look at the clock when they are
-    /// asked.
+    /// Returns a card that holds `depth` works. With `faults`, a seed, its condition changes every few milliseconds,
+    /// and each of its results must be checked. A card on a virtual clock has no thread: its queues read the clock
+    /// when they are called.
     ///
     /// # Errors
-    /// When the system has no more threads to give.
+    /// Fails if the system cannot start another thread.
     pub fn new(timing: Timing, depth: NonZeroUsize, faults: Option<u64>, clock: Clock) -> io::Result<Self> {
         const SAMPLED: NonZeroU32 = NonZeroU32::new(64).unwrap();
         let core = Core::new(timing, depth.get(), faults);
@@ -115,19 +116,19 @@ impl Card {
         Ok(Self { timing, trust, handle: Arc::new(Handle { shared, thread }) })
     }
 
-    /// The same card, relied on to so far.
+    /// Returns the same card with another [`Trust`].
     #[must_use]
     pub fn with_trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
     }
 
-    /// From now on it behaves so.
+    /// Sets the card's condition from now on.
     pub fn set(&self, condition: Condition) {
         self.handle.shared.state().core.set(condition);
         self.handle.shared.changed.notify_one();
     }
 
-    /// When a work that it has is due next, or may be.
+    /// Returns the time at which the next work is due, or may be due.
     pub fn due(&self) -> Option<Instant> {
         let due_ns = self.handle.shared.state().core.due_ns()?;
         Some(self.handle.shared.begun + Duration::from_nanos(due_ns))
@@ -152,7 +153,7 @@ impl Shared {
         self.clock.now().saturating_duration_since(self.begun).as_nanos() as u64
     }
 
-    /// Hands out what is due. Nothing is computed with the lock held.
+    /// Hands out the works that are due. Nothing is computed with the lock held.
     fn settle(&self, software: &mut Software) {
         loop {
             let mut state = self.state();
@@ -169,9 +170,9 @@ impl Shared {
     }
 }
 
-/// The life of a card on the system's clock.
+/// Runs a card on the system's clock.
 fn serve(shared: &Shared) {
-    // By default the kernel lets a sleep last 50 µs longer, which is a job's whole time.
+    // By default the kernel may prolong a sleep by 50 µs, which is as long as a whole job.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut software = Software::default();
     loop {
@@ -180,7 +181,7 @@ fn serve(shared: &Shared) {
         if state.is_ended {
             return;
         }
-        // Waiting ends with the lock taken; the turn after it settles anew.
+        // The wait ends with the lock held; the next turn of the loop settles anew.
         match state.core.due_ns().map(|due_ns| due_ns.saturating_sub(shared.now_ns())) {
             Some(0) => {}
             Some(wait_ns) => drop(shared.changed.wait_timeout(state, Duration::from_nanos(wait_ns))),
@@ -219,7 +220,7 @@ impl Drop for Handle {
         self.shared.state().is_ended = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has nothing of its own to panic about; what it computed last nobody waits for.
+            // The thread has no cause to panic by itself; nobody waits for the works that it computed last.
             let _ = thread.join();
         }
     }
@@ -266,7 +267,7 @@ impl Queue for CardQueue {
             self.handle.shared.settle(&mut software);
         }
         let finished = self.answers.take().or_else(|| {
-            // Silenced before the last look: what is answered after that look rings again.
+            // The bell is silenced before the last look, so a work that is answered after that look rings again.
             let _ = rustix::io::read(&self.answers.bell, &mut [0; 8]);
             self.answers.take()
         });

@@ -1,29 +1,29 @@
-//! Engines by a text that says which, and how it is made: `inline`, `lanes:4`.
+//! Engines chosen by a text that names the engine and its parameters: `inline`, `lanes:4`.
 //!
-//! Guarantees: a text that parses is an engine that can be made, unless the system refuses what it takes; what prints
-//! parses.
+//! Guarantees: a text that parses stands for an engine that can be made, unless the system refuses the resources; the
+//! text that is printed parses again.
 
 use std::{fmt, io, str::FromStr, sync::Arc};
 
 use crate::{Engine, Implementations, Scheduler, Trust, card, inline, lanes, scheduler};
 
-/// Makes an engine, whose software runs by the implementations that it is given.
+/// Makes an engine whose software uses the given implementations.
 pub(crate) type Make = dyn Fn(Implementations) -> io::Result<Arc<dyn Engine>> + Send + Sync;
 
 /// A kind of engine that a user can choose.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its texts begin with it.
+    /// The name with which its texts begin.
     pub name: &'static str,
-    /// The form of its texts, for a help text: `lanes[:N]`.
+    /// The form of its texts, for a help text, such as `lanes[:N]`.
     pub form: &'static str,
     /// A description for a help text.
     pub about: &'static str,
-    /// Reads what stands behind the name and a colon; `None` where that makes no sense.
+    /// Parses the text behind the name and a colon; returns `None` if it makes no sense.
     pub(crate) parse: fn(Option<&str>) -> Option<Arc<Make>>,
 }
 
-/// All kinds: an engine is added by its file and its line here.
+/// All kinds: an engine is added by its file and an entry here.
 pub const KINDS: &[Kind] = {
     let [hybrid, round_robin, by_size, fail_over] = scheduler::KINDS;
     &[inline::KIND, lanes::KIND, card::KIND, hybrid, round_robin, by_size, fail_over]
@@ -36,7 +36,7 @@ pub struct EngineChoice {
     make: Arc<Make>,
 }
 
-/// A text that names no engine.
+/// The error for a text that names no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown engine {text:?}; choose one of {}", forms())]
 pub struct UnknownEngine {
@@ -49,11 +49,11 @@ fn forms() -> String {
 }
 
 impl EngineChoice {
-    /// Makes the engine. Its software runs by `implementations` where it measures what jobs cost. An engine that is not
-    /// trusted is put under a [`Scheduler`], so that the program goes on when it fails.
+    /// Makes the engine. Its software uses `implementations` to measure the costs of jobs. An engine that is not
+    /// trusted is wrapped in a [`Scheduler`], so that the program goes on when it fails.
     ///
     /// # Errors
-    /// The system refuses what the engine takes: threads, for one.
+    /// Fails if the system refuses the engine's resources, such as threads.
     pub fn make(&self, implementations: impl Into<Implementations>) -> io::Result<Arc<dyn Engine>> {
         let engine = (self.make)(implementations.into())?;
         Ok(match engine.trust() {
@@ -80,14 +80,14 @@ fn parse<'a>(text: &str, mut kinds: impl Iterator<Item = &'a Kind>) -> Option<Ar
     (kinds.find(|kind| kind.name == name)?.parse)(argument)
 }
 
-/// The engines of a list such as `card,lanes:2`; a scheduler among them would need brackets.
+/// Returns the engines of a list such as `card,lanes:2`; a scheduler in the list would need brackets.
 pub(crate) fn members(list: &str) -> Option<Vec<Arc<Make>>> {
     let is_scheduler = |kind: &&Kind| scheduler::KINDS.iter().any(|scheduler| scheduler.name == kind.name);
     list.split(',').map(|text| parse(text, KINDS.iter().filter(|kind| !is_scheduler(kind)))).collect()
 }
 
 impl Default for EngineChoice {
-    /// The calling lane: nothing is handed over, and no thread is woken.
+    /// Returns the engine of the calling lane, which hands nothing over and wakes no thread.
     fn default() -> Self {
         inline::KIND.name.parse().expect("a kind's name is a text of it")
     }

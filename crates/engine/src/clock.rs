@@ -1,30 +1,30 @@
-//! Time as a value, so that hours of a bad network are a test of milliseconds.
+//! Time as a value, so that a test can simulate hours of a bad network in milliseconds.
 
 use std::{
     sync::{Arc, Mutex},
     time::Instant,
 };
 
-/// What time it is.
+/// A source of the present time.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The system's.
+    /// The system's clock.
     Real,
-    /// Whatever the test says.
+    /// A clock that only the test moves.
     Virtual(Arc<Mutex<Instant>>),
 }
 
 impl Clock {
-    /// One that stands still until it is moved.
+    /// Returns a virtual clock that stands still until it is moved.
     #[must_use]
     pub fn still() -> Self {
         Self::Virtual(Arc::new(Mutex::new(Instant::now())))
     }
 
-    /// Now.
+    /// Returns the present time.
     ///
     /// # Panics
-    /// When another user of a virtual clock panicked holding it.
+    /// Panics if another user of a virtual clock panicked while holding it.
     #[must_use]
     pub fn now(&self) -> Instant {
         match self {
@@ -33,10 +33,10 @@ impl Clock {
         }
     }
 
-    /// Moves a virtual clock to `to`, if that is later; the system's moves by itself.
+    /// Moves a virtual clock to `to`, if that is later; the system's clock moves by itself.
     ///
     /// # Panics
-    /// When another user of a virtual clock panicked holding it.
+    /// Panics if another user of a virtual clock panicked while holding it.
     pub fn advance_to(&self, to: Instant) {
         if let Self::Virtual(now) = self {
             let mut now = now.lock().expect("no user panics holding the clock");

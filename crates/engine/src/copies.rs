@@ -1,24 +1,24 @@
-//! Copies of works, for an engine that is not to have a job's only bytes, and for jobs of several works that are to run
-//! as one.
+//! Copies of works, for an engine that must not have a job's only bytes, and for jobs of several works that run as
+//! one work.
 //!
-//! Guarantees: a copy has the jobs that are pending, with the same bytes and IVs; only the bytes that a job may change
-//! are taken back, each job's by itself; no allocation per copy once there were copies of such sizes.
+//! Guarantees: a copy has the pending jobs, with the same bytes and IVs; only the bytes that a job may change are
+//! copied back, each job's separately; no allocation per copy once copies of such sizes were made.
 
 use std::{ops::Range, sync::Arc};
 
 use crate::{Buffer, Job, JobStatus, Session, Software, Span, Work, run::hull};
 
-/// Works to copy into, used again and again.
+/// Works that serve as copies again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     spare: Vec<Work>,
 }
 
-/// Most copies that are kept for later.
+/// The maximum number of copies kept for later.
 const SPARE_MAX: usize = 16;
 
 impl Copies {
-    /// A copy of the bytes and jobs of `work`.
+    /// Returns a copy of the bytes and jobs of `work`.
     pub(crate) fn of(&mut self, work: &Work) -> Work {
         let bytes = bytes_of(&work.sessions, work.buffer.capacity_bytes(), &work.jobs);
         let mut copy = self.spare.pop().unwrap_or_default();
@@ -34,7 +34,7 @@ impl Copies {
         copy
     }
 
-    /// Keeps a copy that is not needed any more.
+    /// Keeps a copy that is not needed any more for later.
     pub(crate) fn give(&mut self, copy: Work) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(copy);
@@ -42,14 +42,14 @@ impl Copies {
     }
 }
 
-/// The bytes from the first to the last of the jobs that make sense.
+/// Returns the range from the first to the last byte of the jobs whose spans make sense.
 fn bytes_of(sessions: &[Arc<Session>], buffer_bytes: usize, jobs: &[Job]) -> Range<usize> {
     let hulls =
         jobs.iter().filter_map(|job| hull(sessions, buffer_bytes, job)).filter(|hull| !hull.is_empty());
     hulls.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end)).unwrap_or(0..0)
 }
 
-/// Whether no two of the jobs share a byte, so that each can run without the others.
+/// Returns whether no two of the jobs share a byte, so that each can run without the others.
 pub(crate) fn are_apart(work: &Work, hulls: &mut Vec<Range<usize>>) -> bool {
     hulls.clear();
     let bytes = work.buffer.capacity_bytes();
@@ -61,12 +61,12 @@ pub(crate) fn are_apart(work: &Work, hulls: &mut Vec<Range<usize>>) -> bool {
     hulls.is_sorted_by(before)
 }
 
-/// The bytes that a job may change.
+/// Returns the bytes that a job may change.
 pub(crate) fn changed(job: &Job) -> [Range<usize>; 2] {
     [job.body, job.tag].map(|span: Span| if span.is_empty() { 0..0 } else { span.range() })
 }
 
-/// Takes the result of a job over from its copy, which may lie elsewhere.
+/// Copies the result of a job back from its copy, which may lie at another place.
 pub(crate) fn take_back(work: &mut Work, index: usize, copy: &Buffer, copied: &Job) {
     let Some(job) = work.jobs.get_mut(index) else { return };
     job.status = copied.status;
@@ -77,7 +77,7 @@ pub(crate) fn take_back(work: &mut Work, index: usize, copy: &Buffer, copied: &J
     }
 }
 
-/// Whether the job's result in `copy` is what the work has.
+/// Returns whether the job's result in `copy` equals that in the work.
 pub(crate) fn is_same(work: &Work, index: usize, copy: &Buffer) -> bool {
     work.jobs.get(index).is_some_and(|job| {
         changed(job).into_iter().all(|range| work.buffer.bytes()[range.clone()] == copy.bytes()[range])
@@ -88,20 +88,20 @@ pub(crate) fn is_same(work: &Work, index: usize, copy: &Buffer) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     work: Work,
-    /// The work and the place in it of each job.
+    /// For each job, the number of its work and its index in that work.
     from: Vec<(usize, usize)>,
 }
 
 /// Works start on cache lines.
 const ALIGN_BYTES: usize = 64;
 
-/// How many bytes a copy of a work's jobs takes.
+/// Returns the number of bytes that a copy of a work's jobs takes.
 pub(crate) fn hull_bytes(work: &Work) -> usize {
     bytes_of(&work.sessions, work.buffer.capacity_bytes(), &work.jobs).len()
 }
 
 impl Joined {
-    /// Runs the pending jobs of all works, which have one direction.
+    /// Runs the pending jobs of all works, which have the same direction.
     pub(crate) fn run(&mut self, works: &mut [&mut Work], software: &mut Software) {
         let Self { work: joined, from } = self;
         joined.sessions.clear();

@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed, for simulated hardware.
+//! Pseudo-random numbers from a seed, for simulated hardware.
 
 /// Steele and Vigna's SplitMix64.
 #[derive(Debug)]
@@ -17,14 +17,14 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `bound`, which is not 0.
+    /// Returns a number less than `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.draw() % bound
     }
 
-    /// Exponentially distributed with mean 1.
+    /// Returns an exponentially distributed number with mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
-        // In (0, 1].
+        // The number is in (0, 1].
         let uniform = ((self.draw() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         -uniform.ln()
     }

@@ -1,15 +1,15 @@
-//! What an engine is.
+//! The interface of engines.
 //!
-//! Guarantees that every engine gives: it changes a work's bytes exactly as any other does; queues are bounded, and a
-//! full one leaves work with its owner; work that was taken is handed back, once, in any order, with its token; a job
-//! that is handed back [`Pending`](crate::JobStatus::Pending) has its bytes untouched, so it can run elsewhere.
-//! [`Engine::trust`] says whether that can be relied on: hardware and other processes break these promises, and a
-//! [`Scheduler`](crate::Scheduler) keeps them in their place.
+//! Guarantees that every engine gives: it changes a work's bytes exactly as any other engine does; queues are
+//! bounded, and a full queue leaves work with its owner; work that was taken is handed back once, in any order, with
+//! its token; a job that is handed back [`Pending`](crate::JobStatus::Pending) has its bytes untouched, so it can run
+//! elsewhere. [`Engine::trust`] says whether these guarantees can be relied on: hardware and other processes may
+//! break them, and a [`Scheduler`](crate::Scheduler) makes up for that.
 //!
 //! A nonce never protects two texts: an engine computes a seal job again only over the bytes and with the IV that it
-//! was given, and its owner never lays two jobs with one IV.
+//! was given, and its owner never makes two jobs with the same IV.
 //!
-//! A lane uses a queue by a [`Submitter`](crate::Submitter), which keeps to the rules below.
+//! A lane uses a queue through a [`Submitter`](crate::Submitter), which follows the rules below.
 
 use std::{
     collections::VecDeque,
@@ -20,74 +20,76 @@ use std::{
 
 use crate::{Protection, Work};
 
-/// What jobs cost at an engine: `fixed_ns + byte_ns * bytes` each.
+/// The cost of jobs at an engine: `fixed_ns + byte_ns * bytes` per job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Nanoseconds a job.
+    /// Nanoseconds per job.
     pub fixed_ns: f64,
-    /// Nanoseconds a byte.
+    /// Nanoseconds per byte.
     pub byte_ns: f64,
 }
 
 impl Cost {
-    /// Nanoseconds of a job of so many bytes.
+    /// Returns the nanoseconds of a job of `bytes` bytes.
     pub fn job_ns(self, bytes: usize) -> f64 {
         self.fixed_ns + self.byte_ns * bytes as f64
     }
 }
 
-/// How far an engine's promises can be relied on.
+/// The degree to which an engine's promises can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It is code of this process: it gives everything back, and computes what any other engine computes.
+    /// The engine is code of this process: it gives every work back, and computes the same as any other engine.
     Full,
-    /// It may hang, vanish, answer late or wrongly. It is never given the only copy of a job's bytes.
+    /// The engine may hang, vanish, or answer late or wrongly. It is never given the only copy of a job's bytes.
     Checked {
-        /// One job in so many is computed again in software before its result is used.
+        /// One job in this many is computed again in software before its result is used.
         one_in: NonZeroU32,
     },
 }
 
 /// Runs work.
 pub trait Engine: Send + Sync + fmt::Debug {
-    /// The name used in reports.
+    /// Returns the name used in reports.
     fn name(&self) -> &'static str;
 
-    /// What a job costs, where there are many. `None`: the engine cannot run it.
+    /// Returns the cost of a job when many are under way. Returns `None` if the engine cannot run such jobs.
     fn cost(&self, protection: Protection) -> Option<Cost>;
 
-    /// For how many nanoseconds a job of so many bytes keeps other jobs waiting where there are many: its share of the
-    /// cost, if several run at a time.
+    /// Returns the nanoseconds for which a job of `bytes` bytes delays other jobs when many are under way: its share
+    /// of the cost, if several run at a time.
     fn pace_ns(&self, cost: Cost, bytes: usize) -> f64 {
         cost.job_ns(bytes)
     }
 
-    /// How far it can be relied on.
+    /// Returns the degree to which the engine can be relied on.
     fn trust(&self) -> Trust {
         Trust::Full
     }
 
-    /// A lane's own door, for up to `depth` works at a time.
+    /// Returns a queue for one lane, for up to `depth` works at a time.
     ///
     /// # Errors
-    /// The system refuses what the door takes.
+    /// Fails if the system refuses the queue's resources.
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>>;
 }
 
-/// One lane's door to an engine.
+/// One lane's queue at an engine.
 pub trait Queue: Send {
-    /// Takes work from the front until the queue is full, or has no room because of others' work; says how many were
-    /// taken.
+    /// Takes work from the front until the queue is full, or has no room because of others' work; returns the number
+    /// of works taken.
     fn submit(&mut self, from: &mut VecDeque<Work>) -> usize;
 
-    /// The next work that is finished, in any order; never waits. `None` silences [`Self::fd`].
+    /// Returns the next work that is finished, in any order; never waits. If it returns `None`, it has silenced
+    /// [`Self::fd`].
     fn finished(&mut self) -> Option<Work>;
 
-    /// Works taken and not yet handed back.
+    /// Returns the number of works taken and not yet handed back.
     fn in_flight(&self) -> usize;
 
-    /// Becomes readable when [`Self::finished`] may have something, and after a [`Self::submit`] that left work when
-    /// there may be room for it. So a lane asks `finished` until there is nothing, then submits what it has, asks once
-    /// more, then sleeps. The descriptor stays the same. `None` where everything is finished when `submit` returns.
+    /// Returns a descriptor that becomes readable when [`Self::finished`] may have something, and, after a
+    /// [`Self::submit`] that left work, when there may be room for it. A lane therefore calls `finished` until it
+    /// returns `None`, then submits its work, calls `finished` once more, and then sleeps. The descriptor stays the
+    /// same. Returns `None` if all works are finished when `submit` returns.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }

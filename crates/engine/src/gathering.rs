@@ -1,8 +1,9 @@
 //! A bounded queue whose consumers take several items at a time.
 //!
-//! Guarantees: each item is taken once, the oldest first, with those behind it that go with it; a consumer that gathers waits no
-//! longer than its window, and not at all where only one submitter was active lately; a submitter that found the queue full is
-//! told when there is room; the items that are in the queue when it is closed are still taken.
+//! Guarantees: each item is taken once, the oldest first, together with later items that share its batch; a consumer
+//! that gathers waits no longer than its window, and not at all if only one submitter was active lately; a submitter
+//! that found the queue full is notified when there is room; the items in the queue at the time it is closed are
+//! still taken.
 
 use std::{
     collections::VecDeque,
@@ -14,20 +15,20 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, wait_until};
 
 /// An item that may share a batch with others.
 pub(crate) trait Gathered {
-    /// Who submitted it.
+    /// Returns the number of its submitter.
     fn submitter(&self) -> u64;
 
-    /// Its part of a full batch, which is 1; `None`: it makes a batch alone.
+    /// Returns its part of a full batch, which is 1; `None` if it makes a batch alone.
     fn share(&self) -> Option<f32>;
 
-    /// Whether both can be in one batch.
+    /// Returns whether both items can be in one batch.
     fn goes_with(&self, other: &Self) -> bool;
 }
 
 /// The queue.
 pub(crate) struct Gathering<T, B> {
     state: Mutex<State<T, B>>,
-    /// Rung once for each item.
+    /// Notified once per item.
     arrived: Condvar,
     capacity: usize,
     window: Duration,
@@ -35,21 +36,22 @@ pub(crate) struct Gathering<T, B> {
 
 struct State<T, B> {
     items: VecDeque<T>,
-    /// The submitters of the last items that were taken.
+    /// The submitters of the items that were taken last.
     lately: [u64; LATELY],
     taken: usize,
-    /// How to tell those that found no room.
+    /// The bells of the submitters that found no room.
     wanting: Vec<B>,
-    /// Consumers that wait for [`Gathering::arrived`]: to ring it for nobody would be a system call.
+    /// The number of consumers that wait for [`Gathering::arrived`]: notifying it without a waiting consumer would be
+    /// a needless system call.
     sleeping: usize,
     is_closed: bool,
 }
 
-/// How many items back a submitter counts as active.
+/// The number of items after which a submitter no longer counts as active.
 const LATELY: usize = 8;
 
 impl<T: Gathered, B: PartialEq> Gathering<T, B> {
-    /// For `capacity` items; consumers wait for more to gather for `window` at most.
+    /// Makes a queue for `capacity` items whose consumers wait for more items for at most `window`.
     pub(crate) fn new(capacity: NonZeroUsize, window: Duration) -> Self {
         let state = State {
             items: VecDeque::with_capacity(capacity.get()),
@@ -66,7 +68,7 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an item in; hands it back if there is no room, and keeps `bell`, which [`Self::take`] then returns.
+    /// Puts an item in; if there is no room, hands it back and keeps `bell`, which [`Self::take`] then returns.
     pub(crate) fn put(&self, item: T, bell: impl FnOnce() -> B) -> Result<(), T> {
         let mut state = self.state();
         if state.items.len() >= self.capacity {
@@ -89,8 +91,8 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
         }
     }
 
-    /// Takes the oldest item and those that share its batch, as soon as there is one. Returns who is to be told that there is room;
-    /// `None` when the queue is closed and empty.
+    /// Takes the oldest item and those that share its batch; waits until there is an item. Returns the bells of the
+    /// submitters to notify that there is room; `None` when the queue is closed and empty.
     pub(crate) fn take(&self, batch: &mut Vec<T>) -> Option<Vec<B>> {
         let mut state = self.state();
         let first = loop {
@@ -111,7 +113,7 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
         loop {
             share = state.gather(batch, share);
             let is_short = share < 1.0 && state.items.is_empty();
-            // A submitter that found no room is told so first.
+            // A submitter that found no room is notified first.
             let may_wait = is_short && !state.is_closed && state.wanting.is_empty();
             if !may_wait || self.window.is_zero() || !state.are_several_active() {
                 break;
@@ -128,13 +130,13 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
         }
         let wanting = std::mem::take(&mut state.wanting);
         if !state.items.is_empty() {
-            // A ring that was for another consumer may have been spent on this one while it gathered.
+            // A notification that was meant for another consumer may have woken this one while it gathered.
             self.wake(state);
         }
         Some(wanting)
     }
 
-    /// Consumers end when they have taken what is there.
+    /// Closes the queue: consumers end when they have taken all items in it.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.arrived.notify_all();
@@ -152,7 +154,7 @@ impl<T: Gathered, B> State<T, B> {
         self.taken >= LATELY && self.lately.iter().any(|&other| other != first)
     }
 
-    /// Takes what goes into the batch, oldest first.
+    /// Moves the items that fit into the batch to it, the oldest first; returns the share that is full.
     fn gather(&mut self, batch: &mut Vec<T>, mut share: f32) -> f32 {
         let mut at = 0;
         while share < 1.0 && at < self.items.len() {

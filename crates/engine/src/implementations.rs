@@ -1,7 +1,7 @@
-//! Whose code runs sessions, and which of it.
+//! The choice of implementations that run sessions.
 //!
-//! Guarantees: all choices compute the same bytes, so the ends of an association need not agree. A choice is a value:
-//! nothing here reads the environment.
+//! Guarantees: all choices compute the same bytes, so the ends of an association need not agree on one. A choice is a
+//! value: nothing here reads the environment.
 
 use std::{fmt, str::FromStr};
 
@@ -12,22 +12,22 @@ use crate::{Mac, Protection};
 /// An implementation of AES-GCM, GMAC and ChaCha20-Poly1305.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// AWS-LC, one message after the other.
+    /// AWS-LC, which runs one message after the other.
     AwsLc,
     /// Our own kernels.
     Sealane,
 }
 
-/// A provider name that is not known.
+/// The error for an unknown provider name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{word}: choose aws-lc or sealane")]
 pub struct UnknownProvider {
-    /// What was given.
+    /// The given name.
     pub word: String,
 }
 
 impl Provider {
-    /// As in reports.
+    /// Returns the name used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AwsLc => "aws-lc",
@@ -53,17 +53,18 @@ impl FromStr for Provider {
     }
 }
 
-/// What new sessions run on.
+/// The implementations that new sessions use.
 #[derive(Clone, Copy, Debug)]
 pub struct Implementations {
-    /// Our own kernels: all of them, or a tier and an instruction set.
+    /// Our own kernels: all of them, or those of one tier and instruction set.
     pub kernels: Kernels,
-    /// The implementation of AEADs; `None`: call by call the cheaper one on this machine.
+    /// The implementation of AEADs; `None` selects, call by call, the cheaper one on this machine.
     pub aead: Option<Provider>,
 }
 
 impl Implementations {
-    /// The implementations that may run `aead`: the chosen one, else the cheaper one by the kernels' measured costs.
+    /// Returns the implementations that may run `aead`: the chosen one, or else the cheaper one by the kernels'
+    /// measured costs.
     pub(crate) fn providers(self, aead: Aead) -> Cheaper {
         match self.aead {
             Some(Provider::Sealane) => Cheaper::Own,
@@ -72,7 +73,7 @@ impl Implementations {
         }
     }
 
-    /// The implementation that runs such jobs of `aead` in one call.
+    /// Returns the implementation that runs such jobs of `aead` in one call.
     pub fn provider(self, aead: Aead, direction: Direction, jobs: AeadTotals) -> Provider {
         self.aead.unwrap_or_else(|| match self.kernels.is_own_cheaper(aead, direction, jobs) {
             true => Provider::Sealane,
@@ -81,15 +82,17 @@ impl Implementations {
     }
 }
 
-/// Jobs of a call that reports speak of: eight records of `cp`, each in eight chains where it comes in chains.
+/// The numbers of jobs in the call that reports describe: eight records of `cp`, with eight chains per record if the
+/// protection uses chains.
 const RECORDS: usize = 8;
 const CHAINS: usize = 64;
-/// The jobs of such records as costs are asked for them.
+/// The totals of these records, for which costs are computed.
 const OF_RECORDS: AeadTotals =
     AeadTotals { messages: RECORDS, data_bytes: RECORDS << 16, clear_bytes: 32 * RECORDS };
 
 impl Implementations {
-    /// What runs a protection's records, for reports: its cipher or, without one, its MAC.
+    /// Returns the name of the implementation that runs a protection's records, for reports: its cipher's or, without
+    /// a cipher, its MAC's.
     pub fn name(self, protection: Protection) -> &'static str {
         match protection {
             Protection::Null => "none",
@@ -117,7 +120,7 @@ impl Implementations {
     }
 }
 
-/// The name of our own kernels' tier.
+/// Returns the name of our own kernels' tier.
 const fn own(tier: Tier) -> &'static str {
     match tier {
         Tier::Reference => "reference (sealane)",
@@ -134,7 +137,7 @@ impl From<Kernels> for Implementations {
 }
 
 impl Default for Implementations {
-    /// The fastest on this machine.
+    /// Returns the fastest implementations on this machine.
     fn default() -> Self {
         Kernels::best().into()
     }

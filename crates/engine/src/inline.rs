@@ -24,14 +24,15 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// Computes on the calling lane: everything is finished when it was submitted.
+/// Computes on the calling lane: every work is finished when `submit` returns.
 #[derive(Debug, Default)]
 pub struct Inline {
     costs: Costs,
 }
 
 impl Inline {
-    /// Sessions say by themselves what runs them; `implementations` are those whose costs are told.
+    /// Makes an engine that reports the costs of `implementations`; each session brings the implementations that run
+    /// it.
     pub fn new(implementations: impl Into<Implementations>) -> Self {
         Self { costs: Costs::new(implementations.into()) }
     }
@@ -104,15 +105,15 @@ impl Costs {
     }
 }
 
-/// Jobs of a measured call.
+/// The number of jobs in a measured call.
 const JOBS: u32 = 32;
-/// Their lengths: multiples of any block.
+/// The lengths of these jobs: multiples of any block.
 const SHORT_BYTES: u32 = 64;
 const LONG_BYTES: u32 = 4096;
-/// The fastest of so many calls counts: what is slower was disturbed.
+/// The number of calls, of which the fastest counts: slower ones were disturbed.
 const CALLS: usize = 5;
 
-/// The line through short and long jobs that are sealed together.
+/// Returns the line through the costs of short and long jobs that are sealed together.
 fn measure(implementations: Implementations, protection: Protection) -> Option<Cost> {
     let session = Session::with(implementations, protection, &vec![0x5a; protection.key_bytes()]).ok()?;
     let tag_bytes = protection.tag_bytes() as u32;

@@ -1,6 +1,6 @@
-//! Expanded keys, as the software engines make them of a session.
+//! Expanded keys, which the software engines derive from a session.
 //!
-//! Guarantees: all of them wipe themselves; key material that [`check`] accepts can be expanded.
+//! Guarantees: all keys are wiped when they are dropped; key material that [`check`] accepts can be expanded.
 
 use aws_lc_rs::aead;
 use sealane_transform::{
@@ -11,42 +11,42 @@ use zeroize::Zeroizing;
 
 use crate::{Implementations, Mac, Protection, tree::TreeKey};
 
-/// The longest tag: SHA-512's.
+/// The length of the longest tag, that of SHA-512.
 pub(crate) const TAG_BYTES_MAX: usize = 64;
 
-/// The parts of a session that run one after another.
+/// The keys of a session, by the steps that run one after another.
 pub(crate) struct Keys {
     pub(crate) cipher: Option<Part<CipherKeys>>,
     pub(crate) aead: Option<Part<AeadKeys>>,
     pub(crate) mac: Option<Part<MacKey>>,
 }
 
-/// A key, and which jobs may share a call with it.
+/// A key, and the group of jobs that may share a call with it.
 pub(crate) struct Part<K> {
-    /// Equal where algorithm, implementation, tier and instruction set are.
+    /// Equal if the algorithm, implementation, tier and instruction set are equal.
     pub(crate) group: u32,
     pub(crate) key: K,
 }
 
-/// A cipher's key, and how IVs come about.
+/// A cipher's key, and the derivation of IVs.
 pub(crate) struct CipherKeys {
     pub(crate) data: CipherKey,
-    /// For bodies in chains, each with an IV of its own.
+    /// Present if bodies are cut into chains, each with its own IV.
     pub(crate) chains: Option<Chains>,
 }
 
-/// How a body is cut into chains.
+/// The way in which a body is cut into chains.
 pub(crate) struct Chains {
     pub(crate) bytes: usize,
-    /// Enciphers numbers into IVs.
+    /// The key that enciphers numbers into IVs.
     pub(crate) ivs: CipherKey,
 }
 
-/// The key of an AEAD, for whoever may run it.
+/// The key of an AEAD, in the form of each implementation that may run it.
 pub(crate) enum AeadKeys {
     Own(AeadKey),
     Library(Box<aead::LessSafeKey>),
-    /// Whoever is cheaper, call by call.
+    /// Both implementations: call by call, the cheaper one runs.
     Either(AeadKey, Box<aead::LessSafeKey>),
 }
 
@@ -61,7 +61,7 @@ impl AeadKeys {
         })
     }
 
-    /// For our kernels.
+    /// Returns the key for our kernels.
     pub(crate) fn own(&self) -> Option<&AeadKey> {
         match self {
             Self::Own(key) | Self::Either(key, _) => Some(key),
@@ -69,7 +69,7 @@ impl AeadKeys {
         }
     }
 
-    /// For AWS-LC.
+    /// Returns the key for AWS-LC.
     pub(crate) fn library(&self) -> Option<&aead::LessSafeKey> {
         match self {
             Self::Library(key) | Self::Either(_, key) => Some(key),
@@ -79,11 +79,11 @@ impl AeadKeys {
 }
 
 pub(crate) enum MacKey {
-    /// Many in a call.
+    /// A digest, of which one call computes many.
     Digest(DigestKey),
-    /// One by one.
+    /// BLAKE3 in keyed mode, computed one by one.
     KeyedBlake3(Zeroizing<[u8; 32]>),
-    /// Subtrees, one by one.
+    /// Subtrees of BLAKE3, computed one by one.
     Tree(TreeKey),
 }
 
@@ -113,7 +113,7 @@ impl MacKey {
     }
 }
 
-/// Whether the lengths are those that a protection's algorithms take.
+/// Fails unless the lengths are those that a protection's algorithms take.
 pub(crate) fn check(protection: Protection, cipher: &[u8], mac: &[u8]) -> Result<(), KeyLengthError> {
     match protection {
         Protection::Null | Protection::Mac { .. } => {}
@@ -149,7 +149,7 @@ fn between(min_bytes: usize, max_bytes: usize, key: &[u8]) -> Result<(), KeyLeng
 }
 
 impl Keys {
-    /// Expands the keys of a protection: its cipher's, or AEAD's, and its MAC's.
+    /// Expands the keys of a protection: those of its cipher or AEAD, and of its MAC.
     pub(crate) fn new(
         implementations: Implementations,
         protection: Protection,
@@ -185,7 +185,7 @@ impl Keys {
         if let Some(algorithm) = protection.mac() {
             let group = match algorithm {
                 Mac::Digest(digest) => group(kernels, Algorithm::Digest(digest)),
-                // One by one: what they share does not matter.
+                // These are computed one by one, so it does not matter which jobs share a call.
                 Mac::KeyedBlake3 | Mac::Subtree { .. } => u32::MAX,
             };
             keys.mac = Some(Part { group, key: MacKey::new(kernels, algorithm, mac)? });
@@ -194,7 +194,7 @@ impl Keys {
     }
 }
 
-/// Whole blocks, and at least one.
+/// Returns `bytes` rounded down to whole blocks, and at least one block.
 fn whole_blocks(cipher: BlockCipher, bytes: u16) -> usize {
     let block_bytes = cipher.block_bytes();
     (usize::from(bytes) / block_bytes).max(1) * block_bytes
@@ -211,7 +211,7 @@ fn library(algorithm: Aead, key: &[u8]) -> Result<aead::LessSafeKey, KeyLengthEr
     aead::UnboundKey::new(algorithm, key).map(aead::LessSafeKey::new).map_err(|_| wrong)
 }
 
-/// A number for algorithm, tier and instruction set.
+/// Returns a number that identifies the algorithm, tier and instruction set.
 fn group(kernels: Kernels, algorithm: Algorithm) -> u32 {
     let place = Algorithm::all().position(|other| other == algorithm).expect("the catalogue lists itself");
     let tier = kernels.tier().map_or(0, |tier| 1 + tier as u32);

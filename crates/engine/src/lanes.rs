@@ -1,10 +1,12 @@
 //! The engine that computes on a pool of worker lanes.
 //!
-//! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a door that
-//! found the workers' queue full, with whoever's work, is rung when a worker has taken from it; a worker that panics
-//! takes whoever waits for its work with it, instead of leaving them to wait for ever.
+//! Guarantees: the workers' queue and the queue of every submitter are bounded; every work that was taken is given
+//! back; a submitter that found the workers' queue full, even of others' work, is woken when a worker has taken from
+//! it; the panic of a worker is passed on to the submitters that wait for its work, so that they do not wait for
+//! ever.
 //!
-//! Small works of several doors run as one ([`Gathering`]), because a kernel's lanes are filled by messages and not by works.
+//! Small works of several submitters run as one ([`Gathering`]), because a kernel's lanes are filled by messages and
+//! not by works.
 
 use std::{
     any::Any,
@@ -32,16 +34,16 @@ use crate::{
     inline::Costs,
 };
 
-/// Works that wait for each worker.
+/// The number of works in the workers' queue per worker.
 const WORKS_PER_LANE: usize = 4;
-/// More workers than any machine has processors for.
+/// The maximum number of workers: more than any machine has processors for.
 const LANES_MAX: usize = 1024;
-/// Longer than any batch is worth waiting for.
+/// The maximum window: waiting longer never pays for a batch.
 const WINDOW_MAX: Duration = Duration::from_millis(10);
-/// A work of more jobs or bytes fills a kernel's lanes by itself.
+/// The maximum numbers of jobs and bytes of a small work: a larger one fills a kernel's lanes by itself.
 const SMALL_JOBS: usize = 16;
 const SMALL_BYTES: usize = 16 << 10;
-/// What works are gathered up to.
+/// The numbers of jobs and bytes up to which works are gathered.
 const BATCH_JOBS: f32 = 128.0;
 const BATCH_BYTES: f32 = 65_536.0;
 
@@ -77,7 +79,7 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// A pool of worker lanes shared by any number of submitters. Lives as long as its last queue.
+/// A pool of worker lanes shared by any number of submitters. The pool lives as long as its last queue.
 #[derive(Debug)]
 pub struct Lanes {
     costs: Costs,
@@ -94,7 +96,7 @@ struct Task {
     share: Option<f32>,
 }
 
-/// A small work's part of a batch.
+/// Returns the part of a batch that a small work makes; `None` for other works.
 fn share(work: &Work) -> Option<f32> {
     let (jobs, bytes) = (work.jobs.len(), hull_bytes(work));
     let is_small = jobs <= SMALL_JOBS && bytes <= SMALL_BYTES;
@@ -115,7 +117,7 @@ impl Gathered for Task {
     }
 }
 
-/// Wakes one door.
+/// A bell that wakes one submitter.
 #[derive(Clone)]
 struct Bell(Arc<OwnedFd>);
 
@@ -127,7 +129,7 @@ impl PartialEq for Bell {
 
 impl Bell {
     fn ring(&self) {
-        // Fails only when the bell has been rung 2^64 - 2 times unheard.
+        // Fails only if the bell was rung 2^64 - 2 times without being read.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
@@ -136,7 +138,7 @@ struct Pool {
     queue: Arc<Gathering<Task, Bell>>,
     workers: Vec<JoinHandle<()>>,
     lanes: usize,
-    /// How many there were.
+    /// The number of queues made so far.
     doors: AtomicU64,
 }
 
@@ -147,11 +149,11 @@ impl fmt::Debug for Pool {
 }
 
 impl Lanes {
-    /// Starts `lanes` workers behind a queue of `queue_works`. Sessions say by themselves what runs them;
-    /// `implementations` are those whose costs are told.
+    /// Starts `lanes` workers behind a queue of `queue_works`. The engine reports the costs of `implementations`;
+    /// each session brings the implementations that run it.
     ///
     /// # Errors
-    /// When the system has no more threads to give.
+    /// Fails if the system cannot start another thread.
     pub fn new(
         implementations: impl Into<Implementations>,
         lanes: NonZeroUsize,
@@ -160,10 +162,11 @@ impl Lanes {
         Self::gathering(implementations, lanes, queue_works, Duration::ZERO)
     }
 
-    /// [`Self::new`], whose workers wait for `window` at most until small works of several doors fill a batch.
+    /// Does the same as [`Self::new`], with workers that wait for at most `window` until small works of several
+    /// submitters fill a batch.
     ///
     /// # Errors
-    /// When the system has no more threads to give.
+    /// Fails if the system cannot start another thread.
     pub fn gathering(
         implementations: impl Into<Implementations>,
         lanes: NonZeroUsize,
@@ -203,7 +206,7 @@ fn serve(queue: &Gathering<Task, Bell>) {
                 None if has_panicked => Err(Box::new("a worker panicked over a batch") as Box<_>),
                 None => Ok(work),
             };
-            // The submitter may be gone; then nobody wants the work.
+            // The submitter may be gone; then nobody needs the work.
             let _ = done.try_send(finished);
             bell.ring();
         }
@@ -270,7 +273,7 @@ impl Queue for LanesQueue {
 
     fn finished(&mut self) -> Option<Work> {
         self.take().or_else(|| {
-            // Silenced before the last look: what finishes after that look rings again.
+            // The bell is silenced before the last look, so a work that finishes after that look rings again.
             let _ = rustix::io::read(&*self.bell.0, &mut [0; 8]);
             self.take()
         })
@@ -289,7 +292,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {
-            // A worker ends only when the queue is closed; it has handed its panics on.
+            // A worker ends only when the queue is closed; it has passed on its panics.
             let _ = worker.join();
         }
     }

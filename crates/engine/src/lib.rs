@@ -2,16 +2,16 @@
 //!
 //! A [`Session`] is a [`Protection`] with its key material. A [`Work`] is a buffer with jobs in it: spans to seal or
 //! to open, each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with
-//! the same result; fail-over and byte-for-byte tests of every engine against every other follow from that.
+//! the same result; this makes fail-over and byte-for-byte comparisons of all engines possible.
 //!
-//! Four engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
-//! queues, [`Card`] is a simulated accelerator, and [`Scheduler`] is several engines as one, each of which may fail.
-//! A lane uses an engine by a [`Submitter`], which has [`Software`] for whatever the engine hands back. Whose
-//! code the software engines run for a session is a value, [`Implementations`]; which engine a program uses is
-//! another, [`EngineChoice`].
+//! There are four engines: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
+//! queues, [`Card`] is a simulated accelerator, and [`Scheduler`] combines several engines into one and tolerates the
+//! failure of each. A lane uses an engine through a [`Submitter`], which runs the jobs that the engine hands back in
+//! [`Software`]. The implementations that the software engines use for a session are a value, [`Implementations`];
+//! the engine that a program uses is another, [`EngineChoice`].
 //!
-//! [`record`] is the record layer of `sealane cp`: a table of suites, and records laid as jobs into a work. Nothing
-//! here knows a protocol, a socket or a file.
+//! [`record`] is the record layer of `sealane cp`: a table of suites, and the conversion of records into jobs of a
+//! work. Nothing here depends on a protocol, a socket or a file.
 
 #![deny(unsafe_code)]
 

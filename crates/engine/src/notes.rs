@@ -1,8 +1,9 @@
 //! Notes of works under way.
 //!
-//! Guarantees: a token names one note, and none once that was taken, so a work that comes back twice is known.
+//! Guarantees: a token names one note, and no note after that one was taken, so a work that comes back twice is
+//! detected.
 
-/// The notes of works under way, each under a token that is never used twice in 2^32 works.
+/// The notes of works under way, each under a token that does not recur within 2^32 works.
 #[derive(Debug)]
 pub(crate) struct Notes<T> {
     places: Vec<Place<T>>,
@@ -11,7 +12,7 @@ pub(crate) struct Notes<T> {
 
 #[derive(Debug)]
 struct Place<T> {
-    /// How often it was used before.
+    /// The number of earlier uses of the place.
     generation: u32,
     note: Option<T>,
 }
@@ -44,18 +45,18 @@ impl<T> Notes<T> {
         Some(note)
     }
 
-    /// The note under a token, which stays.
+    /// Returns the note under a token without taking it.
     pub(crate) fn get(&self, token: u64) -> Option<&T> {
         let (generation, place) = ((token >> 32) as u32, token as u32);
         self.places.get(place as usize).filter(|kept| kept.generation == generation)?.note.as_ref()
     }
 
-    /// All notes.
+    /// Returns all notes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.note.as_ref())
     }
 
-    /// Takes some note that `is_wanted`.
+    /// Takes one note for which `is_wanted` returns true.
     pub(crate) fn take_if(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let place = self.places.iter().position(|place| place.note.as_ref().is_some_and(&is_wanted))?;
         let token = u64::from(self.places[place].generation) << 32 | place as u64;

@@ -1,27 +1,27 @@
-//! What can be done to a job's bytes, in terms of the transforms' catalogue.
+//! Operations on a job's bytes, in terms of the transforms' catalogue.
 //!
-//! Guarantees: every length that a caller must know is asked here.
+//! Guarantees: this module provides every length that a caller must know.
 
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest};
 
-/// What makes tags.
+/// A function that makes tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mac {
-    /// A digest or MAC of the catalogue. One without a key only shows that nothing changed by accident.
+    /// A digest or MAC of the catalogue. A digest without a key only detects accidental changes.
     Digest(Digest),
     /// BLAKE3 in keyed mode.
     KeyedBlake3,
-    /// No tag, but the chaining value of one subtree of BLAKE3's tree, written whichever way a job runs: what
-    /// [`crate::Work::cut_tree`] makes of a long message. [`crate::Job::iv`] starts with the number of the subtree's first
-    /// leaf, 8 bytes, little-endian.
+    /// Instead of a tag, the chaining value of one subtree of BLAKE3's tree, written in both directions:
+    /// [`crate::Work::cut_tree`] makes such jobs of a long message. [`crate::Job::iv`] starts with the number of the
+    /// subtree's first leaf, 8 bytes, little-endian.
     Subtree {
-        /// In keyed mode.
+        /// Whether the tree is that of keyed mode.
         is_keyed: bool,
     },
 }
 
 impl Mac {
-    /// Bytes of an untruncated tag.
+    /// Returns the length of an untruncated tag in bytes.
     pub const fn output_bytes(self) -> usize {
         match self {
             Self::Digest(digest) => digest.output_bytes(),
@@ -29,7 +29,7 @@ impl Mac {
         }
     }
 
-    /// Bytes of key.
+    /// Returns the length of the key in bytes.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::Digest(digest) => digest.facts().key_bytes.usual,
@@ -38,7 +38,7 @@ impl Mac {
         }
     }
 
-    /// The longest message.
+    /// Returns the maximum length of a message in bytes.
     pub const fn message_bytes_max(self) -> usize {
         match self {
             Self::Digest(digest) => {
@@ -49,7 +49,7 @@ impl Mac {
         }
     }
 
-    /// What computes the subtrees of its tree, if it has one.
+    /// Returns the function that computes the subtrees of its tree, if it has one.
     pub const fn subtree(self) -> Option<Self> {
         match self {
             Self::Digest(Digest::Blake3) => Some(Self::Subtree { is_keyed: false }),
@@ -59,48 +59,49 @@ impl Mac {
     }
 }
 
-/// What a session does to jobs.
+/// The operations of a session on its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protection {
-    /// Nothing.
+    /// No operation.
     Null,
-    /// The body is enciphered, nothing is authenticated.
+    /// The body is enciphered; nothing is authenticated.
     Cipher(Cipher),
-    /// The body is enciphered and authenticated with `clear`. With an empty body and a GCM this is GMAC.
+    /// The body is enciphered and authenticated with `clear`. With an empty body and GCM, this is GMAC.
     Aead(Aead),
-    /// Everything is authenticated, nothing enciphered.
+    /// All bytes are authenticated; none is enciphered.
     Mac {
-        /// What makes the tag.
+        /// The function that makes the tag.
         mac: Mac,
-        /// How much of it there is.
+        /// The length of the tag, which may be truncated.
         tag_bytes: u8,
     },
-    /// The body is enciphered, then everything authenticated as it travels; opened only if it is genuine.
+    /// The body is enciphered, then all bytes are authenticated in the form in which they are sent; a job is opened
+    /// only if it is genuine.
     EncryptThenMac {
-        /// For the body.
+        /// The cipher of the body.
         cipher: Cipher,
-        /// What makes the tag.
+        /// The function that makes the tag.
         mac: Mac,
-        /// How much of it there is.
+        /// The length of the tag, which may be truncated.
         tag_bytes: u8,
     },
-    /// As [`Self::EncryptThenMac`] in CBC mode, in chains that do not wait for one another: few long bodies then fill all
-    /// lanes. Chain *n* begins with the number [`crate::Job::iv`]` + n` (big-endian, one block), enciphered under a key of
-    /// its own, which nobody can predict (NIST SP 800-38A, appendix C).
+    /// As [`Self::EncryptThenMac`] in CBC mode, in chains that do not depend on one another: few long bodies then
+    /// fill all lanes. Chain *n* begins with the number [`crate::Job::iv`]` + n` (big-endian, one block), enciphered
+    /// under a separate key, so that nobody can predict it (NIST SP 800-38A, appendix C).
     ChainsThenMac {
-        /// For the body.
+        /// The cipher of the body.
         cipher: BlockCipher,
-        /// Bytes of all chains but the last; whole blocks.
+        /// The length of all chains but the last in bytes, in whole blocks.
         chain_bytes: u16,
-        /// What makes the tag.
+        /// The function that makes the tag.
         mac: Mac,
-        /// How much of it there is.
+        /// The length of the tag, which may be truncated.
         tag_bytes: u8,
     },
 }
 
 impl Protection {
-    /// Key material of a session: [`Self::cipher_key_bytes`], then the MAC's.
+    /// Returns the length of a session's key material in bytes: [`Self::cipher_key_bytes`], then the MAC's key.
     pub const fn key_bytes(self) -> usize {
         let mac_bytes = match self.mac() {
             Some(mac) => mac.key_bytes(),
@@ -109,7 +110,8 @@ impl Protection {
         self.cipher_key_bytes() + mac_bytes
     }
 
-    /// Key material of the cipher or AEAD; of one in chains the data's key, then the IVs'.
+    /// Returns the length of the key material of the cipher or AEAD in bytes; with chains, this is the data's key,
+    /// then the IVs' key.
     pub const fn cipher_key_bytes(self) -> usize {
         match self {
             Self::Null | Self::Mac { .. } => 0,
@@ -119,7 +121,7 @@ impl Protection {
         }
     }
 
-    /// What makes tags, unless that is an AEAD.
+    /// Returns the function that makes tags, unless that is an AEAD.
     pub const fn mac(self) -> Option<Mac> {
         match self {
             Self::Null | Self::Cipher(_) | Self::Aead(_) => None,
@@ -129,7 +131,7 @@ impl Protection {
         }
     }
 
-    /// Whether bodies are enciphered.
+    /// Returns whether bodies are enciphered.
     pub const fn encrypts(self) -> bool {
         match self {
             Self::Null | Self::Mac { .. } => false,
@@ -139,7 +141,7 @@ impl Protection {
         }
     }
 
-    /// How much of [`crate::Job::iv`] is taken.
+    /// Returns the number of bytes of [`crate::Job::iv`] that are used.
     pub const fn iv_bytes(self) -> usize {
         match self {
             Self::Null => 0,
@@ -152,7 +154,7 @@ impl Protection {
         }
     }
 
-    /// Length of [`crate::Job::tag`].
+    /// Returns the length of [`crate::Job::tag`] in bytes.
     pub const fn tag_bytes(self) -> usize {
         match self {
             Self::Null | Self::Cipher(_) => 0,
@@ -163,7 +165,7 @@ impl Protection {
         }
     }
 
-    /// What the length of [`crate::Job::body`] must be a multiple of.
+    /// Returns the number of bytes of which the length of [`crate::Job::body`] must be a multiple.
     pub const fn granule_bytes(self) -> usize {
         match self {
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.granule_bytes(),

@@ -1,11 +1,11 @@
-//! Jobs, run on the calling thread.
+//! Runs jobs on the calling thread.
 //!
-//! Guarantees: each job ends exactly as it would alone, in whatever order the jobs are listed; jobs of many sessions go to
-//! a kernel together where their algorithm is the same; no byte outside a job's spans is written; spans that make no
-//! sense change nothing. Once a lane has seen work of a size, more of it allocates nothing.
+//! Guarantees: each job ends exactly as it would alone, in whatever order the jobs are listed; jobs of many sessions
+//! go to a kernel together if their algorithm is the same; no byte outside a job's spans is written; spans that make
+//! no sense change nothing. No allocation once work of the same size was run.
 //!
-//! Jobs are put into the order of their bytes, so that each kernel's call can borrow all its bodies from one buffer. Jobs
-//! whose bytes overlap run one after the other, as listed.
+//! Jobs are sorted by the order of their bytes, so that each kernel call can borrow all its bodies from one buffer.
+//! Jobs whose bytes overlap run one after the other, as listed.
 
 use std::{ops::Range, sync::Arc};
 
@@ -23,9 +23,9 @@ use crate::{
     work::increase,
 };
 
-/// Bytes of an AEAD's tag.
+/// The length of an AEAD's tag in bytes.
 const AEAD_TAG_BYTES: usize = 16;
-/// Jobs of one call: all lanes that a kernel has.
+/// The maximum number of jobs per call: as many as the most lanes that a kernel has.
 const CALL_MAX: usize = 512;
 
 /// A pending job whose spans make sense.
@@ -36,42 +36,43 @@ struct Entry {
     end: u64,
 }
 
-/// Computes on the calling thread: what every engine falls back on. Keeps its memory from work to work.
+/// Computes on the calling thread; every engine falls back on it. Keeps its memory for later works.
 #[derive(Debug, Default)]
 pub struct Software {
     entries: Vec<Entry>,
-    /// Group and job.
+    /// The group and the index of each job.
     calls: Vec<(u32, u32)>,
     scratch: Scratch,
 }
 
-/// What one call keeps of its jobs. On the heap, because arrays for the longest call would be copied at each.
+/// Memory for one call's results. It is on the heap, because arrays for the longest call would be copied at each
+/// call.
 #[derive(Debug, Default)]
 struct Scratch {
-    /// What lay where the tags go.
+    /// The bytes that were in the tags' places.
     given: Vec<[u8; TAG_BYTES_MAX]>,
-    /// The tags that were made, and what became of their jobs so far.
+    /// The tags that were made, and the status of their jobs so far.
     made: Vec<([u8; TAG_BYTES_MAX], JobStatus)>,
-    /// The same of AEADs, whose tags have one length.
+    /// The same for AEADs, whose tags have one length.
     aead_given: Vec<[u8; AEAD_TAG_BYTES]>,
     aead_made: Vec<([u8; AEAD_TAG_BYTES], JobStatus)>,
-    /// Where messages lie in the staging, if their parts do not lie side by side.
+    /// The places of messages in the staging, if their parts are not adjacent.
     staged: Vec<Option<Range<usize>>>,
     staging: Vec<u8>,
 }
 
-/// The jobs of one call, and what they name.
+/// The jobs of one call, and the data that they refer to.
 struct Call<'a> {
     direction: Direction,
     bytes: &'a mut [u8],
     sessions: &'a [Arc<Session>],
     jobs: &'a mut [Job],
-    /// Which of the jobs, in the order of their bytes.
+    /// The group and index of each job of the call, in the order of their bytes.
     places: &'a [(u32, u32)],
     scratch: &'a mut Scratch,
 }
 
-/// What stages look at.
+/// The data that the stages use.
 struct Stages<'a> {
     direction: Direction,
     bytes: &'a mut [u8],
@@ -82,7 +83,7 @@ struct Stages<'a> {
 }
 
 impl Software {
-    /// Runs every pending job of `work`; afterwards none is pending.
+    /// Runs every pending job of `work`; afterwards no job is pending.
     pub fn run(&mut self, work: &mut Work) {
         let Work { buffer, sessions, jobs, direction, .. } = work;
         let bytes = buffer.bytes_mut();
@@ -120,7 +121,7 @@ impl Software {
     }
 }
 
-/// The bytes from a job's first to its last, or `None` if its spans make no sense.
+/// Returns the range from a job's first to its last byte, or `None` if its spans make no sense.
 pub(crate) fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Range<usize>> {
     let limits = sessions.get(usize::from(job.session))?.limits();
     let Job { clear, body, tag, .. } = *job;
@@ -153,13 +154,13 @@ fn within(inner: Span, outer: Span) -> bool {
     outer.start <= inner.start && inner.end() <= outer.end()
 }
 
-/// Where a span's bytes are, and nowhere if there are none.
+/// Returns the range of a span's bytes; an empty span gives the range 0 to 0.
 fn place(span: Span) -> Range<usize> {
     if span.is_empty() { 0..0 } else { span.range() }
 }
 
 impl Stages<'_> {
-    /// Runs jobs that lie apart, in the order of their bytes.
+    /// Runs jobs that do not overlap, in the order of their bytes.
     fn run(&mut self, entries: &[Entry]) {
         match self.direction {
             Direction::Seal => {
@@ -223,7 +224,7 @@ impl Stages<'_> {
         );
     }
 
-    /// Calls `run` with the pending jobs of every group, and a session of it.
+    /// Calls `run` with the pending jobs of every group, and a session of the group.
     fn stage(
         &mut self,
         entries: &[Entry],
@@ -243,7 +244,7 @@ impl Stages<'_> {
         }
         if !self.calls.is_sorted_by_key(|call| call.0) {
             let jobs = &*self.jobs;
-            // The hull's start orders jobs that lie apart; a job without bytes may come anywhere.
+            // The hull's start orders jobs that do not overlap; a job without bytes may be at any position.
             self.calls.sort_unstable_by_key(|&(group, index)| (group, start(&jobs[index as usize]), index));
         }
         for places in self.calls.chunk_by(|one, other| one.0 == other.0) {
@@ -291,8 +292,8 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// What runs a call stays a function of its own: its array for the longest call would make a long frame of the
-/// caller's as well, which is touched at every call, page after page.
+/// The functions that run a call are not inlined: their arrays for the longest call would enlarge the caller's frame
+/// as well, all of whose pages are touched at every call.
 impl<'a> Call<'a> {
     fn way(&self) -> Way {
         match self.direction {
@@ -305,7 +306,7 @@ impl<'a> Call<'a> {
         &self.jobs[place.1 as usize]
     }
 
-    /// The session of a job; outlives what is borrowed of the call.
+    /// Returns the session of a job, which outlives the borrow of the call.
     fn session(&self, place: (u32, u32)) -> &'a Session {
         &self.sessions[usize::from(self.job(place).session)]
     }
@@ -314,7 +315,7 @@ impl<'a> Call<'a> {
         self.session(place).keys().cipher.as_ref().map(|part| &part.key)
     }
 
-    /// One call of a cipher's kernels.
+    /// Runs one call of a cipher's kernels.
     #[inline(never)]
     fn cipher(&mut self, kernels: Kernels, algorithm: Cipher) {
         let way = self.way();
@@ -336,7 +337,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Bodies in chains: as many chains together as there are lanes.
+    /// Enciphers or deciphers bodies in chains: each call runs as many chains as there are lanes.
     #[inline(never)]
     fn chains(&mut self, kernels: Kernels, cipher: BlockCipher) {
         let (way, places) = (self.way(), self.places);
@@ -363,7 +364,7 @@ impl<'a> Call<'a> {
         run_chains(kernels, cipher, way, &mut chains);
     }
 
-    /// Whether our kernels run these jobs for no more than AWS-LC.
+    /// Returns whether our kernels run these jobs at no higher cost than AWS-LC.
     fn is_own_cheaper(&self, kernels: Kernels, algorithm: Aead) -> bool {
         let mut jobs = AeadTotals::default();
         for &place in self.places {
@@ -373,7 +374,7 @@ impl<'a> Call<'a> {
         kernels.is_own_cheaper(algorithm, self.way(), jobs)
     }
 
-    /// One call of an AEAD's kernels.
+    /// Runs one call of an AEAD's kernels.
     #[inline(never)]
     fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
         self.scratch.aead_given.clear();
@@ -442,7 +443,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A library's AEAD, one job after the other.
+    /// Runs a library's AEAD on one job after the other.
     fn library_aead(&mut self) {
         for &(_, index) in self.places {
             let job = &mut self.jobs[index as usize];
@@ -457,7 +458,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// One call of a digest's kernels, or many of a library's.
+    /// Runs one call of a digest's kernels, or many calls of a library.
     #[inline(never)]
     fn mac(&mut self, kernels: Kernels) {
         self.take_tags();
@@ -499,7 +500,7 @@ impl<'a> Call<'a> {
             let job = &mut self.jobs[index as usize];
             let (tag, status) = made;
             let tag_bytes = job.tag.len as usize;
-            // A chaining value is written whichever way.
+            // A chaining value is written in both directions.
             let is_written = self.direction == Direction::Seal
                 || matches!(
                     self.sessions[usize::from(job.session)].protection().mac(),
@@ -519,8 +520,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What lies where tags go. What lies there afterwards is hashed: zeros where a tag is within clear bytes, a suffix
-    /// where the tag is right behind the message.
+    /// Saves the bytes in the tags' places. Then writes the bytes that are to be hashed there: zeros if a tag is
+    /// within clear bytes, a suffix if the tag is right behind the message.
     fn take_tags(&mut self) {
         self.scratch.given.clear();
         for &(_, index) in self.places {
@@ -530,14 +531,15 @@ impl<'a> Call<'a> {
             if !apart(job.tag, job.clear) {
                 tag.fill(0);
             } else if message(job).is_some() {
-                // A message with a suffix lies side by side only where the suffix fits into the tag's place.
+                // A message with a suffix is contiguous only if the suffix fits into the tag's place.
                 let suffix = job.suffix.bytes();
                 tag[..suffix.len()].copy_from_slice(suffix);
             }
         }
     }
 
-    /// Puts messages together, each of two ranges and the suffix behind or between them, where `is_staged` says so.
+    /// Assembles the messages for which `is_staged` returns true, each from two ranges and the suffix behind or
+    /// between them.
     fn stage_messages(
         &mut self,
         is_staged: impl Fn(&Job) -> bool,
@@ -553,7 +555,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Puts a message together behind what is staged: two ranges and the suffix behind or between them. Says where it is.
+/// Appends a message to the staging: two ranges and the suffix behind or between them. Returns its place.
 fn stage_message(staging: &mut Vec<u8>, bytes: &[u8], job: &Job, ranges: [Range<usize>; 2]) -> Range<usize> {
     let start = staging.len();
     let [first, second] = ranges.map(|range| &bytes[range]);
@@ -563,7 +565,8 @@ fn stage_message(staging: &mut Vec<u8>, bytes: &[u8], job: &Job, ranges: [Range<
         None => [first, second, suffix],
     };
     match parts.map(<[u8; 4]>::try_from) {
-        // SPI and both halves of a number (RFC 4106, section 5): what their lengths are known for is copied without a call.
+        // These are the SPI and both halves of a number (RFC 4106, section 5): parts whose lengths are known are
+        // copied without a function call.
         [Ok(first), Ok(second), Ok(third)] => {
             staging.extend_from_slice([first, second, third].as_flattened());
         }
@@ -572,7 +575,7 @@ fn stage_message(staging: &mut Vec<u8>, bytes: &[u8], job: &Job, ranges: [Range<
     start..staging.len()
 }
 
-/// An AEAD's clear bytes in front of the suffix and behind it.
+/// Returns the ranges of an AEAD's clear bytes in front of the suffix and behind it.
 fn clear_parts(job: &Job) -> [Range<usize>; 2] {
     let clear = place(job.clear);
     match job.suffix.front_bytes() {
@@ -581,7 +584,7 @@ fn clear_parts(job: &Job) -> [Range<usize>; 2] {
     }
 }
 
-/// A tag with room for the longest.
+/// Returns a tag in an array with room for the longest tag.
 fn widen(tag: &[u8]) -> [u8; TAG_BYTES_MAX] {
     let mut wide = [0; TAG_BYTES_MAX];
     wide[..tag.len()].copy_from_slice(tag);
@@ -592,7 +595,7 @@ fn put_tag(bytes: &mut [u8], span: Span, tag: &[u8; TAG_BYTES_MAX]) {
     bytes[place(span)].copy_from_slice(&tag[..span.len as usize]);
 }
 
-/// Where the bytes that a MAC takes lie side by side, the suffix in the tag's place.
+/// Returns the range of the bytes that a MAC takes if they are contiguous, with the suffix in the tag's place.
 pub(crate) fn message(job: &Job) -> Option<Range<usize>> {
     let (clear, body) = (place(job.clear), place(job.body));
     let both = match (clear.is_empty(), body.is_empty()) {
@@ -610,7 +613,7 @@ pub(crate) fn message(job: &Job) -> Option<Range<usize>> {
     has_room.then_some(both.start..both.end + suffix_bytes)
 }
 
-/// Makes the chains' IVs of their numbers, then runs the chains.
+/// Computes the chains' IVs from their numbers, then runs the chains.
 fn run_chains(
     kernels: Kernels,
     cipher: BlockCipher,
@@ -670,7 +673,7 @@ fn library_aead(
             key.open_in_place(nonce, aad, body).ok()?;
         }
         Direction::Open => {
-            // The library wants the tag behind the body.
+            // The library takes the tag right behind the body.
             let aad_bytes = staging.len();
             staging.extend_from_slice(body);
             staging.extend_from_slice(&given);

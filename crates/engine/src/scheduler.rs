@@ -1,12 +1,13 @@
-//! The engine that is several engines: it chooses one for each work, and another one when that fails.
+//! The engine that combines several engines: it chooses one for each work, and another one when that fails.
 //!
-//! Guarantees: every work that was taken comes back once, with each job run as any other engine would have run it,
-//! whatever the engines below do; an engine that is not trusted ([`Trust::Checked`](crate::Trust::Checked)) gets a copy, and its answer is dropped if
-//! it comes late, comes twice or comes from an engine that was found to lie; a work runs again elsewhere with the same bytes
-//! and the same IVs, so a nonce protects one text; where no engine can run a work, the calling lane does.
+//! Guarantees: every work that was taken is handed back once, with each job run as any other engine would have run
+//! it, whatever the engines below do; an engine that is not trusted ([`Trust::Checked`](crate::Trust::Checked)) gets
+//! a copy, and its answer is dropped if it comes late, comes twice or comes from an engine that has given a wrong
+//! answer; a work runs again elsewhere with the same bytes and the same IVs, so a nonce protects one text; if no
+//! engine can run a work, the calling lane runs it.
 //!
-//! No order is kept: a consumer that needs one restores it, as it does with every engine.
-//! Sessions need no migration: each engine makes what it needs of a session when it sees it first.
+//! No order is kept: a consumer that needs an order restores it, as with every engine. Sessions need no migration:
+//! each engine derives its data from a session when it first uses it.
 
 mod alarm;
 mod breaker;
@@ -33,7 +34,7 @@ use crate::{
     choice::{Make, members},
 };
 
-/// Most engines below one scheduler.
+/// The maximum number of engines of one scheduler.
 const MEMBERS_MAX: usize = 16;
 pub(crate) const KINDS: [Kind; 4] = [
     Kind {
@@ -76,19 +77,20 @@ fn make(policy: Policy, engines: &str) -> Option<Arc<Make>> {
     })
 }
 
-/// Which engine gets a work.
+/// The rule that selects the engine for a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The one that is expected to be done first, by its cost, the works that it has, and how it kept to its cost so far.
+    /// The engine that is expected to be done first, by its cost, the works that it has, and the ratio of its times
+    /// to its cost so far.
     LeastExpected,
-    /// Each in its turn.
+    /// The engines in turn.
     RoundRobin,
-    /// The last one if jobs have fewer bytes on average, else the first that can.
+    /// The last engine if jobs have fewer bytes on average, otherwise the first one that can run the work.
     BySize {
-        /// The least bytes of a job for the first engine.
+        /// The minimum number of bytes of a job for the first engine.
         bytes: usize,
     },
-    /// The first that can.
+    /// The first engine that can run the work.
     InOrder,
 }
 
@@ -116,17 +118,17 @@ struct Shared {
     members: Vec<Member>,
     clock: Clock,
     begun: Instant,
-    /// What a session's jobs cost at each engine is kept with the session.
+    /// Identifies the costs of a session's jobs at each engine, which are kept with the session.
     maker: Maker,
     turn: AtomicUsize,
     checked_jobs: AtomicU64,
 }
 
 impl Scheduler {
-    /// Over `engines`, of which there are 1 to 16.
+    /// Makes a scheduler over `engines`, which are 1 to 16.
     ///
     /// # Panics
-    /// When there are none, or more.
+    /// Panics if there are no engines, or more than 16.
     pub fn new(policy: Policy, engines: Vec<Arc<dyn Engine>>, clock: Clock) -> Self {
         assert!((1..=MEMBERS_MAX).contains(&engines.len()), "1 to {MEMBERS_MAX} engines");
         let members = engines.into_iter().map(Member::new).collect();
@@ -136,20 +138,21 @@ impl Scheduler {
         Self { name: policy.name(), shared: Arc::new(shared) }
     }
 
-    /// One engine that is not trusted, and the calling lane where it fails.
+    /// Makes a scheduler of one engine that is not trusted, which falls back on the calling lane.
     pub(crate) fn guard(engine: Arc<dyn Engine>) -> Self {
         Self { name: engine.name(), ..Self::new(Policy::InOrder, vec![engine], Clock::Real) }
     }
 
-    /// What became of the works of each engine, in the order in which the engines were given.
+    /// Returns the outcomes of the works of each engine, in the order in which the engines were given.
     pub fn reports(&self) -> Vec<MemberReport> {
         self.shared.members.iter().map(Member::report).collect()
     }
 
-    /// A door that says when it is to be asked again: for virtual time, where no descriptor becomes readable.
+    /// Returns a queue that reports the time at which to call it again: for virtual time, in which no descriptor
+    /// becomes readable.
     ///
     /// # Errors
-    /// As [`Engine::queue`].
+    /// Fails as [`Engine::queue`] does.
     pub fn door(&self, depth: NonZeroUsize) -> io::Result<SchedulerQueue> {
         SchedulerQueue::new(&self.shared, depth)
     }
@@ -160,7 +163,7 @@ impl Engine for Scheduler {
         self.name
     }
 
-    /// The least of all engines, for jobs of 1 KiB.
+    /// Returns the lowest cost of all engines, for jobs of 1 KiB.
     fn cost(&self, protection: Protection) -> Option<Cost> {
         let costs = self.shared.members.iter().filter_map(|member| member.engine.cost(protection));
         costs.min_by(|one, other| one.job_ns(1024).partial_cmp(&other.job_ns(1024)).unwrap_or(Equal))
@@ -171,18 +174,18 @@ impl Engine for Scheduler {
     }
 }
 
-/// What a work takes at one engine.
+/// The time that a work takes at one engine.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     member: usize,
     own_ns: f64,
     pace_ns: u64,
-    /// With what the engine has to do before.
+    /// The time until the work is done, including the engine's earlier works.
     done_ns: f64,
 }
 
 impl Shared {
-    /// What a work takes at an engine, or `None` if that cannot run it.
+    /// Returns the time that a work takes at an engine, or `None` if the engine cannot run it.
     fn estimate(&self, index: usize, work: &Work, now_ns: u64) -> Option<Estimate> {
         let member = &self.members[index];
         let (mut session, mut cost) = (None, None);
@@ -190,7 +193,7 @@ impl Shared {
         for job in work.jobs.iter().filter(|job| job.status == JobStatus::Pending) {
             if session != Some(job.session) {
                 session = Some(job.session);
-                // A job without a session is malformed, which every engine finds.
+                // A job without a session is malformed, which every engine detects.
                 cost = match work.sessions.get(usize::from(job.session)) {
                     None => Some(Cost { fixed_ns: 0.0, byte_ns: 0.0 }),
                     Some(session) => {
@@ -221,7 +224,7 @@ impl Shared {
     }
 }
 
-/// The breaker's, whose file the models compile as well.
+/// Tests of the breaker; they are here because the models compile its file as well.
 #[cfg(test)]
 mod tests {
     use super::breaker::{Breaker, WAIT_NS};

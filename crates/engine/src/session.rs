@@ -1,7 +1,7 @@
 //! A protection with its key material.
 //!
-//! Guarantees: key bytes are wiped when the session ends and never printed; an engine makes what it needs of a session
-//! once (expanded keys, a handle on a card), whatever lane asks first, and it ends with the session.
+//! Guarantees: key bytes are wiped when the session ends and never printed; an engine derives its data from a session
+//! once (expanded keys, a handle on a card), whichever lane asks first, and these data are dropped with the session.
 
 use std::{
     any::Any,
@@ -20,37 +20,37 @@ use crate::{
     keys::{self, Keys},
 };
 
-/// Keys that a protection does not take.
+/// The error for keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The material has another length.
+    /// The key material has another length.
     #[error("{given} bytes of key material, not {expected}")]
     Length {
-        /// What the protection takes, in bytes.
+        /// The length that the protection takes, in bytes.
         expected: usize,
-        /// What there was.
+        /// The given length.
         given: usize,
     },
     /// The algorithm does not take a key of that length.
     #[error(transparent)]
     Key(#[from] KeyLengthError),
-    /// A tag of no bytes, or of more than the MAC makes.
+    /// A tag without bytes, or longer than the MAC's output.
     #[error("a tag of {tag_bytes} bytes, not of 1 to {longest}")]
     Tag {
-        /// What was asked for.
+        /// The requested length.
         tag_bytes: usize,
-        /// What the MAC makes.
+        /// The length of the MAC's output.
         longest: usize,
     },
 }
 
-/// What jobs of a protection must keep to.
+/// Limits for the jobs of a protection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) tag_bytes: u32,
-    /// What a body's length is a multiple of.
+    /// The number of bytes of which a body's length is a multiple.
     pub(crate) granule_bytes: u32,
-    /// Of what a MAC takes.
+    /// The maximum length of the message that a MAC takes.
     pub(crate) message_bytes_max: usize,
 }
 
@@ -66,21 +66,22 @@ impl Limits {
 
 /// One association's protection and key material; used from any lane, by shared reference.
 ///
-/// A session expands no key. Each engine makes what it needs of one by [`Self::made`], when the first job comes.
+/// Making a session expands no key. Each engine derives its data from a session by [`Self::made`], when the first job
+/// comes.
 pub struct Session {
     protection: Protection,
     limits: Limits,
-    /// The code that software engines run for it; an engine that has code or hardware of its own does not look.
+    /// The code that software engines run for it; engines with code or hardware of their own ignore it.
     implementations: Implementations,
     material: Zeroizing<Vec<u8>>,
-    /// How much of the material is the cipher's.
+    /// The length of the cipher's part of the material.
     cipher_bytes: usize,
-    /// The software engines' expanded keys. All software engines share them, and have a place of their own for them
-    /// because they look here several times per job.
+    /// The software engines' expanded keys. They are shared by all software engines, and have a separate field
+    /// because they are read several times per job.
     software: OnceLock<Keys>,
-    /// The first of a list of what other engines have made.
+    /// The first element of the list of data that other engines have derived.
     made: OnceLock<Box<Made>>,
-    /// For the subtrees of what is hashed by a tree.
+    /// The session for the subtrees of messages that are hashed by a tree.
     subtrees: Option<Arc<Self>>,
 }
 
@@ -88,7 +89,7 @@ impl Session {
     /// Takes exactly [`Protection::key_bytes`] bytes of key material.
     ///
     /// # Errors
-    /// Material of another length, and tags that the MAC cannot make.
+    /// Fails if the material has another length, or the MAC cannot make such tags.
     pub fn with(
         implementations: impl Into<Implementations>,
         protection: Protection,
@@ -105,7 +106,7 @@ impl Session {
     /// Takes keys of any length that the algorithms take.
     ///
     /// # Errors
-    /// Keys of another length, and tags that the MAC cannot make.
+    /// Fails if the keys have other lengths, or the MAC cannot make such tags.
     pub fn with_keys(
         implementations: impl Into<Implementations>,
         protection: Protection,
@@ -132,7 +133,7 @@ impl Session {
         })
     }
 
-    /// Where the tag's place holds a chaining value.
+    /// Returns the session for subtrees, if the tag's place can hold a chaining value.
     fn of_subtrees(
         implementations: Implementations,
         protection: Protection,
@@ -144,28 +145,29 @@ impl Session {
         subtree.map(session).transpose()
     }
 
-    /// The same protection and keys, run by other implementations.
+    /// Returns a session of the same protection and keys with other implementations.
     pub fn reopen(&self, implementations: impl Into<Implementations>) -> Self {
         let (cipher, mac) = self.keys_given();
         Self::with_keys(implementations, self.protection, cipher, mac).expect("the keys were taken before")
     }
 
-    /// What it does.
+    /// Returns its protection.
     pub fn protection(&self) -> Protection {
         self.protection
     }
 
-    /// The keys as they were given, the cipher's and the MAC's: for an engine that expands them elsewhere.
+    /// Returns the keys as they were given, the cipher's and the MAC's, for an engine that expands them elsewhere.
     pub fn keys_given(&self) -> (&[u8], &[u8]) {
         self.material.split_at(self.cipher_bytes)
     }
 
-    /// What runs the subtrees of its jobs, where these come apart ([`crate::Work::cut_tree`]).
+    /// Returns the session that runs the subtrees of its jobs, if they can be cut ([`crate::Work::cut_tree`]).
     pub fn subtrees(&self) -> Option<&Arc<Self>> {
         self.subtrees.as_ref()
     }
 
-    /// Whether the cipher takes much longer than copying its bytes does: only then it pays to let other lanes have some.
+    /// Returns whether the cipher takes much longer than copying its bytes: only then it pays to move a part to other
+    /// lanes.
     pub fn is_slower_than_a_copy(&self) -> bool {
         !matches!(self.protection, Protection::Cipher(cipher) if self.kernels().has_instructions(cipher))
     }
@@ -178,7 +180,7 @@ impl Session {
         self.implementations.kernels
     }
 
-    /// The software engines' expanded keys.
+    /// Returns the software engines' expanded keys.
     pub(crate) fn keys(&self) -> &Keys {
         self.software.get_or_init(|| {
             let (cipher, mac) = self.keys_given();
@@ -187,11 +189,11 @@ impl Session {
         })
     }
 
-    /// The value that an engine has made of this session: by `make`, once for each `maker`, when it is first asked
-    /// for. Other lanes that ask at that moment wait. The value is dropped with the session.
+    /// Returns the value that an engine has derived from this session: `make` is called once per `maker`, when the
+    /// value is first asked for. Other lanes that ask at the same time wait. The value is dropped with the session.
     ///
     /// # Panics
-    /// When one maker asks for values of two types.
+    /// Panics if one maker asks for values of two types.
     pub fn made<T: Any + Send + Sync>(&self, maker: Maker, make: impl FnOnce(&Self) -> T) -> &T {
         let mut make = Some(make);
         let mut place = &self.made;
@@ -214,12 +216,12 @@ impl fmt::Debug for Session {
     }
 }
 
-/// An engine, as a session tells it from others.
+/// The identity of an engine within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maker(u64);
 
 impl Maker {
-    /// One that equals no other of this process.
+    /// Returns an identity that equals no other one of this process.
     #[expect(clippy::new_without_default, reason = "no two are equal, which a default would promise")]
     pub fn new() -> Self {
         static MAKERS: AtomicU64 = AtomicU64::new(0);
@@ -227,8 +229,7 @@ impl Maker {
     }
 }
 
-/// An engine's value, and those of the engines that came later: a list that only grows, so that lanes read it without
-/// a lock.
+/// An engine's value, and those of the engines that came later: the list only grows, so lanes read it without a lock.
 struct Made {
     maker: Maker,
     value: Box<dyn Any + Send + Sync>,

@@ -1,8 +1,8 @@
-//! A lane's use of an engine.
+//! The use of an engine by one lane.
 //!
-//! Guarantees: every work that was submitted comes back once, and with it the note that its owner gave along, in any
-//! order; each of its jobs has an outcome; work for which the queue has no room waits here; a queue that answers
-//! twice, or for a work that it was never given, is not believed.
+//! Guarantees: every work that was submitted comes back once, in any order, with the note that its owner gave along;
+//! each of its jobs has an outcome; work for which the queue has no room waits here; an answer that comes twice, or
+//! for a work that the queue was never given, is ignored.
 
 use std::{collections::VecDeque, fmt, os::fd::BorrowedFd, thread};
 
@@ -10,13 +10,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::{JobStatus, Queue, Software, Work, notes::Notes};
 
-/// Submits one lane's work to an engine's queue. `T` is what the lane wants to know of a work when it comes back.
+/// Submits one lane's work to an engine's queue. `T` is the data that the lane needs with a work when it comes back.
 ///
-/// A job that the engine hands back [`Pending`](JobStatus::Pending) is computed here, by the calling thread. It has
-/// the same bytes and the same IV as before, so its nonce protects one text.
+/// A job that the engine hands back [`Pending`](JobStatus::Pending) is computed by the calling thread. It has the
+/// same bytes and the same IV as before, so its nonce protects one text.
 pub struct Submitter<T> {
     queue: Box<dyn Queue>,
-    /// Works that the queue had no room for, in the order in which they were given.
+    /// Works for which the queue had no room, in the order in which they were given.
     waiting: VecDeque<Work>,
     notes: Notes<T>,
     software: Software,
@@ -29,20 +29,20 @@ impl<T> fmt::Debug for Submitter<T> {
 }
 
 impl<T> Submitter<T> {
-    /// Submits to `queue`. Memory is kept for `works` works under way; more are taken all the same.
+    /// Makes a submitter to `queue`. Memory is kept for `works` works under way; more are accepted as well.
     pub fn new(queue: Box<dyn Queue>, works: usize) -> Self {
         let (waiting, notes) = (VecDeque::with_capacity(works), Notes::with_capacity(works));
         Self { queue, waiting, notes, software: Software::default() }
     }
 
-    /// Gives a work to the engine, as soon as its queue has room. The work's token is set here.
+    /// Gives a work to the engine as soon as its queue has room. This sets the work's token.
     pub fn submit(&mut self, mut work: Work, note: T) {
         work.token = self.notes.put(note);
         self.waiting.push_back(work);
         self.queue.submit(&mut self.waiting);
     }
 
-    /// The next work that is finished, with its note; never waits.
+    /// Returns the next work that is finished, with its note; never waits.
     pub fn finished(&mut self) -> Option<(Work, T)> {
         loop {
             while let Some(mut work) = self.queue.finished() {
@@ -52,25 +52,26 @@ impl<T> Submitter<T> {
                 }
                 return Some((work, note));
             }
-            // Last, so that room that comes to be after this look wakes the lane.
+            // This comes last, so that room that appears after this look wakes the lane.
             if self.waiting.is_empty() || self.queue.submit(&mut self.waiting) == 0 {
                 return None;
             }
         }
     }
 
-    /// Works that were submitted and have not come back.
+    /// Returns the number of works that were submitted and have not come back.
     pub fn in_hand(&self) -> usize {
         self.notes.count()
     }
 
-    /// Becomes readable when [`Self::finished`] may have something. `None` while no work is under way, and where
-    /// everything is finished when it was submitted.
+    /// Returns a descriptor that becomes readable when [`Self::finished`] may have something. Returns `None` while no
+    /// work is under way, and if all works are finished when `submit` returns.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         if self.in_hand() == 0 { None } else { self.queue.fd() }
     }
 
-    /// The next work that is finished, with its note, however long that takes; `None` if none is under way.
+    /// Returns the next work that is finished, with its note; waits as long as that takes; `None` if no work is under
+    /// way.
     pub fn wait(&mut self) -> Option<(Work, T)> {
         while self.in_hand() > 0 {
             let finished = self.finished();
@@ -78,7 +79,7 @@ impl<T> Submitter<T> {
                 return finished;
             }
             match self.queue.fd() {
-                // An interruption of the poll is a reason to look again, as any other.
+                // An interruption of the poll leads to another look, as any other wake-up.
                 Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None)),
                 None => thread::yield_now(),
             }
@@ -88,10 +89,10 @@ impl<T> Submitter<T> {
 }
 
 impl<T: Default> Submitter<T> {
-    /// Runs `work` and waits for it. Nothing else may be under way.
+    /// Runs `work` and waits for it. No other work may be under way.
     ///
     /// # Panics
-    /// When something else is.
+    /// Panics if another work is under way.
     pub fn run(&mut self, work: &mut Work) {
         assert_eq!(
             self.in_hand(),

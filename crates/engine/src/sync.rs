@@ -1,5 +1,5 @@
-//! What threads share, named in one place: the models in `tests/models.rs` compile the same sources over a scheduler's
-//! versions of it.
+//! The primitives that threads share, imported in one place: the models in `tests/models.rs` compile the same sources
+//! with a model checker's versions of them.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
-/// Waits for `condvar`, but no longer than until `end`; says whether that has come.
+/// Waits for `condvar`, at most until `end`; returns whether `end` has passed.
 pub(crate) fn wait_until<'a, T>(
     condvar: &Condvar,
     guard: MutexGuard<'a, T>,

@@ -1,11 +1,12 @@
 //! A tree hash in subtrees, so that several lanes can compute one long message's digest.
 //!
-//! Guarantees: what is cut and joined ends as if the job had run whole, forged included, and tags are compared in constant
-//! time; a subtree's job carries its whole context as any other does, and its result is written whichever way it runs.
+//! Guarantees: a job that is cut and joined ends as if it had run whole, forged included, and tags are compared in
+//! constant time; a subtree's job carries its whole context as any other job does, and its result is written in both
+//! directions.
 //!
-//! The message is cut into equal subtrees, complete but for the last, so that the tree over them has the shape of the tree
-//! over a message's leaves ("BLAKE3", 2020, section 2.1). The first stays in place: the tag's room takes its chaining value
-//! meanwhile.
+//! The message is cut into equal subtrees, complete but for the last, so that the tree over them has the shape of the
+//! tree over a message's leaves ("BLAKE3", 2020, section 2.1). The job of the first subtree replaces the cut job: the
+//! tag's place holds its chaining value meanwhile.
 
 use arrayvec::ArrayVec;
 use sealane_transform::{ChainingValue, Kernels, LEAF_BYTES};
@@ -14,15 +15,16 @@ use zeroize::Zeroizing;
 
 use crate::{Direction, Job, JobStatus, PARTS_MAX, Session, Span, Work, run};
 
-/// Most subtrees of one job: twice the parts, for numbers of parts that no message comes apart in evenly.
+/// The maximum number of subtrees of one job: twice the parts, for numbers of parts into which no message can be cut
+/// evenly.
 const SUBTREES_MAX: usize = 2 * PARTS_MAX;
-/// Bytes of what a subtree's job puts into its tag's place.
+/// The number of bytes that a subtree's job writes into its tag's place.
 pub const CHAINING_BYTES: usize = size_of::<ChainingValue>();
 
-/// What computes a session's trees.
+/// The kernels and key that compute a session's trees.
 pub(crate) struct TreeKey {
     pub(crate) kernels: Kernels,
-    /// Of keyed mode.
+    /// The key of keyed mode.
     pub(crate) key: Option<Zeroizing<[u8; 32]>>,
 }
 
@@ -31,14 +33,14 @@ impl TreeKey {
         self.key.as_deref()
     }
 
-    /// The chaining value of the subtree that begins with the leaf whose number, little-endian, `iv` starts with. `None` if
-    /// `bytes` are none.
+    /// Returns the chaining value of the subtree that begins with the leaf whose number, little-endian, is at the
+    /// start of `iv`. Returns `None` if `bytes` is empty.
     pub(crate) fn subtree(&self, iv: &[u8; 16], bytes: &[u8]) -> Option<ChainingValue> {
         let leaf = u64::from_le_bytes(*iv.first_chunk().expect("an IV's room holds a number"));
         self.kernels.blake3_subtree(self.key(), leaf, bytes)
     }
 
-    /// The tree above equal subtrees, of which the last may be shorter.
+    /// Returns the chaining value of the tree above equal subtrees, of which the last may be shorter.
     fn merge(&self, values: &[ChainingValue], is_root: bool) -> ChainingValue {
         match values {
             [] => ChainingValue::default(),
@@ -51,8 +53,8 @@ impl TreeKey {
         }
     }
 
-    /// Bytes of a subtree for `parts` lanes: a power of two leaves, such that the first subtree alone and the others'
-    /// share are as even as they can be. `None` where a share would not fill a vector.
+    /// Returns the number of bytes of a subtree for `parts` lanes: a power of two leaves, such that the first subtree
+    /// alone and the others' share are as equal as possible. Returns `None` if a share would not fill a vector.
     fn subtree_bytes(&self, message_bytes: usize, parts: usize) -> Option<usize> {
         let leaves = message_bytes.div_ceil(LEAF_BYTES);
         let fewest = self.kernels.blake3_leaves(self.key.is_some());
@@ -62,49 +64,50 @@ impl TreeKey {
         }
         let less = 1 << (leaves / parts).ilog2();
         let others_share = (leaves - less).div_ceil(parts - 1);
-        // With less, the first lane waits for the others; with more, they for it.
+        // With fewer leaves the first lane waits for the others; with more, they wait for it.
         let more_is_better = 2 * less < others_share.max(less) && 2 * less < leaves;
         Some(LEAF_BYTES * if more_is_better { 2 * less } else { less })
     }
 }
 
-/// A job whose subtrees are computed apart.
+/// A job whose subtrees are computed separately.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     place: usize,
     whole: Job,
-    /// What lay in the tag's place.
+    /// The bytes that were in the tag's place.
     given: ChainingValue,
-    /// Where the message begins.
+    /// The start of the message.
     start: u32,
-    /// Of all subtrees but the last.
+    /// The length of all subtrees but the last.
     subtree_bytes: u32,
-    /// How many there are.
+    /// The number of subtrees.
     subtrees: u8,
 }
 
 impl Tree {
-    /// The job's place in [`Work::jobs`].
+    /// Returns the job's index in [`Work::jobs`].
     pub fn job(&self) -> usize {
         self.place
     }
 }
 
 impl Session {
-    /// The tree hash that this makes tags by, as a session for its subtrees ([`crate::Mac::Subtree`]).
+    /// Returns the tree hash that makes this session's tags, which its session for subtrees computes
+    /// ([`crate::Mac::Subtree`]).
     fn trees(&self) -> Option<&TreeKey> {
         self.subtrees()?.keys().mac.as_ref()?.key.tree()
     }
 }
 
 impl Work {
-    /// Makes of a job that digests a long message by a tree the job of the tree's first subtree, for up to `parts` lanes,
-    /// and gives back the jobs of the others, in order: their bytes (`clear`) lie in this work's buffer; whoever runs
-    /// them, anywhere, by the session's [`Session::subtrees`], gives each [`CHAINING_BYTES`] for a `tag`. Then
-    /// [`Self::join_tree`] ends the job.
+    /// Cuts a job that digests a long message by a tree, for up to `parts` lanes: replaces it by the job of the
+    /// tree's first subtree, and returns the jobs of the others, in order. Their bytes (`clear`) are in this work's
+    /// buffer; they may run anywhere, by the session's [`Session::subtrees`], each with a `tag` of
+    /// [`CHAINING_BYTES`]. [`Self::join_tree`] then ends the job.
     ///
-    /// `None`, and nothing is changed, where no more than one lane would have a vector's worth of leaves to do; where the
-    /// message does not lie side by side, or has a suffix; where its tag is shorter than a chaining value, or lies in the
+    /// Returns `None` and changes nothing if at most one lane would have a vector's worth of leaves to compute; if
+    /// the message is not contiguous, or has a suffix; or if its tag is shorter than a chaining value, or lies in the
     /// message beyond the first subtree. The job must not have run.
     pub fn cut_tree(
         &mut self,
@@ -148,8 +151,8 @@ impl Work {
     }
 
     /// Ends a job that [`Self::cut_tree`] has cut, once the work itself has run: seals or verifies it by the chaining
-    /// values of its other subtrees, each with where its bytes begin in this work's buffer, in any order. Where one is
-    /// missing, or the first subtree has not run, the job is malformed.
+    /// values of its other subtrees, each with the position at which its bytes begin in this work's buffer, in any
+    /// order. If a value is missing, or the first subtree has not run, the job is malformed.
     pub fn join_tree(&mut self, tree: &Tree, others: impl IntoIterator<Item = (u32, ChainingValue)>) {
         let Tree { place, whole, given, start, subtree_bytes, subtrees } = tree;
         let direction = self.direction;

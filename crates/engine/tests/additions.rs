@@ -1,4 +1,4 @@
-//! What CONTRIBUTING says of adding a suite and an engine, held to the tree.
+//! Checks that the rules of CONTRIBUTING for adding a suite and an engine hold for the source tree.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All Rust sources below a folder of the workspace, by path.
+/// Returns all Rust sources below a folder of the workspace, by path.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Where an item that only tests have begins, and its first line.
+/// Returns the position of each item that only tests have, and its first line.
 fn only_in_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices("#[cfg(test)]\n").filter_map(|(at, _)| {
         let line = text[at..].lines().map(str::trim_start).find(|line| !line.starts_with("#["))?;
@@ -33,7 +33,7 @@ fn only_in_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The shipped code of all crates: files of tests, and tests at the end of a file, are left out.
+/// Returns the shipped code of all crates, without test files and without tests at the end of a file.
 fn shipped() -> Vec<(String, String)> {
     let is_source = |(path, _): &(String, String)| path.split('/').nth(2) == Some("src");
     let mut all: Vec<_> = sources("crates").into_iter().filter(is_source).collect();
@@ -66,7 +66,8 @@ fn sayers<'a>(sources: &'a [(String, String)], word: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_suite_is_its_row() {
-    // What a level takes where nothing is asked for is named where that is decided; any other suite by its row alone.
+    // The default suites of the levels are named where these defaults are decided; all other suites are named only in
+    // their rows.
     let usual = [Suite::Null, Suite::Aes128Gcm, Suite::ChaCha20Poly1305, Suite::Aes128Gmac];
     let all = shipped();
     let table = "crates/engine/src/record/suite.rs";
@@ -104,7 +105,7 @@ fn an_engine_is_its_file_and_its_lines() {
         for name in kinds {
             assert_eq!(KINDS.iter().filter(|kind| kind.name == *name).count(), 1, "{name} can be chosen");
         }
-        // `inline` also measures what the other engine says that it costs.
+        // `inline` also measures the costs that `lanes` reports.
         let expected: &[&str] = if module == "inline" {
             &["crates/engine/src/choice.rs", "crates/engine/src/lanes.rs", "crates/engine/src/lib.rs"]
         } else {

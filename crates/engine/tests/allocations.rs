@@ -1,5 +1,5 @@
-//! In steady state an engine allocates nothing, and neither does `cp`'s layer on it: counted by the allocator of this
-//! test's own process.
+//! In steady state neither an engine nor the record layer of `cp` on it allocates memory, which the allocator of this
+//! test's process counts.
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
@@ -34,7 +34,7 @@ fn work() -> Work {
         let tag_bytes = work.sessions[usize::from(session)].protection().tag_bytes() as u32;
         let start = ROOM * index;
         let (clear, body) = (Span::new(start, 16), Span::new(start + 16, 1440));
-        // Every other tag lies apart, which takes staging if there is a suffix.
+        // Every other tag is not adjacent, which requires staging if there is a suffix.
         let tag = Span::new(body.end() as u32 + index % 2, tag_bytes);
         work.jobs.push(Job { session, clear, body, tag, suffix: Suffix::from([1; 4]), ..Job::default() });
     }
@@ -74,7 +74,7 @@ fn engines() {
     }
 }
 
-/// Records of `cp`, sealed and opened in turn.
+/// Seals and opens records of `cp` in turn.
 fn records() {
     const HEADER_BYTES: usize = 16;
     const BODY_BYTES: usize = 4096;
@@ -113,7 +113,7 @@ fn records() {
     }
 }
 
-/// One test, because all of a process is counted.
+/// There is only one test, because the allocations of the whole process are counted.
 #[test]
 fn nothing_is_allocated_in_steady_state() {
     engines();

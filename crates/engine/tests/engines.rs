@@ -1,5 +1,5 @@
-//! Engines, their queues and submitters keep what they promise: each work comes back once and done, queues are bounded,
-//! any engine goes on with what another has left, and sessions, costs and buffers are common to all of them.
+//! Engines, their queues and submitters keep their guarantees: each work comes back once and done, queues are
+//! bounded, any engine continues the work of another one, and sessions, costs and buffers are common to all of them.
 
 #[path = "../../../testing/cards.rs"]
 mod cards;
@@ -43,16 +43,16 @@ fn what_one_engine_hands_back_another_finishes() {
     let finished = run(&*lanes, half);
     assert_eq!(finished.pending(), 0);
     assert!(finished.buffer.bytes() == whole.buffer.bytes());
-    // Nothing is left to do: running it once more changes nothing.
+    // No job is left to do: running the work once more changes nothing.
     assert!(run(&*inline, finished).buffer.bytes() == whole.buffer.bytes());
 }
 
-/// A submitter on `engine`, and how many works it takes at once.
+/// Returns a submitter to `engine` that takes `depth` works at once.
 fn submitter<T>(engine: &dyn Engine, depth: usize) -> Submitter<T> {
     Submitter::new(engine.queue(NonZeroUsize::new(depth).unwrap()).unwrap(), depth)
 }
 
-/// Whatever an engine does, each work comes back once, with its note, and as the inline engine would have made it.
+/// For every engine, each work comes back once, with its note, and with the result of the inline engine.
 #[test]
 fn what_is_submitted_comes_back_done_with_its_note() {
     const WORKS: u64 = 60;
@@ -86,7 +86,7 @@ fn what_is_submitted_comes_back_done_with_its_note() {
     assert!(count(&done.overtaking_works) > 10 && count(&done.refusals) > 10);
 }
 
-/// A work that its owner lays anew under a number that was used is what the late engine is for.
+/// The late engine detects a work that its owner lays anew under a number that was used before.
 #[test]
 #[should_panic(expected = "a nonce protects two texts")]
 fn the_late_engine_notices_a_nonce_that_comes_again() {
@@ -96,16 +96,16 @@ fn the_late_engine_notices_a_nonce_that_comes_again() {
     let mut work = random_work(&sessions, 2, 100, 1);
     let first = copy_of(&work);
     submitter.run(&mut work);
-    // The same bytes under the same nonce may run as often as anybody likes.
+    // The same bytes under the same nonce may run any number of times.
     let mut again = copy_of(&first);
     submitter.run(&mut again);
     assert!(again.buffer.bytes() == work.buffer.bytes());
-    // A text that is sealed already is another one.
+    // A text that is already sealed is another text.
     work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
     submitter.run(&mut work);
 }
 
-/// A door that has nothing under way finds the workers' queue full of others' work, and is woken all the same.
+/// A queue that has nothing under way finds the workers' queue full of others' work, and is woken nevertheless.
 #[test]
 fn a_door_waits_for_room_that_others_have() {
     let one = NonZeroUsize::MIN;
@@ -125,7 +125,7 @@ fn a_door_waits_for_room_that_others_have() {
     });
 }
 
-/// An engine makes what it needs of a session once, and not before a job comes; other engines make theirs.
+/// An engine derives its data from a session once, and not before a job comes; other engines derive their own.
 #[test]
 fn engines_make_of_a_session_what_they_need_once() {
     struct Handle(Arc<AtomicU64>, u64);

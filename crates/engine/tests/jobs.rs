@@ -1,5 +1,5 @@
-//! Every protection through every engine and tier is what its definition says, for any work and any part of a job; what
-//! is forged, malformed or overlaps harms nothing else.
+//! Every protection gives the result of its definition on every engine and tier, for any work and any part of a job;
+//! a forged, malformed or overlapping job affects no other job.
 
 mod common;
 
@@ -69,7 +69,7 @@ fn sessions_of_all_protections_share_one_work() {
     }
 }
 
-/// More jobs of one algorithm than a call takes, and bodies of more chains than one.
+/// There are more jobs of one algorithm than one call takes, and bodies of several chains.
 #[test]
 fn calls_are_filled_more_than_once() {
     let chains = Protection::ChainsThenMac {
@@ -161,7 +161,7 @@ fn malformed_jobs_change_nothing_and_the_rest_runs() {
     }
 }
 
-/// Two jobs over the same bytes: the second seals what the first has made.
+/// Two jobs over the same bytes: the second one seals the result of the first.
 #[test]
 fn jobs_that_overlap_run_as_listed() {
     let session = session(Implementations::default(), Protection::Cipher(AES_CBC), 1);
@@ -176,7 +176,7 @@ fn jobs_that_overlap_run_as_listed() {
     assert_eq!(run(&Inline::default(), work).buffer.bytes(), expected.buffer.bytes());
 }
 
-/// Keys are expanded when the first job comes; whatever length was accepted can be.
+/// Keys are expanded when the first job comes; every length that was accepted can be expanded.
 #[test]
 fn keys_of_all_lengths_that_are_accepted_can_be_expanded() {
     let mut tried = 0;
@@ -242,7 +242,7 @@ fn keys_of_other_lengths_and_impossible_tags_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any sessions, layouts, orders and lengths.
+    /// Works with any sessions, layouts, orders and lengths are sealed as defined, and opened again.
     #[test]
     fn any_work_is_sealed_as_defined_and_opens(seed: u64, count in 1..80u32, longest in 0..3000u32, picks in prop::collection::vec(any::<prop::sample::Index>(), 1..6)) {
         let all = protections();
@@ -254,7 +254,7 @@ proptest! {
         check(&Inline::default(), random_work(&sessions, count, longest, seed));
     }
 
-    /// Any spans at all end in a status.
+    /// Jobs with any spans end in a status.
     #[test]
     fn any_spans_end_in_a_status(spans in prop::collection::vec((0..300u32, 0..300u32), 3..30), session_index in 0..4u16, seal: bool) {
         let sessions = [ESP_CBC, Protection::Aead(Aead::Aes128Gcm), SHA256_128]

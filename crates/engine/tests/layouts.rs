@@ -1,4 +1,5 @@
-//! Published vectors, and jobs laid as the packets of ESP and AH: their bytes are what the RFCs and another library say.
+//! Published vectors, and jobs in the layout of ESP and AH packets: their bytes are those of the RFCs and of another
+//! library.
 
 mod common;
 
@@ -13,7 +14,7 @@ use sealane_engine::{
 };
 use sealane_transform::{Aead, Digest, Kernels};
 
-/// One job over `bytes`, sealed; gives the bytes back.
+/// Seals one job over `bytes` and returns the bytes.
 fn seal(session: Session, bytes: &[u8], job: Job) -> Vec<u8> {
     let mut work = Work { buffer: Buffer::new(bytes.len()), jobs: vec![job], ..Work::default() };
     work.buffer.bytes_mut().copy_from_slice(bytes);
@@ -75,7 +76,7 @@ fn aes_cbc_rfc_3602_case_2() {
     assert_eq!(sealed, hex!("d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1"));
 }
 
-/// The counter block is nonce, IV and a counter from 1, as RFC 3686 has it.
+/// The counter block consists of nonce, IV and a counter from 1, as in RFC 3686.
 #[test]
 fn aes_ctr_rfc_3686_case_3() {
     let key = hex!("7691be035e5020a8ac6e618529f9a0dc");
@@ -86,8 +87,9 @@ fn aes_ctr_rfc_3686_case_3() {
     assert_eq!(sealed, hex!("c1cf48a89f2ffdd9cf4652e9efdb72d74540a42bde6d7836d59a5ceaaef3105325b2072f"));
 }
 
-/// RFC 4106: SPI and sequence number are clear, the salt and the IV that travels make the nonce. With extended numbers
-/// the associated data are SPI and 64-bit number (section 5), of which only the low half is in the packet.
+/// RFC 4106: SPI and sequence number are clear; the nonce consists of the salt and the transmitted IV. With extended
+/// numbers, the associated data are the SPI and the 64-bit number (section 5), of which only the low half is in the
+/// packet.
 #[test]
 fn esp_with_aes_gcm_and_extended_sequence_numbers() {
     let (key, salt, explicit) = ([7; 16], [1, 2, 3, 4], [5; 8]);
@@ -133,8 +135,8 @@ fn esp_with_aes_cbc_and_hmac_sha256_128() {
     assert_eq!(sealed[120..], hmac::sign(&mac, &[&expected[..], &high].concat()).as_ref()[..16]);
 }
 
-/// RFC 4302: the whole packet is clear and the tag a field in it, which counts as zero; with extended numbers their high
-/// half is hashed behind the packet. By HMAC and, as RFC 4543 has it, by GMAC.
+/// RFC 4302: the whole packet is clear and the tag is a field in it, which counts as zero; with extended numbers
+/// their high half is hashed behind the packet. The tag is made by HMAC and, as in RFC 4543, by GMAC.
 #[test]
 fn ah_over_a_whole_packet() {
     let packet: Vec<u8> = (0..200).map(|i| i as u8).collect();

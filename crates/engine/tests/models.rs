@@ -1,5 +1,5 @@
-//! Every interleaving that a scheduler thinks of: gathering and the breaker of fail-over, compiled from the crate's own
-//! sources over [shuttle](https://github.com/awslabs/shuttle)'s threads, locks and atomics. A lost wake is a deadlock here.
+//! Explores interleavings of gathering and of the breaker of fail-over, compiled from the crate's own sources with
+//! [shuttle](https://github.com/awslabs/shuttle)'s threads, locks and atomics. A lost wake-up appears as a deadlock.
 
 #![allow(dead_code, unreachable_pub, reason = "of the sources only what the models call is used")]
 
@@ -8,7 +8,7 @@ mod breaker;
 #[path = "../src/gathering.rs"]
 mod gathering;
 
-/// What `src/sync.rs` is to the crate.
+/// Replaces `src/sync.rs` of the crate.
 mod sync {
     use std::time::Instant;
 
@@ -19,7 +19,7 @@ mod sync {
     };
     pub(crate) use std::sync::PoisonError;
 
-    /// The end comes at once or never: what only the end of a window mends is a fault.
+    /// The window ends at once or never, so that an error that only the end of a window would repair appears.
     pub(crate) fn wait_until<'a, T>(
         condvar: &Condvar,
         guard: MutexGuard<'a, T>,
@@ -55,7 +55,7 @@ impl Gathered for Item {
     }
 
     fn share(&self) -> Option<f32> {
-        // Every third makes a batch alone.
+        // Every third item makes a batch alone.
         (self.number % 3 != 2).then_some(0.4)
     }
 
@@ -139,7 +139,8 @@ fn whatever_is_put_is_taken_once_and_nobody_waits_for_ever() {
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
-/// An engine that is found to lie while it is asked is not taken up again by an answer of before, and one lane asks.
+/// An engine that gives a wrong answer while it is asked is not used again because of an earlier answer, and one lane
+/// asks.
 #[test]
 fn an_engine_that_lies_is_asked_anew() {
     fn model() {

@@ -1,4 +1,4 @@
-//! Every suite: published vectors, tampering, and implementation against implementation.
+//! Tests of every suite: published vectors, tampering, and comparisons of implementations.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ fn by(provider: Provider) -> Implementations {
     Implementations { aead: Some(provider), ..Implementations::default() }
 }
 
-/// Records in a buffer, each under a session of its own, laid and run together.
+/// Records in a buffer, each with a separate session, which are laid and run together.
 struct Batch {
     buffer: Buffer,
     direction: Direction,
     records: Vec<Record>,
     sessions: Vec<Arc<Session>>,
-    /// The outcome of each: its body's length, sealed or plain.
+    /// The outcome of each record: its body's length, sealed or plain.
     outcomes: Vec<Outcome>,
 }
 
@@ -42,7 +42,7 @@ enum Refusal {
 }
 
 impl Batch {
-    /// Runs what has not run; says how many failed.
+    /// Runs the records that have not run; returns the number of those that failed.
     fn run(&mut self) -> usize {
         let mut work =
             Work { buffer: std::mem::take(&mut self.buffer), direction: self.direction, ..Work::default() };
@@ -194,7 +194,7 @@ fn gmac_of_nothing_is_gcm_test_case_1() {
     assert_eq!(sealed, hex!("58e2fccefa7e3061367f1d57a4e7455a"));
 }
 
-/// The number behind the record, little-endian, then half of the digest.
+/// The number follows the record, little-endian; the tag is half of the digest.
 #[test]
 fn blake3_records_are_what_the_library_makes_of_them() {
     let (key, header, body, sequence) = ([3; 32], [7; HEADER_BYTES], [9; 3000], 0x0102_0304_u64);
@@ -204,7 +204,7 @@ fn blake3_records_are_what_the_library_makes_of_them() {
     assert_eq!(sealed[3000..], blake3::keyed_hash(&key, &message).as_bytes()[..16]);
 }
 
-/// The number is added to the nonce's mask as RFC 8446, section 5.3, has it.
+/// The number is added to the nonce's mask as in RFC 8446, section 5.3.
 #[test]
 fn numbers_make_nonces_as_in_tls() {
     let (key, mask, sequence) = ([3; 16], [0xf0; 12], 0x0102_0304_0506_0708_u64);
@@ -218,7 +218,7 @@ fn numbers_make_nonces_as_in_tls() {
     assert_eq!(sealed, expected);
 }
 
-/// FIPS 198-1 by way of RFC 2202, test case 1, whose data here is the 8-byte record number that the suite
+/// This is FIPS 198-1 by way of RFC 2202, test case 1, whose data here is the 8-byte record number that the suite
 /// puts last: "Hi There" read as a big-endian number.
 #[test]
 fn hmac_sha1_rfc_2202_case_1() {
@@ -226,8 +226,8 @@ fn hmac_sha1_rfc_2202_case_1() {
     assert_eq!(sealed, hex!("b617318655057264e28bc0b6fb378c8ef146be00"));
 }
 
-/// The suite of 2007, put together from the RustCrypto crates' triple-DES and AWS-LC's HMAC: chains of 8,256 bytes, each
-/// from its enciphered number, then the authenticator.
+/// Compares the suite of 2007 with one put together from the RustCrypto crates' triple-DES and AWS-LC's HMAC: chains
+/// of 8,256 bytes, each from its enciphered number, then the authenticator.
 #[test]
 fn triple_des_records_are_what_other_libraries_make_of_them() {
     let material: Vec<u8> = (0..68).map(|i| (i as u8).wrapping_mul(91).wrapping_add(7)).collect();
@@ -309,7 +309,7 @@ fn alone(mut batch: Batch) -> Batch {
     batch
 }
 
-/// Our own kernels take neighbours together; what cannot go together must end the same.
+/// Our own kernels process neighbouring jobs together; jobs that cannot be combined must end the same.
 #[test]
 fn jobs_in_any_order_and_number_end_as_they_would_alone() {
     let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 301 * i]).collect();
@@ -352,7 +352,7 @@ fn a_forged_record_takes_no_neighbour_with_it() {
         for record in batch.records.iter().step_by(9) {
             batch.buffer.bytes_mut()[record.offset + HEADER_BYTES] ^= 1;
         }
-        // A record that cannot even hold its tag.
+        // This record cannot even hold its tag.
         batch.records[5].body_bytes = 3;
         batch.run();
         let expected: Vec<_> =
@@ -375,7 +375,7 @@ fn the_providers_open_what_the_other_sealed() {
             assert_eq!(batch.run(), 0, "{suite}");
             turn_to_open(&mut batch);
             batch.sessions.fill(opener.clone());
-            // The last one is altered.
+            // The last record is altered.
             let last = batch.records.last().expect("there are some");
             let (at, bytes) = (last.offset + last.header_bytes + 9, lengths.len() - 1);
             batch.buffer.bytes_mut()[at] ^= 1;
@@ -396,7 +396,7 @@ fn wrong_key_lengths_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// One flipped bit anywhere (header, body, tag), a wrong number, another key: all forged.
+    /// One flipped bit anywhere (header, body, tag), a wrong number, or another key: each is detected as forged.
     #[test]
     fn any_change_is_noticed(
         suite in prop::sample::select(Suite::ALL.iter().copied().filter(|s| s.authenticates()).collect::<Vec<_>>()),

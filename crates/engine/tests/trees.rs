@@ -1,5 +1,5 @@
-//! A tree hash in subtrees: what lanes make of it apart, merged, is what the whole makes, at every boundary, whatever the
-//! number of parts and wherever the tag lies; and what is forged anywhere is.
+//! A tree hash in subtrees: merged subtrees that were computed separately give the same result as the whole message,
+//! at every boundary, for any number of parts and any place of the tag; a change anywhere is detected as forged.
 
 use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
 
@@ -14,14 +14,14 @@ const UNKEYED: Protection = Protection::Mac { mac: Mac::Digest(Digest::Blake3), 
 const KEYED: Protection = Protection::Mac { mac: Mac::KeyedBlake3, tag_bytes: 32 };
 const KEY: [u8; 32] = [0x6b; 32];
 
-/// Where a tag lies.
+/// The place of a tag.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
-    /// In the message, as in a header: its bytes count as zero.
+    /// The tag is in the message, as in a header: its bytes count as zero.
     Within,
     Before,
     Behind,
-    /// Behind a message of which the second half is a body.
+    /// The tag is behind a message whose second half is a body.
     BehindBody,
 }
 
@@ -31,7 +31,7 @@ fn slow() -> Kernels {
     Kernels::select(Some(Tier::Reference), None).unwrap()
 }
 
-/// Leaves of a vector: 1, then as many as this machine has.
+/// Returns kernels whose vectors hold 1 leaf, then as many as this machine supports.
 fn kernels() -> Vec<Kernels> {
     let isas = Isa::ALL.into_iter().filter(|&isa| isa <= Kernels::best().isa());
     std::iter::once(slow()).chain(isas.map(|isa| Kernels::select(None, Some(isa)).unwrap())).collect()
@@ -45,7 +45,7 @@ fn tag_of(protection: Protection, message: &[u8]) -> [u8; 32] {
     *if protection == KEYED { blake3::keyed_hash(&KEY, message) } else { blake3::hash(message) }.as_bytes()
 }
 
-/// One job over `bytes` bytes, at a place that is no multiple of anything.
+/// Returns a work of one job over `bytes` bytes at an unaligned position.
 fn work(session: &Arc<Session>, bytes: u32, layout: Layout, direction: Direction) -> Work {
     let (message, tag) = match layout {
         Layout::Within => (Span::new(7, bytes), Span::new(7 + 4, 32)),
@@ -74,7 +74,7 @@ fn run(work: Work) -> Work {
     queue.finished().unwrap()
 }
 
-/// The message as it is hashed.
+/// Returns the message in the form in which it is hashed.
 fn hashed(work: &Work) -> Vec<u8> {
     let Job { clear, body, tag, .. } = work.jobs[0];
     let mut bytes = work.buffer.bytes().to_vec();
@@ -84,7 +84,7 @@ fn hashed(work: &Work) -> Vec<u8> {
     bytes[clear.start as usize..body.end().max(clear.end())].to_vec()
 }
 
-/// Runs a subtree's job in a buffer of its own, either way; `change` may spoil its bytes.
+/// Runs a subtree's job in a separate buffer, in either direction; `change` may modify its bytes.
 fn elsewhere(work: &Work, job: &Job, change: impl Fn(&mut [u8])) -> [u8; 32] {
     let subtrees = session_of(work).subtrees().unwrap();
     let len = job.clear.len;
@@ -103,8 +103,8 @@ fn session_of(work: &Work) -> &Arc<Session> {
     &work.sessions[0]
 }
 
-/// Runs a work's only job in subtrees, and says how many there were; `None`: it does not come apart, and is as it was.
-/// `spoilt`: of which subtree a byte is changed before it is hashed.
+/// Runs a work's only job in subtrees, and returns how many there were; `None` if the job cannot be cut and is
+/// unchanged. `spoilt` is the number of the subtree of which a byte is changed before it is hashed.
 fn apart(mut work: Work, parts: usize, spoilt: Option<usize>) -> (Work, Option<usize>) {
     let whole = work.jobs[0];
     let message = whole.clear.start..whole.body.end().max(whole.clear.end()) as u32;
@@ -127,11 +127,11 @@ fn apart(mut work: Work, parts: usize, spoilt: Option<usize>) -> (Work, Option<u
         })
         .collect();
     if spoilt == Some(0) {
-        // Behind the tag, if that is in the message.
+        // This byte is behind the tag, if the tag is in the message.
         work.buffer.bytes_mut()[message.start as usize + 100] ^= 1;
     }
     let mut work = run(work);
-    // As lanes are done, not in order.
+    // The lanes finish in another order.
     work.join_tree(&tree, values.into_iter().rev());
     (work, Some(pieces.len()))
 }
@@ -204,7 +204,7 @@ fn messages_of_hardly_any_bytes_stay_whole() {
     }
 }
 
-/// Leaves of each subtree.
+/// Returns the number of leaves of each subtree.
 fn leaves(kernels: Kernels, leaves: u32, parts: usize) -> Vec<usize> {
     let bytes = leaves * LEAF_BYTES as u32 - 10;
     let mut work = work(&session(kernels, UNKEYED), bytes, Layout::Within, Direction::Seal);
@@ -234,7 +234,7 @@ fn shares_are_as_even_as_a_tree_can_be_cut() {
     assert_eq!(cut(1, 2), []);
 }
 
-/// Where a vector holds some leaves, less than that for each lane gains nothing: a packet of 4 KB stays whole.
+/// If a vector holds several leaves, fewer leaves per lane gain nothing: a packet of 4 KB stays whole.
 #[test]
 fn no_lane_gets_less_than_a_vector() {
     for kernels in kernels() {
@@ -272,14 +272,14 @@ fn what_does_not_come_apart_stays_as_it_is() {
     uncut(UNKEYED, &|work| work.jobs[0].status = JobStatus::Done);
     uncut(UNKEYED, &|work| work.jobs[0].session = 3);
     uncut(UNKEYED, &|work| work.jobs.clear());
-    // Clear bytes and body that lie apart.
+    // The clear bytes and the body are not adjacent.
     uncut(UNKEYED, &|work| {
         work.jobs[0].clear.len -= 2000;
         work.jobs[0].body = Span::new(work.jobs[0].clear.end() as u32 + 1, 1000);
     });
 }
 
-/// A lane that has done nothing leaves no digest behind, and what lay in the tag's place is there again.
+/// A lane that has computed nothing leaves no digest behind, and the bytes in the tag's place are restored.
 #[test]
 fn a_subtree_that_is_missing_makes_the_job_malformed() {
     for direction in [Direction::Seal, Direction::Open] {
@@ -297,7 +297,7 @@ fn a_subtree_that_is_missing_makes_the_job_malformed() {
     }
 }
 
-/// Whatever a subtree's job says of its place, it ends in a status.
+/// A subtree's job ends in a status, even if its position is impossible.
 #[test]
 fn jobs_of_subtrees_that_there_cannot_be_are_malformed() {
     for kernels in kernels() {

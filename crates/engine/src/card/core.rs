@@ -1,7 +1,7 @@
-//! What a card has taken, and what becomes of it.
+//! The works that a card has taken, and their fates.
 //!
-//! Guarantees: no thread and no clock of its own; at most `depth` works are held; each work that was taken is handed out
-//! once, unless the card hangs, and then when it recovers.
+//! Guarantees: no thread and no clock of its own; at most `depth` works are held; each work that was taken is handed
+//! out once, except that a card that hangs hands it out when it recovers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,40 +11,40 @@ use super::{
 };
 use crate::{Direction, JobStatus, Software, Work, dice::Dice};
 
-/// How a card behaves.
+/// The behaviour of a card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// As it should.
+    /// The card works correctly.
     #[default]
     Sound,
-    /// It takes works and answers none. It answers them late, when it recovers.
+    /// The card takes works and answers none. It answers them late, when it recovers.
     Hung,
-    /// Each work that it takes now is due after so many times its time.
+    /// Each work that it takes now is due after this many times its usual time.
     Slow(u32),
-    /// Works that it takes now are answered in any order.
+    /// Works that it takes now are answered in irregular order.
     Disordered,
     /// One job of each work has a wrong result or a wrong verdict.
     Wrong,
     /// It hands works back without having run all of their jobs.
     Failing,
-    /// It is not there: works that it had, and those that still come, are handed back at once, and no job was run.
+    /// The card is absent: works that it had, and new ones, are handed back at once without running any job.
     Unplugged,
 }
 
 impl Condition {
-    /// Every way to fail.
+    /// All conditions in which the card fails.
     pub const FAULTS: [Self; 6] =
         [Self::Hung, Self::Slow(20), Self::Disordered, Self::Wrong, Self::Failing, Self::Unplugged];
 }
 
-/// A work in the card's hands.
+/// A work that the card holds.
 pub(super) struct Held {
     pub(super) work: Work,
     pub(super) answers: Arc<Answers>,
     pub(super) fate: Fate,
 }
 
-/// What the card does with a work when it is due.
+/// The way in which the card handles a work when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Computed,
@@ -59,23 +59,23 @@ pub(super) struct Core {
     depth: usize,
     condition: Condition,
     faults: Option<Faults>,
-    /// By due time and number.
+    /// The works by due time and number.
     held: BTreeMap<(u64, u64), Held>,
     taken: u64,
-    /// Those that found no room.
+    /// The queues that found no room.
     pub(super) wanting: Vec<Arc<Answers>>,
 }
 
 /// Conditions that change by themselves.
 struct Faults {
     dice: Dice,
-    /// When the present condition ends.
+    /// The end of the present condition.
     until_ns: u64,
 }
 
-/// Conditions last up to so long, about every other one is sound,
+/// The maximum duration of a condition; about every other condition is sound.
 const CONDITION_NS_MAX: u64 = 200_000_000;
-/// and the first one is sound for this long.
+/// The duration of the first condition, which is sound.
 const SOUND_NS: u64 = 3_000_000;
 
 impl Faults {
@@ -87,7 +87,7 @@ impl Faults {
 }
 
 impl Core {
-    /// A sound card, or one whose condition changes as follows from a seed.
+    /// Makes a sound card; with a seed, its condition changes by itself.
     pub(super) fn new(timing: Timing, depth: usize, faults: Option<u64>) -> Self {
         let faults = faults.map(|seed| Faults { dice: Dice::new(seed), until_ns: SOUND_NS });
         Self {
@@ -105,7 +105,7 @@ impl Core {
         self.condition = condition;
     }
 
-    /// Lets the condition change if its time has come.
+    /// Changes the condition if its time is over.
     fn look_at_faults(&mut self, now_ns: u64) {
         if let Some(faults) = &mut self.faults
             && faults.until_ns <= now_ns
@@ -114,7 +114,7 @@ impl Core {
         }
     }
 
-    /// Takes a work, or hands it back where there is no room.
+    /// Takes a work, or hands it back if there is no room.
     pub(super) fn submit(&mut self, now_ns: u64, work: Work, answers: &Arc<Answers>) -> Result<(), Work> {
         if self.held.len() >= self.depth {
             return Err(work);
@@ -133,7 +133,7 @@ impl Core {
             Condition::Sound | Condition::Hung => {}
             Condition::Slow(times) => due_ns = now_ns + own_ns.saturating_mul(times.into()),
             Condition::Disordered => {
-                // As if later ones had been taken first.
+                // This delays the work as if later ones had been taken first.
                 let faults = self.faults.as_mut().map_or(self.taken, |faults| faults.dice.draw());
                 due_ns += faults % (4 * own_ns + 1);
             }
@@ -147,7 +147,7 @@ impl Core {
         Ok(())
     }
 
-    /// When something will be due.
+    /// Returns the time at which the next work is due or the condition changes.
     pub(super) fn due_ns(&self) -> Option<u64> {
         let change_ns = self.faults.as_ref().map(|faults| faults.until_ns);
         if self.held.is_empty() {
@@ -161,7 +161,7 @@ impl Core {
         [first_ns, change_ns].into_iter().flatten().min()
     }
 
-    /// The next work that is due.
+    /// Takes out the next work that is due.
     pub(super) fn take_due(&mut self, now_ns: u64) -> Option<Held> {
         self.look_at_faults(now_ns);
         match self.condition {
@@ -174,13 +174,13 @@ impl Core {
         }
     }
 
-    /// Whether a work of these answers could be taken.
+    /// Returns whether the card can take another work.
     pub(super) fn has_room(&self) -> bool {
         self.held.len() < self.depth
     }
 }
 
-/// Does to a work what its fate is.
+/// Processes a work according to its fate.
 pub(super) fn run(held: &mut Held, software: &mut Software) {
     let work = &mut held.work;
     match held.fate {
@@ -189,7 +189,7 @@ pub(super) fn run(held: &mut Held, software: &mut Software) {
         Fate::InPart => {
             let mut left = Vec::new();
             for (index, job) in work.jobs.iter_mut().enumerate() {
-                // The first of each three, so that a work of one job is not run at all.
+                // The first of every three jobs is left out, so that a work of one job does not run at all.
                 if job.status == JobStatus::Pending && index % 3 == 0 {
                     job.status = JobStatus::Malformed;
                     left.push(index);

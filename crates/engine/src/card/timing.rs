@@ -1,4 +1,4 @@
-//! How long a card's jobs take.
+//! The timing of a card's jobs.
 //!
 //! Guarantees: no clock and no thread; the same jobs at the same times are due at the same times.
 
@@ -6,25 +6,26 @@ use crate::{Cost, dice::Dice};
 
 /// A card of several units behind one host.
 ///
-/// A job alone takes [`line`](Self::line). A part of that, [`host`](Self::host) on average, is the host's and the bus's,
-/// which serve one job at a time; the unit that takes the job is busy from then until [`answer_ns`](Self::answer_ns) before the
-/// job's end.
+/// A job alone takes [`line`](Self::line). A part of that, [`host`](Self::host) on average, belongs to the host and
+/// the bus, which serve one job at a time; the unit that takes the job is busy from then until
+/// [`answer_ns`](Self::answer_ns) before the job's end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
-    /// What a job takes alone.
+    /// The time that a job takes alone.
     pub line: Cost,
     /// The mean of the serial part. Its distribution is exponential.
     pub host: Cost,
-    /// The end of a job that keeps no unit: interrupt and wake-up.
+    /// The end of a job that occupies no unit: interrupt and wake-up.
     pub answer_ns: f64,
-    /// Jobs that are computed at a time.
+    /// The number of jobs that are computed at a time.
     pub units: usize,
 }
 
 impl Timing {
-    /// A card of four Hifn 7751 computing triple DES in OpenBSD: Keromytis, Wright and de Raadt, "The design of the OpenBSD
-    /// cryptographic framework" (USENIX 2003), table 1. The line is the table's row of one thread. The other values make the
-    /// closed loop of 1, 2, 3, 4 and 32 threads meet each of its 30 values within 15 %.
+    /// A card of four Hifn 7751 computing triple DES in OpenBSD: Keromytis, Wright and de Raadt, "The design of the
+    /// OpenBSD cryptographic framework" (USENIX 2003), table 1. The line is the table's row for one thread. The other
+    /// values were chosen such that the closed loop of 1, 2, 3, 4 and 32 threads meets each of the table's 30 values
+    /// within 15 %.
     pub const FOUR_HIFN_7751: Self = Self {
         line: Cost { fixed_ns: 38_300.0, byte_ns: 96.7 },
         host: Cost { fixed_ns: 17_500.0, byte_ns: 10.0 },
@@ -32,19 +33,20 @@ impl Timing {
         units: 4,
     };
 
-    /// A processor that computes `line` and nothing else meanwhile.
+    /// Returns the timing of a processor that computes jobs by `line`, one at a time.
     pub const fn processor(line: Cost) -> Self {
         Self { line, host: Cost { fixed_ns: 0.0, byte_ns: 0.0 }, answer_ns: 0.0, units: 1 }
     }
 
-    /// Nanoseconds between two jobs of so many bytes where there are always more.
+    /// Returns the nanoseconds between two jobs of `bytes` bytes while there are always more jobs.
     pub fn pace_ns(&self, bytes: usize) -> f64 {
         let unit_ns = (self.line.job_ns(bytes) - self.answer_ns).max(0.0);
         (unit_ns / self.units.max(1) as f64).max(self.host.job_ns(bytes))
     }
 }
 
-/// When jobs are due that a card of this timing has taken. Times are nanoseconds of any one clock.
+/// The due times of the jobs that a card of this timing has taken. Times are nanoseconds of one clock, whose origin
+/// does not matter.
 #[derive(Debug)]
 pub(super) struct Schedule {
     timing: Timing,
@@ -59,7 +61,7 @@ impl Schedule {
         Self { timing, host_free_ns: 0, units_free_ns, dice: Dice::new(seed) }
     }
 
-    /// When a job that comes now will be done.
+    /// Returns the time at which a job that comes now will be done.
     pub(super) fn admit(&mut self, now_ns: u64, bytes: usize) -> u64 {
         let Timing { line, host, answer_ns, .. } = self.timing;
         let unit = self.units_free_ns.iter_mut().min().expect("a card has a unit");
@@ -77,7 +79,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Mb/s by threads and bytes: the table.
+    /// The table: Mb/s by threads and bytes.
     const BYTES: [usize; 6] = [16, 64, 256, 1024, 8192, 16384];
     const TABLE: [(usize, [f64; 6]); 5] = [
         (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
@@ -115,7 +117,7 @@ mod tests {
         for bytes in [16, 100, 1000, 4096, 16384] {
             let found = megabits_a_second(32, bytes);
             let line = bytes as f64 * 8e3 / Timing::FOUR_HIFN_7751.pace_ns(bytes);
-            // An exponential serial part leaves units waiting where both take as long.
+            // An exponentially distributed serial part leaves units idle if both parts take equally long.
             assert!((0.8..1.02).contains(&(found / line)), "{bytes} bytes: {found:.2} for {line:.2}");
         }
     }

@@ -1,7 +1,8 @@
-//! Records: a header that is authenticated only, a body, and what a [`Suite`] adds to it.
+//! Records: a header that is authenticated only, a body, and the bytes that a [`Suite`] adds to it.
 //!
-//! A suite is a row: a [`Protection`](crate::Protection), and how a record's number enters it. A record becomes one
-//! job of a [`Work`](crate::Work), for any engine; what is left here is nonces, padding and the check of lengths.
+//! A suite is a row: a [`Protection`](crate::Protection), and the way in which a record's number enters it. A record
+//! becomes one job of a [`Work`](crate::Work), for any engine; this module handles nonces, padding and the check of
+//! lengths.
 
 mod session;
 mod suite;

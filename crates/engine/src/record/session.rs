@@ -1,8 +1,8 @@
-//! A suite with its keys: from records to jobs.
+//! A suite with its keys, which turns records into jobs.
 //!
-//! Guarantees: a record's number goes into its nonce or its tag, so the same record under another number is forged; no
-//! padding is looked at before the tag was verified, so it cannot serve as an oracle; a job names no byte outside its
-//! work's buffer; the body of a record whose job is not done is given to nobody.
+//! Guarantees: a record's number enters its nonce or its tag, so the same record under another number is forged;
+//! padding is examined only after the tag was verified, so it cannot serve as an oracle; a job names no byte outside
+//! its work's buffer; the body of a record whose job is not done is never returned.
 
 use std::{fmt, sync::Arc};
 
@@ -14,42 +14,42 @@ use crate::{Direction, Implementations, Job, JobStatus, KeyError, Span, Suffix, 
 /// One record in a work's buffer: `header_bytes` that are authenticated only, then the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The header's place in the buffer.
+    /// The position of the header in the buffer.
     pub offset: usize,
-    /// Length of the header.
+    /// The length of the header.
     pub header_bytes: usize,
-    /// Length of the body: plain for [`Direction::Seal`] (room for the expansion must follow), sealed for
-    /// [`Direction::Open`].
+    /// The length of the body: of the plaintext for [`Direction::Seal`] (room for the expansion must follow), of the
+    /// sealed body for [`Direction::Open`].
     pub body_bytes: usize,
-    /// Number of the record under its key; the nonce is made of it, so it must never come twice when sealing.
+    /// The number of the record under its key; the nonce is derived from it, so it must never recur when sealing.
     pub sequence: u64,
 }
 
-/// Why a record has no job.
+/// The reason for which a record has no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayError {
-    /// It is too short to have a tag, or of a length that nobody seals.
+    /// The record is too short to have a tag, or has a length that no sender produces.
     #[error("a record of a length that nobody seals")]
     Forged,
-    /// It does not fit the buffer, or the work has no room for one more session: a fault of the caller.
+    /// The caller made a mistake: the record does not fit the buffer, or the work has no room for one more session.
     #[error("a record beyond its buffer, or under more keys than a work can name")]
     OutOfRange,
 }
 
-/// One association's suite and keys; used from any lane, by shared reference. It lays records, and any engine runs
-/// them.
+/// One association's suite and keys; used from any lane, by shared reference. It turns records into jobs, which any
+/// engine runs.
 pub struct Session {
     suite: Suite,
     session: Arc<crate::Session>,
     mask: NonceMask,
 }
 
-/// What makes nonces of sequence numbers (RFC 8446, section 5.3).
+/// The mask that turns sequence numbers into nonces (RFC 8446, section 5.3).
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct NonceMask([u8; 12]);
 
 impl NonceMask {
-    /// The nonce of a record.
+    /// Returns the nonce of a record.
     fn nonce(&self, sequence: u64) -> [u8; 12] {
         let mut nonce = self.0;
         for (byte, count) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
@@ -66,10 +66,10 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Makes a session of exactly [`Suite::key_bytes`] bytes of key material.
+    /// Makes a session from exactly [`Suite::key_bytes`] bytes of key material.
     ///
     /// # Errors
-    /// Any other length is refused.
+    /// Fails if the material has another length.
     pub fn new(
         implementations: impl Into<Implementations>,
         suite: Suite,
@@ -86,15 +86,15 @@ impl Session {
         Ok(Self { suite, session: Arc::new(session), mask })
     }
 
-    /// The suite.
+    /// Returns the suite.
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// Adds the record's job to `work`, whose buffer it lies in; to seal, pads the body.
+    /// Adds the record's job to `work`, whose buffer holds the record; when sealing, pads the body.
     ///
     /// # Errors
-    /// The record cannot be one. No job is added.
+    /// Fails if the record is too short or has an impossible length, or does not fit. Then no job is added.
     pub fn lay(&self, work: &mut Work, record: &Record) -> Result<(), LayError> {
         let job = self.job(work.direction, work.buffer.bytes_mut(), record)?;
         let session = work.session(&self.session).ok_or(LayError::OutOfRange)?;
@@ -102,7 +102,7 @@ impl Session {
         Ok(())
     }
 
-    /// The job that a record comes to, but for its session's place; the body is padded.
+    /// Pads the body and returns the record's job, without the session's index.
     fn job(&self, direction: Direction, bytes: &mut [u8], record: &Record) -> Result<Job, LayError> {
         let protection = self.suite.protection();
         let (tag_bytes, granule) = (protection.tag_bytes(), protection.granule_bytes());
@@ -113,13 +113,13 @@ impl Session {
         let body_at = record.offset.checked_add(record.header_bytes).ok_or(LayError::OutOfRange)?;
         let end = body_at.checked_add(record.body_bytes).and_then(|end| end.checked_add(room));
         let end = end.filter(|&end| end <= bytes.len()).ok_or(LayError::OutOfRange)?;
-        // Where the tag starts; a record that cannot even hold one was not sealed by anybody.
+        // The tag starts here; a record without room for a tag was not sealed by anybody.
         let tag_at = end.checked_sub(tag_bytes).filter(|&at| at >= body_at).ok_or(LayError::Forged)?;
         if !(tag_at - body_at).is_multiple_of(granule) {
             return Err(LayError::Forged);
         }
         if direction == Direction::Seal {
-            // PKCS#7 (RFC 5652, section 6.3), where the suite made room for that.
+            // This is PKCS#7 padding (RFC 5652, section 6.3), if the suite made room for it.
             let padding = &mut bytes[body_at + record.body_bytes..tag_at];
             padding.fill(padding.len() as u8);
         }
@@ -140,7 +140,7 @@ impl Session {
             Numbering::Behind => job.suffix = record.sequence.to_be_bytes().into(),
             Numbering::BehindLittleEndian => job.suffix = Suffix::from(record.sequence.to_le_bytes()),
             Numbering::ChainsAndBehind => {
-                // A key has far fewer numbers, and a record far fewer chains, than the shift leaves room for.
+                // A key has far fewer records, and a record far fewer chains, than the shift provides for.
                 job.iv[..8].copy_from_slice(&(record.sequence << 16).to_be_bytes());
                 job.suffix = record.sequence.to_be_bytes().into();
             }
@@ -150,8 +150,8 @@ impl Session {
 }
 
 impl Suite {
-    /// The plain body of the record whose job is number `place` of `work`, once an engine has opened it; `None` unless
-    /// it is genuine.
+    /// Returns the plain body of the record whose job has the index `place` in `work`, once an engine has opened it;
+    /// `None` unless it is genuine.
     pub fn opened<'a>(self, work: &'a Work, place: usize, record: &Record) -> Option<&'a [u8]> {
         work.jobs.get(place).filter(|job| job.status == JobStatus::Done)?;
         let start = record.offset.checked_add(record.header_bytes)?;
@@ -165,7 +165,7 @@ impl Suite {
     }
 }
 
-/// What is left of an authentic body without its padding.
+/// Returns the length of an authentic body without its padding; `None` if the padding is wrong.
 fn unpadded(body: &[u8], granule: usize) -> Option<usize> {
     let padding = usize::from(*body.last()?);
     let plain_bytes = body.len().checked_sub(padding)?;

@@ -1,7 +1,7 @@
 //! The catalogue of record protections, as a table.
 //!
-//! Guarantees: every fact a protocol needs about a suite (sizes, limits, status) is asked here and nowhere else decided. A
-//! suite is one row.
+//! Guarantees: every fact that a protocol needs about a suite (sizes, limits, status) is decided here and nowhere
+//! else. A suite is one row.
 
 use std::{fmt, str::FromStr};
 
@@ -9,43 +9,43 @@ use sealane_transform::{Aead, BlockCipher, Digest};
 
 use crate::{Mac, Protection};
 
-/// Most bytes of a record's body that limits count with.
+/// The maximum length of a record's body on which the limits are based.
 const RECORD_BYTES: u64 = 64 * 1024;
 
-/// Where a record's number goes.
+/// The place of a record's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbering {
-    /// Nowhere: nothing proves anything.
+    /// The number is not used, because nothing is authenticated.
     Nowhere,
-    /// Into the nonce, by a secret mask.
+    /// The number enters the nonce, by a secret mask.
     Nonce,
-    /// Behind the record, to be authenticated with it (big-endian). The header carries the length, so no two inputs
+    /// The number is authenticated behind the record (big-endian). The header carries the length, so no two inputs
     /// collide.
     Behind,
     /// The same, little-endian. It comes last so that the data keep their alignment to BLAKE3's chunks.
     BehindLittleEndian,
-    /// Into the IVs of chains, and behind the record.
+    /// The number enters the IVs of chains, and is authenticated behind the record.
     ChainsAndBehind,
 }
 
-/// What is to be known of a suite.
+/// The facts about a suite.
 struct Row {
-    /// On the command line and in reports.
+    /// The name on the command line and in reports.
     name: &'static str,
-    /// On the wire.
+    /// The number on the wire.
     code: u8,
     protection: Protection,
-    /// Whether bodies are enciphered; an AEAD that does not is given them as associated data.
+    /// Whether bodies are enciphered; if not, an AEAD takes them as associated data.
     encrypts: bool,
     numbering: Numbering,
-    /// Refused without the user's explicit consent.
+    /// Whether the suite is refused without the user's explicit consent.
     is_legacy: bool,
-    /// A key is changed after so many records, or so many bytes, whichever comes first.
+    /// A key is changed after this many records, or this many bytes, whichever comes first.
     records_per_key: u64,
     bytes_per_key: u64,
 }
 
-/// GCM's distinguishing advantage stays below 2^-48 with 2^36 blocks a key; the other limits are far away.
+/// GCM's distinguishing advantage stays below 2^-48 with 2^36 blocks per key; the other limits are far higher.
 const CURRENT: Row = Row {
     name: "",
     code: 0,
@@ -57,7 +57,7 @@ const CURRENT: Row = Row {
     bytes_per_key: 1 << 40,
 };
 
-/// Makes the enumeration and its rows of one list.
+/// Makes the enumeration and its rows from one list.
 macro_rules! suites {
     ($($(#[$doc:meta])* $suite:ident = $row:expr,)*) => {
         /// One way to protect a record.
@@ -80,7 +80,7 @@ macro_rules! suites {
 }
 
 suites! {
-    /// Nothing: the record is its own proof of nothing.
+    /// No protection, and no proof of anything.
     Null = Row { name: "null", ..CURRENT },
     /// AES-128-GCM (NIST SP 800-38D).
     Aes128Gcm = Row {
@@ -125,15 +125,15 @@ suites! {
         numbering: Numbering::BehindLittleEndian,
         ..CURRENT
     },
-    /// Triple-DES in CBC mode and HMAC-SHA-1, encrypt then authenticate: the suite that the multicore
-    /// GridFTP study of 2007 measured as *private*. Outdated.
+    /// Triple-DES in CBC mode and HMAC-SHA-1, encrypt then authenticate: the suite that the multicore GridFTP study
+    /// of 2007 measured as *private*. Outdated.
     TripleDesCbcHmacSha1 = Row {
         name: "3des-cbc-hmac-sha1",
         code: 6,
         protection: Protection::ChainsThenMac {
             cipher: BlockCipher::TripleDes,
-            // Eight chains make a record of 64 KiB with its padding. No power of two, so that the lanes' bytes do not all
-            // fall into the same few sets of a cache.
+            // Eight chains make a record of 64 KiB with its padding. The length is not a power of two, so that the
+            // lanes' bytes do not all fall into the same few sets of a cache.
             chain_bytes: 129 * 64,
             mac: Mac::Digest(Digest::HmacSha1),
             tag_bytes: 20,
@@ -141,11 +141,11 @@ suites! {
         encrypts: true,
         numbering: Numbering::ChainsAndBehind,
         is_legacy: true,
-        // 2^26 blocks of 64 bits, under the 2^32 where Sweet32 bites.
+        // The limit is 2^26 blocks of 64 bits, well below the 2^32 at which Sweet32 becomes practical.
         bytes_per_key: 1 << 29,
         ..CURRENT
     },
-    /// HMAC-SHA-1 over clear data: the same study's *safe*. Outdated.
+    /// HMAC-SHA-1 over clear data: the suite that the same study measured as *safe*. Outdated.
     HmacSha1 = Row {
         name: "hmac-sha1",
         code: 7,
@@ -156,11 +156,11 @@ suites! {
     },
 }
 
-/// A suite name that is not in the catalogue.
+/// The error for a suite name that is not in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown suite {word:?}; choose one of {}", names())]
 pub struct UnknownSuite {
-    /// What was given.
+    /// The given name.
     pub word: String,
 }
 
@@ -169,22 +169,22 @@ fn names() -> String {
 }
 
 impl Suite {
-    /// The name used on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The number that stands for the suite on the wire.
+    /// Returns the number that stands for the suite on the wire.
     pub fn code(self) -> u8 {
         self.row().code
     }
 
-    /// The suite of a wire number.
+    /// Returns the suite with a number on the wire.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|suite| suite.code() == code)
     }
 
-    /// What the engine does for it.
+    /// Returns the protection that the engine applies for it.
     pub fn protection(self) -> Protection {
         self.row().protection
     }
@@ -193,41 +193,41 @@ impl Suite {
         self.row().numbering
     }
 
-    /// Whether the body of a record is encrypted.
+    /// Returns whether the body of a record is encrypted.
     pub fn encrypts(self) -> bool {
         self.row().encrypts
     }
 
-    /// Whether every record carries a cryptographic tag.
+    /// Returns whether every record carries a cryptographic tag.
     pub fn authenticates(self) -> bool {
         self.protection().tag_bytes() > 0
     }
 
-    /// Whether the suite is refused without the user's explicit consent.
+    /// Returns whether the suite is refused without the user's explicit consent.
     pub fn is_legacy(self) -> bool {
         self.row().is_legacy
     }
 
-    /// Key material a session needs, in bytes: the protection's, then the nonces' mask.
+    /// Returns the length of a session's key material in bytes: the protection's, then the nonces' mask.
     pub fn key_bytes(self) -> usize {
         let mask_bytes = if self.numbering() == Numbering::Nonce { self.protection().iv_bytes() } else { 0 };
         self.protection().key_bytes() + mask_bytes
     }
 
-    /// How many bytes longer than its plaintext a sealed body of `body_bytes` is.
+    /// Returns the number of bytes by which a sealed body is longer than its plaintext of `body_bytes`.
     pub fn expansion_bytes(self, body_bytes: usize) -> usize {
         let (granule, tag_bytes) = (self.protection().granule_bytes(), self.protection().tag_bytes());
-        // PKCS#7 padding (RFC 5652, section 6.3) always adds something, where there is a block to fill.
+        // PKCS#7 padding (RFC 5652, section 6.3) always adds at least one byte if the protection has blocks.
         let padding = if granule > 1 { granule - body_bytes % granule } else { 0 };
         padding + tag_bytes
     }
 
-    /// The most by which any body grows.
+    /// Returns the maximum growth of a body in bytes.
     pub fn expansion_bytes_max(self) -> usize {
         self.expansion_bytes(0)
     }
 
-    /// Records of at most 64 KiB after which an association must change keys.
+    /// Returns the number of records of at most 64 KiB after which an association must change keys.
     pub fn records_per_key(self) -> u64 {
         self.row().records_per_key.min(self.row().bytes_per_key / RECORD_BYTES)
     }
@@ -264,7 +264,7 @@ mod tests {
         assert!("rot13".parse::<Suite>().is_err());
     }
 
-    /// What both ends of a transfer must agree on.
+    /// Both ends of a transfer must agree on these facts.
     #[test]
     fn the_table_says_what_is_on_the_wire() {
         let facts = Suite::ALL.map(|suite| {

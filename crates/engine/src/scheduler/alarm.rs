@@ -1,6 +1,6 @@
-//! Many descriptors and a timer as one descriptor.
+//! Several descriptors and a timer as one descriptor.
 //!
-//! Guarantees: it is readable while a door's descriptor is, or when the time has come that was set last.
+//! Guarantees: it is readable while a queue's descriptor is, or when the time that was set last has come.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use rustix::{
 
 use crate::Queue;
 
-/// The descriptors of all doors, and a timer, as one.
+/// The descriptors of all queues, and a timer, as one.
 pub(super) struct Alarm {
     all: OwnedFd,
     timer: OwnedFd,
@@ -40,14 +40,14 @@ impl Alarm {
         Ok(Some(Self { all, timer, set_ns: None }))
     }
 
-    /// The alarm is silent until it is set again.
+    /// Silences the alarm until it is set again.
     pub(super) fn silence(&mut self) {
         if self.set_ns.is_some() && rustix::io::read(&self.timer, &mut [0; 8]).is_ok() {
             self.set_ns = None;
         }
     }
 
-    /// To ring in `left`, or not at all.
+    /// Sets the alarm to ring after `left`; with `None` it does not ring.
     pub(super) fn set(&mut self, at_ns: Option<u64>, left: Option<Duration>) {
         if self.set_ns == at_ns {
             return;
@@ -55,7 +55,7 @@ impl Alarm {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = match left {
             None => zero,
-            // 0 would be never.
+            // The value 0 would mean never.
             Some(left) => Timespec::try_from(left.max(Duration::from_nanos(1))).unwrap_or(zero),
         };
         let time = Itimerspec { it_interval: zero, it_value };

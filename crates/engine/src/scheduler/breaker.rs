@@ -1,22 +1,22 @@
-//! Whether an engine is given work.
+//! The decision whether an engine is given work.
 //!
-//! Guarantees: an engine that missed a deadline, gave a wrong answer or erred several times in a row gets no work until it has
-//! answered a known question rightly; it is asked at growing intervals, by one lane at a time; an answer that was given
-//! before the engine was found to lie is told from later ones.
+//! Guarantees: an engine that missed a deadline, gave a wrong answer or erred several times in a row gets no work
+//! until it has answered a known question correctly; it is asked at growing intervals, by one lane at a time; an
+//! answer from before the engine gave a wrong answer is distinguished from later ones.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, PoisonError, SeqCst};
 
-/// Errors in a row that open it.
+/// The number of errors in a row that open the breaker.
 const ERRORS_MAX: u32 = 3;
-/// Before an engine is asked first, and at most.
+/// The shortest and the longest interval before an engine is asked.
 pub(crate) const WAIT_NS: u64 = 10_000_000;
 const WAIT_NS_MAX: u64 = 5_000_000_000;
 
-/// One engine's breaker, shared by all lanes. Times are nanoseconds of any one clock.
+/// One engine's breaker, shared by all lanes. Times are nanoseconds of one clock, whose origin does not matter.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// Lanes look here at every work.
+    /// Lanes read this at every work.
     is_open: AtomicBool,
     lies: AtomicU64,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Breaker {
 #[derive(Debug, Default)]
 struct State {
     errors: u32,
-    /// When the engine may be asked next.
+    /// The earliest time at which the engine may be asked again.
     ask_ns: u64,
     wait_ns: u64,
 }
@@ -34,12 +34,13 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the engine gets work.
+    /// Returns whether the engine gets work.
     pub(crate) fn is_closed(&self) -> bool {
         !self.is_open.load(SeqCst)
     }
 
-    /// How often the engine was found to lie. An answer to a question of before is not to be used.
+    /// Returns the number of wrong answers of the engine. Answers to questions from before the last wrong answer must
+    /// not be used.
     pub(crate) fn lies(&self) -> u64 {
         self.lies.load(SeqCst)
     }
@@ -51,14 +52,14 @@ impl Breaker {
         }
     }
 
-    /// It answered without a fault.
+    /// Records that the engine answered without a fault.
     pub(crate) fn succeeded(&self) {
         if self.is_closed() {
             self.state().errors = 0;
         }
     }
 
-    /// It handed back what it should have run.
+    /// Records that the engine handed back jobs that it should have run.
     pub(crate) fn erred(&self, now_ns: u64) {
         let mut state = self.state();
         state.errors += 1;
@@ -67,20 +68,20 @@ impl Breaker {
         }
     }
 
-    /// It missed a deadline.
+    /// Records that the engine missed a deadline.
     pub(crate) fn was_late(&self, now_ns: u64) {
         self.open(&mut self.state(), now_ns);
     }
 
-    /// It gave a wrong answer.
+    /// Records that the engine gave a wrong answer.
     pub(crate) fn lied(&self, now_ns: u64) {
         let mut state = self.state();
-        // First, so that whoever sees it open knows as well which answers are not to be used.
+        // This comes first, so that a lane that sees the breaker open also knows which answers must not be used.
         self.lies.fetch_add(1, SeqCst);
         self.open(&mut state, now_ns);
     }
 
-    /// Whether the caller is to ask the engine a known question now.
+    /// Returns whether the caller must ask the engine a known question now.
     pub(crate) fn is_to_be_asked(&self, now_ns: u64) -> bool {
         if self.is_closed() {
             return false;
@@ -88,14 +89,15 @@ impl Breaker {
         let mut state = self.state();
         let is_due = !self.is_closed() && state.ask_ns <= now_ns;
         if is_due {
-            // The next to ask, if this one gets no answer.
+            // The next question, if this one gets no answer, follows after twice the interval.
             state.wait_ns = state.wait_ns.saturating_mul(2).min(WAIT_NS_MAX);
             state.ask_ns = now_ns.saturating_add(state.wait_ns);
         }
         is_due
     }
 
-    /// It answered the known question rightly, asked when it had been found to lie so often.
+    /// Records that the engine answered the known question correctly, which was asked when it had given `lies` wrong
+    /// answers.
     pub(crate) fn answered(&self, lies: u64) {
         let mut state = self.state();
         if lies == self.lies() {

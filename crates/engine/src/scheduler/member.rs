@@ -1,7 +1,7 @@
-//! An engine under a scheduler: what all lanes know of it.
+//! An engine of a scheduler, with the state that all lanes share.
 //!
-//! Guarantees: the time that its works take is what is expected of it, corrected by what was seen; the question that an engine is
-//! asked before it is relied on again has one right answer.
+//! Guarantees: the expected time of a work is derived from the engine's cost, corrected by observed times; the
+//! question that an engine is asked before it is used again has one correct answer.
 
 use std::{
     fmt,
@@ -16,18 +16,18 @@ use sealane_transform::{Aead, BlockCipher, Cipher, Mode};
 use super::breaker::Breaker;
 use crate::{Buffer, Cost, Engine, Implementations, Job, Protection, Session, Software, Span, Trust, Work};
 
-/// What became of an engine's works so far.
+/// The outcomes of an engine's works so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberReport {
-    /// The engine.
+    /// The name of the engine.
     pub name: &'static str,
-    /// Works that it has answered in time.
+    /// The number of works that it answered in time.
     pub answered_works: u64,
-    /// Works that it did not answer in time.
+    /// The number of works that it did not answer in time.
     pub late_works: u64,
-    /// Works that it handed back with jobs that were not run.
+    /// The number of works that it handed back with jobs that were not run.
     pub refused_works: u64,
-    /// Works of which a result or a verdict was wrong.
+    /// The number of works of which a result or a verdict was wrong.
     pub wrong_works: u64,
     /// Whether it gets work.
     pub is_used: bool,
@@ -39,11 +39,11 @@ pub(super) struct Member {
     pub(super) breaker: Breaker,
     pub(super) counts: Counts,
     question: Option<Question>,
-    /// Of the works that it has.
+    /// The nanoseconds that its present works take.
     backlog_ns: AtomicU64,
-    /// How many times longer works took lately than its cost says, in thousandths,
+    /// The ratio of the times that works took lately to the engine's cost, in thousandths.
     slowness: AtomicU64,
-    /// and when the last lesson was.
+    /// The time of the last correction.
     learned_ns: AtomicU64,
 }
 
@@ -64,11 +64,12 @@ impl fmt::Debug for Member {
     }
 }
 
-/// No engine is believed to be slower than its cost by more than this.
+/// The maximum factor by which an engine is taken to be slower than its cost.
 const SLOWNESS_MAX: f64 = 1000.0;
-/// What is slower or faster by less than this is as it should be: jobs' times vary.
+/// Ratios in this range are ignored, because the times of jobs vary.
 const NORMAL: std::ops::RangeInclusive<f64> = 0.5..=2.0;
-/// An engine that has had no work for so long is believed to be as fast as its cost says, or nobody would find out.
+/// An engine that has had no work for this time is expected to be as fast as its cost says; otherwise it would never
+/// be tried again.
 const MEMORY_NS: u64 = 1_000_000_000;
 
 impl Member {
@@ -102,7 +103,7 @@ impl Member {
         }
     }
 
-    /// Nanoseconds until a work would be done that alone takes `own_ns`.
+    /// Returns the nanoseconds until a work would be done that takes `own_ns` alone.
     pub(super) fn expected_ns(&self, own_ns: f64, now_ns: u64) -> f64 {
         let slowness = self.slowness.load(Relaxed) as f64 / 1000.0;
         let is_believed =
@@ -110,34 +111,35 @@ impl Member {
         (self.backlog_ns.load(Relaxed) as f64 + own_ns) * if is_believed { slowness } else { 1.0 }
     }
 
-    /// A work was given to it that keeps it so long. Returns what was there before.
+    /// Records that a work was given to the engine that occupies it for `pace_ns`. Returns the nanoseconds of the
+    /// works that it had before.
     pub(super) fn begin(&self, pace_ns: u64) -> u64 {
         self.backlog_ns.fetch_add(pace_ns, Relaxed)
     }
 
-    /// A work was taken from it or given back.
+    /// Records that a work was taken from the engine or handed back.
     pub(super) fn end(&self, pace_ns: u64) {
         self.backlog_ns.fetch_sub(pace_ns, Relaxed);
     }
 
-    /// A work took `took_ns`, where its cost said `expected_ns`.
+    /// Records that a work took `took_ns` where the engine's cost predicted `expected_ns`.
     pub(super) fn learn(&self, took_ns: u64, expected_ns: f64, now_ns: u64) {
         if expected_ns <= 0.0 {
             return;
         }
         let seen = (took_ns as f64 / expected_ns).min(SLOWNESS_MAX);
         let before = self.slowness.load(Relaxed) as f64 / 1000.0;
-        // Lanes that learn at the same time may lose one lesson.
+        // If lanes do this at the same time, one correction may be lost.
         self.slowness.store(((7.0 * before + seen) / 8.0 * 1000.0) as u64, Relaxed);
         self.learned_ns.store(now_ns, Relaxed);
     }
 
-    /// The known question, if the engine can be asked one.
+    /// Returns the known question, if the engine can be asked one.
     pub(super) fn question(&self) -> Option<&Work> {
         self.question.as_ref().map(|question| &question.work)
     }
 
-    /// Whether this answers it rightly.
+    /// Returns whether `answer` answers the known question correctly.
     pub(super) fn is_right(&self, answer: &Work) -> bool {
         self.question.as_ref().is_some_and(|question| {
             let bytes = question.answer.buffer.bytes();
@@ -152,12 +154,12 @@ struct Question {
     answer: Work,
 }
 
-/// Jobs, and bytes of each.
+/// The number of jobs, and the bytes per job.
 const QUESTION_JOBS: u32 = 4;
 const QUESTION_BYTES: u32 = 256;
 
 impl Question {
-    /// Under the first protection that the engine has.
+    /// Makes a question under the first of three protections that the engine can run.
     fn of(engine: &dyn Engine) -> Option<Self> {
         let triple_des = Protection::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Cbc));
         let protections = [Protection::Aead(Aead::Aes128Gcm), triple_des, Protection::Null];

@@ -1,6 +1,6 @@
-//! One lane's door to all engines of a scheduler.
+//! One lane's queue at all engines of a scheduler.
 //!
-//! Guarantees: those of the scheduler. Everything here is the lane's own; what lanes share is in
+//! Guarantees: see the scheduler. All state here belongs to the lane; the state that lanes share is in
 //! [`Shared`](super::Shared).
 
 use std::{
@@ -24,32 +24,32 @@ use crate::{
     run::hull,
 };
 
-/// A work is late when it takes so many times longer than expected,
+/// A work is late if it takes this many times longer than expected, and longer than [`LATE_NS`].
 const LATE_TIMES: f64 = 8.0;
-/// and longer than this: a machine that is busy with other things lets threads wait.
+/// The minimum delay of a late work: a machine that is busy with other things lets threads wait.
 const LATE_NS: u64 = 50_000_000;
 
 /// A work at one of the engines.
 #[derive(Debug)]
 struct UnderWay {
-    /// The owner's.
+    /// The owner's token.
     token: u64,
     member: usize,
-    /// The owner's work, where the engine has a copy. `None` with a copy: the known question.
+    /// The owner's work, if the engine has a copy. `None` with a copy means that the work is the known question.
     original: Option<Work>,
     /// The engines that failed to run it, as bits.
     tried: u32,
     begun_ns: u64,
     expected_ns: f64,
     pace_ns: u64,
-    /// When it runs elsewhere; never, at an engine that is trusted.
+    /// The time at which the work runs elsewhere; `u64::MAX` at an engine that is trusted.
     late_ns: u64,
-    /// How often the engine had been found to lie.
+    /// The number of wrong answers of the engine when the work was given to it.
     lies: u64,
     is_question: bool,
 }
 
-/// One lane's door to all engines.
+/// One lane's queue at all engines.
 pub struct SchedulerQueue {
     shared: Arc<Shared>,
     doors: Vec<Box<dyn Queue>>,
@@ -59,13 +59,13 @@ pub struct SchedulerQueue {
     in_flight: usize,
     copies: Copies,
     software: Software,
-    /// A work on its way into a door.
+    /// A work that is being submitted to a queue.
     entering: VecDeque<Work>,
-    /// Room for what is looked at of one work.
+    /// Memory for the examination of one work.
     hulls: Vec<Range<usize>>,
     to_check: Vec<usize>,
     set_aside: Vec<usize>,
-    /// When a work is offered again that found no room.
+    /// The time at which a work that found no room is offered again.
     again_ns: Option<u64>,
     alarm: Option<Alarm>,
 }
@@ -78,7 +78,7 @@ impl fmt::Debug for SchedulerQueue {
 
 impl SchedulerQueue {
     pub(super) fn new(shared: &Arc<Shared>, depth: NonZeroUsize) -> io::Result<Self> {
-        // One more for the known question.
+        // The additional place is for the known question.
         let door = |member: &Member| member.engine.queue(depth.saturating_add(1));
         let doors = shared.members.iter().map(door).collect::<io::Result<Vec<_>>>()?;
         let alarm = Alarm::new(&doors)?;
@@ -104,7 +104,7 @@ impl SchedulerQueue {
         self.shared.clock.now().saturating_duration_since(self.shared.begun).as_nanos() as u64
     }
 
-    /// When to ask for what is finished even if no engine has answered.
+    /// Returns the time at which to call [`Queue::finished`] even if no engine has answered.
     pub fn due(&self) -> Option<Instant> {
         self.due_ns().map(|due_ns| self.shared.begun + Duration::from_nanos(due_ns))
     }
@@ -114,7 +114,7 @@ impl SchedulerQueue {
         late_ns.filter(|&late_ns| late_ns < u64::MAX).into_iter().chain(self.again_ns).min()
     }
 
-    /// The engines that can run a work, the one that is to have it first.
+    /// Returns the engines that can run a work, with the preferred one first.
     fn candidates(&mut self, work: &Work, tried: u32) -> ArrayVec<Estimate, MEMBERS_MAX> {
         let (shared, now_ns) = (&*self.shared, self.now_ns());
         let mut is_apart = None;
@@ -123,7 +123,7 @@ impl SchedulerQueue {
             if tried & 1 << index != 0 || !member.breaker.is_closed() {
                 continue;
             }
-            // Jobs that share bytes are run in their order, and so not one by one again.
+            // Jobs that share bytes run in their order, so they cannot be run again one by one.
             let hulls = &mut self.hulls;
             if member.trust != Trust::Full && !*is_apart.get_or_insert_with(|| are_apart(work, hulls)) {
                 continue;
@@ -150,7 +150,7 @@ impl SchedulerQueue {
         candidates
     }
 
-    /// Gives a work to an engine; it is handed back if those that could run it are full, and it has not run before.
+    /// Gives a work to an engine; hands it back if the engines that could run it are full, and it has not run before.
     fn place(&mut self, mut work: Work, tried: u32) -> Result<(), Work> {
         let candidates = self.candidates(&work, tried);
         for &estimate in &candidates {
@@ -175,7 +175,7 @@ impl SchedulerQueue {
         let Estimate { member: index, own_ns, pace_ns, .. } = estimate;
         let (shared, begun_ns) = (Arc::clone(&self.shared), self.now_ns());
         let member = &shared.members[index];
-        // A door without a descriptor keeps nobody waiting: its works are done when it has taken them.
+        // Works at a queue without a descriptor are done when `submit` returns, so they delay no other work.
         let is_at_once = self.doors[index].fd().is_none();
         let pace_ns = if is_at_once { 0 } else { pace_ns };
         let expected_ns = if is_at_once { 0.0 } else { member.begin(pace_ns) as f64 + own_ns };
@@ -224,9 +224,9 @@ impl SchedulerQueue {
         })
     }
 
-    /// Takes up an engine's answer.
+    /// Processes an engine's answer.
     fn answered(&mut self, index: usize, mut answer: Work) {
-        // An engine that names another one's work, or one that was given up, answers nothing.
+        // An answer is ignored if it names a work of another engine, or one that was given up.
         if self.under_way.get(answer.token).is_none_or(|under_way| under_way.member != index) {
             self.copies.give(answer);
             return;
@@ -281,8 +281,8 @@ impl SchedulerQueue {
         }
     }
 
-    /// Takes over the results of a copy that are to be used. Verdicts of forgery, and a sample of all results, are found by
-    /// computing the jobs anew; if one differs, no result is used.
+    /// Copies the usable results of a copy back. Verdicts of forgery, and a sample of all results, are checked by
+    /// computing the jobs again; if one differs, no result is used.
     fn merge(&mut self, member: &Member, original: &mut Work, copy: &Work) -> Merged {
         let Trust::Checked { one_in } = member.trust else { return Merged::Whole };
         let bytes = original.buffer.capacity_bytes();
@@ -336,7 +336,7 @@ impl SchedulerQueue {
         if is_whole { Merged::Whole } else { Merged::InPart }
     }
 
-    /// Runs the jobs that are to be checked, and no other.
+    /// Runs only the jobs that are to be checked.
     fn run_alone(&mut self, work: &mut Work) {
         self.set_aside.clear();
         let mut to_check = self.to_check.iter().peekable();
@@ -352,7 +352,7 @@ impl SchedulerQueue {
         }
     }
 
-    /// Has all works of this door run elsewhere that an engine has which gets no more.
+    /// Takes all works of this queue from an engine that gets no more, and has them run elsewhere.
     fn give_up(&mut self, index: usize) {
         let is_its = |under_way: &UnderWay| under_way.member == index && !under_way.is_question;
         while let Some(under_way) = self.under_way.take_if(is_its) {
@@ -368,7 +368,7 @@ impl SchedulerQueue {
         }
     }
 
-    /// Gives up what is late, and asks engines that failed a known question.
+    /// Gives up late works, and asks engines with an open breaker the known question.
     fn look_at_clock(&mut self) -> bool {
         if let Some(alarm) = &mut self.alarm {
             alarm.silence();
@@ -431,13 +431,13 @@ impl SchedulerQueue {
     }
 }
 
-/// What came of an answer.
+/// The outcome of an answer.
 enum Merged {
     /// Every job has its outcome.
     Whole,
-    /// Some jobs are to run elsewhere.
+    /// Some jobs must run elsewhere.
     InPart,
-    /// The engine lies.
+    /// The engine gave a wrong answer.
     Wrong,
 }
 
@@ -448,7 +448,7 @@ impl Queue for SchedulerQueue {
             let Some(work) = from.pop_front() else { break };
             if let Err(work) = self.place(work, 0) {
                 from.push_front(work);
-                // Whoever has the engines' room may never give it back.
+                // Other users of the engines' room may never release it.
                 self.again_ns = Some(self.now_ns().saturating_add(LATE_NS));
                 self.set_alarm();
                 break;
@@ -475,7 +475,8 @@ impl Queue for SchedulerQueue {
                     any = true;
                 }
             }
-            // Afterwards: an answer that is there is not late because the lane was.
+            // This comes afterwards, because an answer that is there does not count as late if only the lane was
+            // late.
             any |= self.look_at_clock();
             if !any && self.ready.is_empty() {
                 self.set_alarm();

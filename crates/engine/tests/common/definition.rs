@@ -1,5 +1,5 @@
-//! A job as its protection's definition has it: the body by the slow path of `sealane-transform`, tags and AEADs by
-//! other libraries where they have them.
+//! Computes a job as its protection is defined: the body by the slow path of `sealane-transform`, tags and AEADs by
+//! other libraries if they have them.
 
 use aws_lc_rs::{aead, hmac};
 use sealane_engine::{Job, Mac, Protection, Session};
@@ -41,7 +41,7 @@ pub(crate) fn slow_encrypt(cipher: Cipher, key: &[u8], iv: &[u8], body: &mut [u8
     assert_eq!(slow().encrypt(cipher, &mut jobs), 0);
 }
 
-/// Seals one job as its definition says.
+/// Seals one job by its definition.
 pub(crate) fn slow_seal(session: &Session, job: &Job, bytes: &mut [u8]) {
     let protection = session.protection();
     let (cipher_key, mac_key) = session.keys_given();

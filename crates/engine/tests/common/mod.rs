@@ -13,7 +13,7 @@ use sealane_engine::{
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
 
-/// Everything that can run a session here.
+/// Returns all implementations that can run a session on this machine.
 pub(crate) fn implementations() -> Vec<Implementations> {
     let mut all = vec![
         Implementations::default(),
@@ -24,7 +24,7 @@ pub(crate) fn implementations() -> Vec<Implementations> {
             let kernels = Kernels::select(tier, Some(isa)).unwrap();
             all.push(Implementations { kernels, aead: Some(Provider::Sealane) });
         }
-        // Whoever is cheaper, call by call.
+        // The default selects the cheaper provider, call by call.
         all.push(Kernels::select(None, Some(isa)).unwrap().into());
     }
     all
@@ -43,7 +43,7 @@ pub(crate) fn engines() -> [Box<dyn Engine>; 4] {
     ]
 }
 
-/// A card that keeps no test waiting.
+/// The timing of a card that does not delay tests.
 pub(crate) const FAST: Timing = Timing {
     line: Cost { fixed_ns: 2000.0, byte_ns: 1.0 },
     host: Cost { fixed_ns: 500.0, byte_ns: 0.1 },
@@ -71,7 +71,7 @@ fn macs() -> Vec<Mac> {
     digests.chain([Mac::KeyedBlake3]).collect()
 }
 
-/// All ciphers, AEADs and MACs, and each cipher with some MAC.
+/// Returns all ciphers, AEADs and MACs, and each cipher combined with a MAC.
 pub(crate) fn protections() -> Vec<Protection> {
     let mut all = vec![Protection::Null];
     all.extend(Aead::ALL.map(Protection::Aead));
@@ -101,7 +101,7 @@ pub(crate) fn session(implementations: Implementations, protection: Protection, 
     Arc::new(Session::with(implementations, protection, &material(protection, seed)).unwrap())
 }
 
-/// Steele and Vigna's SplitMix64: enough to make cases, and the same everywhere.
+/// Steele and Vigna's SplitMix64: sufficient for test cases, and the same on all machines.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -114,7 +114,8 @@ impl Random {
     }
 }
 
-/// Jobs of the sessions by turns, in any order of their parts, with gaps, in random bytes; listed in random order.
+/// Returns jobs of the sessions in turn, with their parts in any order, with gaps, in random bytes; listed in random
+/// order.
 pub(crate) fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, seed: u64) -> Work {
     let mut random = Random(seed);
     let mut at = 0;
@@ -134,10 +135,10 @@ pub(crate) fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, s
             span
         };
         match random.below(4) {
-            // As ESP.
+            // The layout of ESP.
             0 | 1 => (job.clear, job.body, job.tag) = (lay(8), lay(body_bytes), lay(tag_bytes)),
             2 => {
-                // As AH, with some body.
+                // The layout of AH, with a body.
                 job.clear = lay(24 + tag_bytes + 40);
                 job.tag = Span::new(job.clear.start + 24, tag_bytes);
                 job.body = lay(body_bytes);

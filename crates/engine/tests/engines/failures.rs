@@ -1,4 +1,4 @@
-//! Cards fail in every way, and a scheduler loses nothing by it, under virtual time and under the system's.
+//! Cards fail in every way without a loss of works by the scheduler, under virtual time and under the system's clock.
 
 use std::{
     collections::VecDeque,
@@ -29,7 +29,7 @@ fn sessions() -> Vec<Arc<Session>> {
     protections.map(|protection| session(Implementations::default(), protection, 5)).to_vec()
 }
 
-/// The work of this number, half of them to be opened, of which some are forged.
+/// Returns the work of this number; every other work is to be opened, and some of its jobs are forged.
 fn work_of(sessions: &[Arc<Session>], number: u64) -> Work {
     let mut work = random_work(sessions, 1 + (number % 6) as u32, 200, number);
     if number % 2 == 1 {
@@ -57,14 +57,14 @@ fn assert_same(mut work: Work, mut own: Work, what: &str) {
     assert!(work.buffer.bytes() == own.buffer.bytes(), "bytes of {what}");
 }
 
-/// Runs works through doors of a scheduler, and counts what came back.
+/// Runs works through queues of a scheduler, and counts those that came back.
 struct Client {
     door: SchedulerQueue,
     waiting: VecDeque<Work>,
     missing: usize,
 }
 
-/// One run of several clients on cards that fail. Returns the reports.
+/// Runs several clients on cards that fail. Returns the reports.
 fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport> {
     const WORKS: usize = 24;
     let mut dice = Random(seed);
@@ -87,7 +87,7 @@ fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport
     while clients.iter().any(|client| client.missing > 0) {
         let mut any = false;
         for client in &mut clients {
-            // Not everything at once, so that conditions change in between.
+            // Not all works are submitted at once, so that conditions change in between.
             let mut some: VecDeque<Work> = client.waiting.drain(..client.waiting.len().min(2)).collect();
             any |= client.door.submit(&mut some) > 0;
             some.into_iter().rev().for_each(|work| client.waiting.push_front(work));
@@ -101,7 +101,7 @@ fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport
             }
         }
         if dice.below(40) == 0 && clients.len() > 1 {
-            // One that dies with works under way.
+            // One client ends with works under way.
             clients.pop();
         }
         if !any {
@@ -133,7 +133,7 @@ fn no_work_is_lost_or_answered_twice_while_cards_fail_at_random() {
     assert!(found.iter().all(|&count| count > 50), "answered, late, refused, wrong: {found:?}");
 }
 
-/// Submits works until the card has failed, and asserts that all come back right.
+/// Submits works until the card has failed, and asserts that all come back with correct results.
 fn submit_all(world: &World, door: &mut SchedulerQueue, works: impl IntoIterator<Item = Work>) -> usize {
     let mut waiting: VecDeque<Work> = works.into_iter().collect();
     let all = waiting.len();
@@ -167,11 +167,11 @@ fn a_card_that_hangs_is_left_and_taken_up_again() {
     assert!(world.passed() - before < Duration::from_millis(200), "{:?}", world.passed() - before);
     let hung = world.reports();
     assert!(hung[0].late_works > 0 && !hung[0].is_used && hung[1].answered_works == 20, "{hung:?}");
-    // What it answers now is late, and dropped.
+    // The card's answers are now late, and dropped.
     world.cards[0].set(Condition::Sound);
     world.clock.advance_to(world.clock.now() + Duration::from_secs(10));
     submit_all(&world, &mut door, works(40));
-    // The question is answered meanwhile.
+    // The card answers the known question meanwhile.
     world.clock.advance_to(world.clock.now() + Duration::from_secs(1));
     assert!(door.finished().is_none());
     submit_all(&world, &mut door, works(60));
@@ -204,7 +204,7 @@ fn a_card_that_lies_is_found_by_a_sample() {
     assert!(wrong <= 4, "{wrong} wrong works passed before one was sampled");
 }
 
-/// Forged packets are found by the lane as well, so that a card is not blamed for them nor believed in them.
+/// The lane detects forged packets as well, so the card is neither blamed for them nor trusted without a check.
 #[test]
 fn forged_packets_are_no_fault_of_the_card() {
     let sessions = [session(Implementations::default(), ESP_CBC, 1)];
@@ -232,7 +232,7 @@ fn forged_packets_are_no_fault_of_the_card() {
     assert!(answered.buffer.bytes() == own.buffer.bytes() && world.reports()[0].is_used);
 }
 
-/// Jobs that share bytes run in their order, so they are given to no engine whose results are checked one by one.
+/// Jobs that share bytes run in their order, so they are not given to an engine whose results are checked one by one.
 #[test]
 fn jobs_that_share_bytes_stay_with_trusted_engines() {
     let sessions = [session(Implementations::default(), Protection::Cipher(AES_CTR), 1)];
@@ -247,11 +247,12 @@ fn jobs_that_share_bytes_stay_with_trusted_engines() {
     assert_eq!(world.reports()[1].answered_works, 1);
 }
 
-/// Small jobs in software, large ones on the card, and both where both help: never much worse than the better of them.
+/// Small jobs run in software, large ones on the card, and both are used if that helps: the result is never much
+/// worse than the better of the two.
 #[test]
 fn a_hybrid_is_as_fast_as_the_better_engine_at_every_size() {
     const JOBS: usize = 250;
-    // A processor of the card's time, computing triple DES.
+    // A processor of the card's time that computes triple DES.
     let processor = Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 });
     let rarely = Trust::Checked { one_in: NonZeroU32::MAX };
     let (card, software) = ((Timing::FOUR_HIFN_7751, None, rarely), (processor, None, Trust::Full));
@@ -293,7 +294,8 @@ fn policies_choose_as_they_say() {
     assert_eq!(counts(Policy::BySize { bytes: 100 }, 100), [30, 0, 0]);
 }
 
-/// Threads on cards that fail by the system's clock; the engine beside them asserts that no nonce protects two texts.
+/// Threads use cards that fail by the system's clock; the engine beside them asserts that no nonce protects two
+/// texts.
 #[test]
 fn threads_lose_nothing_while_cards_fail() {
     const WORKS: u64 = 60;
@@ -320,7 +322,7 @@ fn threads_lose_nothing_while_cards_fail() {
     });
 }
 
-/// An engine that fails is never alone, whatever the user says.
+/// An engine that may fail is never used alone, even if the user asks for it.
 #[test]
 fn a_card_that_is_chosen_alone_has_the_lane_behind_it() {
     let sessions = sessions();
