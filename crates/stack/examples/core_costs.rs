@@ -1,6 +1,7 @@
-//! What the core itself costs a packet: layers that do nothing, hand-off and order. Nanoseconds of a lane's time.
+//! Prints the cost of the core itself per packet: layers that do nothing, hand-off and order. The unit is nanoseconds
+//! of a lane's time.
 //!
-//! `cargo run --release -p sealane-stack --example core_costs`
+//! Run it with `cargo run --release -p sealane-stack --example core_costs`.
 
 use std::{
     io,
@@ -42,7 +43,7 @@ impl Sink for Count {
     }
 }
 
-/// Nanoseconds of all lanes together for a packet.
+/// Returns the nanoseconds of all lanes together per packet.
 fn measure(text: &str, placement: Placement, lanes: usize) -> Result<f64, Box<dyn std::error::Error>> {
     let context = Context::new(Kernels::best(), Secret::new([1; 32]), End::Near);
     let stack = Catalogue::new().stack(&text.parse()?, &context)?;
@@ -70,7 +71,7 @@ fn measure(text: &str, placement: Placement, lanes: usize) -> Result<f64, Box<dy
     })
 }
 
-/// Nanoseconds for a place, its return and its taking.
+/// Returns the nanoseconds for giving a place, restoring its item and taking it.
 fn order() -> f64 {
     const ROUNDS: u32 = 1_000_000;
     let flow = Flow::new(8, 0u64, 0u64);

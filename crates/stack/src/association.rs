@@ -1,7 +1,7 @@
-//! One flow, one direction: algorithm, keys, sequence numbers.
+//! One direction of one flow: algorithm, keys, sequence numbers.
 //!
-//! Guarantees: a sequence number is given once; the key changes before [`Suite::records_per_key`] records
-//! were sealed under it, at the same record on both ends and without a message; secrets are wiped on drop.
+//! Guarantees: a sequence number is given once; the key changes before [`Suite::records_per_key`] records were sealed
+//! under it, at the same record on both ends and without a message; secrets are wiped on drop.
 
 use std::{fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::Keys;
 
-/// 256 bits from which keys are derived, wiped on drop, never printed.
+/// 256 bits from which keys are derived; wiped on drop and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Secret([u8; 32]);
 
@@ -22,18 +22,18 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes uniformly random bytes.
+    /// Makes a secret from uniformly random bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for the one channel that may carry them.
+    /// Returns the bytes, for the one channel that may carry them.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A secret for another purpose: HKDF-SHA-256 (RFC 5869) with this one as input. Each of `context`'s
-    /// parts is prefixed by its length, so no two contexts run together.
+    /// Returns a secret for another purpose: the output of HKDF-SHA-256 (RFC 5869) with this secret as input. Each
+    /// part of `context` is prefixed by its length, so that contexts with different parts differ.
     pub fn derive(&self, context: &[&[u8]]) -> Self {
         let mut derived = Self([0; 32]);
         self.expand(context, &mut derived.0);
@@ -64,23 +64,23 @@ impl Secret {
 /// Records that may now be sealed or opened, in order.
 #[derive(Debug)]
 pub struct Claim<S = Session> {
-    /// Number of the first record.
+    /// The number of the first record.
     pub first_sequence: u64,
-    /// How many, at least 1 and at most as many as asked for; fewer where the key changes.
+    /// The number of records, at least 1 and at most the requested number; it is smaller if the key changes.
     pub records: u64,
     /// Algorithm and keys for all of them.
     pub session: Arc<S>,
 }
 
 impl<S> Claim<S> {
-    /// Each record's number, with the keys that go with it.
+    /// Returns each record's number and its keys.
     pub fn numbers(&self) -> impl Iterator<Item = (u64, &Arc<S>)> {
         (self.first_sequence..self.first_sequence + self.records).map(|sequence| (sequence, &self.session))
     }
 }
 
-/// Keys that change after [`Suite::records_per_key`] records, each derived from one secret and the count of keys before
-/// it. They never end.
+/// Keys that change after [`Suite::records_per_key`] records, each derived from one secret and the number of keys
+/// before it. There is no last key.
 #[derive(Debug)]
 pub struct Epochs {
     implementations: Implementations,
@@ -104,7 +104,7 @@ impl Keys for Epochs {
     }
 }
 
-/// One direction of one flow: its sequence numbers, and by [`Keys`] what goes with them.
+/// One direction of one flow: its sequence numbers, and the keys that [`Keys`] assigns to them.
 #[derive(Debug)]
 pub struct Association<K = Epochs> {
     keys: K,
@@ -117,13 +117,13 @@ impl<K: Keys> Association<K> {
         Self { keys, next_sequence: 0 }
     }
 
-    /// Records claimed so far.
+    /// Returns the number of records claimed so far.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Gives the next up to `records` (at least 1) sequence numbers and the keys that go with them; `None` when there
-    /// are no more keys.
+    /// Claims the next sequence numbers, up to `records` (at least 1), and their keys; returns `None` when there are
+    /// no more keys.
     pub fn try_claim(&mut self, records: u64) -> Option<Claim<K::Session>> {
         let first_sequence = self.next_sequence;
         let (records, session) = self.keys.at(first_sequence, records.max(1))?;
@@ -133,24 +133,24 @@ impl<K: Keys> Association<K> {
 }
 
 impl Association<Epochs> {
-    /// Starts at sequence number 0. Both ends derive the same keys from the same `secret`, which must serve
-    /// no other association: derive it with a context that names flow and direction.
+    /// Starts at sequence number 0. Both ends derive the same keys from the same `secret`, which must serve no other
+    /// association: derive it with a context that names flow and direction.
     pub fn new(implementations: Implementations, suite: Suite, secret: Secret) -> Self {
         let session = session(implementations, suite, &secret, 0);
         Self::with(Epochs { implementations, suite, secret, epoch: 0, session })
     }
 
-    /// The algorithm.
+    /// Returns the suite.
     pub fn suite(&self) -> Suite {
         self.keys.suite
     }
 
-    /// Gives the next up to `records` (at least 1) sequence numbers and the keys that go with them.
+    /// Claims the next sequence numbers, up to `records` (at least 1), and their keys.
     pub fn claim(&mut self, records: u64) -> Claim {
         self.try_claim(records).expect("epochs never end")
     }
 
-    /// Gives all of `records` sequence numbers: in one claim, or in several where the key changes.
+    /// Claims all of `records` sequence numbers: in one claim, or in several if the key changes.
     pub fn claim_all(&mut self, records: u64) -> Vec<Claim> {
         let mut claims = Vec::with_capacity(1);
         let mut left = records;

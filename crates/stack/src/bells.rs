@@ -1,8 +1,8 @@
-//! Waking lanes that sleep.
+//! Wake-up of sleeping lanes.
 //!
-//! Guarantees: a wake is never lost: a lane announces that it is about to sleep, looks for work once more,
-//! and only then sleeps; whoever brings work looks for announcements after it put the work down. A ring that a lane
-//! did not sleep through does not keep it from sleeping later.
+//! Guarantees: a wake-up is never lost: a lane announces that it is about to sleep, looks for work once more, and
+//! only then sleeps; a thread that brings work looks for announcements after it has put the work down. A wake-up for
+//! an awake lane is discarded.
 
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
@@ -10,7 +10,7 @@ use rustix::event::PollFd;
 
 use crate::sync::{AtomicBool, SeqCst, Signal};
 
-/// One bell for each lane.
+/// One bell per lane.
 #[derive(Debug)]
 pub struct Bells {
     bells: Vec<Bell>,
@@ -26,35 +26,35 @@ impl Bells {
     /// Makes `lanes` bells.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// Fails if the process cannot open another descriptor.
     pub fn new(lanes: usize) -> io::Result<Self> {
         let bell =
             || -> io::Result<Bell> { Ok(Bell { signal: Signal::new()?, sleeping: AtomicBool::new(false) }) };
         Ok(Self { bells: (0..lanes).map(|_| bell()).collect::<Result<_, _>>()? })
     }
 
-    /// The lane is about to sleep; it must look for work once more before it does.
+    /// Announces that the lane is about to sleep; it must look for work once more before it sleeps.
     pub fn announce(&self, lane: usize) {
         self.bells[lane].sleeping.store(true, SeqCst);
     }
 
-    /// The lane is awake again.
+    /// Records that the lane is awake again.
     pub fn awake(&self, lane: usize) {
         self.bells[lane].sleeping.store(false, SeqCst);
         self.bells[lane].signal.clear();
     }
 
-    /// Sleeps, after [`Self::announce`], until the lane's bell rings or one of `fds` is ready, but no longer than
-    /// `timeout`; false when it took so long. A descriptor that cannot be polled counts as ready: whoever owns it
-    /// finds out at its next use.
+    /// After [`Self::announce`], sleeps until the lane's bell rings or one of `fds` is ready, for at most `timeout`;
+    /// returns false if the time has passed. A descriptor that cannot be polled counts as ready: its owner detects
+    /// the error at its next use.
     pub fn sleep<'a>(&'a self, lane: usize, fds: &mut Vec<PollFd<'a>>, timeout: Duration) -> bool {
         let in_time = self.bells[lane].signal.wait(fds, timeout).unwrap_or(true);
         self.bells[lane].sleeping.store(false, SeqCst);
         in_time
     }
 
-    /// What a thread that sleeps by itself polls beside its own descriptors, between [`Self::announce`] and
-    /// [`Self::awake`].
+    /// Returns the descriptor that a thread which sleeps by itself polls beside its own descriptors, between
+    /// [`Self::announce`] and [`Self::awake`].
     pub fn fd(&self, lane: usize) -> BorrowedFd<'_> {
         self.bells[lane].signal.fd()
     }
@@ -64,7 +64,7 @@ impl Bells {
         (0..self.bells.len()).for_each(|lane| self.ring_one(lane));
     }
 
-    /// Wakes one of the lanes that sleep: for work that any of them may do.
+    /// Wakes one of the sleeping lanes, for work that any of them may do.
     pub fn ring_any(&self) {
         let _ = (0..self.bells.len()).any(|lane| self.wakes(lane));
     }
@@ -76,7 +76,7 @@ impl Bells {
 
     fn wakes(&self, lane: usize) -> bool {
         let bell = &self.bells[lane];
-        // A look first: most lanes are awake, and a look leaves the line in all caches.
+        // The flag is read first, because most lanes are awake, and a read leaves the cache line in all caches.
         let was_sleeping = bell.sleeping.load(SeqCst) && bell.sleeping.swap(false, SeqCst);
         if was_sleeping {
             bell.signal.ring();

@@ -1,4 +1,4 @@
-//! CPU time of the threads that work together.
+//! CPU time of threads that work together.
 //!
 //! Guarantees: a thread that ended is counted once, to the microsecond.
 
@@ -16,7 +16,7 @@ pub struct CpuClock {
     ended_us: Arc<AtomicU64>,
 }
 
-/// Adds the current thread's CPU time since its making to the clock when dropped.
+/// When dropped, adds the current thread's CPU time since it was made to the clock.
 #[derive(Debug)]
 pub struct CpuShare {
     clock: CpuClock,
@@ -29,14 +29,14 @@ impl CpuClock {
         CpuShare { clock: self.clone(), start_us: thread_cpu_us() }
     }
 
-    /// Microseconds of the threads that ended.
+    /// Returns the microseconds of the threads that ended.
     pub fn ended_us(&self) -> u64 {
         self.ended_us.load(Relaxed)
     }
 }
 
 impl CpuShare {
-    /// Microseconds of this thread since the share was taken.
+    /// Returns the microseconds of this thread since the share was taken.
     pub fn elapsed_us(&self) -> u64 {
         thread_cpu_us() - self.start_us
     }

@@ -1,20 +1,22 @@
 //! Keys by sequence number.
 //!
-//! Guarantees: what is sealed under a number is opened under the same keys, whoever asks and whenever.
+//! Guarantees: a packet that is sealed under a number is opened under the same keys, regardless of the caller and the
+//! time.
 
 use std::sync::Arc;
 
-/// Which keys go with which numbers.
+/// The assignment of keys to numbers.
 pub trait Keys {
     /// An algorithm with its keys.
     type Session;
 
-    /// The keys of number `first`, and how many of `count` numbers (at least 1) from it on they are for. `None` when
-    /// there are no keys for `first`: the association has come to its end.
+    /// Returns the keys of number `first`, and the number of consecutive numbers from it on, at most `count` (at
+    /// least 1), to which they apply. Returns `None` if there are no keys for `first`: the association has come to
+    /// its end.
     fn at(&mut self, first: u64, count: u64) -> Option<(u64, Arc<Self::Session>)>;
 }
 
-/// One key for all numbers, as a security association has, up to its limit.
+/// One key for all numbers up to a limit, as a security association has.
 #[derive(Debug)]
 pub struct Fixed<S> {
     session: Arc<S>,
@@ -22,7 +24,7 @@ pub struct Fixed<S> {
 }
 
 impl<S> Fixed<S> {
-    /// `session` for the numbers below `limit`.
+    /// Uses `session` for the numbers below `limit`.
     pub fn new(session: Arc<S>, limit: u64) -> Self {
         Self { session, limit }
     }

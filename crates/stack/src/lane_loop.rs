@@ -1,7 +1,8 @@
-//! What every lane does all its life: work, and sleep while there is none.
+//! The loop of every lane: it works, and sleeps while there is no work.
 //!
-//! Guarantees: a lane sleeps only here, in one `poll` over its bell and what its work waits for, never longer than
-//! [`LONGEST_SLEEP`]; it looks for work once more between announcing its sleep and sleeping, so no ring is lost.
+//! Guarantees: a lane sleeps only here, in one `poll` over its bell and the descriptors for which its work waits,
+//! never longer than [`LONGEST_SLEEP`]; it looks for work once more between announcing its sleep and sleeping, so no
+//! wake-up is lost.
 
 use std::time::Duration;
 
@@ -9,29 +10,29 @@ use rustix::event::PollFd;
 
 use crate::{Bells, Stop};
 
-/// Longest sleep of a lane; everything that matters wakes it earlier.
+/// The longest sleep of a lane; every event of importance wakes it earlier.
 pub const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
-/// What a turn of a lane came to.
+/// The result of a turn of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something moved.
+    /// The lane made progress.
     Moved,
-    /// Nothing could be done.
+    /// The lane could do nothing now.
     Idle,
-    /// Nothing will ever be to do again.
+    /// The lane will never have work again.
     Done,
 }
 
 /// A lane's work, in turns.
 pub trait LaneWork {
-    /// Does what can be done now, without waiting.
+    /// Does all work that is possible now, without waiting.
     fn step(&mut self) -> Turn;
 
-    /// Adds the descriptors that the lane waits for, and says for how long at most: until the next deadline.
+    /// Adds the descriptors for which the lane waits, and returns the longest time to wait: until the next deadline.
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration;
 
-    /// The lane slept to the end of that time: neither its bell rang nor was a descriptor ready.
+    /// Called when the lane has slept to the end of that time: neither its bell rang nor was a descriptor ready.
     fn slept_out(&mut self) {}
 }
 
@@ -60,7 +61,7 @@ pub fn run_lane<E: Clone>(lane: usize, bells: &Bells, stop: &Stop<E>, work: &mut
     }
 }
 
-/// Tells somebody if the thread that holds it panics; others would wait for that thread for ever.
+/// Calls a function if the thread that holds it panics; other threads would otherwise wait for that thread for ever.
 #[derive(Debug)]
 pub struct OnPanic<F: Fn()>(pub F);
 

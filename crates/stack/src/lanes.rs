@@ -1,7 +1,7 @@
-//! Lanes: the threads that work runs on.
+//! Lanes: the threads that do the work.
 //!
-//! Guarantees: all lanes have ended when [`run_lanes`] returns; a lane that panics takes the caller with it
-//! instead of leaving the others to wait for ever.
+//! Guarantees: all lanes have ended when [`run_lanes`] returns; the panic of a lane is passed on to the caller, so
+//! that the other lanes do not wait for ever.
 
 use std::thread;
 
@@ -12,11 +12,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub enum Pinning {
     /// Lane *n* runs on the *n*th processor that this process may use.
     Pinned,
-    /// The scheduler chooses. Better where the other end of the path runs on the same machine.
+    /// The scheduler chooses. This is better if the other end of the path runs on the same machine.
     Free,
 }
 
-/// Processors this process may use, at least 1.
+/// Returns the number of processors that this process may use, at least 1.
 pub fn available_lanes() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -24,7 +24,7 @@ pub fn available_lanes() -> usize {
 /// Runs `work` once on each of `lanes` threads, with the lane's number, until all have returned.
 ///
 /// # Errors
-/// When the system has no more threads to give; lanes that started are waited for, so `work` must end by
+/// Fails if the system cannot start another thread; lanes that have started are waited for, so `work` must end by
 /// itself once `abandon` was called.
 pub fn run_lanes<T: Send>(
     lanes: usize,
@@ -58,7 +58,7 @@ pub fn run_lanes<T: Send>(
     })
 }
 
-/// Binds the calling thread to one processor. Not being able to is no error: it costs speed, not truth.
+/// Binds the calling thread to one processor. A failure is ignored, because it affects only the speed.
 fn pin(lane: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();

@@ -1,9 +1,11 @@
-//! What a layer of a stack is.
+//! The interface of the layers of a stack.
 //!
-//! A layer does its work on whole batches. What any lane may do at any time is a **free** step: [`Layer::enter`] lays out
-//! headers and leaves jobs for the engine, [`Layer::leave`] takes up what the engine has done. What must happen in the
-//! flow's order is a **serial** step: [`Layer::serial`] gets batches one after the other and says what leaves the layer,
-//! either way. What such a layer can do out of order it does before, in `enter`, and after, in `leave`, on any lane. No layer knows lanes, engines or ports; time comes in as `now`.
+//! A layer processes whole batches. Work that any lane may do at any time is a **free** step: [`Layer::enter`] lays
+//! out headers and leaves jobs for the engine, [`Layer::leave`] evaluates the results of the engine. Work that must
+//! happen in the flow's order is a **serial** step: [`Layer::serial`] gets batches one after the other and decides
+//! which batches leave the layer, in both directions. Such a layer does the part of its work that needs no order
+//! before, in `enter`, and after, in `leave`, on any lane. No layer depends on lanes, engines or ports; the time is
+//! the parameter `now`.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
 
@@ -11,7 +13,7 @@ use sealane_engine::Session;
 
 use crate::{Batch, run::Stocks};
 
-/// Which way packets go through a stack.
+/// The direction in which packets pass through a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From the first layer to the last: they are sent.
@@ -20,17 +22,17 @@ pub enum Way {
     Up,
 }
 
-/// Bytes that a layer adds to a packet on its way down, at most.
+/// The maximum number of bytes that a layer adds to a packet on its way down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// In front.
+    /// The bytes in front.
     pub head_bytes: usize,
-    /// Behind.
+    /// The bytes behind.
     pub tail_bytes: usize,
 }
 
 impl Room {
-    /// Room for both.
+    /// Returns the sum of both.
     pub const fn and(self, other: Self) -> Self {
         Self {
             head_bytes: self.head_bytes + other.head_bytes,
@@ -39,58 +41,59 @@ impl Room {
     }
 }
 
-/// One layer of one association. It serves both ways and every lane.
+/// One layer of one association. It serves both directions and every lane.
 pub trait Layer: Send + Sync + fmt::Debug {
-    /// What it adds on the way down.
+    /// Returns the bytes that it adds on the way down.
     fn room(&self) -> Room {
         Room::default()
     }
 
-    /// Most bytes of a packet that it takes from above, if those below it take `below` bytes.
+    /// Returns the maximum number of bytes of a packet that it takes from above, if those below it take `below`
+    /// bytes.
     fn packet_bytes(&self, below: usize) -> usize {
         let Room { head_bytes, tail_bytes } = self.room();
         below.saturating_sub(head_bytes + tail_bytes)
     }
 
-    /// Whether it is run in the flow's order, by [`Self::serial`], between [`Self::enter`] and [`Self::leave`], which
-    /// then add no jobs. Of a layer that is serial both ways one way is run at a time.
+    /// Returns whether it runs in the flow's order, by [`Self::serial`], between [`Self::enter`] and [`Self::leave`],
+    /// which then add no jobs. A layer that is serial in both directions runs in one direction at a time.
     fn is_serial(&self, _way: Way) -> bool {
         false
     }
 
-    /// Begins with a batch, on any lane: moves the packets' bounds, writes headers, adds jobs to its work. The work's
-    /// jobs and sessions are empty before.
+    /// Starts the processing of a batch, on any lane: moves the packets' bounds, writes headers, adds jobs to its
+    /// work. The work's jobs and sessions are empty before.
     fn enter(&self, _way: Way, _batch: &mut Batch) {}
 
-    /// Ends with a batch, on any lane, once its jobs have run: refuses packets whose job has failed.
+    /// Ends the processing of a batch, on any lane, once its jobs have run: refuses packets whose job has failed.
     fn leave(&self, _way: Way, _batch: &mut Batch) {}
 
-    /// Takes a batch in the flow's order and puts into `out` what leaves the layer, either way.
+    /// Takes a batch in the flow's order and puts the batches that leave the layer into `out`, in both directions.
     fn serial(&self, way: Way, batch: Batch, _now: Instant, out: &mut Outbox<'_>) {
         out.put(way, batch);
     }
 
-    /// Whether it takes more from above now. While a layer does not, its flow's source is not asked.
+    /// Returns whether it takes more from above now. While a layer takes no more, its flow's source is not asked.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Returns the time at which to call [`Self::handle_timeout`].
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// The time that [`Self::poll_timeout`] told has come, or is not far.
+    /// Called when the time that [`Self::poll_timeout`] returned has come, or is near.
     fn handle_timeout(&self, _now: Instant, _out: &mut Outbox<'_>) {}
 
-    /// The sessions of the authenticator and of the cipher, each alone, where the layer's jobs open what was enciphered
-    /// and then authenticated: the two functions can run on two lanes then.
+    /// Returns the sessions of the authenticator and of the cipher, each alone, if the layer's jobs open packets that
+    /// were enciphered and then authenticated: the two functions can then run on two lanes.
     fn functions(&self, _way: Way) -> Option<[&Arc<Session>; 2]> {
         None
     }
 }
 
-/// What leaves a serial step.
+/// The batches that leave a serial step.
 #[derive(Debug)]
 pub struct Outbox<'a> {
     pool: &'a Stocks,
@@ -100,20 +103,20 @@ pub struct Outbox<'a> {
 }
 
 impl<'a> Outbox<'a> {
-    /// An empty one of a lane, whose batches come from `pool`.
+    /// Returns an empty outbox of a lane, whose batches come from `pool`.
     pub(crate) fn new(pool: &'a Stocks, lane: usize) -> Self {
         Self { pool, lane, down: VecDeque::new(), up: VecDeque::new() }
     }
 
-    /// An empty batch to be filled, of a flow. `None` when all are under way: then there is nothing to be done but to
-    /// try again later.
+    /// Returns an empty batch of a flow, to be filled. Returns `None` when all batches are under way; the caller can
+    /// only try again later.
     pub fn take(&self, flow: u32) -> Option<Batch> {
         let mut batch = self.pool.take(self.lane)?;
         batch.flow = flow;
         Some(batch)
     }
 
-    /// Sends a batch on its way from this layer.
+    /// Sends a batch on from this layer.
     pub fn put(&mut self, way: Way, batch: Batch) {
         match way {
             Way::Down => self.down.push_back(batch),
@@ -121,12 +124,12 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Gives a batch back of which nothing is left.
+    /// Gives back a batch of which nothing is left.
     pub fn discard(&self, batch: Batch) {
         self.pool.give(batch);
     }
 
-    /// The next batch that leaves one way.
+    /// Returns the next batch that leaves in one direction.
     pub fn next(&mut self, way: Way) -> Option<Batch> {
         match way {
             Way::Down => self.down.pop_front(),

@@ -1,8 +1,8 @@
-//! A rate that all lanes share.
+//! A rate limit that all lanes share.
 //!
-//! Guarantees: whatever the number of callers and the order of their clocks' readings, the bytes whose wait is
-//! over at time `t` never exceed the burst plus the rate times the time since the first call, to the byte:
-//! nothing is lost to rounding. Callers are served in the order in which they ask.
+//! Guarantees: for any number of callers and any order of their clocks' readings, the bytes whose wait is over at
+//! time `t` never exceed the burst plus the rate times the time since the first call, to the byte: no rounding errors
+//! accumulate. Callers are served in the order of their calls.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,31 +13,32 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 /// A token bucket which starts full.
 #[derive(Debug)]
 pub struct Limiter {
-    /// `None` where there is no limit.
+    /// `None` if there is no limit.
     bucket: Option<Bucket>,
-    /// A limit that several transfers are held to together.
+    /// A limit that several transfers share.
     shared: Option<Arc<Self>>,
 }
 
 #[derive(Debug)]
 struct Bucket {
     bytes_per_second: NonZeroU64,
-    /// What may pass at once, in ticks.
+    /// The bytes that may pass at once, in ticks.
     burst_ticks: u128,
     level: Mutex<Level>,
 }
 
 /// Time is counted from the first call in ticks of `1 / bytes_per_second` nanoseconds. A nanosecond is then
-/// `bytes_per_second` ticks and a byte is 10⁹ of them: both whole numbers, so that nothing is rounded.
+/// `bytes_per_second` ticks and a byte is 10⁹ ticks: both are whole numbers, so no value is rounded.
 #[derive(Debug, Default)]
 struct Level {
     epoch: Option<Instant>,
-    /// When the bucket will be full again, in ticks.
+    /// The time at which the bucket will be full again, in ticks.
     full_at: u128,
 }
 
 impl Limiter {
-    /// A limit of `bytes_per_second`, of which `burst_bytes` may pass at once after a pause; none for `None`.
+    /// Returns a limit of `bytes_per_second`, of which `burst_bytes` may pass at once after a pause; `None` means no
+    /// limit.
     pub fn new(bytes_per_second: Option<NonZeroU64>, burst_bytes: u64) -> Self {
         let bucket = bytes_per_second.map(|bytes_per_second| Bucket {
             bytes_per_second,
@@ -47,12 +48,12 @@ impl Limiter {
         Self { bucket, shared: None }
     }
 
-    /// Holds its callers to another limit as well, which others may share.
+    /// Adds a second limit, which others may share.
     pub fn beside(self, shared: Option<Arc<Self>>) -> Self {
         Self { shared, ..self }
     }
 
-    /// Takes `bytes` from the bucket and returns how long to wait, from `now`, before they are used.
+    /// Takes `bytes` from the bucket and returns the time to wait, from `now`, before they are used.
     ///
     /// They are taken in any case: a caller that gives up has spent them.
     pub fn delay(&self, bytes: u64, now: Instant) -> Duration {
@@ -64,10 +65,10 @@ impl Limiter {
 impl Bucket {
     fn delay(&self, bytes: u64, now: Instant) -> Duration {
         let ticks_per_ns = u128::from(self.bytes_per_second.get());
-        // The level is a plain number, whole at every step: a panic elsewhere does not spoil it.
+        // The level is a plain number, which is consistent at every step: a panic elsewhere does not corrupt it.
         let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = *level.epoch.get_or_insert(now);
-        // A lane that read its clock just before the first one did counts as simultaneous.
+        // A lane that read its clock just before the first one counts as simultaneous.
         let now_ticks = now.saturating_duration_since(epoch).as_nanos().saturating_mul(ticks_per_ns);
         let cost_ticks = u128::from(bytes) * NS_PER_SECOND;
         level.full_at = level.full_at.max(now_ticks).saturating_add(cost_ticks);
@@ -115,10 +116,10 @@ mod tests {
         assert_eq!(limiter.delay(100, start), Duration::ZERO);
         assert_eq!(limiter.delay(1, start), Duration::from_millis(1));
         assert_eq!(limiter.delay(999, start), Duration::from_secs(1));
-        // Half a second later half of that debt is left.
+        // Half a second later, half of that debt is left.
         let later = start + Duration::from_millis(500);
         assert_eq!(limiter.delay(0, later), Duration::from_millis(500));
-        // A long pause fills the bucket, and not more than that.
+        // A long pause fills the bucket, but not beyond its size.
         let much_later = start + Duration::from_secs(3600);
         assert_eq!(limiter.delay(500, much_later), Duration::ZERO);
         assert_eq!(limiter.delay(500, much_later), Duration::from_millis(500));
@@ -166,7 +167,7 @@ mod tests {
                 .map(|_| scope.spawn(|| (0..CALLS).map(|_| limiter.delay(1000, start)).collect::<Vec<_>>()))
                 .collect::<Vec<_>>();
             let waits = lanes.into_iter().map(|lane| lane.join().unwrap()).collect::<Vec<_>>();
-            // Each lane sees its own waits grow.
+            // Each lane's own waits grow.
             assert!(waits.iter().all(|waits| waits.is_sorted()));
             waits.concat()
         });
@@ -176,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        /// With a virtual clock that may also step back a little, as readings of several lanes do.
+        /// The virtual clock may also step back a little, like the readings of several lanes.
         #[test]
         fn the_rate_holds_and_is_reached(
             rate in 1_u64..2_000_000_000,
@@ -191,16 +192,16 @@ mod tests {
                 let wait = limiter.delay(bytes, start + Duration::from_nanos(clock_ns));
                 taken += u128::from(bytes);
                 let used_at_ns = u128::from(clock_ns) + wait.as_nanos();
-                // Never faster than the rate …
+                // The rate is never exceeded …
                 let allowed = u128::from(burst) * NS_PER_SECOND + u128::from(rate) * used_at_ns;
                 prop_assert!(taken * NS_PER_SECOND <= allowed);
-                // … and nobody waits longer than it takes to pass everything that was ever asked for.
+                // … and no caller waits longer than all requested bytes take to pass.
                 let all_ns = (taken * NS_PER_SECOND).div_ceil(u128::from(rate));
                 prop_assert!(wait.as_nanos() <= all_ns);
             }
         }
 
-        /// A caller that does as it is told is never held back twice.
+        /// A caller that waits as long as required never waits twice.
         #[test]
         fn one_obedient_caller_gets_the_whole_rate(rate in 1_u64..2_000_000_000, sizes in prop::collection::vec(1_u64..200_000, 1..100)) {
             let start = Instant::now();

@@ -1,7 +1,6 @@
-//! What layers of one stack must know of each other: addresses, ports, and the numbers by which a header names what
-//! follows it.
+//! Facts that the layers of one stack share: addresses, ports, and the numbers by which a header names the next one.
 //!
-//! A stack is a laboratory's: its hosts have the addresses that RFC 2544 and RFC 5180 set aside for benchmarks.
+//! Stacks are used in a laboratory: their hosts have the addresses that RFC 2544 and RFC 5180 reserve for benchmarks.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,11 +9,12 @@ use sealane_wire::{Sum, ethertype, protocol};
 
 use crate::{Context, End, LayerSpec, layers::digests};
 
-/// Protocol over IP of a digest's header: one of the two for experiments (RFC 3692).
+/// The protocol number over IP of a digest's header: one of the two for experiments (RFC 3692).
 pub const DIGEST_PROTOCOL: u8 = 253;
-/// Protocol over IP of whatever else has no number of its own: packets enciphered below a transport, for example.
+/// The protocol number over IP of all packets without a number of their own, such as packets enciphered below a
+/// transport.
 pub const OPAQUE_PROTOCOL: u8 = 254;
-/// Ethernet type of what is neither IPv4 nor IPv6: the first for local experiments (IEEE 802).
+/// The Ethernet type of packets that are neither IPv4 nor IPv6: the first one for local experiments (IEEE 802).
 pub const OPAQUE_ETHERTYPE: u16 = 0x88b5;
 
 /// The addresses of a stack's two ends, over one version of IP.
@@ -25,7 +25,7 @@ pub(crate) enum Addresses {
 }
 
 impl Addresses {
-    /// Of the layer with this name, if it is one of IP.
+    /// Returns the addresses of the layer with this name, if it is one of IP.
     pub(crate) fn of(name: &str, end: End) -> Option<Self> {
         fn order<T>(end: End, near: T, far: T) -> (T, T) {
             if end == End::Near { (near, far) } else { (far, near) }
@@ -44,7 +44,7 @@ impl Addresses {
         }
     }
 
-    /// The pseudo-header of a packet of no bytes, either way.
+    /// Returns the pseudo-header of an empty packet, in either direction.
     fn pseudo(self, protocol: u8) -> Sum {
         match self {
             Self::V4 { local, remote } => Sum::pseudo_ipv4(local, remote, protocol, 0),
@@ -53,13 +53,14 @@ impl Addresses {
     }
 }
 
-/// The pseudo-header of a transport's packets without their length; `None` where there is no network below.
+/// Returns the pseudo-header of a transport's packets without their length; `None` if there is no network below.
 pub(crate) fn pseudo(context: &Context, protocol: u8) -> Option<Sum> {
     let network = context.below().iter().find_map(|layer| Addresses::of(&layer.name, context.end));
     network.map(|addresses| addresses.pseudo(protocol))
 }
 
-/// The ports of packets that this end sends: of discard (RFC 863) there, and a dynamic one here.
+/// Returns the ports of packets that this end sends: discard (RFC 863) at the far end, and a dynamic port at the near
+/// end.
 pub(crate) fn ports(context: &Context) -> Ports {
     const DISCARD: u16 = 9;
     let dynamic = 49_152 + (context.association % 16_384) as u16;
@@ -69,7 +70,7 @@ pub(crate) fn ports(context: &Context) -> Ports {
     }
 }
 
-/// The number that says over IP what a layer's packets are; without a layer there are only an application's bytes.
+/// Returns the protocol number over IP of a layer's packets; without a layer there are only an application's bytes.
 pub(crate) fn protocol_above(context: &Context) -> u8 {
     let is_digest = |name: &str| digests().any(|digest| digest.name() == name);
     match context.above().map(|layer: &LayerSpec| layer.name.as_str()) {
@@ -83,7 +84,7 @@ pub(crate) fn protocol_above(context: &Context) -> u8 {
     }
 }
 
-/// The same on a local network. IPsec below a network leaves its headers in front.
+/// Returns the type of a layer's packets on a local network. IPsec below a network leaves its headers in front.
 pub(crate) fn ethertype_above(context: &Context) -> u16 {
     let mut above = context.all_above().map(|layer| layer.name.as_str());
     match above.find(|name| !matches!(*name, "esp" | "ah")) {

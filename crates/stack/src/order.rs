@@ -1,6 +1,6 @@
-//! Order restored behind the lanes.
+//! Restores the order after the lanes.
 //!
-//! Guarantees: items leave in ticket order, each once, whatever order they came in; at most `capacity` wait.
+//! Guarantees: items leave in ticket order, each once, in whatever order they came in; at most `capacity` items wait.
 
 use std::collections::VecDeque;
 
@@ -13,22 +13,22 @@ pub struct OrderRing<T> {
 }
 
 impl<T> OrderRing<T> {
-    /// Expects tickets from `first` on and holds up to `capacity` of them.
+    /// Makes a ring for tickets from `first` on that holds up to `capacity` of them.
     pub fn new(first: u64, capacity: usize) -> Self {
         Self { slots: VecDeque::with_capacity(capacity), head: first, capacity }
     }
 
-    /// The ticket that leaves next.
+    /// Returns the ticket that leaves next.
     pub fn head(&self) -> u64 {
         self.head
     }
 
-    /// How many items may wait.
+    /// Returns the maximum number of items that wait.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Whether `ticket` could be put in now.
+    /// Returns whether `ticket` could be put in now.
     pub fn admits(&self, ticket: u64) -> bool {
         ticket.checked_sub(self.head).is_some_and(|ahead| (ahead as usize) < self.capacity)
     }
@@ -36,7 +36,7 @@ impl<T> OrderRing<T> {
     /// Puts a finished item in.
     ///
     /// # Errors
-    /// Hands it back when its ticket is too far ahead, has left already, or is taken.
+    /// Hands the item back if its ticket is too far ahead, has left already, or is taken.
     pub fn insert(&mut self, ticket: u64, item: T) -> Result<(), T> {
         if !self.admits(ticket) {
             return Err(item);
@@ -54,7 +54,7 @@ impl<T> OrderRing<T> {
         }
     }
 
-    /// Whether the item at the head is in.
+    /// Returns whether the item at the head is in.
     pub fn is_ready(&self) -> bool {
         matches!(self.slots.front(), Some(Some(_)))
     }
@@ -67,7 +67,7 @@ impl<T> OrderRing<T> {
         Some(item)
     }
 
-    /// Takes everything that waits, in ticket order, gaps and all.
+    /// Takes all waiting items, in ticket order, and skips gaps.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.head += self.slots.len() as u64;
         self.slots.drain(..).flatten()

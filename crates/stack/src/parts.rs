@@ -1,8 +1,8 @@
-//! A batch's jobs in parts, for several lanes: pieces of bodies whose blocks need not wait for each other, subtrees of a
-//! message that is hashed by a tree, or the cipher beside the authenticator.
+//! A batch's jobs in parts, for several lanes: pieces of bodies whose blocks do not depend on each other, subtrees of
+//! a message that is hashed by a tree, or the cipher beside the authenticator.
 //!
-//! Guarantees: once all parts are joined, the batch is as if it had run whole; a part carries its own copy of its bytes,
-//! so no two lanes ever share a buffer; of a forged packet nothing is copied back.
+//! Guarantees: once all parts are joined, the batch is as if it had run whole; a part has its own copy of its bytes,
+//! so no two lanes ever share a buffer; nothing of a forged packet is copied back.
 
 use std::sync::Arc;
 
@@ -10,28 +10,29 @@ use sealane_engine::{CHAINING_BYTES, Direction, Job, JobStatus, Session, Span, T
 
 use crate::{Batch, Recycle};
 
-/// Smallest piece worth handing to another lane, in bytes, of a cipher whose cost is more than a copy's.
+/// The minimum size in bytes of a piece that is worth handing to another lane, for a cipher that costs more than a
+/// copy.
 const PIECE_BYTES_MIN: usize = 256;
 
-/// What one of a part's jobs is to the batch.
+/// The relation of a part's job to the batch.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// The batch's job that it belongs to.
+    /// The index of the batch's job to which it belongs.
     job: usize,
     /// Its bytes in the batch's buffer.
     from: Span,
-    /// Whether only its chaining value is wanted.
+    /// Whether only its chaining value is needed.
     is_subtree: bool,
 }
 
-/// What another lane does of a batch.
+/// The part of a batch that another lane processes.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) work: Work,
-    /// One for each of the work's jobs.
+    /// One piece per job of the work.
     pieces: Vec<Piece>,
     filled: usize,
-    /// The batch's jobs that are joined by their subtrees; those of a whole batch are in its first part.
+    /// The batch's jobs that are joined from their subtrees; for a whole batch they are in its first part.
     trees: Vec<Tree>,
 }
 
@@ -46,19 +47,19 @@ impl Recycle for Part {
 }
 
 impl Part {
-    /// With a buffer of its own.
+    /// Makes a part with its own buffer.
     pub(crate) fn new(buffer_bytes: usize) -> Self {
         let buffer = sealane_engine::Buffer::new(buffer_bytes);
         Self { work: Work { buffer, ..Work::default() }, ..Self::default() }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Takes a copy of a piece's bytes in the batch's buffer as a job of its own, with room for a chaining value if that
-    /// is wanted; false when there is no room for it.
+    /// Adds a copy of a piece's bytes in the batch's buffer as a separate job, with room for a chaining value if that
+    /// is needed; returns false if there is no room for it.
     fn add(&mut self, source: &[u8], session: &Arc<Session>, piece: Piece, iv: [u8; 16]) -> bool {
         let (start, len) = (self.filled, piece.from.len as usize);
         let value_bytes = if piece.is_subtree { CHAINING_BYTES } else { 0 };
@@ -78,7 +79,7 @@ impl Part {
         true
     }
 
-    /// Puts back into the batch what was done of bodies.
+    /// Copies the results for bodies back into the batch.
     fn copy_back(&self, batch: &mut Batch) {
         let pieces = self.pieces.iter().zip(&self.work.jobs);
         for (piece, done) in pieces.filter(|(piece, _)| !piece.is_subtree) {
@@ -93,7 +94,8 @@ impl Part {
         }
     }
 
-    /// The chaining values of a job's subtrees that were computed here, with where these begin.
+    /// Returns the chaining values of a job's subtrees that were computed here, with the positions at which these
+    /// begin.
     fn values(&self, job: usize) -> impl Iterator<Item = (u32, [u8; CHAINING_BYTES])> {
         let pieces = self.pieces.iter().zip(&self.work.jobs);
         let of_job = move |(piece, done): &(&Piece, &Job)| {
@@ -106,7 +108,7 @@ impl Part {
     }
 }
 
-/// Puts what was done in all parts of a batch back into it, in whatever order they came.
+/// Copies the results of all parts of a batch back into it; the order of the parts does not matter.
 pub(crate) fn join_parts(parts: &[Part], batch: &mut Batch) {
     parts.iter().for_each(|part| part.copy_back(batch));
     for tree in parts.iter().flat_map(|part| &part.trees) {
@@ -115,7 +117,8 @@ pub(crate) fn join_parts(parts: &[Part], batch: &mut Batch) {
     }
 }
 
-/// Leaves the authenticator's function in the batch and puts the cipher's into `part`. Runs before any of the jobs.
+/// Leaves the authenticator's function in the batch and puts the cipher's into `part`. This runs before any of the
+/// jobs.
 pub(crate) fn split_functions(batch: &mut Batch, [mac, cipher]: [&Arc<Session>; 2], part: &mut Part) {
     part.work.direction = Direction::Open;
     let work = &mut batch.work;
@@ -128,8 +131,9 @@ pub(crate) fn split_functions(batch: &mut Batch, [mac, cipher]: [&Arc<Session>; 
     }
 }
 
-/// Leaves the first piece of every body in the batch and puts the others into `parts`, where blocks need not wait for each
-/// other, and the same with the subtrees of what is hashed by a tree; other jobs stay whole. Runs before any of the jobs.
+/// Leaves the first piece of every body in the batch and puts the others into `parts`, if blocks do not depend on
+/// each other, and does the same with the subtrees of messages that are hashed by a tree; other jobs stay whole. This
+/// runs before any of the jobs.
 pub(crate) fn cut_blocks(batch: &mut Batch, parts: &mut [Part]) {
     if parts.is_empty() {
         return;
@@ -167,7 +171,7 @@ fn cut_cipher(work: &mut Work, index: usize, parts: &mut [Part]) {
 fn cut_digest(work: &mut Work, index: usize, parts: &mut [Part]) {
     let Some((tree, others)) = work.cut_tree(index, parts.len() + 1) else { return };
     let session = Arc::clone(&work.sessions[usize::from(work.jobs[index].session)]);
-    // Subtrees are alike but for the last: where that is short it goes with the one before.
+    // Subtrees have equal lengths except the last one: if that is short, it goes with the one before.
     let is_long = |piece: &&Job| 2 * piece.clear.len >= others[0].clear.len;
     let shares = others.iter().filter(is_long).count();
     let lanes = parts.len().min(shares);

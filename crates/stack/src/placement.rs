@@ -1,23 +1,24 @@
-//! Which lane runs what: the papers' unit of concurrency.
+//! The assignment of work to lanes: the papers' unit of concurrency.
 //!
-//! Guarantees: a lane asks [`Placement::may_run`] and nothing else what it may run; whatever there is to run has a lane
-//! that may; under every placement but [`Placement::Packet`] it has exactly one, so its state is never contended.
+//! Guarantees: [`Placement::may_run`] alone decides whether a lane may run a piece of work; for all work there is a
+//! lane that may run it; under every placement but [`Placement::Packet`] there is exactly one, so its state is never
+//! contended.
 
 use std::{fmt, str::FromStr};
 
 /// A unit of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct At {
-    /// Which flow.
+    /// The number of the flow.
     pub flow: usize,
-    /// Which step of its stack, in the order of the way that the packets take; 0 is where they come in.
+    /// The step of its stack, in the order in which the packets pass it; packets come in at step 0.
     pub step: usize,
-    /// Which part of a step that is done in parts: a function of a layer, or a piece of a packet.
+    /// The part of a step that is done in parts: a function of a layer, or a piece of a packet.
     pub part: usize,
 }
 
 impl At {
-    /// A flow as a whole, where it comes in.
+    /// Returns the place of a flow as a whole, at step 0.
     pub const fn flow(flow: usize) -> Self {
         Self { flow, step: 0, part: 0 }
     }
@@ -32,28 +33,28 @@ pub enum Placement {
     Packet,
     /// A step of the stack is owned by one lane; batches go from lane to lane.
     Layer,
-    /// A flow is owned by one lane, which has another do a second function of the same packet: the authenticator
+    /// A flow is owned by one lane, which has another lane do a second function of the same packet: the authenticator
     /// beside the cipher.
     Function,
-    /// A flow is owned by one lane, which has others do pieces of the same packet.
+    /// A flow is owned by one lane, which has other lanes do pieces of the same packet.
     Block,
 }
 
-/// A placement name that is not known.
+/// The error for an unknown placement name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown placement {word:?}; choose one of {}", Placement::ALL.map(Placement::name).join(", "))]
 pub struct UnknownPlacement {
-    /// What was given.
+    /// The given name.
     pub word: String,
 }
 
 impl Placement {
-    /// All of them.
+    /// All placements.
     pub const ALL: [Self; 5] = [Self::Connection, Self::Packet, Self::Layer, Self::Function, Self::Block];
-    /// Those that a byte stream can have, which has no layers and no parts.
+    /// The placements that a byte stream can have, which has no layers and no parts.
     pub const OF_STREAMS: [Self; 2] = [Self::Connection, Self::Packet];
 
-    /// The name used on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
@@ -64,7 +65,7 @@ impl Placement {
         }
     }
 
-    /// Whether lane number `lane` of `lanes` may run `at`.
+    /// Returns whether lane number `lane` of `lanes` may run `at`.
     pub fn may_run(self, lane: usize, lanes: usize, at: At) -> bool {
         let owner = match self {
             Self::Packet => return true,

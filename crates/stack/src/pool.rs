@@ -1,7 +1,7 @@
-//! Buffers and batches in flight, used again and again.
+//! A reusable stock of buffers and batches.
 //!
-//! Guarantees: no more than `count` exist, however many streams and lanes there are (the bytes in flight are a property
-//! of the path, not of the number of streams). Each is made when first needed and used again ever after.
+//! Guarantees: no more than `count` exist, for any number of streams and lanes (the bytes in flight are a property of
+//! the path, not of the number of streams). Each is made when it is first needed and reused afterwards.
 
 use std::{
     fmt,
@@ -13,21 +13,21 @@ use std::{
 
 use sealane_engine::Buffer;
 
-/// What a pool lends.
+/// A type that a pool can lend.
 pub trait Recycle {
-    /// Forgets its content and keeps its memory.
+    /// Forgets the content and keeps the memory.
     fn recycle(&mut self);
 }
 
 impl Recycle for Buffer {
-    /// Nothing: whoever takes a buffer knows how much of it he has filled.
+    /// Does nothing: the user of a buffer knows how much of it is filled.
     fn recycle(&mut self) {}
 }
 
-/// A bounded stock of equals, shared by all lanes.
+/// A bounded stock of equal values, shared by all lanes.
 pub struct Pool<T = Buffer> {
     free: Mutex<Vec<T>>,
-    /// How many of these there are, for whoever only looks.
+    /// The number of free values, which can be read without a lock.
     free_count: AtomicUsize,
     unmade: AtomicUsize,
     make: Box<dyn Fn() -> T + Send + Sync>,
@@ -40,20 +40,20 @@ impl<T> fmt::Debug for Pool<T> {
 }
 
 impl Pool<Buffer> {
-    /// A stock of `count` buffers of `buffer_bytes` each.
+    /// Returns a stock of `count` buffers of `buffer_bytes` each.
     pub fn new(count: usize, buffer_bytes: usize) -> Self {
         Self::of(count, move || Buffer::new(buffer_bytes))
     }
 }
 
 impl<T: Recycle> Pool<T> {
-    /// A stock of `count` of what `make` makes.
+    /// Returns a stock of `count` values that `make` makes.
     pub fn of(count: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let free = Mutex::new(Vec::with_capacity(count));
         Self { free, free_count: AtomicUsize::new(0), unmade: AtomicUsize::new(count), make: Box::new(make) }
     }
 
-    /// Takes one, the most recently used first (it may still be in a cache), or `None` when all are out.
+    /// Takes the most recently used value (it may still be in a cache); returns `None` when all are out.
     pub fn take(&self) -> Option<T> {
         let mut stock = self.stock();
         if let Some(free) = stock.pop() {
@@ -69,12 +69,12 @@ impl<T: Recycle> Pool<T> {
         self.free.lock().expect("no lane panics holding the stock")
     }
 
-    /// How many could be taken.
+    /// Returns the number of values that could be taken.
     pub fn left(&self) -> usize {
         self.free_count.load(Relaxed) + self.unmade.load(Relaxed)
     }
 
-    /// Gives one back.
+    /// Gives a value back.
     pub fn give(&self, mut used: T) {
         used.recycle();
         let mut stock = self.stock();

@@ -1,7 +1,7 @@
-//! Stacks as the papers write them: `des/tcp/md5/ip/fddi`.
+//! Stacks in the notation of the papers: `des/tcp/md5/ip/fddi`.
 //!
-//! Guarantees: what parses prints back the same; a text is refused with what is wrong with it, a name with what is
-//! known. Nothing is allocated beyond [`LAYERS_MAX`] times [`ARGUMENTS_MAX`] short words.
+//! Guarantees: a text that parses is printed the same; the error for a text says what is wrong with it, and the error
+//! for a name lists the known names. No more is allocated than [`LAYERS_MAX`] times [`ARGUMENTS_MAX`] short words.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,11 +10,11 @@ use sealane_tcp::Ports;
 
 use crate::{Layer, Room, Secret, Stack, Way, layers, network};
 
-/// Most layers of a stack.
+/// The maximum number of layers of a stack.
 pub const LAYERS_MAX: usize = 16;
-/// Most arguments of a layer.
+/// The maximum number of arguments of a layer.
 pub const ARGUMENTS_MAX: usize = 8;
-/// Longest text of a stack, in bytes.
+/// The maximum length of a stack's text in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// A stack's layers by name, from the application's side to the wire's.
@@ -26,19 +26,19 @@ pub struct Spec {
 /// A layer's name and its arguments: `esp(aes-128-gcm)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerSpec {
-    /// Its name: lower-case letters, digits, `-` and `.`.
+    /// The name: lower-case letters, digits, `-` and `.`.
     pub name: String,
-    /// What stands in parentheses: the same characters, or `_`, `=`, `:`.
+    /// The arguments in parentheses: the same characters, upper-case letters, `_`, `=` and `:`.
     pub arguments: Vec<String>,
 }
 
-/// What is wrong with a stack.
+/// The error for a text that is not a stack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Longer than any stack is.
+    /// The stack is too long.
     #[error("a stack of more than {LAYERS_MAX} layers")]
     TooLong,
-    /// A layer that is none.
+    /// A text that is not a layer.
     #[error("{word:?} is no layer: write name or name(argument,argument)")]
     Malformed {
         /// The text between slashes.
@@ -49,23 +49,23 @@ pub enum SpecError {
     Unknown {
         /// The name.
         word: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// Arguments that the layer does not take.
+    /// Arguments that the layer does not accept.
     #[error("layer {layer} takes {takes}")]
     Arguments {
         /// The layer as it was written.
         layer: String,
-        /// What it takes.
+        /// The arguments that it accepts.
         takes: String,
     },
-    /// Keys that the layer's protection does not take.
+    /// Keys that the layer's protection does not accept.
     #[error("layer {layer}: {error}")]
     Key {
         /// The layer as it was written.
         layer: String,
-        /// What is wrong.
+        /// The reason.
         error: KeyError,
     },
 }
@@ -121,51 +121,51 @@ impl FromStr for Spec {
 }
 
 impl Spec {
-    /// The layers, from the application's side to the wire's.
+    /// Returns the layers, from the application's side to the wire's.
     pub fn layers(&self) -> &[LayerSpec] {
         &self.layers
     }
 }
 
-/// Which of its two ends a stack is: keys for what one sends are keys for what the other receives.
+/// One of the two ends of a stack: the keys for sending at one end are the keys for receiving at the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The one that began.
+    /// The end that began.
     Near,
-    /// The other.
+    /// The other end.
     Far,
 }
 
-/// What layers are made with: one association's.
+/// The parameters with which the layers of one association are made.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Whose code runs the cryptography.
+    /// The implementations that run the cryptography.
     pub implementations: Implementations,
-    /// What all keys are derived from; it must serve no other association.
+    /// The secret from which all keys are derived; it must serve no other association.
     pub secret: Secret,
-    /// Which end.
+    /// The end.
     pub end: End,
     pub(crate) association: u32,
     pub(crate) ignores_verdicts: bool,
-    /// Place of the layer in its stack: two layers of a kind have keys of their own.
+    /// The index of the layer in its stack: two layers of the same kind have different keys.
     place: usize,
-    /// All of the stack.
+    /// All layers of the stack.
     layers: Arc<[LayerSpec]>,
     below: Below,
 }
 
-/// What the layers below ask for.
+/// The requirements of the layers below.
 #[derive(Clone, Copy, Debug)]
 struct Below {
     room: Room,
     packet_bytes: usize,
 }
 
-/// Bytes of a packet where no layer names a link: what IP takes.
+/// The maximum length of a packet if no layer names a link: the limit of IP.
 const PACKET_BYTES: usize = 65_535;
 
 impl Context {
-    /// Of association 0, which heeds verdicts.
+    /// Makes a context of association 0 that respects verdicts.
     pub fn new(implementations: impl Into<Implementations>, secret: Secret, end: End) -> Self {
         Self {
             implementations: implementations.into(),
@@ -179,60 +179,60 @@ impl Context {
         }
     }
 
-    /// The same for another association of this end: ports are made of its number.
+    /// Returns the same context for another association of this end: ports are derived from its number.
     #[must_use]
     pub fn with_association(self, association: u32) -> Self {
         Self { association, ..self }
     }
 
-    /// The same where packets go on whatever a check finds: for measurement on preconstructed packets, which cost the
-    /// checks and cannot pass them.
+    /// Returns the same context for measurements on preconstructed packets, which go through the checks but cannot
+    /// pass them: packets go on regardless of the checks' results.
     #[must_use]
     pub fn ignoring_verdicts(self) -> Self {
         Self { ignores_verdicts: true, ..self }
     }
 
-    /// Which association of its end it is.
+    /// Returns the number of the association at its end.
     pub fn association(&self) -> u32 {
         self.association
     }
 
-    /// Whether packets go on whatever a check finds.
+    /// Returns whether packets go on regardless of the checks' results.
     pub fn ignores_verdicts(&self) -> bool {
         self.ignores_verdicts
     }
 
-    /// The ports of segments and datagrams that this end sends.
+    /// Returns the ports of segments and datagrams that this end sends.
     pub fn ports(&self) -> Ports {
         network::ports(self)
     }
 
-    /// The layer above this one.
+    /// Returns the layer above this one.
     pub fn above(&self) -> Option<&LayerSpec> {
         self.all_above().next()
     }
 
-    /// The layers above this one, the next first.
+    /// Returns the layers above this one, the nearest first.
     pub fn all_above(&self) -> impl Iterator<Item = &LayerSpec> {
         self.layers[..self.place].iter().rev()
     }
 
-    /// The layers below this one, the next first.
+    /// Returns the layers below this one, the nearest first.
     pub fn below(&self) -> &[LayerSpec] {
         self.layers.get(self.place + 1..).unwrap_or(&[])
     }
 
-    /// What the layers below add to a packet.
+    /// Returns the bytes that the layers below add to a packet.
     pub fn room_below(&self) -> Room {
         self.below.room
     }
 
-    /// Most bytes of a packet that the layers below take.
+    /// Returns the maximum number of bytes of a packet that the layers below accept.
     pub fn packet_bytes(&self) -> usize {
         self.below.packet_bytes
     }
 
-    /// Key material of a layer for one way, as many bytes as asked for (at most 8,160).
+    /// Returns `bytes` bytes of key material of a layer for one direction (at most 8,160).
     pub fn material(&self, layer: &LayerSpec, way: Way, bytes: usize) -> zeroize::Zeroizing<Vec<u8>> {
         let from_near = (self.end == End::Near) == (way == Way::Down);
         let path: &[u8] = if from_near { b"near to far" } else { b"far to near" };
@@ -245,15 +245,15 @@ impl Context {
     }
 }
 
-/// Makes a layer of its name and arguments.
+/// Makes a layer from its name and arguments.
 pub type MakeLayer = fn(&LayerSpec, &Context) -> Result<Arc<dyn Layer>, SpecError>;
 
 /// A kind of layer: a name or a family of names, and how to make one.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The names that it stands for.
+    /// Returns the names that it stands for.
     pub names: fn() -> Vec<String>,
-    /// Makes a layer by one of these names.
+    /// Makes a layer with one of these names.
     pub make: MakeLayer,
 }
 
@@ -270,19 +270,19 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    /// The layers of this crate.
+    /// Returns a catalogue of the layers of this crate.
     pub fn new() -> Self {
         Self { kinds: layers::KINDS.to_vec() }
     }
 
-    /// And another kind. Of two with one name the first counts.
+    /// Adds another kind. If two kinds have the same name, the first one is used.
     #[must_use]
     pub fn with(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
         self
     }
 
-    /// All names, in order.
+    /// Returns all names, in order.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.kinds.iter().flat_map(|kind| (kind.names)()).collect();
         names.sort();
@@ -293,11 +293,11 @@ impl Catalogue {
     /// Makes a stack.
     ///
     /// # Errors
-    /// Names that are not known, arguments that a layer does not take.
+    /// Fails if a name is not known, or a layer does not accept its arguments.
     pub fn stack(&self, spec: &Spec, context: &Context) -> Result<Stack, SpecError> {
         let mut context = Context { layers: spec.layers.as_slice().into(), ..context.clone() };
         let mut layers = Vec::with_capacity(spec.layers.len());
-        // From the wire's side on, so that each knows what those below it ask for.
+        // Layers are made from the wire's side on, so that each knows the requirements of the layers below it.
         for (place, layer) in spec.layers.iter().enumerate().rev() {
             let has = |kind: &&Kind| (kind.names)().contains(&layer.name);
             let kind = self.kinds.iter().find(has).ok_or_else(|| SpecError::Unknown {
@@ -316,7 +316,7 @@ impl Catalogue {
     }
 }
 
-/// The error of a layer that takes no arguments and was given some.
+/// Returns an error if a layer that takes no arguments was given some.
 pub fn no_arguments(layer: &LayerSpec) -> Result<(), SpecError> {
     if layer.arguments.is_empty() {
         return Ok(());

@@ -1,12 +1,12 @@
 //! A stack: the ordered layers of one association.
 //!
-//! Guarantees: it prints as the text it was made of.
+//! Guarantees: it prints as the text of which it was made.
 
 use std::{fmt, sync::Arc};
 
 use crate::{Layer, Room, Spec, Way};
 
-/// The layers of one association, from the application's side to the wire's. Cheap to copy.
+/// The layers of one association, from the application's side to the wire's. It is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Stack {
     spec: Arc<Spec>,
@@ -14,18 +14,18 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Of layers that were made by `spec`, as many as it names.
+    /// Makes a stack of layers that were made from `spec`, one per name.
     pub fn new(spec: Spec, layers: Vec<Arc<dyn Layer>>) -> Self {
         assert_eq!(spec.layers().len(), layers.len(), "a layer for each name");
         Self { spec: Arc::new(spec), layers: layers.into() }
     }
 
-    /// The layers.
+    /// Returns the layers.
     pub fn layers(&self) -> &[Arc<dyn Layer>] {
         &self.layers
     }
 
-    /// Which layer is the `step`th on a way.
+    /// Returns the layer at the step with number `step` in a direction.
     pub fn layer(&self, way: Way, step: usize) -> Option<&Arc<dyn Layer>> {
         match way {
             Way::Down => self.layers.get(step),
@@ -33,7 +33,7 @@ impl Stack {
         }
     }
 
-    /// What all layers together add to a packet.
+    /// Returns the bytes that all layers together add to a packet.
     pub fn room(&self) -> Room {
         self.layers.iter().fold(Room::default(), |room, layer| room.and(layer.room()))
     }

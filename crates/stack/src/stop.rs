@@ -1,14 +1,14 @@
-//! The end of what lanes do together.
+//! The common end of the lanes' work.
 //!
-//! Guarantees: whether to go on is decided once and for all lanes; the first reason counts; a lane that sleeps is
-//! woken to see it.
+//! Guarantees: the decision to stop is made once for all lanes; the first reason counts; a sleeping lane is woken to
+//! notice it.
 
 use crate::{
     Bells,
     sync::{AtomicBool, Mutex, SeqCst},
 };
 
-/// Whether to go on, and if not, why.
+/// Whether the lanes have to stop, and the reason.
 #[derive(Debug)]
 pub struct Stop<E> {
     stopped: AtomicBool,
@@ -22,29 +22,29 @@ impl<E> Default for Stop<E> {
 }
 
 impl<E: Clone> Stop<E> {
-    /// Not stopped.
+    /// Makes a value that is not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether lanes are to return.
+    /// Returns whether lanes must return.
     pub fn is_set(&self) -> bool {
         self.stopped.load(SeqCst)
     }
 
-    /// Ends it well.
+    /// Stops the lanes without an error.
     pub fn finish(&self, bells: &Bells) {
         self.stopped.store(true, SeqCst);
         bells.ring();
     }
 
-    /// Ends it for a reason; the first one counts.
+    /// Stops the lanes for a reason; the first reason counts.
     pub fn fail(&self, error: E, bells: &Bells) {
         self.reason.lock().expect("no thread panics holding the reason").get_or_insert(error);
         self.finish(bells);
     }
 
-    /// The reason, if it did not end well.
+    /// Returns the reason, if there was an error.
     pub fn reason(&self) -> Option<E> {
         self.reason.lock().expect("no thread panics holding the reason").clone()
     }

@@ -1,5 +1,5 @@
-//! What threads share, named in one place: the models in `tests/models.rs` compile the same sources over a scheduler's
-//! versions of it.
+//! The primitives that threads share, imported in one place: the models in `tests/models.rs` compile the same sources
+//! with a model checker's versions of them.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
-/// Rung from any thread, awaited by one.
+/// A signal that any thread can give and one thread awaits.
 #[derive(Debug)]
 pub(crate) struct Signal(OwnedFd);
 
@@ -27,11 +27,11 @@ impl Signal {
     }
 
     pub(crate) fn ring(&self) {
-        // A count that is full already wakes as well.
+        // A counter that is full wakes as well.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes off what was rung. Nothing to take is as good.
+    /// Resets the signal. It may be unset already.
     pub(crate) fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -40,12 +40,12 @@ impl Signal {
         self.0.as_fd()
     }
 
-    /// Sleeps until rung, or one of `fds` is ready, but no longer than `timeout`; false when it took so long. Takes off
-    /// what was rung.
+    /// Sleeps until the signal is given, or one of `fds` is ready, for at most `timeout`; returns false if the time
+    /// has passed. Resets the signal.
     pub(crate) fn wait<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, timeout: Duration) -> io::Result<bool> {
         fds.push(PollFd::from_borrowed_fd(self.fd(), PollFlags::IN));
         let in_time = wait(fds, timeout)?;
-        // A call for nothing at every waking would cost as much as the waking's own.
+        // Resetting an unset signal at every wake-up would cost a system call as expensive as the wake-up itself.
         if fds.last().is_some_and(|own| !own.revents().is_empty()) {
             self.clear();
         }
@@ -53,10 +53,10 @@ impl Signal {
     }
 }
 
-/// Waits until one of `fds` is ready, but no longer than `timeout`; false when it took so long.
+/// Waits until one of `fds` is ready, for at most `timeout`; returns false if the time has passed.
 ///
 /// # Errors
-/// What `poll(2)` says; an interruption counts as being woken.
+/// Fails if `poll(2)` does; an interruption counts as a wake-up.
 pub fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
     match poll(fds, Some(&timeout)) {

@@ -1,4 +1,4 @@
-//! What CONTRIBUTING says of adding things, held to the tree.
+//! Checks that the rules of CONTRIBUTING for additions hold for the source tree.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Rust sources below a folder, with their paths from the crate.
+/// Returns the Rust sources below a folder, with their paths from the crate.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
@@ -23,7 +23,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Files outside of `own` that say `word`.
+/// Returns the files other than `own` that contain `word`.
 fn others(sources: &[(String, String)], own: &str, word: &str) -> Vec<String> {
     let says = |(path, text): &&(String, String)| path != own && text.contains(word);
     sources.iter().filter(says).map(|(path, _)| path.clone()).collect()

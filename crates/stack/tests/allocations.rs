@@ -1,4 +1,4 @@
-//! In steady state a crew allocates nothing for a packet: counted by the allocator of this test's own process.
+//! In steady state a crew allocates nothing per packet, which the allocator of this test's process counts.
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;

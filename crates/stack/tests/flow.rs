@@ -1,4 +1,4 @@
-//! Flows, one thread at a time.
+//! Tests of flows with one thread at a time.
 
 use proptest::prelude::*;
 use sealane_stack::{Flow, Refused, Ticket};
@@ -98,7 +98,7 @@ fn who_visits_looks_whether_something_left_or_not() {
     flow.with_restored(|_| assert_eq!(visit(true), (0, None), "another is at it"));
 }
 
-/// As in a sending stream: an item that `take` begins goes out when `may_take` is asked next.
+/// As in a sending stream, an item that `take` begins goes out at the next call of `may_take`.
 #[test]
 fn what_is_taken_last_goes_out_in_the_same_visit() {
     #[derive(Default)]
@@ -133,7 +133,7 @@ fn what_is_taken_last_goes_out_in_the_same_visit() {
 }
 
 proptest! {
-    /// Lanes bring back what they have in any order, the flow is drained now and then, and cut now and then.
+    /// Lanes bring back their items in any order; now and then the flow is drained or cut.
     #[test]
     fn any_schedule_leaves_in_order(
         choices in prop::collection::vec((any::<prop::sample::Index>(), 0..20u8), 1..300), capacity in 1..9usize,

@@ -1,11 +1,11 @@
-//! The lane loop, with real bells.
+//! Tests of the lane loop, with real bells.
 
 use std::{sync::atomic::AtomicBool, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
 use rustix::event::PollFd;
 use sealane_stack::{Bells, LaneWork, Stop, Turn, run_lane};
 
-/// Idle until `wake` is set; counts its sleeps to the end.
+/// Is idle until `wake` is set; counts the sleeps that were not interrupted.
 struct Sleeper<'a> {
     wake: &'a AtomicBool,
     asleep: &'a AtomicBool,
@@ -52,13 +52,15 @@ fn a_ring_wakes_a_lane_and_a_stop_ends_it() {
     });
 }
 
-/// Found awake by a ring after its announcement, a lane has an unread count in its bell. It must not spin on it.
+/// A lane that is awake when a wake-up comes after its announcement has an unread count in its bell. It must not spin
+/// because of it.
 #[test]
 fn a_ring_that_found_the_lane_awake_does_not_keep_it_from_sleeping() {
     let bells = Bells::new(1).unwrap();
     bells.announce(0);
     bells.ring();
-    // The lane found work meanwhile, did it, and goes to sleep: once in vain for that ring, and never again.
+    // The lane found work meanwhile, did it, and goes to sleep: it wakes once without need, because of the old
+    // wake-up, but not again.
     bells.announce(0);
     bells.sleep(0, &mut Vec::new(), Duration::from_millis(1));
     bells.announce(0);

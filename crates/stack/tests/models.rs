@@ -1,5 +1,5 @@
-//! Every interleaving that a scheduler thinks of: flow, bells and shutdown, compiled from the crate's own sources over
-//! [shuttle](https://github.com/awslabs/shuttle)'s threads, locks and atomics. A lost wake is a deadlock here.
+//! Explores interleavings of flow, bells and shutdown, compiled from the crate's own sources with
+//! [shuttle](https://github.com/awslabs/shuttle)'s threads, locks and atomics. A lost wake-up appears as a deadlock.
 
 #![allow(dead_code, unreachable_pub, reason = "of the sources only what the models call is used")]
 
@@ -14,7 +14,7 @@ mod order;
 #[path = "../src/stop.rs"]
 mod stop;
 
-/// What `src/sync.rs` is to the crate.
+/// Replaces `src/sync.rs` of the crate.
 mod sync {
     use std::{io, os::fd::BorrowedFd, time::Duration};
 
@@ -49,7 +49,7 @@ mod sync {
             unreachable!("models have no descriptors")
         }
 
-        /// For ever, whatever the timeout: what only a timeout mends is a fault.
+        /// Waits for ever, regardless of the timeout, so that an error that only a timeout would repair appears.
         pub(crate) fn wait<'a>(&'a self, _: &mut Vec<PollFd<'a>>, _: Duration) -> io::Result<bool> {
             let mut rung = self.rung.lock().unwrap();
             while !*rung {
@@ -101,7 +101,8 @@ fn whatever_lanes_do_order_is_restored_and_nothing_stays_behind() {
             })
             .collect();
         lanes.into_iter().for_each(|lane| lane.join().unwrap());
-        // Nobody looks again: whoever brought the last item, or found another at it, has seen to it.
+        // No lane looks again: the lane that brought the last item, or another one that was draining then, has taken
+        // it.
         flow.with_restored(|taken| assert_eq!(*taken, [0, 1, 2, 3, 4, 5]));
     };
     shuttle::check_random(model, SCHEDULES);
@@ -155,7 +156,7 @@ fn count(given: &mut u64, _: Ticket) -> Option<u64> {
 
 #[test]
 fn whoever_visits_last_has_looked_at_all_there_is() {
-    // How many were taken, and how many were when somebody looked last.
+    // The number of items taken, and their number at the last look.
     type Counted = Flow<u64, (), (u64, u64)>;
     let model = || {
         let flow = Arc::new(Counted::new(2, 0, (0, 0)));
@@ -218,7 +219,7 @@ fn what_is_out_when_a_flow_closes_still_leaves_and_nothing_comes_after_it() {
     shuttle::check_random(model, SCHEDULES);
 }
 
-/// Takes what is in the queue, until it has taken so many.
+/// Takes items from the queue until it has taken `wanted` of them.
 struct Consumer<'a> {
     queue: &'a Mutex<VecDeque<u32>>,
     taken: u32,

@@ -1,4 +1,4 @@
-//! The order ring.
+//! Tests of the order ring.
 
 use proptest::prelude::*;
 use sealane_stack::OrderRing;
@@ -17,7 +17,7 @@ fn refuses_what_is_too_far_too_late_or_twice() {
 }
 
 proptest! {
-    /// Any schedule of `lanes` workers over a ring that has room for them comes out in order.
+    /// For any schedule of `lanes` workers over a ring that has room for them, items leave in order.
     #[test]
     fn any_schedule_comes_out_in_order(choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200), lanes in 1..9usize) {
         let mut ring = OrderRing::new(0, lanes);

@@ -20,7 +20,7 @@ use sealane_stack::{
 };
 use sealane_transform::Kernels;
 
-/// Serial both ways: notes the numbers in whose order it sees packets.
+/// A layer that is serial in both directions and records the numbers in whose order it sees packets.
 #[derive(Debug, Default)]
 struct Sample {
     seen: AtomicU64,
@@ -40,7 +40,7 @@ impl Layer for Sample {
     }
 }
 
-/// A layer that is added: one file, and one line where the catalogue is made.
+/// An added layer: one file, and an entry in the catalogue.
 const SAMPLE: Kind = Kind {
     names: || vec!["sample".to_owned()],
     make: |layer, _| {
@@ -92,7 +92,7 @@ proptest! {
         }
     }
 
-    /// Whatever comes from the wire is refused or delivered, and stops nobody.
+    /// Every packet from the wire is refused or delivered, and none stops the others.
     #[test]
     fn what_is_altered_or_cut_short_is_refused_and_the_rest_delivered_in_order(
         text in prop::sample::select(&["md5", "etm(des,hmac-md5)", "des/hmac-sha256", "aes-128-gcm"][..]),
@@ -130,8 +130,8 @@ proptest! {
     }
 }
 
-/// Every stack under every placement, on an engine that answers late, out of order, and not for all jobs: nothing is
-/// lost, reordered, or sealed twice, which the engine itself asserts.
+/// Every stack runs under every placement, on an engine that answers late, out of order, and not for all jobs:
+/// nothing is lost, reordered, or sealed twice, which the engine itself asserts.
 #[test]
 fn a_late_engine_loses_and_reorders_nothing() {
     const LOOKS: usize = 100;
@@ -156,7 +156,7 @@ fn a_late_engine_loses_and_reorders_nothing() {
     assert!(pending_jobs > 1000 && overtaking_works > 100, "{pending_jobs}, {overtaking_works}");
 }
 
-/// Real threads and an engine of its own threads: lanes sleep and are woken, and a stop ends them.
+/// With real threads and an engine with its own threads, lanes sleep and are woken, and a stop ends them.
 #[test]
 fn lanes_deliver_in_order_and_stop() {
     let catalogue = catalogue();
@@ -191,7 +191,7 @@ fn lanes_deliver_in_order_and_stop() {
     }
 }
 
-/// The lanes that a placement shares one flow among have each a part that nobody else does.
+/// Each of the lanes among which a placement divides one flow has a part that no other lane does.
 #[test]
 fn no_lane_does_another_lanes_part() {
     let cases = [
@@ -222,8 +222,8 @@ fn no_lane_does_another_lanes_part() {
     }
 }
 
-/// Under `packet` placement a batch that is held up holds up those behind it in order, and no more are begun than the
-/// flow may have under way.
+/// Under `packet` placement a delayed batch delays those behind it in order, and no more are started than the flow
+/// may have under way.
 #[test]
 fn a_sink_that_takes_nothing_stops_the_source() {
     struct Never;
@@ -254,7 +254,7 @@ fn a_sink_that_takes_nothing_stops_the_source() {
     }
 }
 
-/// However few batches there are, no flow waits for ever behind those that are asked before it.
+/// Even with very few batches, no flow waits for ever behind those that are asked before it.
 #[test]
 fn many_flows_share_few_batches() {
     struct Endless;
@@ -279,7 +279,7 @@ fn many_flows_share_few_batches() {
     }
 }
 
-/// An engine that finishes nothing until it is told to.
+/// An engine that finishes nothing until the test allows it.
 #[derive(Debug)]
 struct Held(Arc<AtomicU64>);
 
@@ -318,7 +318,7 @@ impl sealane_engine::Queue for HeldQueue {
     }
 }
 
-/// What overtakes waits for what it has overtaken, but where the plan says that order is not kept.
+/// Batches that overtake others wait for these, unless the plan does not keep order.
 #[test]
 fn order_is_kept_unless_the_plan_says_otherwise() {
     for keeps_order in [true, false] {
@@ -372,7 +372,8 @@ fn an_unknown_layer_is_told_what_is_known_and_an_added_one_is() {
     assert!(matches!(catalogue().stack(&spec("etm(des,md5)"), &context), Err(SpecError::Arguments { .. })));
 }
 
-/// What waited for places, and gets several at once, is shared out: the lane that found them does not keep it all.
+/// If several waiting batches get places at once, they are divided among the lanes: the lane that found the places
+/// does not keep them all.
 #[test]
 fn places_that_open_at_once_are_for_all_lanes() {
     struct Gate(Arc<AtomicU64>);
@@ -390,7 +391,8 @@ fn places_that_open_at_once_are_for_all_lanes() {
     let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
     let engine = Inline::new(Kernels::best());
     let mut lanes = [crew.lane(0, &engine).unwrap(), crew.lane(1, &engine).unwrap()];
-    // One is at the sink and three behind it in the order; one waits for a place, and three behind that.
+    // One batch is at the sink and three are behind it in the order; one waits for a place, and three are behind
+    // that.
     for _ in 0..100 {
         lanes[0].step();
     }

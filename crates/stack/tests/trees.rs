@@ -1,5 +1,5 @@
-//! Digests by a tree, under `block` placement: the lanes compute subtrees of one packet. What comes out is what was sent,
-//! and a byte that is changed anywhere, in whichever lane's share, is found.
+//! Digests by a tree, under `block` placement: the lanes compute subtrees of one packet. The delivered packets are
+//! those that were sent, and a byte that is changed anywhere, in the share of any lane, is detected.
 
 mod memory;
 
@@ -19,7 +19,7 @@ use sealane_stack::{
 };
 use sealane_transform::{Kernels, Tier};
 
-/// By the reference each leaf may be a lane's; by the best, as many as a vector holds.
+/// With the reference kernels a lane may get as little as one leaf; with the best ones, as many as a vector holds.
 fn kernels() -> [Kernels; 2] {
     [Kernels::select(Some(Tier::Reference), None).unwrap(), Kernels::best()]
 }
@@ -29,7 +29,7 @@ fn stack(kernels: Kernels, text: &str, end: End) -> Stack {
     Catalogue::new().stack(&spec(text), &context).unwrap()
 }
 
-/// One way between two stacks, in memory.
+/// One direction between two stacks, in memory.
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<VecDeque<Vec<u8>>>>);
 
@@ -54,7 +54,7 @@ impl Sink for Wire {
     }
 }
 
-/// Ends of a stack between an application that sends `packets`, and two wires.
+/// Returns the ends of a stack between an application that sends `packets`, and two wires.
 fn ends(room: Room, packets: Packets, sends: Wire, receives: Wire) -> ([Ends; 2], Arc<Mutex<Packets>>) {
     let out = Arc::new(Mutex::new(Vec::new()));
     let source = MemorySource { packets: packets.into(), per_batch: 3, room };
@@ -64,14 +64,15 @@ fn ends(room: Room, packets: Packets, sends: Wire, receives: Wire) -> ([Ends; 2]
     ([down, up], out)
 }
 
-/// Longer than any test waits for what does not come.
+/// The time limit, longer than any test waits for missing packets.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn long(lanes: usize) -> Plan {
     Plan { batches: 32, buffer_bytes: 512 << 10, ..plan(Placement::Block, lanes) }
 }
 
-/// Both ends side by side until nothing moves: what arrived, and the two crews. `change` may spoil what is sent.
+/// Runs both ends side by side until nothing moves; returns the packets that arrived, and the two crews. `change` may
+/// modify the sent packets.
 fn between(
     kernels: Kernels,
     text: &str,
@@ -94,7 +95,7 @@ fn between(
     let mut work: Vec<_> = (0..lanes[0]).map(|lane| near.lane(lane, &engine).unwrap()).collect();
     work.extend((0..lanes[1]).map(|lane| far.lane(lane, &engine).unwrap()));
     let (mut quiet, began) = (0, Instant::now());
-    // TCP may be waiting for an acknowledgement that is delayed.
+    // TCP may be waiting for a delayed acknowledgement.
     let waits = || text.contains("tcp") && out.lock().unwrap().len() < sent.len() && began.elapsed() < LIMIT;
     while quiet < 50 || waits() {
         let moved = work.iter_mut().fold(false, |any, lane| (lane.step() == Turn::Moved) | any);
@@ -108,12 +109,12 @@ fn between(
     (out, [near, far])
 }
 
-/// As many bytes as a link of 64 KiB takes, and every other length.
+/// Returns a message of `bytes` bytes, whose values depend on `seed`.
 fn message(bytes: usize, seed: u8) -> Vec<u8> {
     (0..bytes).map(|at| seed ^ (at * 7 + at / 251) as u8).collect()
 }
 
-/// The digest above, below and beside transports and ciphers, and twice.
+/// The digest is above, below and beside transports and ciphers, and used twice.
 const STACKS: &[&str] = &[
     "blake3",
     "null/blake3/null",
@@ -125,7 +126,7 @@ const STACKS: &[&str] = &[
     "blake3/tcp/blake3/ip/ether(9000)",
 ];
 
-/// Bytes of the largest message that all of them take.
+/// The length of the longest message that all of them take.
 const LONGEST: usize = 65_535 - 400;
 
 proptest! {
@@ -166,7 +167,7 @@ fn every_lane_has_a_share_both_ways() {
     }
 }
 
-/// A packet of 4 KB is less than one vector: nothing is cut, and no lane is asked. Without vectors it is.
+/// A packet of 4 KB is less than one vector: nothing is cut, and no lane gets a part. Without vectors it is cut.
 #[test]
 fn what_one_lane_does_as_fast_stays_whole() {
     let sent: Packets = (0..9).map(|number| message(4096, number)).collect();
@@ -178,7 +179,7 @@ fn what_one_lane_does_as_fast_stays_whole() {
     }
 }
 
-/// A byte of each leaf, so of each piece of every lane, and of the digest itself.
+/// One byte of each leaf is changed, hence of each piece of every lane, and one of the digest itself.
 #[test]
 fn what_is_changed_in_any_piece_is_refused_and_the_rest_delivered() {
     for kernels in kernels() {
@@ -186,7 +187,7 @@ fn what_is_changed_in_any_piece_is_refused_and_the_rest_delivered() {
             let bytes = LONGEST;
             let leaves = (bytes + 36).div_ceil(1024);
             let sent: Packets = (0..leaves + 2).map(|number| message(bytes, number as u8)).collect();
-            // The digest's last byte, the packet's last, and one of each leaf; the first packet passes.
+            // The digest's last byte, the packet's last, and one of each leaf are changed; the first packet passes.
             let at = |number: usize| match number {
                 0 => 35,
                 1 => bytes + 35,

@@ -1,8 +1,8 @@
 //! `aes-128-gcm`, `aes-256-gcm`, `chacha20-poly1305`: a header of 8 bytes with the packet's number, which is
 //! authenticated and makes the nonce, and the tag behind the packet.
 //!
-//! Guarantees: a nonce comes of the packet's number, which is given once, before work fans out; a packet that was
-//! altered goes no further.
+//! Guarantees: a nonce is derived from the packet's number, which is given once, before work fans out; a packet that
+//! was altered goes no further.
 
 use std::sync::Arc;
 

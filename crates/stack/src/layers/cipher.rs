@@ -1,10 +1,10 @@
-//! `des`, `aes-128-ctr`, `rc4` and every other cipher of the catalogue; a block cipher without a mode is chained (CBC).
-//! Nothing is authenticated: for measurement, and above a layer that authenticates.
+//! `des`, `aes-128-ctr`, `rc4` and every other cipher of the catalogue; a block cipher without a mode uses CBC. No
+//! packet is authenticated: the layer is for measurement, and for use above a layer that authenticates.
 //!
-//! In CBC the packet's number is the first block of what is enciphered, under an IV of zeros, so that what follows is
-//! chained to a block that nobody can foretell (NIST SP 800-38A, appendix C, first method). CTR and SEAL have the number
-//! in a header of 8 bytes. ECB and RC4 have nothing: each packet begins anew, as in the papers. Packets are padded as in
-//! RFC 5652, section 6.3, where the mode needs whole blocks.
+//! In CBC the packet's number is the first enciphered block, under an IV of zeros, so that the next block is chained
+//! to a block that nobody can predict (NIST SP 800-38A, appendix C, first method). CTR and SEAL have the number in a
+//! header of 8 bytes. ECB and RC4 have no number: each packet starts from the same state, as in the papers. Packets
+//! are padded as in RFC 5652, section 6.3, if the mode needs whole blocks.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// All ciphers by the names that a stack may use: the catalogue's and its aliases.
+/// Returns all ciphers with the names that a stack may use: the catalogue's and its aliases.
 fn ciphers() -> impl Iterator<Item = (String, Cipher)> {
     let names = |cipher: Cipher| [Some(cipher.to_string()), cipher.alias().map(str::to_owned)];
     Cipher::all()
@@ -35,12 +35,12 @@ fn ciphers() -> impl Iterator<Item = (String, Cipher)> {
         .flat_map(move |cipher| names(cipher).into_iter().flatten().map(move |name| (name, cipher)))
 }
 
-/// The cipher of a name.
+/// Returns the cipher with a name.
 pub(super) fn by_name(name: &str) -> Option<Cipher> {
     name.parse().ok().filter(|cipher| *cipher != Cipher::Null)
 }
 
-/// How a cipher's packets look.
+/// The packet format of a cipher.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     granule: usize,
@@ -50,9 +50,9 @@ pub(super) struct Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     None,
-    /// Enciphered, as a block of so many bytes.
+    /// The number is enciphered, as a block of this many bytes.
     Block(usize),
-    /// In clear, and at the front of an IV of so many bytes.
+    /// The number is in clear, and at the front of an IV of this many bytes.
     Header(usize),
 }
 
@@ -76,7 +76,7 @@ impl Form {
         Room { head_bytes, tail_bytes: if self.granule > 1 { self.granule } else { 0 } }
     }
 
-    /// The body, what travels in clear before it, and the IV.
+    /// Returns the clear bytes in front of the body, the body, and the IV.
     pub(super) fn lay_out(
         self,
         packet: &mut Layout<'_>,
@@ -104,9 +104,9 @@ impl Form {
         value.copy_from_slice(&packet.bytes[clear.range()]);
         let value = u64::from_be_bytes(value);
         match iv_bytes {
-            // SEAL's index.
+            // This is SEAL's index.
             4 => iv[..4].copy_from_slice(&(value as u32).to_be_bytes()),
-            // Blocks of 8 bytes are counted in the low 16 bits, which is 512 KiB of a packet.
+            // Blocks of 8 bytes are counted in the low 16 bits, which are sufficient for packets of 512 KiB.
             8 => iv[..8].copy_from_slice(&(value << 16).to_be_bytes()),
             _ => iv[..8].copy_from_slice(&value.to_be_bytes()),
         }
@@ -114,7 +114,7 @@ impl Form {
         Ok((clear, body, iv))
     }
 
-    /// What is left once the body is deciphered.
+    /// Removes the number and the padding from a deciphered packet.
     pub(super) fn strip(self, packet: &mut Layout<'_>) -> Result<(), Verdict> {
         if let Number::Block(bytes) = self.number {
             packet.packet.pull_front(bytes).ok_or(Verdict::Malformed)?;

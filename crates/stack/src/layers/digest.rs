@@ -1,19 +1,19 @@
 //! `md5`, `inet`, `hmac-sha256` and every other digest and MAC of the catalogue: a header over the whole packet.
 //!
-//! The header is as AH's (RFC 4302), and over IP its protocol is [`crate::DIGEST_PROTOCOL`]:
+//! The header resembles that of AH (RFC 4302), and its protocol number over IP is [`crate::DIGEST_PROTOCOL`]:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 1 | protocol of what follows, as over IP |
-//! | 1 | bytes of the digest |
-//! | 1 | bytes of the packet's number: 8 of a MAC that takes a nonce, else 0 |
+//! | 1 | protocol number of the next header, as over IP |
+//! | 1 | length of the digest |
+//! | 1 | length of the packet's number: 8 with a MAC that takes a nonce, otherwise 0 |
 //! | 1 | zero |
 //! | 0 or 8 | the packet's number |
-//! | n | the digest, over header and packet, its own bytes taken as zero |
+//! | n | the digest over header and packet, with its own bytes counted as zero |
 //!
-//! Which algorithm it is, both ends know. `docs/digest.lua` teaches Wireshark the header.
+//! Both ends know the algorithm. `docs/digest.lua` is a Wireshark dissector for the header.
 //!
-//! Guarantees: a packet that was changed goes no further; one without a key shows damage only, not intent.
+//! Guarantees: a packet that was changed goes no further; a digest without a key only detects accidental changes.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     spec::no_arguments,
 };
 
-/// Bytes before the number or the digest.
+/// The number of bytes before the packet's number or the digest.
 const FIXED_BYTES: usize = 4;
 
 pub(crate) const KIND: Kind = Kind {
@@ -52,7 +52,7 @@ pub(crate) fn digests() -> impl Iterator<Item = Digest> {
 #[derive(Debug)]
 struct DigestLayer {
     sessions: Sessions,
-    /// The protocol of what is above.
+    /// The protocol number of the layer above.
     next: u8,
     tag_bytes: u8,
     has_nonce: bool,
@@ -60,7 +60,7 @@ struct DigestLayer {
 }
 
 impl DigestLayer {
-    /// Where the digest begins within the header.
+    /// Returns the position of the digest within the header.
     fn tag_at(&self) -> usize {
         FIXED_BYTES + if self.has_nonce { 8 } else { 0 }
     }

@@ -1,8 +1,8 @@
-//! `etm(CIPHER,MAC)`: enciphered, then authenticated, as `etm(des,hmac-md5)`. The packet looks as with the cipher's own
-//! layer, with the MAC's tag behind it.
+//! `etm(CIPHER,MAC)`: enciphers, then authenticates, for example `etm(des,hmac-md5)`. The packet has the format of
+//! the cipher's own layer, followed by the MAC's tag.
 //!
-//! Guarantees: a packet that was altered goes no further, and nothing of it is looked at. The MAC's and the cipher's part
-//! of opening are two functions that two lanes may run at once.
+//! Guarantees: a packet that was altered goes no further, and none of its content is interpreted. To open a packet,
+//! the MAC and the cipher are two functions that two lanes may run at the same time.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn make(layer: &LayerSpec, context: &Context) -> Result<Arc<dyn Layer>, SpecErro
             .map(Arc::new)
             .map_err(|error| SpecError::Key { layer: layer.to_string(), error })
     };
-    // A session's material is the cipher's key, then the MAC's.
+    // A session's material consists of the cipher's key, then the MAC's.
     let opening = [
         alone(Protection::Mac { mac, tag_bytes }, &material[cipher_key..cipher_key + mac_key])?,
         alone(Protection::Cipher(cipher), &material[..cipher_key])?,

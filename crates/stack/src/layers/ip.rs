@@ -1,6 +1,8 @@
-//! `ip` and `ipv6`: a header without options or extensions, between the two ends of a stack. Nothing is fragmented.
+//! `ip` and `ipv6`: a header without options or extensions, between the two ends of a stack. Packets are not
+//! fragmented.
 //!
-//! Guarantees: what comes up was for this end, from the other, and is what the layer above sends.
+//! Guarantees: packets that come up were sent by the other end to this one, and are of the protocol of the layer
+//! above.
 
 use std::sync::Arc;
 
@@ -60,7 +62,7 @@ impl Ip {
         }
     }
 
-    /// Bytes of the header and of the whole packet.
+    /// Returns the lengths of the header and of the whole packet in bytes.
     fn read(&self, bytes: &[u8]) -> Result<(usize, usize), Verdict> {
         match self.addresses {
             Addresses::V4 { local, remote } => {
@@ -109,7 +111,7 @@ impl Layer for Ip {
                 }
                 Way::Up => match self.read(&bytes[packet.span().range()]) {
                     Ok((header_bytes, total_bytes)) => {
-                        // A link may have padded it.
+                        // A link may have padded the packet.
                         let padding_bytes = packet.len().saturating_sub(total_bytes);
                         packet.pull_back(padding_bytes);
                         packet.pull_front(header_bytes);

@@ -1,7 +1,8 @@
-//! `fddi` and `ether`, also `ether(9000)`: the frame of a local network, with the most bytes that it carries. 4,352 and
-//! 1,500 if nothing is said.
+//! `fddi` and `ether`, also `ether(9000)`: the frame of a local network, with the maximum number of bytes that it
+//! carries. The defaults are 4,352 bytes for `fddi` and 1,500 for `ether`.
 //!
-//! Guarantees: what comes up was for this station and is what the layer above sends; nothing longer goes down.
+//! Guarantees: packets that come up were sent to this station, and are of the protocol of the layer above; longer
+//! packets do not go down.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use sealane_wire::{ETHERNET_BYTES, Ethernet, EthernetFields, FDDI_SNAP_BYTES, Fd
 
 use crate::{Batch, End, Kind, Layer, Room, SpecError, Verdict, Way, network};
 
-/// Least and most bytes that a link may be said to carry.
+/// The range of the maximum number of bytes that an argument may set.
 const PACKET_BYTES: std::ops::RangeInclusive<usize> = 576..=65_535;
 
 pub(crate) const KIND: Kind = Kind {

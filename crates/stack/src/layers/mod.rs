@@ -1,4 +1,4 @@
-//! The layers, one in a file and one line each in [`KINDS`].
+//! The layers: each has a file and an entry in [`KINDS`].
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) const KINDS: &[Kind] = &[
     link::KIND,
 ];
 
-/// The sessions of the two ways.
+/// The sessions of the two directions.
 #[derive(Debug)]
 struct Sessions {
     down: Arc<Session>,
@@ -60,8 +60,8 @@ impl Sessions {
     }
 }
 
-/// Adds a job for every packet that goes on: `job` lays it out, or says why the packet does not go on. It is given the
-/// packet's number within its flow.
+/// Adds a job for every packet that goes on: `job` lays it out, or returns the verdict for which the packet does not
+/// go on. `job` gets the packet's number within its flow.
 fn add_jobs(
     batch: &mut Batch,
     way: Way,
@@ -85,9 +85,9 @@ fn add_jobs(
     }
 }
 
-/// Refuses every packet whose job has failed, and hands the others to `then`. Where verdicts are ignored all go on. No
-/// job is pending any more, because [`sealane_engine::Submitter`] runs what an engine hands back; a packet of one that
-/// is would leave as it is.
+/// Refuses every packet whose job has failed, and passes the others to `then`. If verdicts are ignored, all packets
+/// go on. No job is pending any more, because [`sealane_engine::Submitter`] runs the jobs that an engine hands back;
+/// a packet with a pending job would be sent unprotected.
 fn end_jobs(
     batch: &mut Batch,
     sessions: &Sessions,
@@ -119,7 +119,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// All its bytes.
+    /// Returns the span of all its bytes.
     fn all(&self) -> Span {
         self.packet.span()
     }
@@ -131,7 +131,7 @@ impl Layout<'_> {
         Ok(span)
     }
 
-    /// Takes a header off.
+    /// Removes a header.
     fn behead<const N: usize>(&mut self) -> Result<(Span, [u8; N]), Verdict> {
         let span = self.packet.pull_front(N).ok_or(Verdict::Malformed)?;
         let mut header = [0; N];
@@ -144,12 +144,12 @@ impl Layout<'_> {
         self.packet.push_back(bytes).ok_or(Verdict::TooLong)
     }
 
-    /// Takes a trailer off; its bytes stay where they are.
+    /// Removes a trailer; its bytes stay in the buffer.
     fn untrail(&mut self, bytes: usize) -> Result<Span, Verdict> {
         self.packet.pull_back(bytes).ok_or(Verdict::Malformed)
     }
 
-    /// Pads to a multiple of `granule` as PKCS#7 does (RFC 5652, section 6.3); not at all where that is 1.
+    /// Pads to a multiple of `granule` as in PKCS#7 (RFC 5652, section 6.3); does nothing if it is 1.
     fn pad(&mut self, granule: usize) -> Result<(), Verdict> {
         if granule > 1 {
             let padding = granule - self.packet.len() % granule;
@@ -159,7 +159,7 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Takes the padding off.
+    /// Removes the padding.
     fn unpad(&mut self, granule: usize) -> Result<(), Verdict> {
         if granule == 1 {
             return Ok(());

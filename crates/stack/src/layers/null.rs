@@ -1,4 +1,4 @@
-//! `null`: does nothing to a packet. What it costs is what the stack itself costs.
+//! `null`: leaves packets unchanged. Its cost is the cost of the stack itself.
 
 use std::sync::Arc;
 

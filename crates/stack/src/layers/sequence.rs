@@ -1,7 +1,8 @@
-//! `sequence`: a header of 8 bytes with the packet's number, and on the way up only what is newer than all before it.
+//! `sequence`: a header of 8 bytes with the packet's number; on the way up, only packets newer than all earlier ones
+//! pass.
 //!
-//! Guarantees: whatever a link loses, repeats or lets overtake, what comes up is in the order in which it was sent, each
-//! packet once at most. Nothing waits for what is late: that is a transport's work.
+//! Guarantees: even if a link loses, repeats or reorders packets, they come up in the order in which they were sent,
+//! each at most once. The layer does not wait for late packets, which would be the task of a transport.
 
 use std::{
     sync::{
@@ -23,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Default)]
 struct Sequence {
-    /// One more than the newest number that came up. Only the lane whose turn it is writes it.
+    /// The newest number that came up, plus one. Only the lane whose turn it is writes it.
     next: AtomicU64,
 }
 

@@ -1,12 +1,15 @@
-//! `tcp`: a connection (crate `tcp`) for each association, which opens by itself. Where a layer stands above, its packets
-//! arrive whole: each has its length in 4 bytes before it in the stream. Without one, the stream's bytes arrive in pieces.
+//! `tcp`: a connection (crate `tcp`) per association, which is opened automatically. If there is a layer above, its
+//! packets arrive whole: each is preceded by its length in 4 bytes in the stream. Without a layer above, the stream's
+//! bytes arrive in pieces.
 //!
-//! Checksums, headers and copies are made outside the connection's turn: `enter` reads headers, `leave` writes segments,
-//! each into a packet of its own, because what is below may change the bytes while the message waits to be acknowledged.
+//! Checksums, headers and copies are made outside the connection's turn: `enter` reads headers, `leave` writes each
+//! segment into a separate packet, because the layers below may change the bytes while the message waits to be
+//! acknowledged.
 //!
-//! Guarantees: what was sent comes up whole, once and in order, whatever the link does; messages wait here, unacknowledged
-//! ones included, in a bounded number of batches, and beyond that the source is not asked; what cannot be kept for lack of
-//! batches is dropped, as a station without buffers does, and comes again.
+//! Guarantees: the sent bytes come up complete, once and in order, even if the link loses or reorders packets;
+//! messages wait here, including unacknowledged ones, in a bounded number of batches, and at this bound the source is
+//! not asked; packets that cannot be kept for lack of batches are dropped, as by a station without buffers, and are
+//! sent again.
 
 use std::{
     sync::{
@@ -42,11 +45,11 @@ struct TcpLayer {
     pseudo: Option<Sum>,
     is_framed: bool,
     ignores_verdicts: bool,
-    /// TCP's zero.
+    /// The zero of TCP's time.
     epoch: Instant,
     has_room: AtomicBool,
     held: Arc<Held>,
-    /// Contended by nobody: the crew runs one way at a time.
+    /// There is no contention, because the crew runs one direction at a time.
     state: Mutex<State>,
 }
 
@@ -97,7 +100,7 @@ impl TcpLayer {
         self.has_room.store(state.has_room(), Relaxed);
     }
 
-    /// A segment's header, and where its payload starts.
+    /// Returns a segment's header, and the position at which its payload starts.
     fn read(&self, bytes: &[u8]) -> Result<(sealane_tcp::Header, usize), Verdict> {
         if let Some(pseudo) = self.pseudo {
             let tcp = Tcp::parse(bytes).map_err(|_| Verdict::Malformed)?;
@@ -111,7 +114,7 @@ impl TcpLayer {
         is_ours.then_some((header, payload_at)).ok_or(Verdict::Unwanted)
     }
 
-    /// Writes a segment where its packet has room for it.
+    /// Writes a segment into its packet, if the packet has room for it.
     fn write(
         &self,
         transmit: &Transmit,
@@ -120,7 +123,7 @@ impl TcpLayer {
     ) -> Result<(), Verdict> {
         for part in transmit.parts.iter() {
             let span = packet.push_back(part.bytes as usize).ok_or(Verdict::TooLong)?;
-            // What was acknowledged meanwhile need not be sent again.
+            // Bytes that were acknowledged meanwhile need not be sent again.
             let copied = self.held.copy(*part, &mut bytes[span.range()]);
             copied.then_some(()).ok_or(Verdict::Unwanted)?;
         }

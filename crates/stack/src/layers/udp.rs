@@ -1,6 +1,6 @@
-//! `udp`: a header with a checksum where a network below has addresses for one. No order, no state.
+//! `udp`: a header, with a checksum if a network below provides addresses for it. There is no order and no state.
 //!
-//! Guarantees: what comes up was for this association's port and is undamaged.
+//! Guarantees: packets that come up were sent to this association's port and are undamaged.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl UdpLayer {
         Some(())
     }
 
-    /// Bytes of the whole datagram.
+    /// Returns the length of the whole datagram in bytes.
     fn read(&self, bytes: &[u8]) -> Result<usize, Verdict> {
         let udp = Udp::parse(bytes).map_err(|_| Verdict::Malformed)?;
         let total_bytes = udp.total_bytes();

@@ -1,27 +1,27 @@
-//! What lanes count of themselves, a batch at a time.
+//! Counters of the lanes, which are updated per batch.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a lane has done.
+/// The work that a lane has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounts {
-    /// Batches and parts of batches that it handed to another lane.
+    /// The number of batches and parts of batches that it handed to another lane.
     pub handed_over: u64,
-    /// How often it found another lane at a serial layer, and left its batch there.
+    /// The number of times that it found another lane at a serial layer, and left its batch there.
     pub found_busy: u64,
-    /// Batches whose jobs it ran, for each layer.
+    /// The number of batches whose jobs it ran, counted per layer.
     pub batches: u64,
-    /// Bytes of these.
+    /// The number of bytes of these batches.
     pub bytes: u64,
-    /// Batches that it took through serial layers, in their order.
+    /// The number of batches that it took through serial layers, in their order.
     pub turns: u64,
-    /// Nanoseconds that this took.
+    /// The nanoseconds that these batches took there.
     pub turn_ns: u64,
-    /// Most batches that one which it brought back had to wait for.
+    /// The maximum number of batches for which a batch that it brought back had to wait.
     pub reorder_depth: u64,
 }
 
-/// The same in the making: written by its lane, read by anybody.
+/// The counters of a lane, which only the lane writes and any thread reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counting {
@@ -34,7 +34,7 @@ pub(super) struct Counting {
     pub(super) reorder_depth: AtomicU64,
 }
 
-/// Adds without a locked instruction: a counter has one writer.
+/// Adds without a locked instruction, because a counter has one writer.
 pub(super) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Relaxed) + count, Relaxed);
 }

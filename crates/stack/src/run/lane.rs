@@ -1,7 +1,7 @@
 //! A lane of a crew.
 //!
-//! Guarantees: it runs only what its placement lets it run, and hands everything else over; it never waits but in
-//! [`crate::run_lane`].
+//! Guarantees: it runs only work that the placement assigns to it, and hands all other work over; it waits nowhere
+//! but in [`crate::run_lane`].
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use crate::{
     parts::{Part, cut_blocks, join_parts, split_functions},
 };
 
-/// Tasks that a lane takes from a queue in one turn.
+/// The maximum number of tasks that a lane takes from a queue in one turn.
 const TASKS_PER_TURN: usize = 16;
 
 /// The owner of a work that is at the engine.
@@ -34,7 +34,7 @@ enum Owner {
     Own {
         join: usize,
     },
-    /// Another lane's.
+    /// Another lane's part.
     Part {
         part: Part,
         home: usize,
@@ -48,7 +48,7 @@ struct Join {
     batch: Batch,
     line: usize,
     step: usize,
-    /// Parts that are not done.
+    /// The number of parts that are not done.
     missing: usize,
     parts: Vec<Part>,
 }
@@ -63,7 +63,7 @@ pub struct Lane<'a> {
     todo: VecDeque<Task>,
     outbox: Outbox<'a>,
     spare: Option<Batch>,
-    /// Which line's source was asked first.
+    /// The line whose source was asked first.
     first_line: usize,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Lane<'a> {
         self.crew.hand_over(lane, task);
     }
 
-    /// Takes a batch as far as this lane may, from a step on. `is_turned`: its turn at that step, which is serial, is
-    /// over.
+    /// Processes a batch from a step on, as far as this lane may. `is_turned` says that its turn at that step, which
+    /// is serial, is over.
     fn advance(&mut self, mut batch: Batch, line: usize, mut step: usize, mut is_turned: bool) {
         let crew = self.crew;
         let path = &crew.lines[line];
@@ -159,7 +159,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Hands a batch's jobs to the engine, in parts where the placement wants that.
+    /// Hands a batch's jobs to the engine, in parts if the placement requires that.
     fn run_jobs(&mut self, mut batch: Batch, line: usize, step: usize) {
         self.count(|counts| &counts.batches, 1);
         let bytes: usize = batch.packets.iter().map(|packet| packet.len()).sum();
@@ -184,7 +184,7 @@ impl<'a> Lane<'a> {
         self.engine.submit(work, Owner::Own { join });
     }
 
-    /// What other lanes are to do of a batch; nothing where there is nothing to gain, or no room for parts.
+    /// Returns the parts of a batch for other lanes; none if they would not help, or if there is no room for parts.
     fn parts(&self, batch: &mut Batch, line: usize, step: usize) -> Vec<Part> {
         let crew = self.crew;
         let others = crew.plan.lanes.get() - 1;
@@ -211,7 +211,7 @@ impl<'a> Lane<'a> {
         parts
     }
 
-    /// Takes up what the engine has finished.
+    /// Processes the works that the engine has finished.
     fn collect(&mut self) -> bool {
         let mut any = false;
         while let Some((work, owner)) = self.engine.finished() {
@@ -255,7 +255,8 @@ impl<'a> Lane<'a> {
         self.advance(batch, line, step + 1, false);
     }
 
-    /// Takes on what has arrived at a point, in order, and then at the points before it that were waiting for that.
+    /// Takes on the batches that have arrived at a point, in order, and then those at the earlier points that waited
+    /// for that.
     fn drain(&mut self, line: usize, point: usize) {
         let path = &self.crew.lines[line];
         let taken = if path.is_end(point) {
@@ -269,7 +270,7 @@ impl<'a> Lane<'a> {
         if taken == 0 {
             return;
         }
-        // There is room again, for sources and for what waits to go on.
+        // There is room again, for sources and for waiting batches.
         self.crew.wake();
         if let Some(before) = point.checked_sub(1)
             && !path.is_clear(point)
@@ -283,14 +284,14 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Where the packets of the other way arrive at the serial layer of a point.
+    /// Returns the line and point at which the packets of the other direction arrive at the serial layer of a point.
     fn opposite(&self, line: usize, point: usize) -> Option<(usize, usize)> {
         let path = &self.crew.lines[line];
         let (other, step) = (line ^ 1, path.layers.len() - 1 - path.step_of(point));
         self.crew.lines[other].point_at(step).map(|point| (other, point))
     }
 
-    /// Drains a serial layer where packets of both ways arrive: either may have waited for the same place.
+    /// Drains a serial layer in both directions: both may have waited for the same place.
     fn drain_both(&mut self, line: usize, point: usize) {
         self.drain(line, point);
         if let Some((line, point)) = self.opposite(line, point) {
@@ -298,8 +299,9 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Takes what has arrived at a serial layer, either way, through it; nothing while another lane does, which then
-    /// takes along what is there. What leaves the layer has its tickets before the turn ends.
+    /// Takes the batches that have arrived at a serial layer, in both directions, through it; returns at once if
+    /// another lane does that, which then takes along these batches. Batches that leave the layer get their tickets
+    /// before the turn ends.
     fn take_turns(&mut self, line: usize, point: usize) -> usize {
         let crew = self.crew;
         let path = &crew.lines[line];
@@ -320,7 +322,7 @@ impl<'a> Lane<'a> {
             self.count(|counts| &counts.turns, count as u64);
             self.count(|counts| &counts.turn_ns, began.elapsed().as_nanos() as u64);
             taken += count;
-            // Whoever brought a batch meanwhile found the turn taken, and relies on this look.
+            // A lane that brought a batch meanwhile found the turn taken, and relies on this look.
             if !sides.into_iter().flatten().any(|(line, point)| crew.lines[line].is_ready(point)) {
                 return taken;
             }
@@ -343,7 +345,7 @@ impl<'a> Lane<'a> {
         )
     }
 
-    /// Calls every serial layer whose time has come. One lane does: the first.
+    /// Calls every serial layer whose time has come. Only the first lane does this.
     fn time_out(&mut self) -> bool {
         let crew = self.crew;
         if self.lane != 0 || !crew.has_serial {
@@ -363,7 +365,7 @@ impl<'a> Lane<'a> {
                     layer.handle_timeout(now, &mut self.outbox);
                     send_out(crew, line, step, &mut self.outbox, &mut self.todo);
                     drop(turn);
-                    // Who found the turn taken relies on this.
+                    // A lane that found the turn taken relies on this.
                     if let Some(point) = path.point_at(step) {
                         self.drain_both(line, point);
                     }
@@ -374,8 +376,8 @@ impl<'a> Lane<'a> {
         any
     }
 
-    /// Runs what this lane has put aside for itself. It ends: each batch goes on until it waits, leaves, or is another
-    /// lane's.
+    /// Runs the tasks that this lane has put aside for itself. The loop ends, because each batch goes on until it
+    /// waits, leaves, or goes to another lane.
     fn run_todo(&mut self) -> bool {
         let mut any = false;
         while let Some(task) = self.todo.pop_front() {
@@ -390,7 +392,7 @@ impl<'a> Lane<'a> {
     fn receive(&mut self) -> bool {
         let crew = self.crew;
         let mut any = false;
-        // Not the same flow first each time: it would get all where batches are few.
+        // The first flow alternates; otherwise it would get all batches when they are few.
         self.first_line = (self.first_line + 2) % crew.lines.len().max(1);
         let lines = crew.lines.iter().enumerate();
         let in_turn = lines.clone().skip(self.first_line).chain(lines.take(self.first_line));
@@ -408,7 +410,8 @@ impl<'a> Lane<'a> {
                     any = true;
                     self.advance(batch, line, 0, false);
                     self.collect();
-                    // What it led to goes first: else flows that are asked early would fill the pool with what waits.
+                    // The tasks that result from it run first; otherwise flows that are asked early would fill the
+                    // pool with waiting batches.
                     self.run_todo();
                 }
                 Ok(false) => {
@@ -419,15 +422,16 @@ impl<'a> Lane<'a> {
             }
         }
         if !any && let Some(spare) = self.spare.take() {
-            // Another lane may want it.
+            // Another lane may need it.
             crew.pool.give(spare);
         }
         any
     }
 }
 
-/// Puts a task aside for this lane; where any lane may run it and this one has another already, for whichever comes first.
-/// A lane that kept all that it has found a place for would leave the others nothing: they bring what must wait for it.
+/// Puts a task aside for this lane; if any lane may run it and this lane has another task already, puts it into the
+/// shared queue. A lane that kept all tasks for which it has found a place would leave no work to the others, whose
+/// batches have to wait for it.
 fn put_aside(crew: &Crew, todo: &mut VecDeque<Task>, task: Task) {
     if crew.plan.placement == Placement::Packet && !todo.is_empty() {
         crew.shared.put.try_send(task).expect("a queue has room for everything that exists");
@@ -437,7 +441,7 @@ fn put_aside(crew: &Crew, todo: &mut VecDeque<Task>, task: Task) {
     }
 }
 
-/// Sends what a serial layer has put out on its ways.
+/// Sends the batches that a serial layer has put out in their directions.
 fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo: &mut VecDeque<Task>) {
     let path = &crew.lines[line];
     for way in [Way::Down, Way::Up] {
@@ -465,7 +469,8 @@ impl LaneWork for Lane<'_> {
                 moved = true;
                 self.run_task(task);
                 self.collect();
-                // What it led to goes first: it is older than what waits, and at hand.
+                // The tasks that result from it run first: they are older than the waiting ones, and their data are
+                // in the cache.
                 self.run_todo();
             }
         }

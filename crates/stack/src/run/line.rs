@@ -1,7 +1,7 @@
-//! One way of a flow: free steps, and between them the places where its order is restored.
+//! One direction of a flow: free steps, and between them the points at which its order is restored.
 //!
-//! Guarantees: what leaves such a place has its numbers and its ticket for the next one before another lane can bring
-//! forth what comes after it.
+//! Guarantees: a batch that leaves such a point has its numbers and its ticket for the next point before another lane
+//! can produce a later batch.
 
 use std::{
     collections::VecDeque,
@@ -17,18 +17,18 @@ use std::{
 use super::{Ends, Plan, Sink, Source, Stocks};
 use crate::{Batch, Counts, Flow, Layer, Stack, Ticket, Way};
 
-/// In whose order numbers are given.
+/// The state in whose order numbers are given.
 pub(super) struct Entry {
     source: Option<Box<dyn Source>>,
-    /// Packets so far.
+    /// The number of packets so far.
     packets: u64,
 }
 
-/// Who takes batches in order, at the end of a line.
+/// The state that takes batches in order, at the end of a line.
 #[derive(Default)]
 pub(super) struct Exit {
     sink: Option<Box<dyn Sink>>,
-    /// What the sink has not taken in full, and how many of its packets it has.
+    /// A batch that the sink has not fully taken, and the number of its packets that are done.
     rest: Option<(Batch, usize)>,
     counts: Counts,
 }
@@ -36,21 +36,21 @@ pub(super) struct Exit {
 pub(super) struct Line {
     pub(super) flow: usize,
     pub(super) way: Way,
-    /// In the order of the way.
+    /// The layers in the order of the direction.
     pub(super) layers: Vec<Arc<dyn Layer>>,
-    /// The steps where order is restored: serial layers, and the end.
+    /// The steps at which order is restored: serial layers, and the end.
     points: Vec<usize>,
-    /// The order of what is between two points, one for each point.
+    /// The order between two points, one per point.
     orders: Vec<Flow<Entry, Batch, Exit>>,
-    /// Batches that have arrived at each point, where order is not kept.
+    /// The number of batches that have arrived at each point, if order is not kept.
     arrivals: Option<Vec<AtomicU64>>,
-    /// What has left the point before and waits for a ticket, one for each point.
+    /// The batches that have left the point before and wait for a ticket, per point.
     pending: Vec<Mutex<VecDeque<Batch>>>,
-    /// One for each layer from the application's side on, of both ways: whose turn it is at a serial one.
+    /// One lock per layer from the application's side on, shared by both directions, for the turn at a serial layer.
     turns: Arc<[Mutex<()>]>,
-    /// The sink takes nothing for now.
+    /// Whether the sink takes nothing for now.
     pub(super) blocked: AtomicBool,
-    /// Whether there is a source that may still bring something.
+    /// Whether there is a source that may still have packets.
     has_source: AtomicBool,
     source_fd: Option<OwnedFd>,
     sink_fd: Option<OwnedFd>,
@@ -107,17 +107,17 @@ impl Line {
         })
     }
 
-    /// The point at a step, if order is restored there.
+    /// Returns the point at a step, if order is restored there.
     pub(super) fn point_at(&self, step: usize) -> Option<usize> {
         self.points.binary_search(&step).ok()
     }
 
-    /// Whether it has a layer that is run in order.
+    /// Returns whether it has a layer that is run in order.
     pub(super) fn has_serial(&self) -> bool {
         self.points.len() > 1
     }
 
-    /// The turn of a step's layer.
+    /// Returns the lock for the turn of a step's layer.
     pub(super) fn turn(&self, step: usize) -> &Mutex<()> {
         match self.way {
             Way::Down => &self.turns[step],
@@ -125,22 +125,22 @@ impl Line {
         }
     }
 
-    /// Whether a batch could be taken at a point now.
+    /// Returns whether a batch could be taken at a point now.
     pub(super) fn is_ready(&self, point: usize) -> bool {
         self.orders[point].is_ready() && self.is_clear(point + 1)
     }
 
-    /// Whether every layer takes more from above.
+    /// Returns whether every layer takes more from above.
     pub(super) fn has_room(&self) -> bool {
         self.way == Way::Up || self.layers.iter().all(|layer| layer.has_room())
     }
 
-    /// The step of a point.
+    /// Returns the step of a point.
     pub(super) fn step_of(&self, point: usize) -> usize {
         self.points[point]
     }
 
-    /// Whether a point is the end of the line.
+    /// Returns whether a point is the end of the line.
     pub(super) fn is_end(&self, point: usize) -> bool {
         point + 1 == self.points.len()
     }
@@ -149,8 +149,8 @@ impl Line {
         &self.orders[point]
     }
 
-    /// The place of a batch that has come to a point: its ticket's, or the next one where order is not kept. As many
-    /// arrive as were given a ticket, so that one is free too.
+    /// Returns the place of a batch that has come to a point: its ticket's, or the next one if order is not kept. As
+    /// many batches arrive as were given a ticket, so the next place is free as well.
     pub(super) fn place(&self, point: usize, ticket: Ticket) -> Ticket {
         match &self.arrivals {
             None => ticket,
@@ -166,12 +166,12 @@ impl Line {
         self.source_fd.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// Whether there is a source that may still bring something.
+    /// Returns whether there is a source that may still have packets.
     pub(super) fn has_source(&self) -> bool {
         self.has_source.load(SeqCst)
     }
 
-    /// When to ask the source again even if nothing becomes readable.
+    /// Returns the time at which to ask the source again even if nothing becomes readable.
     pub(super) fn source_timeout(&self) -> Option<Instant> {
         self.orders[0].with_given(|entry| entry.source.as_ref().and_then(|source| source.poll_timeout()))
     }
@@ -180,8 +180,8 @@ impl Line {
         self.sink_fd.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// Fills `batch` from the source and gives it its place. Without a place nothing is received; without packets no
-    /// place is given, and `false` returned.
+    /// Fills `batch` from the source and gives it its place. Without a free place nothing is received; without
+    /// packets no place is given, and the result is `false`.
     pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<bool> {
         let mut failure = None;
         let given = self.orders[0].give(|entry, _| {
@@ -213,13 +213,13 @@ impl Line {
         self.pending[point].lock().expect("no lane panics holding what is pending")
     }
 
-    /// Whether nothing waits to go on towards a point.
+    /// Returns whether no batch waits to go on towards a point.
     pub(super) fn is_clear(&self, point: usize) -> bool {
         self.pending(point).is_empty()
     }
 
-    /// Sends what has left the point before on towards `point`: each batch gets its place, or waits for one. Those that
-    /// have it go to `ready`. Says whether all have.
+    /// Sends the batches that have left the point before on towards `point`: each batch gets its place, or waits for
+    /// one. Batches with a place go to `ready`. Returns whether all batches got one.
     pub(super) fn send_on(
         &self,
         point: usize,
@@ -243,7 +243,7 @@ impl Line {
         true
     }
 
-    /// Hands what has arrived at the end to the sink, in order. Returns how many batches.
+    /// Passes the batches that have arrived at the end to the sink, in order. Returns the number of batches.
     pub(super) fn finish(&self, pool: &Stocks) -> io::Result<usize> {
         let mut failure = None;
         let end = &self.orders[self.points.len() - 1];
@@ -272,7 +272,7 @@ impl Line {
     }
 }
 
-/// What would block has moved nothing.
+/// Turns an error of kind `WouldBlock` into 0.
 fn none_now(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
@@ -281,7 +281,7 @@ fn none_now(result: io::Result<usize>) -> io::Result<usize> {
 }
 
 impl Exit {
-    /// True when the sink has all of it; else the rest is kept.
+    /// Returns true if the sink has taken the whole batch; otherwise keeps the rest.
     fn send(&mut self, batch: Batch, mut from: usize, pool: &Stocks) -> io::Result<bool> {
         if let Some(sink) = &mut self.sink {
             while from < batch.packets.len() {

@@ -1,11 +1,11 @@
-//! Flows through stacks, run by lanes.
+//! Runs flows through stacks on lanes.
 //!
-//! A [`Crew`] has flows, each with a stack, a way down and a way up; each way begins at a [`Source`] and ends at a
-//! [`Sink`]. Its lanes ask the placement what they may run, and hand everything else to the lane that may.
+//! A [`Crew`] has flows, each with a stack and two directions; each direction begins at a [`Source`] and ends at a
+//! [`Sink`]. The placement decides what a lane may run; the lane hands everything else to the lane that may run it.
 //!
-//! Guarantees: whatever the placement, the number of lanes and the schedule, packets leave each way of a flow in the order
-//! in which they came in, unless the plan says that order is not kept; nothing waits without a bound: no more batches exist
-//! than were planned, and a source is not asked while none is free or the flow's order is full; nothing is allocated for a
+//! Guarantees: under any placement, number of lanes and schedule, packets leave each direction of a flow in the order
+//! in which they came in, unless the plan does not keep order; all queues are bounded: no more batches exist than
+//! were planned, and a source is not asked while no batch is free or the flow's order is full; no allocation per
 //! packet once all batches are made.
 
 mod counts;
@@ -37,49 +37,50 @@ pub use lane::Lane;
 use line::Line;
 pub(crate) use stocks::Stocks;
 
-/// Where batches come from. A `Port` of crate `port` becomes one by its `ends`.
+/// A source of batches. A `Port` of crate `port` becomes one by its `ends`.
 pub trait Source: Send {
-    /// Adds packets to an empty batch, with the room that the stack wants around them, and says how many; 0: there will
-    /// never be more, and it is not asked again. Never waits.
+    /// Adds packets to an empty batch, with the room around them that the stack needs, and returns their number; 0
+    /// means that there will never be more, and the source is not asked again. It never waits.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there are none now. With any other the source is broken, and the whole crew
-    /// stops.
+    /// Fails with [`io::ErrorKind::WouldBlock`] if there are no packets now. With any other error the source is
+    /// broken, and the whole crew stops.
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
-    /// Becomes readable when there is something. A source without one is asked every [`crate::LONGEST_SLEEP`] at least.
+    /// Returns a descriptor that becomes readable when there are packets. A source without a descriptor is asked at
+    /// least every [`crate::LONGEST_SLEEP`].
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When there may be something even if nothing becomes readable.
+    /// Returns the time at which there may be packets even if nothing becomes readable.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Where batches go to. A `Port` of crate `port` becomes one by its `ends`.
+/// A destination of batches. A `Port` of crate `port` becomes one by its `ends`.
 pub trait Sink: Send {
-    /// Takes packets of a batch from number `from` on, and says how many it has dealt with; packets that are not passed
-    /// are dealt with by leaving them out. Never waits.
+    /// Takes packets of a batch from number `from` on, and returns the number of packets that it has handled; packets
+    /// that are not passed are handled by skipping them. It never waits.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when it takes none now, as if it had said 0. With any other the sink is broken, and
-    /// the whole crew stops.
+    /// Fails with [`io::ErrorKind::WouldBlock`] if it takes no packets now, which is the same as returning 0. With
+    /// any other error the sink is broken, and the whole crew stops.
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize>;
 
-    /// Becomes writable when it takes more.
+    /// Returns a descriptor that becomes writable when the sink takes more.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// One way through a flow's stack.
+/// The two ends of one direction through a flow's stack.
 #[derive(Default)]
 pub struct Ends {
-    /// Where it begins; `None` if only layers bring forth what goes this way.
+    /// The source; `None` if only layers produce the packets of this direction.
     pub source: Option<Box<dyn Source>>,
-    /// Where it ends; what gets there without one is counted and dropped.
+    /// The sink; without one, packets at the end are counted and dropped.
     pub sink: Option<Box<dyn Sink>>,
 }
 
@@ -87,48 +88,48 @@ pub struct Ends {
 pub struct FlowPlan {
     /// Its layers and keys.
     pub stack: Stack,
-    /// From the application to the wire.
+    /// The direction from the application to the wire.
     pub down: Ends,
-    /// From the wire to the application.
+    /// The direction from the wire to the application.
     pub up: Ends,
 }
 
-/// How a crew is made.
+/// The parameters of a crew.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Who runs what.
+    /// The placement of work on lanes.
     pub placement: Placement,
-    /// How many lanes.
+    /// The number of lanes.
     pub lanes: NonZeroUsize,
-    /// Batches, over all flows.
+    /// The number of batches, over all flows.
     pub batches: usize,
-    /// Bytes of a batch's buffer.
+    /// The length of a batch's buffer in bytes.
     pub buffer_bytes: usize,
-    /// Packets of a batch.
+    /// The number of packets of a batch.
     pub packets: usize,
-    /// Batches of one flow under way between two places where order is restored.
+    /// The maximum number of batches of one flow under way between two points at which order is restored.
     pub in_flight: usize,
-    /// Whether order is restored. Without it batches are taken at serial layers and sinks as they arrive there: what that
-    /// costs and saves is a question for measurement, and nothing else should ask it.
+    /// Whether order is restored. Without it, batches are processed at serial layers and sinks as they arrive there;
+    /// this is only meant for measuring the cost of order.
     pub keeps_order: bool,
 }
 
-/// Why a crew stopped before it was told to.
+/// The error for which a crew stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("flow {flow}: {message}")]
 pub struct RunError {
     /// The flow whose source or sink is broken.
     pub flow: usize,
-    /// What it said.
+    /// The source's or sink's error.
     pub message: String,
 }
 
-/// What goes from lane to lane.
+/// A task that is passed from lane to lane.
 #[derive(Debug)]
 enum Task {
-    /// A batch at a step of a line; whether its turn there is over.
+    /// A batch at a step of a line; `is_turned` says whether its turn there is over.
     Batch { batch: Batch, line: usize, step: usize, is_turned: bool },
-    /// A part of a batch that lane `home` waits for.
+    /// A part of a batch for which lane `home` waits.
     Part { part: Part, home: usize, join: usize },
     /// A part that is done.
     Joined { part: Part, join: usize },
@@ -146,24 +147,25 @@ struct Queue {
 pub struct Crew {
     plan: Plan,
     clock: Clock,
-    /// Way down and way up of each flow, in turn.
+    /// Both directions of each flow in succession, down before up.
     lines: Vec<Line>,
     pool: Stocks,
     parts: Pool<Part>,
     bells: Bells,
     stop: Stop<RunError>,
     counts: Vec<counts::Counting>,
-    /// Whether a layer may keep batches, so that some must be left for others.
+    /// Whether a layer may keep batches, so that some must be reserved for others.
     has_serial: bool,
-    /// When lane 0 is to ask layers for their deadlines: nanoseconds after `epoch`, [`NEVER`] if no layer has one.
+    /// The time at which lane 0 has to ask layers for their deadlines: nanoseconds after `epoch`, or [`NEVER`] if no
+    /// layer has one.
     due_ns: AtomicU64,
     epoch: Instant,
     inboxes: Vec<Queue>,
-    /// What any lane may take.
+    /// The tasks that any lane may take.
     shared: Queue,
 }
 
-/// Later than any deadline.
+/// A value later than any deadline.
 const NEVER: u64 = u64::MAX;
 
 fn line_of(flow: usize, way: Way) -> usize {
@@ -171,18 +173,18 @@ fn line_of(flow: usize, way: Way) -> usize {
 }
 
 impl Crew {
-    /// Makes a crew on the system's time.
+    /// Makes a crew with the system's clock.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// Fails if the process cannot open another descriptor.
     pub fn new(plan: Plan, flows: Vec<FlowPlan>) -> io::Result<Self> {
         Self::with_clock(plan, flows, Clock::Real)
     }
 
-    /// The same on another clock: what layers are told as `now`.
+    /// Makes a crew with another clock, from which layers get `now`.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// Fails if the process cannot open another descriptor.
     pub fn with_clock(plan: Plan, flows: Vec<FlowPlan>, clock: Clock) -> io::Result<Self> {
         let lanes = plan.lanes.get();
         let mut lines = Vec::with_capacity(2 * flows.len());
@@ -193,7 +195,7 @@ impl Crew {
         }
         let splits = matches!(plan.placement, Placement::Function | Placement::Block);
         let parts = if splits { 2 * lanes * lanes } else { 0 };
-        // Each queue has room for everything that exists, so that no lane ever waits for room in one.
+        // Each queue has room for all tasks that can exist, so that no lane ever waits for room in one.
         let queue = || {
             let (put, take) = bounded(plan.batches + 2 * parts);
             Queue { put, take }
@@ -216,28 +218,29 @@ impl Crew {
         })
     }
 
-    /// What ends the run.
+    /// Returns the value that stops the run.
     pub fn stop(&self) -> &Stop<RunError> {
         &self.stop
     }
 
-    /// What wakes its lanes.
+    /// Returns the bells that wake the lanes.
     pub fn bells(&self) -> &Bells {
         &self.bells
     }
 
-    /// Packets that have left one way of a flow, by verdict.
+    /// Returns the number of packets that have left one direction of a flow, by verdict.
     pub fn counts(&self, flow: usize, way: Way) -> Counts {
         self.lines[line_of(flow, way)].counts()
     }
 
-    /// What a lane has done so far.
+    /// Returns the work that a lane has done so far.
     pub fn lane_counts(&self, lane: usize) -> LaneCounts {
         self.counts[lane].now()
     }
 
-    /// Batches that a source must leave in the pool. Messages may have to wait until something arrives, and what arrives
-    /// until layers have answered it: so neither may take the last.
+    /// Returns the number of batches that a source must leave in the pool. Messages may have to wait until a packet
+    /// arrives, and arriving packets may have to wait until layers have answered them: so neither may take the last
+    /// batch.
     fn left_by(&self, way: Way) -> usize {
         match way {
             _ if !self.has_serial => 0,
@@ -246,18 +249,18 @@ impl Crew {
         }
     }
 
-    /// When a source or a layer has something to do even if nothing arrives.
+    /// Returns the time at which a source or a layer has work even if nothing arrives.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let layers = self.lines.iter().filter(|line| line.way == Way::Down).flat_map(|line| &line.layers);
         let sources = self.lines.iter().filter(|line| line.has_source());
         layers.filter_map(|layer| layer.poll_timeout()).chain(sources.filter_map(Line::source_timeout)).min()
     }
 
-    /// One lane's work, to be run by [`run_lane`] or, in a test, step by step in any order. Its cryptography is run by
-    /// `engine`.
+    /// Returns one lane's work, to be run by [`run_lane`] or, in a test, step by step in any order. `engine` runs its
+    /// cryptography.
     ///
     /// # Errors
-    /// The engine has no queue to give.
+    /// Fails if the engine cannot make a queue.
     pub fn lane(&self, lane: usize, engine: &dyn Engine) -> io::Result<Lane<'_>> {
         let depth = NonZeroUsize::new(self.plan.batches).unwrap_or(NonZeroUsize::MIN);
         Ok(Lane::new(self, lane, engine.queue(depth)?))
@@ -266,7 +269,7 @@ impl Crew {
     /// Runs all lanes until [`Self::stop`].
     ///
     /// # Errors
-    /// When threads or queues cannot be had, and what a source or sink says.
+    /// Fails if threads or queues cannot be made, or with the error of a source or sink.
     pub fn run(&self, engine: &dyn Engine, pinning: Pinning) -> io::Result<()> {
         let abandon = || self.stop.finish(&self.bells);
         let lanes = run_lanes(self.plan.lanes.get(), pinning, abandon, |lane| {
@@ -281,7 +284,7 @@ impl Crew {
         self.stop.reason().map_or(Ok(()), |error| Err(io::Error::other(error)))
     }
 
-    /// The first lane that may run `at`.
+    /// Returns the first lane that may run `at`.
     fn owner(&self, at: At) -> usize {
         let lanes = self.plan.lanes.get();
         (0..lanes).find(|&lane| self.plan.placement.may_run(lane, lanes, at)).expect("everything has a lane")
@@ -291,7 +294,7 @@ impl Crew {
         self.plan.placement.may_run(lane, self.plan.lanes.get(), at)
     }
 
-    /// A layer has a deadline. It may be later than the one that lane 0 wakes for, which then finds the new one.
+    /// Records a layer's deadline. It may be later than the one for which lane 0 wakes, which then finds the new one.
     fn note_due(&self, due: Instant) {
         let ns = u64::try_from(due.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(NEVER);
         if ns < self.due_ns.load(SeqCst) && ns < self.due_ns.fetch_min(ns, SeqCst) {
@@ -299,12 +302,12 @@ impl Crew {
         }
     }
 
-    /// Whether layers are to be asked for their deadlines now, by the caller, who notes them anew.
+    /// Returns whether the caller has to ask the layers for their deadlines now, and to record them again.
     fn take_due(&self, now: Instant) -> bool {
         let now_ns = now.saturating_duration_since(self.epoch).as_nanos();
         let is_due = u128::from(self.due_ns.load(SeqCst)) <= now_ns;
         if is_due {
-            // First: what is noted meanwhile counts.
+            // This comes first, so that deadlines recorded meanwhile count.
             self.due_ns.store(NEVER, SeqCst);
         }
         is_due
@@ -315,7 +318,7 @@ impl Crew {
         (self.has_serial && ns != NEVER).then(|| self.epoch + Duration::from_nanos(ns))
     }
 
-    /// Wakes whoever may have something to do now: where any lane may do it, one is enough.
+    /// Wakes the lanes that may have work now: a single lane if any lane may do the work.
     fn wake(&self) {
         match self.plan.placement {
             Placement::Packet => self.bells.ring_any(),

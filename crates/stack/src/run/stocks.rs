@@ -1,9 +1,11 @@
-//! Batches in flight, used again and again: a stock for each lane.
+//! Reusable batches: a stock per lane.
 //!
-//! A buffer that one core writes after another costs the second as many transfers between caches as it has lines, more than
-//! a checksum over it. So a batch belongs to the lane that it was made for, and returns there whoever gives it back.
+//! If one core writes a buffer after another, the transfers between the caches, one per cache line, cost more than a
+//! checksum over the buffer. Therefore a batch belongs to the lane for which it was made, and returns to it from any
+//! lane.
 //!
-//! Guarantees: no more exist than were planned; a lane whose own are all out gets another's, if any is free anywhere.
+//! Guarantees: no more batches exist than were planned; a lane without free batches gets one of another lane, if
+//! there is any.
 
 use crate::{Batch, Pool};
 
@@ -16,7 +18,7 @@ struct Own(Pool<Batch>);
 pub(crate) struct Stocks(Box<[Own]>);
 
 impl Stocks {
-    /// `count` batches for `lanes` lanes, each made by `make` when it is first needed.
+    /// Makes stocks of `count` batches for `lanes` lanes, each made by `make` when it is first needed.
     pub(crate) fn new(
         lanes: usize,
         count: usize,
@@ -30,23 +32,23 @@ impl Stocks {
         Self((0..lanes).map(own).collect())
     }
 
-    /// A batch for a lane: its own, while there is one.
+    /// Returns a batch for a lane, preferably one of its own.
     pub(crate) fn take(&self, lane: usize) -> Option<Batch> {
         let lanes = self.0.len();
         (lane..lane + lanes).find_map(|lane| self.0[lane % lanes].0.take())
     }
 
-    /// Gives one back to its lane.
+    /// Gives a batch back to its lane.
     pub(crate) fn give(&self, batch: Batch) {
         self.0[batch.home].0.give(batch);
     }
 
-    /// Whether more than `count` could be taken.
+    /// Returns whether more than `count` could be taken.
     pub(crate) fn has_more_than(&self, count: usize) -> bool {
         self.0.iter().map(|own| own.0.left()).sum::<usize>() > count
     }
 
-    /// Has a batch whose bytes nobody has written yet in memory of the lane that is to write them.
+    /// Moves a batch whose bytes are still unwritten to memory of the lane that will write them.
     pub(crate) fn settle(&self, lane: usize, batch: &mut Batch) {
         if batch.home == lane {
             return;

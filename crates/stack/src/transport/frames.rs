@@ -1,11 +1,11 @@
-//! Messages in a stream of bytes: each has its length before it, 4 bytes in network order.
+//! Messages in a stream of bytes: each is preceded by its length, 4 bytes in network order.
 //!
-//! Guarantees: whatever the pieces, the messages are those that were sent; a length that no message has ends the reading
-//! for good, and no more memory is taken than one message has.
+//! Guarantees: for any pieces of the stream, the messages are those that were sent; an impossible length ends the
+//! reading permanently, and at most the memory of one message is used.
 
-/// Bytes of a length.
+/// The number of bytes of a length.
 pub(crate) const FRAME_BYTES: usize = 4;
-/// No longer message is read.
+/// The maximum length of a message.
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
 /// Reads messages.
@@ -15,13 +15,13 @@ pub(crate) struct Frames {
     is_broken: bool,
 }
 
-/// The length that the front of `bytes` tells, if all of it is there.
+/// Returns the length at the front of `bytes`, if all of it is there.
 fn length(bytes: &[u8]) -> Option<usize> {
     bytes.first_chunk().map(|&length| u32::from_be_bytes(length) as usize)
 }
 
 impl Frames {
-    /// Whether `piece` is one whole message with its length, and nothing of another waits before it.
+    /// Returns whether `piece` is one whole message with its length, and no incomplete message precedes it.
     pub(super) fn is_whole(&self, piece: &[u8]) -> bool {
         self.partial.is_empty()
             && !self.is_broken
@@ -29,7 +29,7 @@ impl Frames {
                 .is_some_and(|bytes| bytes <= MESSAGE_BYTES_MAX && bytes + FRAME_BYTES == piece.len())
     }
 
-    /// Takes the next bytes of the stream and gives each message that they complete to `take`.
+    /// Takes the next bytes of the stream and passes each message that they complete to `take`.
     pub(crate) fn read(&mut self, mut piece: &[u8], mut take: impl FnMut(&[u8])) {
         while !piece.is_empty() && !self.is_broken {
             let wanted = match length(&self.partial) {

@@ -1,4 +1,4 @@
-//! Batches whose messages are not yet acknowledged, readable by every lane.
+//! Batches whose messages are not yet acknowledged, which every lane can read.
 
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -8,13 +8,13 @@ use crate::Batch;
 
 const HELD: &str = "no lane panics holding a message";
 
-/// Packets of a batch that a slot's number can name.
+/// The maximum number of packets of a batch, so that a slot's number can name them.
 pub(super) const PACKETS_MAX: usize = 1 << 8;
 const PLACES_MAX: usize = 1 << 8;
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Which of those that had this place the batch is.
+    /// The number of batches that had this place before.
     generation: u16,
     batch: Option<Batch>,
 }
@@ -23,7 +23,7 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Held(Box<[RwLock<Place>]>);
 
-/// What a payload's slot stands for: a packet of the batch that has a place.
+/// The packet of a batch at a place that a payload's slot identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) place: usize,
@@ -64,14 +64,15 @@ impl Held {
         self.write(place).batch = Some(batch);
     }
 
-    /// Takes a batch whose messages are all acknowledged. Copies of them that are still to be made will not be.
+    /// Takes a batch whose messages are all acknowledged. Copies of them that were not made yet will fail.
     pub(super) fn take(&self, place: usize) -> Option<Batch> {
         let mut place = self.write(place);
         place.generation = place.generation.wrapping_add(1);
         place.batch.take()
     }
 
-    /// The messages of the packets from `from` on, as many as `into` holds, each with its packet's number; how many.
+    /// Writes the messages of the packets from `from` on into `into`, as many as fit, each with its packet's number;
+    /// returns how many.
     pub(super) fn messages(&self, place: usize, from: usize, into: &mut [(Payload, usize)]) -> usize {
         let held = self.read(place);
         let Some(batch) = &held.batch else { return 0 };
@@ -86,7 +87,7 @@ impl Held {
         count
     }
 
-    /// Copies a part of a message; false if it is no more here.
+    /// Copies a part of a message; returns false if the message is gone.
     pub(crate) fn copy(&self, part: Payload, into: &mut [u8]) -> bool {
         let slot = Slot::of(part.slot);
         let held = self.read(slot.place);

@@ -1,4 +1,5 @@
-//! One end of a TCP connection between batches of messages and batches of segments: what layer `tcp` does in its turn.
+//! One end of a TCP connection between batches of messages and batches of segments: the work of layer `tcp` in its
+//! turn.
 
 mod frames;
 mod held;
@@ -13,37 +14,39 @@ pub(crate) use frames::{FRAME_BYTES, Frames};
 pub(crate) use held::Held;
 use held::{PACKETS_MAX, Slot};
 
-/// Segments and messages of one call.
+/// The maximum number of segments and messages per call.
 const CALL_MAX: usize = 64;
-/// While more segments than this wait for batches, no more are received.
+/// While more segments than this wait for batches, no segments are received.
 const SENDS_MAX: usize = 1024;
-/// While more delivered bytes than this wait for batches, no more are received.
+/// While more delivered bytes than this wait for batches, no segments are received.
 const UNDELIVERED_BYTES_MAX: usize = 1 << 20;
-/// Batches of messages that are kept until they are acknowledged; the source is asked while fewer are.
+/// The maximum number of batches of messages that are kept until they are acknowledged; the source is asked while
+/// there are fewer.
 pub(crate) const BATCHES_KEPT: usize = 24;
-/// When to try again for which there was no batch.
+/// The time after which sending is tried again if there was no batch.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Where a received payload is, by its slot's number.
+/// The place of a received payload, by its slot's number.
 #[derive(Debug, Default)]
 enum Received {
     #[default]
     Free,
-    /// In a packet of the batch at hand.
+    /// The payload is in this packet of the present batch.
     AtHand(usize),
-    /// Copied, because it came before its turn; and where it began in its batch's buffer, by which it is named.
+    /// The payload was copied, because it came early; the number is its start in its batch's buffer, by which it is
+    /// named.
     Kept(Vec<u8>, usize),
 }
 
-/// A batch whose messages the connection has not all taken.
+/// A batch of which the connection has not taken all messages.
 #[derive(Debug)]
 struct Queued {
     place: usize,
-    /// The next packet.
+    /// The number of the next packet.
     next: usize,
 }
 
-/// A connection and what waits around it.
+/// A connection and the data that wait around it.
 #[derive(Debug)]
 pub(crate) struct State {
     config: Config,
@@ -53,24 +56,24 @@ pub(crate) struct State {
     room_below: Room,
     connection: Option<Box<Connection>>,
     out: Out,
-    /// Segments that wait for a batch to be written to.
+    /// Segments that wait for a batch into which they are written.
     sends: VecDeque<Transmit>,
     held: Arc<Held>,
     free_places: Vec<usize>,
-    /// Messages of each place that are not acknowledged.
+    /// The number of unacknowledged messages at each place.
     unacknowledged: Box<[usize]>,
     queue: VecDeque<Queued>,
-    /// Batches without a place.
+    /// Batches that have no place yet.
     overflow: VecDeque<Batch>,
     received: Vec<Received>,
     free_slots: Vec<u32>,
     segments: Vec<Segment>,
     delivered: Vec<Payload>,
     frames: Frames,
-    /// Messages that wait for a batch to go up in.
+    /// Messages that wait for a batch in which they go up.
     undelivered: VecDeque<Vec<u8>>,
     undelivered_bytes: usize,
-    /// Delivered bytes that the connection has not been told of as consumed.
+    /// Delivered bytes whose consumption was not yet reported to the connection.
     unconsumed_bytes: u32,
     retry_at: Option<Time>,
 }
@@ -112,13 +115,13 @@ impl State {
         }
     }
 
-    /// Batches of messages that are here.
+    /// Returns the number of batches of messages that are kept here.
     fn batches_kept(&self) -> usize {
         self.held.places() - self.free_places.len() + self.overflow.len()
     }
 
-    /// Whether more messages are of use: not while so many wait for the window that they would only lie here, and their
-    /// buffers leave the caches.
+    /// Returns whether more messages are useful: false if so many wait for the window that more would only wait here
+    /// while their buffers leave the caches.
     pub(crate) fn has_room(&self) -> bool {
         let is_ahead = match &self.connection {
             None => !self.overflow.is_empty(),
@@ -127,7 +130,7 @@ impl State {
         !is_ahead && self.batches_kept() < BATCHES_KEPT
     }
 
-    /// When [`Self::on_deadline`] is to be called.
+    /// Returns the time at which to call [`Self::on_deadline`].
     pub(crate) fn deadline(&self) -> Option<Time> {
         match &self.connection {
             None => self.opens.then_some(Time::ZERO),
@@ -153,7 +156,7 @@ impl State {
         self.go_on(now, out);
     }
 
-    /// Takes a batch of segments, which were read into it.
+    /// Takes a batch of segments, which were parsed into it.
     pub(crate) fn receive(&mut self, mut batch: Batch, now: Time, out: &mut Outbox<'_>) {
         let is_full = self.sends.len() > SENDS_MAX || self.undelivered_bytes > UNDELIVERED_BYTES_MAX;
         self.segments.clear();
@@ -171,7 +174,7 @@ impl State {
         }
         if self.connection.is_none() && !self.opens {
             self.accept(now);
-            // The answer to a SYN that came alone.
+            // This sends the answer to a SYN that came alone.
             self.drain(out);
         }
         let mut segments = std::mem::take(&mut self.segments);
@@ -215,7 +218,7 @@ impl State {
         self.free_slots.push(slot);
     }
 
-    /// Takes up what a call has left.
+    /// Processes the output of a call.
     fn drain(&mut self, out: &Outbox<'_>) {
         self.sends.extend(self.out.send.drain(..));
         self.delivered.append(&mut self.out.deliver);
@@ -236,8 +239,8 @@ impl State {
         self.out.events.clear();
     }
 
-    /// Sends up what was delivered, in its own batch if that holds it in order and whole, else copied; copies what came
-    /// before its turn.
+    /// Sends up the delivered payloads, in their own batch if it holds them in order and whole, and as copies
+    /// otherwise; copies payloads that came early.
     fn deliver(&mut self, mut batch: Batch, out: &mut Outbox<'_>) {
         let delivered = std::mem::take(&mut self.delivered);
         if self.goes_up_in(&batch, &delivered) {
@@ -300,7 +303,7 @@ impl State {
         out.discard(batch);
     }
 
-    /// Whether what was delivered lies in `batch`, in order, and each piece is a message.
+    /// Returns whether the delivered payloads are in `batch`, in order, and each is one message.
     fn goes_up_in(&self, batch: &Batch, delivered: &[Payload]) -> bool {
         let mut last = None;
         self.undelivered.is_empty()
@@ -313,7 +316,7 @@ impl State {
             })
     }
 
-    /// The packet goes no further here; if the connection keeps its payload, so do we.
+    /// Ends the way of a packet; keeps a copy of its payload if the connection still needs it.
     fn keep(&mut self, index: usize, packet: &mut Packet, bytes: &[u8]) {
         let span = packet.span();
         packet.refuse(Verdict::Consumed);
@@ -326,7 +329,8 @@ impl State {
         }
     }
 
-    /// Does what can be done without waiting: messages go to the connection, its segments and deliveries into batches.
+    /// Does all work that is possible without waiting: passes messages to the connection, and its segments and
+    /// deliveries into batches.
     fn go_on(&mut self, now: Time, out: &mut Outbox<'_>) {
         self.send_up(out);
         if self.undelivered.is_empty()
@@ -380,7 +384,7 @@ impl State {
                         return;
                     }
                 }
-                // The connection has ended; nobody waits for what was to be sent.
+                // The connection has ended, so the messages will not be sent.
                 Err(sealane_tcp::Closing) => {
                     self.queue.pop_front();
                     self.unacknowledged[place] = 0;
@@ -393,7 +397,7 @@ impl State {
         }
     }
 
-    /// Lays out packets for segments, to be written by [`crate::Layer::leave`].
+    /// Lays out packets for segments, which [`crate::Layer::leave`] writes.
     fn send_down(&mut self, out: &mut Outbox<'_>) {
         while !self.sends.is_empty() {
             let Some(mut batch) = out.take(0) else { return };

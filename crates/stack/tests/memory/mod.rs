@@ -17,7 +17,7 @@ use sealane_transform::Kernels;
 
 pub type Packets = Vec<Vec<u8>>;
 
-/// Packets to be sent, some to a batch.
+/// Packets to be sent, several per batch.
 pub struct MemorySource {
     pub packets: VecDeque<Vec<u8>>,
     pub per_batch: usize,
@@ -34,7 +34,7 @@ impl Source for MemorySource {
     }
 }
 
-/// Keeps what it gets; every third time it takes nothing, and otherwise one packet.
+/// Keeps the packets that it gets; if it is slow, every third call takes nothing, and the others take one packet.
 pub struct MemorySink {
     pub packets: Arc<Mutex<Packets>>,
     pub is_slow: bool,
@@ -71,7 +71,7 @@ pub fn stack(catalogue: &Catalogue, text: &str, end: End, flow: usize) -> Stack 
     catalogue.stack(&spec(text), &context(end, flow)).unwrap()
 }
 
-/// Ends of one way: packets that come in, and where to look for those that came out.
+/// Returns the ends of one direction: a source of `packets`, and the list that collects those that came out.
 pub fn ends(packets: Packets, per_batch: usize, room: Room, is_slow: bool) -> (Ends, Arc<Mutex<Packets>>) {
     let out = Arc::new(Mutex::new(Vec::new()));
     let source = MemorySource { packets: packets.into(), per_batch, room };
@@ -84,18 +84,18 @@ pub fn plan(placement: Placement, lanes: usize) -> Plan {
     Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3, keeps_order: true }
 }
 
-/// Runs lanes one after another, in the order of `schedule` over and over, until no lane moves.
+/// Runs lanes one after another, in the order of `schedule` repeatedly, until no lane moves.
 pub fn run_by_schedule(crew: &Crew, lanes: usize, schedule: &[usize]) {
     run_on(&Inline::new(Kernels::best()), 2, crew, lanes, schedule);
 }
 
-/// The same on an engine that answers within `looks` looks.
+/// Does the same on an engine that answers within `looks` looks.
 pub fn run_on(engine: &dyn Engine, looks: usize, crew: &Crew, lanes: usize, schedule: &[usize]) {
     let mut work: Vec<_> = (0..lanes).map(|lane| crew.lane(lane, engine).unwrap()).collect();
     let mut quiet = 0;
     let mut turns = schedule.iter().copied().cycle();
     while quiet < looks {
-        // Between two looks at all lanes, some turns as the schedule wants them.
+        // Between two looks at all lanes, some turns follow the schedule.
         for _ in 0..schedule.len().min(20) {
             let lane = turns.next().unwrap_or(0) % lanes;
             let _ = sealane_stack::LaneWork::step(&mut work[lane]);
@@ -106,7 +106,8 @@ pub fn run_on(engine: &dyn Engine, looks: usize, crew: &Crew, lanes: usize, sche
     }
 }
 
-/// Sends `packets` down one stack, one flow for each of them, and the result up another; returns what came out.
+/// Sends `packets` down one stack, one flow for each of them, and the result up another; returns the packets that
+/// came out.
 pub fn there_and_back(
     catalogue: &Catalogue,
     text: &str,
@@ -119,7 +120,7 @@ pub fn there_and_back(
     there_and_back_by(run, catalogue, text, plan, flows, change)
 }
 
-/// The same where `run` runs a crew's lanes to the end.
+/// Does the same with `run`, which runs a crew's lanes to the end.
 pub fn there_and_back_by(
     run: impl Fn(&Crew),
     catalogue: &Catalogue,
