@@ -1,4 +1,5 @@
-//! Signs a text with a key that stays in the engine: `cargo run -p sealane-client --example sign -- NAME TEXT [SOCKET]`.
+//! Signs a text with a key that stays in the engine: `cargo run -p sealane-client --example sign -- NAME TEXT
+//! [SOCKET]`.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use sealane_client::{Client, Hash, KeyKind, Operation, SOCKET};

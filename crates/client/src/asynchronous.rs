@@ -1,8 +1,8 @@
 //! Calls as futures, for any executor: many tasks share one connection, and one thread takes the answers.
 //!
-//! **Guarantees:** a future resolves once, with its own answer; one that is dropped leaves nothing behind when its job is answered. No more
-//! jobs are under way than the connection takes; the others wait for room. When the service ends, every
-//! future resolves with [`ClientError::Ended`].
+//! **Guarantees:** a future resolves once, with its own answer; a future that is dropped leaves nothing behind when
+//! its job is answered. No more jobs are under way than the connection takes; the other jobs wait for room. When the
+//! service ends, every future resolves with [`ClientError::Ended`].
 
 use crate::channel::{Channel, GLANCE, Receiver, Sender, Ticket};
 use crate::error::ClientError;
@@ -27,16 +27,16 @@ pub struct AsyncClient {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Apart from the rest, because set-up calls wait for the service.
+    /// It has a separate lock, because set-up calls wait for the service.
     handles: Mutex<HashMap<Vec<u8>, u32>>,
 }
 
 #[derive(Debug)]
 struct State {
     sender: Sender,
-    /// Jobs under way whose futures live.
+    /// The jobs under way whose futures exist.
     waiting: HashMap<Ticket, Slot>,
-    /// Tasks that wait for room.
+    /// The tasks that wait for room.
     room: Vec<Waker>,
     has_ended: bool,
 }
@@ -54,10 +54,11 @@ impl Shared {
 }
 
 impl AsyncClient {
-    /// Connects to the service that listens at `path`, and starts the thread that takes answers. Blocks for as long as that takes.
+    /// Connects to the service that listens at `path`, and starts the thread that takes answers. Blocks until that is
+    /// done.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`], and a refusal.
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
         let (sender, receiver) = Channel::connect(path, program)?.split();
         let state = State { sender, waiting: HashMap::new(), room: Vec::new(), has_ended: false };
@@ -72,7 +73,7 @@ impl AsyncClient {
     /// Opens a key. Blocks for one exchange with the service.
     ///
     /// # Errors
-    /// No such key, or none for this user; the connection's end.
+    /// Fails if there is no such key, or none for this user, or if the connection ends.
     pub fn open(&self, name: &str) -> Result<Key, ClientError> {
         let mut handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
         let (handle, info) = self.shared.state().sender.open(&Ask::Open(Source::Name(name.to_owned())))?;
@@ -80,10 +81,10 @@ impl AsyncClient {
         Ok(Key { info })
     }
 
-    /// Opens a key that was opened before, here or by another client, unless this one has it already.
+    /// Opens a key that was opened before, by this client or another one, unless this client has it already.
     ///
     /// # Errors
-    /// As [`AsyncClient::open`], and if the key of that name is another one now.
+    /// Fails as [`AsyncClient::open`] does, and if the key of that name is now another one.
     pub fn open_once(&self, key: &Key) -> Result<Key, ClientError> {
         let handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
         if handles.contains_key(&key.info.public) {
@@ -100,14 +101,14 @@ impl AsyncClient {
     /// Has the service compute `operation` with a key that this client has opened.
     pub fn call(&self, key: &Key, operation: Operation, content: &[u8]) -> Answered {
         let handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        // A handle that nobody has is answered as such.
+        // The service answers a job with a handle that does not exist by an error.
         let handle = handles.get(&key.info.public).copied().unwrap_or(u32::MAX);
         let content = Zeroizing::new(content.to_vec());
         Answered { shared: Arc::clone(&self.shared), step: Step::New { handle, operation, content } }
     }
 }
 
-/// The answer of one job, to be awaited.
+/// The future answer of one job.
 #[derive(Debug)]
 pub struct Answered {
     shared: Arc<Shared>,
@@ -168,7 +169,7 @@ impl Drop for Answered {
     }
 }
 
-/// Takes answers until the connection ends, or nobody has the client any more.
+/// Takes answers until the connection ends, or the client is dropped.
 fn take_answers(shared: &Weak<Shared>, mut receiver: Receiver) {
     while take_one(shared, &mut receiver).unwrap_or(false) {}
     if let Some(shared) = shared.upgrade() {
@@ -185,7 +186,8 @@ fn take_answers(shared: &Weak<Shared>, mut receiver: Receiver) {
     }
 }
 
-/// Takes an answer, or sleeps a while for one; false when there is nobody to take it for, or nobody to give one.
+/// Takes an answer, or sleeps for a limited time until there is one; returns false when the client is dropped, or the
+/// service has ended.
 fn take_one(shared: &Weak<Shared>, receiver: &mut Receiver) -> Result<bool, ClientError> {
     let taken = receiver.try_take()?;
     let Some(shared) = shared.upgrade() else { return Ok(false) };
@@ -195,7 +197,7 @@ fn take_one(shared: &Weak<Shared>, receiver: &mut Receiver) -> Result<bool, Clie
     };
     let mut state = shared.state();
     let woken = state.waiting.get_mut(&ticket).map(|slot| std::mem::replace(slot, Slot::Answered(answer)));
-    // All of them: one whose future is gone would take the room of another.
+    // All tasks are woken: if the future of a single woken task were gone, no other task would use the room.
     let mut wakers = std::mem::take(&mut state.room);
     drop(state);
     if let Some(Slot::Waiting(waker)) = woken {

@@ -1,8 +1,8 @@
-//! One connection to the service: its socket, and either end of its rings.
+//! One connection to the service: its socket, and the client's ends of its rings.
 //!
-//! **Guarantees:** no more than half as many jobs as a ring has slots are under way, so an answer always finds room; every job submitted is answered
-//! once, or the connection has ended. A wait notices within 100 ms that the service is gone. Spinning lasts 10 µs at most, and only
-//! while the service says that a core is free.
+//! **Guarantees:** at most half as many jobs as a ring has slots are under way, so an answer always finds room; every
+//! submitted job is answered once, unless the connection ends. A waiting client notices within 100 ms that the
+//! service is gone. Spinning lasts 10 µs at most, and happens only while the service reports a free core.
 
 use crate::doorbell::Waiting;
 use crate::error::{ClientError, Refusal};
@@ -24,28 +24,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// Jobs under way on one connection.
+/// The maximum number of jobs under way on one connection.
 const IN_FLIGHT_MAX: usize = SLOTS / 2;
 
-/// How long a client spins before it sleeps.
+/// The time for which a client spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
 
-/// How long it sleeps before it looks whether the service is still there.
+/// The time for which it sleeps before it checks that the service still exists.
 pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 
-/// How long a service may leave a job or a question unanswered.
+/// The time for which a service may leave a job or a question unanswered.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The name of a job under way, unique in its connection.
+/// The identifier of a job under way, unique in its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u64);
 
-/// What both halves need.
+/// The data that both halves need.
 #[derive(Debug)]
 struct Shared {
     socket: OwnedFd,
     memory: Memory,
-    /// Answers taken.
+    /// The number of answers taken.
     taken: AtomicU64,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Sender {
     shared: Arc<Shared>,
     bell: OwnedFd,
     requests: Producer,
-    /// Jobs submitted, which is the next one's ticket too.
+    /// The number of jobs submitted, which is also the next ticket.
     submitted: u64,
 }
 
 impl Sender {
-    /// Lays a job into the ring; the service sees it after [`Sender::flush`].
+    /// Writes a job into the ring; the service sees it after [`Sender::flush`].
     pub(crate) fn submit(
         &mut self,
         handle: u32,
@@ -91,12 +91,12 @@ impl Sender {
         Ok(Ticket(head.tag))
     }
 
-    /// Shows the service what was submitted, and wakes it if it sleeps.
+    /// Publishes the submitted jobs to the service, and wakes it if it sleeps.
     pub(crate) fn flush(&self) -> Result<(), ClientError> {
         self.requests.publish(&self.shared.memory);
         if self.shared.memory.bells().must_wake_service() {
             match rustix::io::write(&self.bell, &1u64.to_ne_bytes()) {
-                // A count that is full wakes as well.
+                // A counter that is full wakes as well.
                 Ok(_) | Err(Errno::AGAIN) => {}
                 Err(error) => return Err(io::Error::from(error).into()),
             }
@@ -104,7 +104,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Asks the service over the socket, and waits for what it says.
+    /// Sends a message to the service over the socket, and waits for the answer.
     pub(crate) fn ask(&self, ask: &Ask) -> Result<Told, ClientError> {
         ask_over(&self.shared.socket, ask).map(|(told, _)| told)
     }
@@ -126,7 +126,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// The next answer that is there.
+    /// Takes the next answer, if there is one.
     pub(crate) fn try_take(&mut self) -> Result<Option<(Ticket, Answer)>, ClientError> {
         let mut content = Zeroizing::new(Vec::new());
         let memory = &self.shared.memory;
@@ -143,7 +143,7 @@ impl Receiver {
         Ok(Some((Ticket(head.tag), answer)))
     }
 
-    /// The next answer, as soon as it is there.
+    /// Takes the next answer; waits for it.
     pub(crate) fn take(&mut self) -> Result<(Ticket, Answer), ClientError> {
         let since = Instant::now();
         loop {
@@ -164,12 +164,12 @@ impl Receiver {
         }
     }
 
-    /// Whether the service has gone and left nothing to take.
+    /// Returns whether the service has gone and left no answers.
     pub(crate) fn is_over(&self) -> Result<bool, ClientError> {
         Ok(self.shared.has_ended() && !self.answers.is_pending(&self.shared.memory))
     }
 
-    /// Whether an answer came while this spun.
+    /// Spins for a while; returns whether an answer came.
     fn spin(&self) -> bool {
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -183,7 +183,7 @@ impl Receiver {
         false
     }
 
-    /// Sleeps until an answer is there; false when `at_most` has passed.
+    /// Sleeps until there is an answer; returns false when `at_most` has passed.
     pub(crate) fn sleep(&self, at_most: Duration) -> Result<bool, ClientError> {
         let bells = self.shared.memory.bells();
         bells.client_is_about_to_wait(Waiting::Futex);
@@ -202,7 +202,7 @@ impl Receiver {
     }
 }
 
-/// Sends a question and waits for its answer; announcements of answers in the ring are passed over.
+/// Sends a message and waits for its answer; skips announcements of answers in the ring.
 fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientError> {
     let ended = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
@@ -211,7 +211,7 @@ fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientE
         _ => ClientError::Io(error),
     };
     match socket::send(socket, ask, &[], SendFlags::empty()).map_err(ended) {
-        // It may have said why before it closed the connection.
+        // The service may have sent the reason before it closed the connection.
         Ok(()) | Err(ClientError::Ended) => {}
         Err(error) => return Err(error),
     }
@@ -231,15 +231,15 @@ pub struct Channel {
     sender: Sender,
     receiver: Receiver,
     service: String,
-    /// Answers that came while another one was waited for.
+    /// Answers that came while another answer was waited for.
     early: Vec<(Ticket, Answer)>,
 }
 
 impl Channel {
-    /// Connects to the service that listens at `path`. `program` is what it writes into its log.
+    /// Connects to the service that listens at `path`. The service writes `program` into its log.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`], and a refusal.
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
         let unreachable = |source| ClientError::Unreachable { socket: path.display().to_string(), source };
         let socket = socket::connect_to(path).map_err(unreachable)?;
@@ -268,23 +268,23 @@ impl Channel {
         })
     }
 
-    /// The service's name and version.
+    /// Returns the service's name and version.
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// Asks the service, and waits for what it says.
+    /// Sends a message to the service, and waits for the answer.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn ask(&self, ask: &Ask) -> Result<Told, ClientError> {
         self.sender.ask(ask)
     }
 
-    /// Opens a key: its handle, and what it is.
+    /// Opens a key; returns its handle and its description.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn open(&self, source: Source) -> Result<(u32, KeyInfo), ClientError> {
         self.sender.open(&Ask::Open(source))
     }
@@ -292,15 +292,15 @@ impl Channel {
     /// Lends the service a private key, PKCS#8 in DER, until the connection ends.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn lend(&self, pkcs8: &[u8]) -> Result<(u32, KeyInfo), ClientError> {
         self.sender.open(&Ask::Lend { pkcs8: Secret(pkcs8.to_vec()) })
     }
 
-    /// Lays a job into the ring; the service sees it after [`Channel::flush`].
+    /// Writes a job into the ring; the service sees it after [`Channel::flush`].
     ///
     /// # Errors
-    /// [`ClientError::Full`] and [`ClientError::TooLong`].
+    /// Fails with [`ClientError::Full`] or [`ClientError::TooLong`].
     pub fn submit(
         &mut self,
         handle: u32,
@@ -310,18 +310,18 @@ impl Channel {
         self.sender.submit(handle, operation, content)
     }
 
-    /// Shows the service what was submitted.
+    /// Publishes the submitted jobs to the service.
     ///
     /// # Errors
-    /// What the system says.
+    /// Fails if the system does.
     pub fn flush(&self) -> Result<(), ClientError> {
         self.sender.flush()
     }
 
-    /// The next answer that is there, of any job.
+    /// Returns the next answer, of any job, if there is one.
     ///
     /// # Errors
-    /// A protocol that was broken.
+    /// Fails if the service broke the protocol.
     pub fn try_take(&mut self) -> Result<Option<(Ticket, Answer)>, ClientError> {
         match self.early.pop() {
             Some(early) => Ok(Some(early)),
@@ -329,10 +329,10 @@ impl Channel {
         }
     }
 
-    /// The next answer, of any job; waits for it.
+    /// Returns the next answer, of any job; waits for it.
     ///
     /// # Errors
-    /// The connection's end.
+    /// Fails if the connection ends.
     pub fn take(&mut self) -> Result<(Ticket, Answer), ClientError> {
         match self.early.pop() {
             Some(early) => Ok(early),
@@ -340,10 +340,10 @@ impl Channel {
         }
     }
 
-    /// The answer of one job; waits for it, and keeps others for later.
+    /// Returns the answer of one job; waits for it, and keeps others for later.
     ///
     /// # Errors
-    /// The connection's end.
+    /// Fails if the connection ends.
     pub fn take_of(&mut self, ticket: Ticket) -> Result<Answer, ClientError> {
         if let Some(at) = self.early.iter().position(|(early, _)| *early == ticket) {
             return Ok(self.early.swap_remove(at).1);
@@ -357,27 +357,28 @@ impl Channel {
         }
     }
 
-    /// One job from its submission to its answer.
+    /// Submits one job and returns its answer.
     ///
     /// # Errors
-    /// The connection's end; what the job says is in its answer.
+    /// Fails if the connection ends; an error of the job is in its answer.
     pub fn call(&mut self, handle: u32, operation: Operation, content: &[u8]) -> Result<Answer, ClientError> {
         let ticket = self.submit(handle, operation, content)?;
         self.flush()?;
         self.take_of(ticket)
     }
 
-    /// For an event loop: has the service write to [`Channel::fd`] when the next answer is there. True if one is there already.
+    /// For an event loop: requests that the service write to [`Channel::fd`] when the next answer is there. Returns
+    /// true if there is an answer already.
     pub fn arm(&mut self) -> bool {
         let shared = &self.receiver.shared;
         shared.memory.bells().client_is_about_to_wait(Waiting::Socket);
         !self.early.is_empty() || self.receiver.answers.is_pending(&shared.memory)
     }
 
-    /// For an event loop: takes off what the service has written to [`Channel::fd`].
+    /// For an event loop: reads the messages that the service has written to [`Channel::fd`].
     ///
     /// # Errors
-    /// The connection's end.
+    /// Fails if the connection ends.
     pub fn disarm(&mut self) -> Result<(), ClientError> {
         let shared = &self.receiver.shared;
         shared.memory.bells().client_is_awake();
@@ -392,12 +393,12 @@ impl Channel {
         }
     }
 
-    /// What an event loop polls for reading after [`Channel::arm`].
+    /// Returns the descriptor that an event loop polls for reading after [`Channel::arm`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.receiver.shared.socket.as_fd()
     }
 
-    /// Jobs whose answers have not been taken out of the ring.
+    /// Returns the number of jobs whose answers have not been taken out of the ring.
     pub fn in_flight(&self) -> usize {
         (self.sender.submitted - self.receiver.shared.taken.load(Ordering::Acquire)) as usize
     }

@@ -1,7 +1,7 @@
-//! Blocking calls, for one thread, over a connection that is made again when the service was restarted.
+//! Blocking calls, for one thread, over a connection that is made again after a restart of the service.
 //!
-//! **Guarantee:** a call returns one result. If the service ends meanwhile, the job is submitted once more to the new one: a signature
-//! that nobody has seen is worth nothing, so making another does no harm.
+//! **Guarantee:** a call returns one result. If the service ends meanwhile, the job is submitted once more to the new
+//! one: a signature that nobody has seen is worthless, so making another one does no harm.
 
 use crate::channel::Channel;
 use crate::error::ClientError;
@@ -18,7 +18,8 @@ pub struct Client {
     path: PathBuf,
     program: String,
     channel: Channel,
-    /// Handles in this connection, by what tells keys apart: their names, or the public halves of those that have none.
+    /// The handles in this connection, by the identities of the keys: their names, or the public halves of keys
+    /// without a name.
     handles: HashMap<Vec<u8>, u32>,
 }
 
@@ -27,16 +28,16 @@ fn identity(info: &KeyInfo) -> Vec<u8> {
 }
 
 impl Client {
-    /// Connects to the service that listens at `path`; `program` is what it writes into its log.
+    /// Connects to the service that listens at `path`, which writes `program` into its log.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`], and a refusal.
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
         let channel = Channel::connect(path, program)?;
         Ok(Self { path: path.to_owned(), program: program.to_owned(), channel, handles: HashMap::new() })
     }
 
-    /// The service's name and version.
+    /// Returns the service's name and version.
     pub fn service(&self) -> &str {
         self.channel.service()
     }
@@ -44,7 +45,7 @@ impl Client {
     /// Opens the key of this name.
     ///
     /// # Errors
-    /// No such key, or none for this user; the connection's end.
+    /// Fails if there is no such key, or none for this user, or if the connection ends.
     pub fn open(&mut self, name: &str) -> Result<Key, ClientError> {
         self.open_by(Source::Name(name.to_owned()))
     }
@@ -52,7 +53,7 @@ impl Client {
     /// Opens a key.
     ///
     /// # Errors
-    /// No such key, or none for this user; the connection's end.
+    /// Fails if there is no such key, or none for this user, or if the connection ends.
     pub fn open_by(&mut self, source: Source) -> Result<Key, ClientError> {
         self.again(|client| {
             let (handle, info) = client.channel.open(source.clone())?;
@@ -61,10 +62,11 @@ impl Client {
         })
     }
 
-    /// Lends the service a private key, PKCS#8 in DER, until the connection ends. It is gone when the service restarts.
+    /// Lends the service a private key, PKCS#8 in DER, until the connection ends. The key is gone when the service
+    /// restarts.
     ///
     /// # Errors
-    /// Bytes that are no key; the connection's end.
+    /// Fails if the bytes are not a key, or the connection ends.
     pub fn lend(&mut self, pkcs8: &[u8]) -> Result<Key, ClientError> {
         self.again(|client| {
             let (handle, info) = client.channel.lend(pkcs8)?;
@@ -73,10 +75,10 @@ impl Client {
         })
     }
 
-    /// Has the service compute `operation` with `key`; the content is what [`Operation`] says.
+    /// Has the service compute `operation` with `key`; the content is described at [`Operation`].
     ///
     /// # Errors
-    /// [`ClientError::Job`] with what the service says, and the connection's end.
+    /// Fails with [`ClientError::Job`] and the service's reason, or if the connection ends.
     pub fn call(
         &mut self,
         key: &Key,
@@ -92,7 +94,7 @@ impl Client {
     /// Signs a digest with an RSA or ECDSA key: RSASSA-PKCS1-v1_5, or ECDSA in DER.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// Fails as [`Client::call`] does.
     pub fn sign(&mut self, key: &Key, hash: Hash, digest: &[u8]) -> Result<Vec<u8>, ClientError> {
         let operation = match key.info.kind {
             KeyKind::Rsa { .. } => Operation::SignPkcs1(Some(hash)),
@@ -101,10 +103,10 @@ impl Client {
         self.call(key, operation, digest).map(|signature| signature.to_vec())
     }
 
-    /// All keys that this user may use, ordered by name.
+    /// Returns all keys that this user may use, ordered by name.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn keys(&mut self) -> Result<Vec<KeyInfo>, ClientError> {
         let mut all: Vec<KeyInfo> = Vec::new();
         loop {
@@ -120,7 +122,7 @@ impl Client {
     /// Has the service make a key and keep it.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn generate(&mut self, name: &str, kind: KeyKind) -> Result<KeyInfo, ClientError> {
         self.made(&Ask::Generate { name: name.to_owned(), kind })
     }
@@ -128,7 +130,7 @@ impl Client {
     /// Gives the service a private key to keep: PEM, or PKCS#8 or PKCS#12 in DER.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn import(
         &mut self,
         name: &str,
@@ -139,10 +141,10 @@ impl Client {
         self.made(&Ask::Import { name: name.to_owned(), bytes: Secret(bytes.to_vec()), passphrase })
     }
 
-    /// Has the service delete a key for ever.
+    /// Has the service delete a key permanently.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn remove(&mut self, name: &str) -> Result<(), ClientError> {
         match self.channel.ask(&Ask::Remove { name: name.to_owned() })? {
             Told::Done => Ok(()),
@@ -150,10 +152,10 @@ impl Client {
         }
     }
 
-    /// How the service is.
+    /// Returns the status of the service.
     ///
     /// # Errors
-    /// Refusals, and the connection's end.
+    /// Fails if the service refuses, or the connection ends.
     pub fn status(&mut self) -> Result<ServiceStatus, ClientError> {
         match self.ask(&Ask::Status)? {
             Told::Status(status) => Ok(*status),
@@ -168,7 +170,7 @@ impl Client {
         }
     }
 
-    /// A question that may be asked twice.
+    /// Sends a message that may be sent twice, and returns the answer.
     fn ask(&mut self, ask: &Ask) -> Result<Told, ClientError> {
         self.again(|client| client.channel.ask(ask))
     }
@@ -190,7 +192,7 @@ impl Client {
         Ok(handle)
     }
 
-    /// Runs a call, and once more over a new connection if the service has ended.
+    /// Makes a call, and makes it once more over a new connection if the service has ended.
     fn again<T>(
         &mut self,
         mut call: impl FnMut(&mut Self) -> Result<T, ClientError>,

@@ -1,6 +1,7 @@
-//! What a job asks of a key, and what comes back, as values and as numbers in a ring.
+//! The operations on a key and their outcomes, as values and as numbers in a ring.
 //!
-//! **Guarantee:** every pair of numbers is an operation or is refused; [`Operation::to_numbers`] and [`Operation::of_numbers`] are each other's inverse.
+//! **Guarantee:** every pair of numbers is an operation or is refused; [`Operation::to_numbers`] and
+//! [`Operation::of_numbers`] are each other's inverse.
 
 use crate::key::KeyKind;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use zeroize::Zeroizing;
 /// A digest algorithm (FIPS 180-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Hash {
-    /// SHA-1; for signatures of protocols that still have it.
+    /// SHA-1, for signatures of protocols that still use it.
     Sha1,
     /// SHA-224.
     Sha224,
@@ -22,10 +23,10 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// All of them.
+    /// All hashes.
     pub const ALL: [Self; 5] = [Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
 
-    /// Bytes of a digest.
+    /// Returns the length of a digest in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -45,53 +46,55 @@ impl Hash {
     }
 }
 
-/// What is asked of a private key. The content that goes with it is named in each.
+/// An operation with a private key. The documentation of each one states its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Nothing: comes back as it is, without a key. For measurements.
+    /// No operation: returns the content unchanged, without a key. It is meant for measurements.
     Null,
-    /// RSASSA-PKCS1-v1_5 (RFC 8017, 8.2). Content: the digest; without a hash, the bytes to be padded (TLS 1.0's MD5 and SHA-1).
+    /// RSASSA-PKCS1-v1_5 (RFC 8017, 8.2). The content is the digest; without a hash, the bytes to be padded (TLS
+    /// 1.0's MD5 and SHA-1).
     SignPkcs1(Option<Hash>),
-    /// RSASSA-PSS (RFC 8017, 8.1). Content: the digest.
+    /// RSASSA-PSS (RFC 8017, 8.1). The content is the digest.
     SignPss {
-        /// Of the message.
+        /// The hash of the message.
         hash: Hash,
-        /// Of the mask.
+        /// The hash of the mask.
         mask: Hash,
-        /// Bytes of salt.
+        /// The length of the salt in bytes.
         salt_bytes: u16,
     },
-    /// ECDSA (FIPS 186-5), answered in DER. Content: the digest.
+    /// ECDSA (FIPS 186-5); the answer is in DER. The content is the digest.
     SignEcdsa,
-    /// Ed25519 (RFC 8032). Content: the message.
+    /// Ed25519 (RFC 8032). The content is the message.
     SignEd25519,
-    /// RSAES-PKCS1-v1_5 (RFC 8017, 7.2). Content: the ciphertext.
+    /// RSAES-PKCS1-v1_5 (RFC 8017, 7.2). The content is the ciphertext.
     DecryptPkcs1,
-    /// RSAES-OAEP (RFC 8017, 7.1) with an empty label. Content: the ciphertext.
+    /// RSAES-OAEP (RFC 8017, 7.1) with an empty label. The content is the ciphertext.
     DecryptOaep {
-        /// Of the label.
+        /// The hash of the label.
         hash: Hash,
-        /// Of the mask.
+        /// The hash of the mask.
         mask: Hash,
     },
-    /// ECDH (SP 800-56A), or X25519 (RFC 7748). Content: the peer's public key, as an uncompressed point or 32 bytes.
+    /// ECDH (SP 800-56A), or X25519 (RFC 7748). The content is the peer's public key, as an uncompressed point or 32
+    /// bytes.
     Derive,
 }
 
-/// What a policy allows or forbids.
+/// The uses of a key that a policy allows or forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// To sign.
+    /// Signing.
     Sign,
-    /// To decrypt.
+    /// Decryption.
     Decrypt,
-    /// To agree on a secret.
+    /// Agreement on a secret.
     Derive,
 }
 
 impl Operation {
-    /// Code and parameters.
+    /// Returns the code and the parameters.
     pub fn to_numbers(self) -> (u32, u32) {
         let number = |hash: Option<Hash>| hash.map_or(0, Hash::to_number);
         match self {
@@ -108,7 +111,7 @@ impl Operation {
         }
     }
 
-    /// The operation with this code and these parameters, if there is one.
+    /// Returns the operation with this code and these parameters, if there is one.
     pub fn of_numbers(code: u32, parameters: u32) -> Option<Self> {
         let (hash, mask) = (Hash::of_number(parameters & 0xff), Hash::of_number(parameters >> 8 & 0xff));
         let operation = match code {
@@ -125,7 +128,7 @@ impl Operation {
         (operation.to_numbers() == (code, parameters)).then_some(operation)
     }
 
-    /// What it is a use of; nothing for [`Operation::Null`].
+    /// Returns the use that it requires; `None` for [`Operation::Null`].
     pub fn of_use(self) -> Option<Use> {
         match self {
             Self::Null => None,
@@ -137,7 +140,7 @@ impl Operation {
         }
     }
 
-    /// Whether a key of this kind can do it.
+    /// Returns whether a key of this kind supports it.
     pub fn suits(self, kind: KeyKind) -> bool {
         match self {
             Self::Null => true,
@@ -151,10 +154,10 @@ impl Operation {
     }
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Status {
-    /// Done; the answer's content is the result.
+    /// The job is done; the answer's content is the result.
     #[error("done")]
     Done,
     /// The service does not know this operation, or its parameters.
@@ -169,7 +172,7 @@ pub enum Status {
     /// The policy does not allow this client this use of the key.
     #[error("the engine's policy does not allow this use of the key")]
     NotAllowed,
-    /// The content is not what the operation takes, such as a digest of another length or a point off the curve.
+    /// The content does not fit the operation, such as a digest of another length or a point off the curve.
     #[error("the content is not what the operation takes")]
     BadContent,
     /// A ciphertext did not decrypt.
@@ -178,7 +181,7 @@ pub enum Status {
     /// The key was removed after it was opened.
     #[error("the key has been removed")]
     Removed,
-    /// The computation failed, which is the service's fault.
+    /// The computation failed because of an error of the service.
     #[error("the service failed to compute it")]
     Failed,
 }
@@ -196,18 +199,18 @@ impl Status {
         Self::Failed,
     ];
 
-    /// Its number in an answer.
+    /// Returns its number in an answer.
     pub fn to_number(self) -> u32 {
         Self::ALL.iter().position(|status| *status == self).expect("ALL has every status") as u32
     }
 
-    /// The status with this number; of a number that a newer service gives, [`Status::Failed`].
+    /// Returns the status with this number; [`Status::Failed`] for a number of a newer service.
     pub fn of_number(number: u32) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::Failed)
     }
 }
 
-/// What comes back of a job: the result, or why there is none.
+/// The answer to a job: the result, or the reason for which there is none.
 pub type Answer = Result<Zeroizing<Vec<u8>>, Status>;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Keys as a client knows them: a name, a kind, the public half. The private half has no type here.
+//! Keys from the view of a client: a name, a kind, the public half. There is no type for the private half.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Kinds of private keys.
+/// The kinds of private keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
     /// RSA.
     Rsa {
-        /// Of the modulus: 2,048 to 8,192 in steps of 8.
+        /// The length of the modulus in bits: 2,048 to 8,192 in steps of 8.
         bits: u16,
     },
     /// The curve P-256.
@@ -36,7 +36,7 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// A text is no kind of key.
+/// The error for a text that is not a kind of key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), p256, p384, ed25519 and x25519")]
 pub struct UnknownKind(String);
@@ -60,54 +60,55 @@ impl FromStr for KeyKind {
     }
 }
 
-/// The longest name of a key, in bytes.
+/// The maximum length of a key's name in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Whether a text may name a key: letters, digits, `-`, `_` and `.`, the first one a letter or a digit. It is a file's name too.
+/// Returns whether a text may name a key: letters, digits, `-`, `_` and `.`, the first one a letter or a digit. The
+/// name is also used as a file name.
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX
         && text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// What anybody may know of a key who may use it.
+/// The facts about a key that its users may know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {
-    /// Its name; empty for a key that a connection has brought along.
+    /// The name; empty for a key that a connection has lent.
     pub name: String,
-    /// Its kind.
+    /// The kind.
     pub kind: KeyKind,
     /// SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) in DER.
     pub public: Vec<u8>,
 }
 
-/// A key that a client has opened. Any client of the same user may use it, which opens it again where it must.
+/// A key that a client has opened. Any client of the same user may use it, and opens it again if necessary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What it is.
+    /// The description of the key.
     pub info: KeyInfo,
 }
 
-/// How a client says which key it means.
+/// The ways in which a client refers to a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// By its name.
+    /// The key's name.
     Name(String),
-    /// By its public half, a SubjectPublicKeyInfo in DER.
+    /// The key's public half, a SubjectPublicKeyInfo in DER.
     Public(Vec<u8>),
 }
 
-/// A reference to a key, as files and command lines hold it: `sealane:NAME`, or `sealane:NAME?socket=/path` for another service than the
-/// system's.
+/// A reference to a key in files and on command lines: `sealane:NAME`, or `sealane:NAME?socket=/path` for a service
+/// other than the system's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     /// The key's name.
     pub name: String,
-    /// Where its service listens, unless at [`crate::SOCKET`].
+    /// The socket of its service, if it is not [`crate::SOCKET`].
     pub socket: Option<PathBuf>,
 }
 
-/// A text is no reference to a key.
+/// The error for a text that is not a reference to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reference to a key is sealane:NAME, or sealane:NAME?socket=/PATH")]
 pub struct NoUri;
@@ -139,7 +140,7 @@ impl FromStr for Uri {
 /// The label of a PEM file that refers to a key.
 pub const PEM_LABEL: &str = "SEALANE ENGINE KEY";
 
-/// The longest reference, in bytes.
+/// The maximum length of a reference in bytes.
 const URI_BYTES_MAX: usize = 512;
 
 impl fmt::Display for Uri {
@@ -150,29 +151,30 @@ impl fmt::Display for Uri {
 }
 
 impl Uri {
-    /// A PEM file that programs take in place of a private key: it holds the reference, and no secret.
+    /// Returns a PEM file that programs accept in place of a private key: it contains the reference, and no secret.
     pub fn to_pem(&self) -> String {
         pem(PEM_LABEL, &self.to_der())
     }
 
-    /// What such a file holds: a sequence of one text in DER, because programs that take PEM files want to see DER in them.
+    /// Returns the content of such a file: a sequence of one text in DER, because programs that read PEM files expect
+    /// DER in them.
     pub fn to_der(&self) -> Vec<u8> {
         element(SEQUENCE, &element(UTF8_STRING, self.to_string().as_bytes()))
     }
 
-    /// The reference in such bytes.
+    /// Returns the reference in such bytes.
     ///
     /// # Errors
-    /// Other bytes.
+    /// Fails if the bytes are not a reference.
     pub fn of_der(der: &[u8]) -> Result<Self, NoUri> {
         let text = content(SEQUENCE, der).and_then(|inner| content(UTF8_STRING, inner)).ok_or(NoUri)?;
         std::str::from_utf8(text).map_err(|_| NoUri)?.parse()
     }
 
-    /// The first reference in a PEM file, which may hold other things before and behind it.
+    /// Returns the first reference in a PEM file, which may contain other texts before and after it.
     ///
     /// # Errors
-    /// None there.
+    /// Fails if there is none.
     pub fn of_pem(text: &str) -> Result<Self, NoUri> {
         let (_, rest) = text.split_once(&format!("-----BEGIN {PEM_LABEL}-----")).ok_or(NoUri)?;
         let (body, _) = rest.split_once("-----END").ok_or(NoUri)?;
@@ -185,13 +187,14 @@ impl Uri {
 const SEQUENCE: u8 = 0x30;
 const UTF8_STRING: u8 = 0x0c;
 
-/// An element in DER (X.690) of at most [`URI_BYTES_MAX`] bytes and a bit.
+/// Returns an element in DER (X.690), whose length has two bytes; contents are at most slightly longer than
+/// [`URI_BYTES_MAX`] bytes.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u16).to_be_bytes();
     [&[tag, 0x82], &length[..], content].concat()
 }
 
-/// The content of an element that is all of the bytes, with its length in any form.
+/// Returns the content of an element that fills all of the bytes, with its length in any form.
 fn content(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
     let (length, content) = match bytes {
         [found, first @ 0..=0x7f, content @ ..] if *found == tag => (usize::from(*first), content),
@@ -204,7 +207,7 @@ fn content(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
     (content.len() == length).then_some(content)
 }
 
-/// Bytes as PEM (RFC 7468) under a label.
+/// Returns the bytes as PEM (RFC 7468) under a label.
 pub fn pem(label: &str, bytes: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     for line in base64(bytes).as_bytes().chunks(64) {
@@ -214,7 +217,7 @@ pub fn pem(label: &str, bytes: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// RFC 4648, section 4.
+/// The digits of RFC 4648, section 4.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 fn base64(bytes: &[u8]) -> String {

@@ -1,11 +1,14 @@
-//! The engine service as programs see it: keys that stay in another process, and jobs that cross to it in shared memory.
+//! The engine service from the view of programs: keys that stay in another process, and jobs that are passed to it in
+//! shared memory.
 //!
-//! A [`Client`] is one connection. Set-up messages ([`setup`]) go over a Unix socket, where the service knows its caller by the
-//! kernel's word; jobs go through a pair of rings ([`ring`]) that both processes map. A thread uses a client of its own; an
-//! [`AsyncClient`] is shared among tasks. A job has bounded length, is copied before anybody looks at it, and names its key
-//! by a handle of its connection, so nothing that one program does with its memory reaches another.
+//! A [`Client`] is one connection. Set-up messages ([`setup`]) go over a Unix socket, on which the kernel identifies
+//! the caller to the service; jobs go through a pair of rings ([`ring`]) that both processes map. Each thread uses a
+//! separate client; an [`AsyncClient`] is shared among tasks. A job has bounded length, is copied before it is
+//! examined, and names its key by a handle of its connection, so a program's writes to its memory affect no other
+//! program.
 //!
-//! Versions are negotiated by the first message; a service that ends fails the jobs in flight, and the next call connects again.
+//! Versions are negotiated by the first message; if a service ends, the jobs in flight fail, and the next call
+//! connects again.
 
 #![deny(unsafe_code)]
 
@@ -32,5 +35,5 @@ pub use job::{Answer, Hash, Operation, Status};
 pub use key::{Key, KeyInfo, KeyKind, Source, Uri};
 pub use memory::Memory;
 
-/// Where the service of the system listens.
+/// The socket of the system's service.
 pub const SOCKET: &str = "/run/sealane-engine/socket";

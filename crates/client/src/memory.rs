@@ -1,8 +1,8 @@
-//! The memory that a client and the service share, seen as atomic words.
+//! The memory that a client and the service share, accessed as atomic words.
 //!
-//! **Guarantees:** it has the same number of bytes for as long as it is mapped, because it is sealed against shrinking before anybody else
-//! gets it: nobody can make an access fail. Whatever the other process writes, a read gives some word: no reference into the
-//! memory ever leaves this module other than to atomics.
+//! **Guarantees:** its length does not change as long as it is mapped, because it is sealed against shrinking before
+//! another process gets it: no process can make an access fail. Regardless of the writes of the other process, a read
+//! returns some word: this module gives out no references into the memory other than to atomics.
 
 #![allow(unsafe_code)]
 
@@ -15,10 +15,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes of the doorbells, at the start.
+/// The length of the doorbells, at the start.
 const BELLS_BYTES: usize = 256;
 
-/// Bytes of the whole.
+/// The length of the whole memory in bytes.
 const BYTES: usize = BELLS_BYTES + WORDS * 8;
 
 const _: () = assert!(size_of::<Bells>() == BELLS_BYTES && align_of::<Bells>() <= 4096);
@@ -35,10 +35,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// New memory, zeroed and sealed, and the descriptor by which another process maps it.
+    /// Makes new memory, zeroed and sealed; returns it with the descriptor by which another process maps it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails if the kernel does.
     pub fn create() -> io::Result<(Self, OwnedFd)> {
         let fd = memfd_create("sealane-rings", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, BYTES as u64)?;
@@ -46,10 +46,10 @@ impl Memory {
         Ok((Self::map_whole(fd.as_fd())?, fd))
     }
 
-    /// Maps what another process has created.
+    /// Maps the memory that another process has created.
     ///
     /// # Errors
-    /// `InvalidData` if it has another size or could shrink, and what the kernel says.
+    /// Fails with `InvalidData` if it has another size or could shrink, or if the kernel fails.
     pub fn map(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let is_sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
         if !is_sealed || usize::try_from(fstat(fd)?.st_size) != Ok(BYTES) {
@@ -63,31 +63,32 @@ impl Memory {
 
     fn map_whole(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anybody has.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let address = unsafe { mmap(std::ptr::null_mut(), BYTES, protection, MapFlags::SHARED, fd, 0) }?;
         let address = NonNull::new(address.cast()).ok_or_else(|| io::Error::other("mmap gave no address"))?;
         Ok(Self { address })
     }
 
-    /// By which either side wakes the other.
+    /// Returns the bells by which either side wakes the other.
     pub fn bells(&self) -> &Bells {
-        // SAFETY: the mapping begins at a page, is longer than `Bells`, lives as long as `self`, and `Bells` is atomics only,
-        // for which any bytes are a value.
+        // SAFETY: the mapping begins at a page, is longer than `Bells`, lives as long as `self`, and `Bells` consists
+        // of atomics only, for which any bytes are valid.
         unsafe { self.address.cast::<Bells>().as_ref() }
     }
 }
 
 impl Words for Memory {
     fn words(&self) -> &[AtomicU64; WORDS] {
-        // SAFETY: the mapping has `WORDS` words behind the bells, at a multiple of eight; it lives as long as `self`, and any
-        // bytes are a value of an atomic.
+        // SAFETY: the mapping has `WORDS` words behind the bells, at a multiple of eight; it lives as long as `self`,
+        // and any bytes are a valid value of an atomic.
         unsafe { self.address.add(BELLS_BYTES).cast::<[AtomicU64; WORDS]>().as_ref() }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map_whole` has mapped; no reference outlives `self`. A failure leaves the mapping where it is.
+        // SAFETY: exactly what `map_whole` has mapped; no reference outlives `self`. A failure leaves the mapping in
+        // place.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), BYTES) };
     }
 }

@@ -1,10 +1,10 @@
-//! A service's status as people read it, and as Prometheus does.
+//! A service's status as text for people, and in the format of Prometheus.
 
 use crate::setup::ServiceStatus;
 use std::fmt::Write as _;
 
 impl ServiceStatus {
-    /// Some lines for people.
+    /// Returns some lines for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let memory = if self.memory_locked { "locked in memory" } else { "not locked in memory" };
@@ -36,7 +36,7 @@ impl ServiceStatus {
         text
     }
 
-    /// Prometheus's text format.
+    /// Returns the status in Prometheus's text format.
     pub fn prometheus(&self) -> String {
         let mut text = String::new();
         let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {

@@ -1,49 +1,51 @@
-//! Two rings of messages in shared memory, each with one producer and one consumer: requests one way, answers the other.
+//! Two rings of messages in shared memory, each with one producer and one consumer: one for requests, the other for
+//! answers.
 //!
-//! A message is a descriptor of one cache line. Up to [`INLINE_BYTES`] of content travel in it; longer content lies in the
-//! payloads of as many slots as it needs, in a row.
+//! A message is a descriptor of one cache line. Up to [`INLINE_BYTES`] of content are in the descriptor; longer
+//! content is in the payloads of as many consecutive slots as it needs.
 //!
-//! **Guarantees**, whatever the other process writes and whenever: each end goes by its own count and believes the other's only
-//! inside the ring; each word is read once into private memory, checked, and used from there; a consumer copies at most
-//! [`MESSAGE_BYTES_MAX`]. A count or a length that cannot be is a [`Lie`], after which the ring must be given up. Between two honest
-//! ends every message arrives once, whole and in order. Nothing waits here.
+//! **Guarantees**, regardless of the values and times of the other process's writes: each end uses its own count, and
+//! uses the other's only within the bounds of the ring; each word is read once into private memory, checked, and used
+//! from there; a consumer copies at most [`MESSAGE_BYTES_MAX`]. An impossible count or length is a [`Lie`], after
+//! which the ring must be given up. Between two honest ends every message arrives once, whole and in order. No
+//! function waits.
 
 use crate::sync::{AtomicU64, Ordering};
 use zeroize::Zeroize as _;
 
-/// Messages in a ring, and payloads.
+/// The number of slots of a ring, each with a descriptor and a payload.
 pub const SLOTS: usize = 128;
 
-/// Bytes of content that travel in the descriptor.
+/// The maximum number of bytes of content in a descriptor.
 pub const INLINE_BYTES: usize = 32;
 
-/// Bytes of a payload.
+/// The number of bytes of a payload.
 pub const PAYLOAD_BYTES: usize = 512;
 
-/// The longest content: half a ring, so that there is room for it as soon as half is free.
+/// The maximum length of the content: half a ring, so that there is room for it as soon as half is free.
 pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;
 
-/// Words from one count to the next: two cache lines, because processors fetch them in pairs.
+/// The number of words from one count to the next: two cache lines, because processors fetch them in pairs.
 const COUNT_WORDS: usize = 16;
 const DESCRIPTOR_WORDS: usize = 8;
 const PAYLOAD_WORDS: usize = PAYLOAD_BYTES / 8;
 const RING_WORDS: usize = 2 * COUNT_WORDS + SLOTS * (DESCRIPTOR_WORDS + PAYLOAD_WORDS);
 
-/// Words of both rings.
+/// The number of words of both rings.
 pub const WORDS: usize = 2 * RING_WORDS;
 
-/// Where the words are: shared memory, or an array in a test.
+/// A place of the words: shared memory, or an array in a test.
 pub trait Words {
-    /// All of them.
+    /// Returns all words.
     fn words(&self) -> &[AtomicU64; WORDS];
 }
 
-/// Which of the two rings.
+/// One of the two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From a client to the service.
+    /// The ring from a client to the service.
     Requests,
-    /// From the service to a client.
+    /// The ring from the service to a client.
     Answers,
 }
 
@@ -55,12 +57,12 @@ impl Direction {
         }
     }
 
-    /// The producer's count.
+    /// Returns the producer's count.
     fn tail<W: Words>(self, words: &W) -> &AtomicU64 {
         &words.words()[self.base()]
     }
 
-    /// The consumer's count.
+    /// Returns the consumer's count.
     fn head<W: Words>(self, words: &W) -> &AtomicU64 {
         &words.words()[self.base() + COUNT_WORDS]
     }
@@ -80,15 +82,15 @@ fn slot(count: u64) -> usize {
     (count % SLOTS as u64) as usize
 }
 
-/// Slots that content of this length takes.
+/// Returns the number of slots for content of this length.
 pub const fn slots(length: usize) -> usize {
     if length <= INLINE_BYTES { 1 } else { length.div_ceil(PAYLOAD_BYTES) }
 }
 
-/// What a message says besides its content.
+/// The data of a message besides its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The client's name for a job, which its answer bears.
+    /// The client's number of a job, which its answer repeats.
     pub tag: u64,
     /// An operation, or a status.
     pub code: u32,
@@ -98,19 +100,19 @@ pub struct Head {
     pub parameters: u32,
 }
 
-/// The other process has written what no honest one writes.
+/// The error for a value that no honest process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ring's other end wrote a count or a length that cannot be")]
 pub struct Lie;
 
-/// Why a message was not taken.
+/// The reason for which a message was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPushed {
     /// There is no room for it now.
     Full,
     /// It is longer than [`MESSAGE_BYTES_MAX`].
     TooLong,
-    /// The consumer's count cannot be.
+    /// The consumer's count is impossible.
     Lie,
 }
 
@@ -118,26 +120,26 @@ pub enum NotPushed {
 #[derive(Debug)]
 pub struct Producer {
     direction: Direction,
-    /// Slots ever written; what the consumer sees follows by [`Producer::publish`].
+    /// The number of slots written so far; [`Producer::publish`] reports it to the consumer.
     tail: u64,
-    /// Slots that the consumer has given back when it was last asked.
+    /// The number of slots that the consumer had given back at the last read of its count.
     head: u64,
 }
 
 impl Producer {
-    /// The producer of a ring that nobody has used.
+    /// Returns the producer of an unused ring.
     pub fn new(direction: Direction) -> Self {
         Self { direction, tail: 0, head: 0 }
     }
 
-    /// Slots that are free, by the consumer's word of now.
+    /// Returns the number of free slots according to the consumer's present count.
     ///
     /// # Errors
-    /// A count that cannot be.
+    /// Fails if the count is impossible.
     pub fn free<W: Words>(&mut self, words: &W) -> Result<usize, Lie> {
         let head = self.direction.head(words).load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);
-        // The consumer's count only grows, and stays behind ours.
+        // The consumer's count only grows, and does not pass ours.
         if used > SLOTS as u64 || used > self.tail.wrapping_sub(self.head) {
             return Err(Lie);
         }
@@ -145,10 +147,10 @@ impl Producer {
         Ok(SLOTS - used as usize)
     }
 
-    /// Lays a message into the ring; the consumer sees it after [`Producer::publish`].
+    /// Writes a message into the ring; the consumer sees it after [`Producer::publish`].
     ///
     /// # Errors
-    /// When it does not fit, now or ever.
+    /// Fails if it does not fit now, or is too long.
     pub fn push<W: Words>(&mut self, words: &W, head: Head, content: &[u8]) -> Result<(), NotPushed> {
         if content.len() > MESSAGE_BYTES_MAX {
             return Err(NotPushed::TooLong);
@@ -174,7 +176,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Shows the consumer all that was pushed.
+    /// Publishes all pushed messages to the consumer.
     pub fn publish<W: Words>(&self, words: &W) {
         self.direction.tail(words).store(self.tail, Ordering::Release);
     }
@@ -184,28 +186,28 @@ impl Producer {
 #[derive(Debug)]
 pub struct Consumer {
     direction: Direction,
-    /// Slots ever read; what the producer may write again follows by [`Consumer::release`].
+    /// The number of slots read so far; [`Consumer::release`] reports it to the producer.
     head: u64,
-    /// Slots that the producer had shown when it was last asked.
+    /// The number of slots that the producer had published at the last read of its count.
     tail: u64,
 }
 
 impl Consumer {
-    /// The consumer of a ring that nobody has used.
+    /// Returns the consumer of an unused ring.
     pub fn new(direction: Direction) -> Self {
         Self { direction, head: 0, tail: 0 }
     }
 
-    /// Whether there is a message, by the producer's word of now, which may be a lie.
+    /// Returns whether there is a message according to the producer's present count, which may be a lie.
     pub fn is_pending<W: Words>(&self, words: &W) -> bool {
         self.direction.tail(words).load(Ordering::Acquire) != self.head
     }
 
-    /// Copies the next message out: its head, and its content into `content`, in place of what is there. `wipe` zeroes what lay in the
-    /// shared memory.
+    /// Copies the next message out: returns its head, and replaces `content` by its content. `wipe` zeroes the bytes
+    /// in the shared memory.
     ///
     /// # Errors
-    /// A count or a length that cannot be.
+    /// Fails if a count or a length is impossible.
     pub fn take<W: Words>(
         &mut self,
         words: &W,
@@ -242,7 +244,7 @@ impl Consumer {
         Ok(Some(Head { tag, code, key, parameters }))
     }
 
-    /// Gives the producer back the slots of all that was taken.
+    /// Gives the slots of all taken messages back to the producer.
     pub fn release<W: Words>(&self, words: &W) {
         self.direction.head(words).store(self.head, Ordering::Release);
     }
@@ -256,7 +258,7 @@ fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Writes bytes as words; the last one is filled with zeros.
+/// Writes bytes as words; the last word is padded with zeros.
 fn write(words: &[AtomicU64], bytes: &[u8]) {
     let mut whole = bytes.chunks_exact(8);
     for (word, eight) in words.iter().zip(&mut whole) {
@@ -271,7 +273,7 @@ fn write(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// Appends `length` bytes.
+/// Appends `length` bytes to `content`.
 fn read(words: &[AtomicU64], length: usize, content: &mut Vec<u8>, wipe: bool) {
     for (index, word) in words[..length.div_ceil(8)].iter().enumerate() {
         let eight = word.load(Ordering::Relaxed).to_le_bytes();

@@ -1,7 +1,7 @@
-//! Messages of the set-up socket, one to a packet: what a program asks of the service, and what it answers.
+//! The messages of the set-up socket, one per packet: a program's requests to the service, and its answers.
 //!
-//! **Guarantees:** a message has at most [`MESSAGE_BYTES_MAX`] bytes; any bytes are a message or an error. The first message
-//! is [`Ask::Hello`] in every version of the protocol, and only it can be answered with [`Refusal::Version`].
+//! **Guarantees:** a message has at most [`MESSAGE_BYTES_MAX`] bytes; any bytes are a message or an error. The first
+//! message is [`Ask::Hello`] in every version of the protocol, and only it can be answered with [`Refusal::Version`].
 
 use crate::error::Refusal;
 use crate::key::{KeyInfo, KeyKind, Source};
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The version of messages and rings that this is.
+/// The version of the messages and rings in this source.
 pub const VERSION: u16 = 1;
 
-/// The longest message.
+/// The maximum length of a message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 65_536;
 
-/// Keys in one answer to [`Ask::List`].
+/// The maximum number of keys in one answer to [`Ask::List`].
 pub const KEYS_PER_LIST: usize = 32;
 
-/// Bytes that must not stay in memory.
+/// Bytes that are wiped on drop.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 pub struct Secret(pub Vec<u8>);
 
@@ -28,153 +28,154 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What a program asks.
+/// A request of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// The first message.
     Hello {
         /// The lowest version that the program speaks.
         lowest: u16,
-        /// The highest.
+        /// The highest version that the program speaks.
         highest: u16,
-        /// What it calls itself; for the log only.
+        /// The name of the program, for the log only.
         program: String,
     },
-    /// To use a key.
+    /// Opens a key.
     Open(Source),
-    /// To use a private key that the program has itself, for this connection only.
+    /// Opens a private key that the program itself has, for this connection only.
     Lend {
         /// PKCS#8 in DER.
         pkcs8: Secret,
     },
-    /// Not to use a handle any more.
+    /// Closes a handle.
     Close {
-        /// Which.
+        /// The handle.
         handle: u32,
     },
-    /// Which keys this program may use.
+    /// Lists the keys that this program may use.
     List {
-        /// Only names behind this one.
+        /// Only names after this one are listed.
         after: String,
     },
-    /// To make a key and keep it.
+    /// Makes a key and keeps it.
     Generate {
-        /// Its name.
+        /// The name of the key.
         name: String,
-        /// Its kind.
+        /// The kind of the key.
         kind: KeyKind,
     },
-    /// To keep a key.
+    /// Imports a key and keeps it.
     Import {
-        /// Its name.
+        /// The name of the key.
         name: String,
-        /// PEM, PKCS#8 or PKCS#12.
+        /// The key as PEM, PKCS#8 or PKCS#12.
         bytes: Secret,
-        /// If they are encrypted.
+        /// The passphrase, if the bytes are encrypted.
         passphrase: Option<Secret>,
     },
-    /// To delete a key for ever.
+    /// Deletes a key permanently.
     Remove {
-        /// Its name.
+        /// The name of the key.
         name: String,
     },
-    /// How the service is.
+    /// Asks for the status of the service.
     Status,
 }
 
-/// What the service answers.
+/// A message of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
-    /// To [`Ask::Hello`], with two descriptors: the rings' memory, and an eventfd(2) that wakes the service.
+    /// The answer to [`Ask::Hello`], with two descriptors: the rings' memory, and an eventfd(2) that wakes the
+    /// service.
     Welcome {
         /// The version from now on.
         version: u16,
         /// The service's name and version, for people.
         service: String,
     },
-    /// To what opens a key.
+    /// The answer to the messages that open or make a key.
     Key {
-        /// Its number in jobs.
+        /// The key's number in jobs.
         handle: u32,
-        /// What it is.
+        /// The description of the key.
         info: KeyInfo,
     },
-    /// To [`Ask::List`]: at most [`KEYS_PER_LIST`], ordered by name.
+    /// The answer to [`Ask::List`]: at most [`KEYS_PER_LIST`] keys, ordered by name.
     Keys(Vec<KeyInfo>),
-    /// Done.
+    /// The request is done.
     Done,
-    /// To [`Ask::Status`].
+    /// The answer to [`Ask::Status`].
     Status(Box<ServiceStatus>),
-    /// Not done.
+    /// The request is refused.
     Refused(Refusal),
-    /// Answers are in the ring, for a client that waits by its socket.
+    /// Announces answers in the ring, to a client that waits at its socket.
     Answers,
 }
 
-/// How the service is. Counters begin with its start.
+/// The status of the service. Counters start with the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStatus {
-    /// Name and version.
+    /// Its name and version.
     pub service: String,
-    /// Seconds since its start.
+    /// The seconds since its start.
     pub up_seconds: u64,
-    /// Threads that compute.
+    /// The number of threads that compute.
     pub workers: u32,
     /// Whether its memory is locked.
     pub memory_locked: bool,
-    /// How keys are sealed at rest.
+    /// The way in which keys are sealed at rest.
     pub sealed_by: String,
-    /// Keys that it keeps.
+    /// The number of keys that it keeps.
     pub keys: u64,
-    /// Connections of now.
+    /// The number of present connections.
     pub connections: u64,
-    /// Jobs done, by operation.
+    /// The numbers of jobs done, by operation.
     pub done: BTreeMap<String, u64>,
-    /// Jobs refused or failed, by reason.
+    /// The numbers of jobs refused or failed, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Connections ended because the client's end of a ring or its messages made no sense.
+    /// The number of connections that were ended because the client's end of a ring or its messages made no sense.
     pub lies: u64,
-    /// Times that a worker slept and was woken.
+    /// The number of times that a worker slept and was woken.
     pub wakes: u64,
-    /// Nanoseconds that workers have computed.
+    /// The nanoseconds that workers have computed.
     pub busy_ns: u64,
-    /// The clients of now, those with most computing time first; at most 64.
+    /// The present clients, those with most computing time first; at most 64.
     pub clients: Vec<ClientStatus>,
 }
 
-/// How one client is: all connections of one user.
+/// The status of one client: all connections of one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// Its user's number.
+    /// The number of its user.
     pub user: u32,
-    /// Its connections.
+    /// The number of its connections.
     pub connections: u64,
-    /// Jobs done.
+    /// The number of its jobs done.
     pub done: u64,
-    /// Times that its jobs waited for its rate.
+    /// The number of times that its jobs waited because of its rate.
     pub waited: u64,
-    /// Nanoseconds computed for it.
+    /// The nanoseconds computed for it.
     pub busy_ns: u64,
 }
 
-/// A message does not fit, or is none.
+/// The error for a message that is too long, or for bytes that are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no message of the protocol")]
 pub struct NoMessage;
 
-/// A message as bytes.
+/// Returns a message as bytes.
 ///
 /// # Errors
-/// When it is too long.
+/// Fails if it is too long.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, NoMessage> {
     let bytes = postcard::to_stdvec(message).map_err(|_| NoMessage)?;
     if bytes.len() > MESSAGE_BYTES_MAX { Err(NoMessage) } else { Ok(bytes) }
 }
 
-/// The message that these bytes are.
+/// Returns the message in these bytes.
 ///
 /// # Errors
-/// When they are none, or more than one.
+/// Fails if they are not a message, or more than one.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, NoMessage> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),

@@ -1,7 +1,8 @@
-//! The set-up socket: packets (SOCK_SEQPACKET), so that a message is read whole or not at all, and descriptors beside them.
+//! The set-up socket: it carries packets (SOCK_SEQPACKET), so that a message is read whole or not at all, and
+//! descriptors with them.
 //!
-//! **Guarantees:** nothing is received beyond [`MESSAGE_BYTES_MAX`], nor more than [`DESCRIPTORS_MAX`] descriptors; those that come unasked
-//! are closed.
+//! **Guarantees:** at most [`MESSAGE_BYTES_MAX`] bytes and [`DESCRIPTORS_MAX`] descriptors are received; unexpected
+//! descriptors are closed.
 
 use crate::setup::{MESSAGE_BYTES_MAX, decode, encode};
 use rustix::net::{
@@ -16,13 +17,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Descriptors with one message.
+/// The maximum number of descriptors with one message.
 pub const DESCRIPTORS_MAX: usize = 2;
 
-/// A new socket, connected to the service at `path`.
+/// Returns a new socket, connected to the service at `path`.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails if the kernel does.
 pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -32,7 +33,7 @@ pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
 /// Sends a message with descriptors.
 ///
 /// # Errors
-/// `InvalidInput` for a message that is too long, and what the kernel says.
+/// Fails with `InvalidInput` if the message is too long, or if the kernel fails.
 pub fn send<T: Serialize>(
     socket: impl AsFd,
     message: &T,
@@ -54,10 +55,10 @@ pub fn send<T: Serialize>(
     }
 }
 
-/// Receives a message and its descriptors; nothing at the connection's end.
+/// Receives a message and its descriptors; returns `None` at the connection's end.
 ///
 /// # Errors
-/// `InvalidData` for what is no message, and what the kernel says.
+/// Fails with `InvalidData` if the bytes are not a message, or if the kernel fails.
 pub fn receive<T: for<'a> Deserialize<'a>>(
     socket: impl AsFd,
     flags: RecvFlags,

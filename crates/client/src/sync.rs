@@ -1,3 +1,4 @@
-//! What two processes share, named in one place: `tests/models.rs` compiles the same sources over a scheduler's versions of it.
+//! The primitives that two processes share, imported in one place: `tests/models.rs` compiles the same sources with a
+//! model checker's versions of them.
 
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

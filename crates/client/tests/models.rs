@@ -1,5 +1,5 @@
-//! Every interleaving that a scheduler thinks of: rings and doorbells, compiled from the crate's own sources over
-//! [shuttle](https://github.com/awslabs/shuttle)'s atomics. A lost wake is a deadlock here.
+//! Explores interleavings of rings and doorbells, compiled from the crate's own sources with
+//! [shuttle](https://github.com/awslabs/shuttle)'s atomics. A lost wake-up appears as a deadlock.
 
 #![allow(dead_code, unreachable_pub, reason = "of the sources only what the models call is used")]
 
@@ -8,7 +8,7 @@ mod doorbell;
 #[path = "../src/ring.rs"]
 mod ring;
 
-/// What `src/sync.rs` is to the crate.
+/// Replaces `src/sync.rs` of the crate.
 mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
@@ -22,7 +22,7 @@ use sync::AtomicU64;
 
 const SCHEDULES: usize = 60;
 
-/// Both rings, the doorbells, and what the kernel does for sleepers.
+/// Both rings, the doorbells, and semaphores in place of the kernel's means to sleep.
 struct World {
     words: Box<[AtomicU64; WORDS]>,
     bells: Bells,
@@ -68,7 +68,7 @@ fn world() -> Arc<World> {
     })
 }
 
-/// Lengths that travel in the descriptor, in one slot and in several; all together go around the ring.
+/// The lengths fit into the descriptor, one slot or several slots; all together they go around the ring.
 fn content(tag: u64) -> Vec<u8> {
     vec![tag as u8; [0, 32, 33, 512, 513, 20_000][tag as usize % 6]]
 }
