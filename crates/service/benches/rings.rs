@@ -1,7 +1,9 @@
-//! What the service costs: null jobs through the rings, beside a Unix socket's round trip; RSA-2048 signatures of processes with one
-//! operation under way each, beside the same in process. `cargo bench -p sealane-service --bench rings [SECONDS]`.
+//! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
+//! signatures of processes with one operation under way each, compared with the same in process. Run it with `cargo
+//! bench -p sealane-service --bench rings [SECONDS]`.
 //!
-//! Clients are processes of their own: this program, started again. Times are wall-clock; CPU is that of the clients alone.
+//! Clients are separate processes: this program, started again. Times are wall-clock; CPU time is that of the clients
+//! alone.
 
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{Channel, Client, Hash, KeyKind, Operation};
@@ -90,7 +92,7 @@ fn null_jobs(socket: &Path, burst: usize, seconds: f64) -> f64 {
     start.elapsed().as_nanos() as f64 / jobs as f64
 }
 
-/// The median of single jobs after pauses in which both ends fall asleep.
+/// Returns the median of single jobs after pauses in which both ends fall asleep.
 fn asleep(socket: &Path, seconds: f64) -> f64 {
     let mut channel = Channel::connect(socket, "bench").expect("a channel");
     median_us(seconds, || {
@@ -126,7 +128,7 @@ fn median_us(seconds: f64, mut call: impl FnMut()) -> f64 {
     times[times.len() / 2].as_nanos() as f64 / 1000.0
 }
 
-/// Signatures a second of all, and microseconds of client CPU for each.
+/// Returns the signatures per second of all processes together, and the microseconds of client CPU per signature.
 fn processes_of(count: usize, kind: &str, place: &PathBuf, seconds: f64) -> (f64, f64) {
     let start = || {
         let mut command = Command::new(env::current_exe().expect("a program"));
@@ -162,7 +164,7 @@ fn own_client(folder: &Path, seconds: f64) {
     });
 }
 
-/// Prints calls, seconds and microseconds of CPU.
+/// Prints the number of calls, the seconds and the microseconds of CPU.
 fn measure(seconds: f64, mut call: impl FnMut()) {
     let (start, mut calls) = (Instant::now(), 0);
     while start.elapsed().as_secs_f64() < seconds {

@@ -1,86 +1,88 @@
-//! The audit log: who was let in, and what happened to keys, a line of JSON each. No line has a secret or a job's content.
+//! The audit log: clients that were let in, and changes of keys, one line of JSON each. No line contains a secret or
+//! a job's content.
 //!
-//! **Guarantee:** whoever connects and leaves in a loop writes 200 lines a second at most; how many were left out is told.
+//! **Guarantee:** a client that connects and leaves in a loop causes at most 200 lines per second; the number of
+//! lines left out is logged.
 
 use serde::Serialize;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Lines in one second.
+/// The maximum number of lines per second.
 const LINES_PER_SECOND: u32 = 200;
 
-/// What happened.
+/// An event of the log.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The service answers.
+    /// The service has started.
     Started {
-        /// Keys that it keeps.
+        /// The number of keys that it keeps.
         keys: usize,
     },
     /// A client was let in.
     Connected {
-        /// Its user.
+        /// The number of its user.
         user: u32,
-        /// Its process.
+        /// The number of its process.
         process: i32,
-        /// What it calls itself.
+        /// The name that it gave.
         program: String,
     },
-    /// A client was not let in, or not given what it asked for.
+    /// A client was not let in, or its request was refused.
     Refused {
-        /// Its user.
+        /// The number of its user.
         user: u32,
-        /// Its process.
+        /// The number of its process.
         process: i32,
         /// The reason.
         why: String,
     },
     /// A key was opened.
     Opened {
-        /// The user.
+        /// The number of the user.
         user: u32,
-        /// The process.
+        /// The number of the process.
         process: i32,
-        /// The key.
+        /// The name of the key.
         key: String,
     },
     /// A key was made.
     Generated {
-        /// The user.
+        /// The number of the user.
         user: u32,
-        /// The key.
+        /// The name of the key.
         key: String,
-        /// Its kind.
+        /// The kind of the key.
         kind: String,
     },
     /// A key was imported.
     Imported {
-        /// The user.
+        /// The number of the user.
         user: u32,
-        /// The key.
+        /// The name of the key.
         key: String,
-        /// Its kind.
+        /// The kind of the key.
         kind: String,
     },
     /// A key was removed.
     Removed {
-        /// The user.
+        /// The number of the user.
         user: u32,
-        /// The key.
+        /// The name of the key.
         key: String,
     },
     /// A client's ring or messages made no sense, and its connection was ended.
     Lied {
-        /// Its user.
+        /// The number of its user.
         user: u32,
-        /// Its process.
+        /// The number of its process.
         process: i32,
     },
     /// Lines were left out.
     LeftOut {
-        /// How many.
+        /// The number of lines.
         lines: u64,
     },
     /// The service ends.
@@ -95,7 +97,7 @@ struct Line<'a> {
     event: &'a Event,
 }
 
-/// Where lines go.
+/// The destination of the lines.
 pub struct Audit {
     state: Mutex<State>,
 }
@@ -114,12 +116,12 @@ impl std::fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Writes to `sink`, or nowhere.
+    /// Makes a log that writes to `sink`, or nowhere.
     pub fn new(sink: Option<Box<dyn Write + Send>>) -> Self {
         Self { state: Mutex::new(State { sink, second: Instant::now(), lines: 0, left_out: 0 }) }
     }
 
-    /// Writes a line. A line that cannot be written is left out: the service goes on.
+    /// Writes a line. A line that cannot be written is left out, and the service goes on.
     pub fn write(&self, event: &Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.second.elapsed().as_secs() > 0 {

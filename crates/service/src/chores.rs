@@ -1,5 +1,5 @@
-//! What takes long on the set-up side: making keys, reading what people import, writing files. One thread, so that no client waits
-//! for another's key of 8,192 bits.
+//! The slow work of the set-up side: making keys, reading imported keys, writing files. It runs on one thread, so
+//! that no client waits while a key of 8,192 bits is made for another one.
 
 use crate::scheduler::Id;
 use crate::vault::Vault;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::{io, thread};
 
-/// Chores that wait.
+/// The maximum number of waiting chores.
 const WAITING_MAX: usize = 16;
 
-/// What is to be done, for whom.
+/// A chore and its client.
 #[derive(Debug)]
 pub(crate) struct Chore {
     pub(crate) id: Id,
@@ -29,7 +29,7 @@ pub(crate) enum What {
     Import { bytes: Secret, passphrase: Option<Secret> },
 }
 
-/// A chore that was done, or why not.
+/// A finished chore, or the reason for its failure.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) id: Id,
@@ -39,7 +39,7 @@ pub(crate) struct Done {
     pub(crate) outcome: Result<PrivateKey, Refusal>,
 }
 
-/// The thread. It ends when this is dropped, after the chore that it is at.
+/// The thread of the chores. It ends when this is dropped, after its present chore.
 #[derive(Debug)]
 pub(crate) struct Chores {
     queue: SyncSender<Chore>,
@@ -47,7 +47,7 @@ pub(crate) struct Chores {
 }
 
 impl Chores {
-    /// `bell` is rung after each chore.
+    /// Starts the thread, which rings `bell` after each chore.
     pub(crate) fn start(vault: Arc<Vault>, bell: OwnedFd) -> io::Result<Self> {
         let (queue, waiting) = sync_channel(WAITING_MAX);
         let (tell, done) = channel();

@@ -1,7 +1,7 @@
-//! One client's rings as the service has them: requests that are taken, jobs made of them, answers put back.
+//! The service's view of one client's rings: requests are taken, become jobs, and answers are put back.
 //!
-//! **Guarantees:** a request is copied, then checked; a job is taken only when its answer has room, so an answer never waits for a client;
-//! what a client is woken by cannot block the service. The computation sees keys and copies only.
+//! **Guarantees:** a request is copied, then checked; a job is taken only if its answer has room, so an answer never
+//! waits for a client; waking a client cannot block the service. The computation gets only keys and copies.
 
 use crate::counters::Counters;
 use rustix::net::SendFlags;
@@ -18,22 +18,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// Slots of an answer at most: 1,024 bytes, of an RSA key of 8,192 bits.
+/// The maximum number of slots of an answer, for 1,024 bytes of an RSA key of 8,192 bits.
 const ANSWER_SLOTS: usize = 2;
 
-/// Handles of one connection.
+/// The maximum number of handles of one connection.
 pub(crate) const HANDLES_MAX: usize = 1024;
 
-/// What computes jobs. The one that there is runs them singly on AWS-LC; one that fills lanes takes more at a time.
+/// A way to compute jobs. The present one runs them singly on AWS-LC; one that fills lanes would take more at a time.
 pub trait Computation: Send + Sync + fmt::Debug {
-    /// Jobs that one call should have.
+    /// Returns the number of jobs that one call should have.
     fn batch(&self) -> usize;
 
     /// Answers each of the jobs.
     fn compute(&self, jobs: &mut [Job]);
 }
 
-/// One operation after the other.
+/// Computes one operation after the other.
 #[derive(Debug)]
 pub(crate) struct Single;
 
@@ -49,16 +49,16 @@ impl Computation for Single {
     }
 }
 
-/// A private key that the service has open.
+/// A private key that the service holds.
 #[derive(Debug)]
 pub(crate) struct StoredKey {
     pub(crate) info: KeyInfo,
     pub(crate) key: PrivateKey,
-    /// Its owner removed it; handles to it are worth nothing now.
+    /// Set when the key was removed; handles to it are then invalid.
     pub(crate) removed: AtomicBool,
 }
 
-/// One operation that a client asks for, on a copy of its content.
+/// One operation that a client requests, on a copy of its content.
 #[derive(Debug)]
 pub struct Job {
     key: Arc<StoredKey>,
@@ -72,17 +72,17 @@ pub struct Job {
 }
 
 impl Job {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &PrivateKey {
         &self.key.key
     }
 
-    /// What is asked of it.
+    /// Returns the operation.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The digest, message, ciphertext or public key that the operation takes.
+    /// Returns the digest, message, ciphertext or public key that the operation takes.
     pub fn content(&self) -> &[u8] {
         &self.content
     }
@@ -92,7 +92,7 @@ impl Job {
         self.answer = Some(answer);
     }
 
-    /// Puts the answer into the ring; a job that nobody has answered has failed.
+    /// Puts the answer into the ring; a job without an answer has failed.
     pub(crate) fn deliver(self, counters: &Counters) {
         let answer = self.answer.unwrap_or(Err(Status::Failed));
         match &answer {
@@ -116,16 +116,16 @@ pub(crate) struct Ready {
     content: Zeroizing<Vec<u8>>,
 }
 
-/// What workers need of a connection.
+/// The part of a connection that workers need.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) memory: Memory,
-    /// Its set-up socket, by which a client in an event loop is woken.
+    /// The set-up socket, at which a client in an event loop is woken.
     socket: Arc<OwnedFd>,
     answers: Mutex<Producer>,
-    /// Jobs taken and not answered.
+    /// The number of jobs taken and not answered.
     under_way: AtomicUsize,
-    /// Nothing is put into its ring any more.
+    /// Set when no more answers may be put into the ring.
     pub(crate) is_over: AtomicBool,
 }
 
@@ -135,13 +135,14 @@ impl End {
         Self { memory, socket, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
     }
 
-    /// Jobs that could be answered besides those under way.
+    /// Returns the number of jobs that could be answered besides those under way.
     fn room(&self) -> Result<usize, Lie> {
         let free = self.answers.lock().unwrap_or_else(PoisonError::into_inner).free(&self.memory)?;
         Ok((free / ANSWER_SLOTS).saturating_sub(self.under_way.load(Ordering::Acquire)))
     }
 
-    /// Puts answers into the ring, and wakes the client if it waits. A ring without room for what room was kept for belongs to a liar.
+    /// Puts answers into the ring, and wakes the client if it waits. If the ring has no room although room was
+    /// reserved, the client has lied, and the connection is over.
     pub(crate) fn put(&self, answers: &[Ready]) {
         if self.is_over.load(Ordering::Acquire) {
             return;
@@ -159,25 +160,26 @@ impl End {
         match self.memory.bells().must_wake_client() {
             Waiting::No => {}
             Waiting::Futex => {
-                // Nobody asleep there is as good.
+                // There may be no sleeper, which does not matter.
                 let _ = futex::wake(self.memory.bells().client_word(), futex::Flags::empty(), 1);
             }
             Waiting::Socket => {
-                // A socket that is full of these wakes as well; the flag keeps a client from making this wait.
+                // A socket that is full of these messages wakes as well; the flag keeps a client from blocking this
+                // call.
                 let _ = socket::send(&*self.socket, &Told::Answers, &[], SendFlags::DONTWAIT);
             }
         }
     }
 }
 
-/// A key as one connection may use it.
+/// A key, and the uses that one connection may make of it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) key: Arc<StoredKey>,
     pub(crate) uses: BTreeSet<Use>,
 }
 
-/// The requests of one connection; whoever has it is the ring's consumer.
+/// The requests of one connection; the owner of this value is the ring's consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) end: Arc<End>,
@@ -186,14 +188,14 @@ pub(crate) struct Intake {
     handles: Vec<Option<Handle>>,
 }
 
-/// What was taken from a ring.
+/// The requests taken from a ring.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// To be computed.
+    /// The jobs to be computed.
     pub(crate) jobs: Vec<Job>,
-    /// To be put back as they are.
+    /// The answers to be put back without a computation.
     pub(crate) ready: Vec<Ready>,
-    /// Where.
+    /// The connection of these answers.
     pub(crate) ready_end: Option<Arc<End>>,
 }
 
@@ -202,7 +204,7 @@ impl Intake {
         Self { end, user, requests: Consumer::new(Direction::Requests), handles: Vec::new() }
     }
 
-    /// Gives a key a handle in this connection; nothing if there are too many.
+    /// Gives a key a handle in this connection; returns `None` if there are too many.
     pub(crate) fn open(&mut self, handle: Handle) -> Option<u32> {
         let at = match self.handles.iter().position(Option::is_none) {
             Some(at) => at,
@@ -222,7 +224,8 @@ impl Intake {
         }
     }
 
-    /// Whether a request is there that may be taken. A client that leaves no room for answers waits for itself.
+    /// Returns whether there is a request that may be taken. A client that leaves no room for answers must wait until
+    /// it takes some.
     pub(crate) fn is_pending(&self) -> bool {
         self.requests.is_pending(&self.end.memory) && self.end.room() != Ok(0)
     }
@@ -280,7 +283,7 @@ impl Intake {
         Ok(())
     }
 
-    /// The key and operation that a request asks for, or why there is nothing to compute.
+    /// Returns the key and operation of a request, or the status with which it is answered without a computation.
     fn job(&self, head: Head) -> Result<(Arc<StoredKey>, Operation), Status> {
         let operation = Operation::of_numbers(head.code, head.parameters).ok_or(Status::UnknownOperation)?;
         let Some(needed) = operation.of_use() else { return Err(Status::Done) };
@@ -299,7 +302,7 @@ impl Intake {
     }
 }
 
-/// What a job will cost, until it is known: roughly, on a core of 4 GHz.
+/// Returns a rough estimate of a job's cost, on a core of 4 GHz, which is used until the cost is known.
 fn expected_ns(operation: Operation, kind: sealane_client::KeyKind) -> u64 {
     use sealane_client::KeyKind;
     match (operation, kind) {

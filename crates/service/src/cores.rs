@@ -1,4 +1,4 @@
-//! Whether some core has nothing to run, so that waiting by spinning takes no time from anybody.
+//! Detects whether some core is idle, so that waiting by spinning takes no time from other threads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-/// How long one look is good for.
+/// The time for which one reading is used.
 const GOOD_FOR: Duration = Duration::from_millis(10);
 
-/// Looks at /proc/loadavg, at most every [`GOOD_FOR`]. Where that is not to be had no core is ever free.
+/// Reads /proc/loadavg, at most every [`GOOD_FOR`]. If the file cannot be read, no core counts as idle.
 #[derive(Debug)]
 pub(crate) struct Cores {
     load: Option<File>,
     count: usize,
     start: Instant,
-    /// Microseconds after the start.
+    /// The time of the last reading, in microseconds after the start.
     looked: AtomicU64,
     is_free: AtomicBool,
 }
@@ -33,7 +33,7 @@ impl Cores {
         }
     }
 
-    /// Whether no more threads want to run than there are cores, the caller's included.
+    /// Returns whether at most as many threads want to run as there are cores, the caller's included.
     pub(crate) fn is_one_free(&self) -> bool {
         let Some(load) = &self.load else { return false };
         let now = self.start.elapsed().as_micros() as u64;
@@ -50,7 +50,8 @@ impl Cores {
     }
 }
 
-/// Threads that run or could, by a text like `0.20 0.18 0.12 1/80 11206` (proc_loadavg(5)).
+/// Returns the number of threads that run or could run, from a text like `0.20 0.18 0.12 1/80 11206`
+/// (proc_loadavg(5)).
 fn running(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text).ok()?.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }

@@ -1,10 +1,10 @@
-//! What the service counts, and the status it makes of it.
+//! The service's counters, from which the status is made.
 
 use sealane_client::{Operation, Status};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Names of operations, by their codes.
+/// The names of operations, by their codes.
 const OPERATIONS: [&str; 8] = [
     "null",
     "sign-pkcs1",
@@ -16,7 +16,7 @@ const OPERATIONS: [&str; 8] = [
     "derive",
 ];
 
-/// Names of statuses, by their numbers.
+/// The names of statuses, by their numbers.
 const STATUSES: [&str; 9] = [
     "done",
     "unknown-operation",

@@ -1,15 +1,16 @@
-//! Whose turn it is: an account for each user, by start-time fair queueing, and a bucket of tokens where the policy has a rate.
+//! The order of users: an account per user, by start-time fair queueing, and a bucket of tokens if the policy has a
+//! rate.
 //!
-//! **Guarantees:** of users that all have work, the one that has been computed for least is next, so their computing times differ by
-//! one job at most; a user that comes back from idleness has no credit from it. A user with a rate of n gets at most n jobs in any second
-//! after the first. A value: no clock, no lock.
+//! **Guarantees:** of users that all have work, the one with the least computing time is next, so their computing
+//! times differ by one job at most; a user that was idle has no credit from that. A user with a rate of n gets at
+//! most n jobs in any second after the first. The types are values without a clock or a lock.
 
 use std::time::{Duration, Instant};
 
-/// One user.
+/// The account of one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
-    /// Nanoseconds computed for it, moved up to the others' when it was idle.
+    /// The nanoseconds computed for it, raised to the others' when it was idle.
     spent_ns: u64,
     bucket: Option<Bucket>,
 }
@@ -17,7 +18,8 @@ pub(crate) struct Account {
 #[derive(Clone, Debug)]
 struct Bucket {
     rate: u32,
-    /// When it is full again. A job moves it on by 1/rate; more than a second ahead there is nothing left.
+    /// The time at which the bucket is full again. A job moves it forward by 1/rate; if it is more than a second
+    /// ahead, the bucket is empty.
     full_at: Instant,
 }
 
@@ -26,7 +28,7 @@ impl Account {
         Self { spent_ns: 0, bucket: rate.map(|rate| Bucket { rate, full_at: now }) }
     }
 
-    /// When it may have a job, if that is not now.
+    /// Returns the time from which it may have a job, if that is not now.
     pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
         let bucket = self.bucket.as_ref()?;
         let Some(between) = Duration::from_secs(1).checked_div(bucket.rate) else {
@@ -36,7 +38,7 @@ impl Account {
         (first > now).then_some(first)
     }
 
-    /// Takes off what a job of `ns` is expected to cost.
+    /// Charges the expected cost `ns` of a job.
     pub(crate) fn charge(&mut self, ns: u64, now: Instant) {
         self.spent_ns = self.spent_ns.saturating_add(ns);
         if let Some(bucket) = &mut self.bucket {
@@ -45,26 +47,26 @@ impl Account {
         }
     }
 
-    /// Puts right what was expected of a job, when it is known what it cost.
+    /// Replaces the expected cost of a job by its real cost.
     pub(crate) fn correct(&mut self, expected_ns: u64, cost_ns: u64) {
         self.spent_ns = self.spent_ns.saturating_sub(expected_ns).saturating_add(cost_ns);
     }
 }
 
-/// What was computed for whoever had the last turn, when it began.
+/// The computing time of the user that had the last turn, at its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turns {
     start_ns: u64,
 }
 
 impl Turns {
-    /// By what the next turn is given: least first. Idleness is forgotten here.
+    /// Returns the rank for the next turn: the least one is next. It removes the credit of an idle user.
     pub(crate) fn rank(self, account: &mut Account) -> u64 {
         account.spent_ns = account.spent_ns.max(self.start_ns);
         account.spent_ns
     }
 
-    /// The turn of `account` begins.
+    /// Starts the turn of `account`.
     pub(crate) fn begin(&mut self, account: &Account) {
         self.start_ns = self.start_ns.max(account.spent_ns);
     }

@@ -1,4 +1,4 @@
-//! The kernel's keyring as the place of a passphrase: `keyctl padd user NAME @u < FILE` puts it there until the next boot.
+//! Reads a passphrase from the kernel's keyring: `keyctl padd user NAME @u < FILE` puts it there until the next boot.
 
 #![allow(unsafe_code)]
 
@@ -6,13 +6,14 @@ use std::ffi::CString;
 use std::io;
 use zeroize::Zeroizing;
 
-/// The longest passphrase, in bytes.
+/// The maximum length of a passphrase in bytes.
 const BYTES_MAX: usize = 1024;
 
-/// Reads the key of type `user` with this description (keyctl(2)) that the process's keyrings lead to.
+/// Reads the key of type `user` with this description (keyctl(2)) from the keyrings of the process.
 ///
 /// # Errors
-/// `NotFound` if there is none, `InvalidInput` for a name with a zero byte, and what the kernel says.
+/// Fails with `NotFound` if there is none, with `InvalidInput` if the name contains a zero byte, or if the kernel
+/// fails.
 pub fn passphrase(description: &str) -> io::Result<Zeroizing<Vec<u8>>> {
     let description = CString::new(description).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let kind = c"user";
@@ -26,7 +27,7 @@ pub fn passphrase(description: &str) -> io::Result<Zeroizing<Vec<u8>>> {
     }
     let mut content = Zeroizing::new(vec![0u8; BYTES_MAX]);
     let (to, capacity) = (content.as_mut_ptr(), content.len());
-    // SAFETY: KEYCTL_READ writes at most `capacity` bytes to the buffer, and says how many the key has.
+    // SAFETY: KEYCTL_READ writes at most `capacity` bytes to the buffer, and returns the length of the key.
     let length =
         unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_READ as libc::c_ulong, id, to, capacity) };
     match usize::try_from(length) {

@@ -1,11 +1,13 @@
-//! The engine service: private keys in a process of their own, and jobs of many programs computed in fair turns.
+//! The engine service: private keys in a separate process, and jobs of many programs computed in fair turns.
 //!
-//! One thread ([`service`]) answers set-up messages; workers ([`workers`]) scan the clients' rings. What a client may do is decided by its
-//! user, whom the kernel names, and a [`policy`]. Keys lie sealed on disk ([`vault`]), and open only in locked memory.
+//! One thread ([`service`]) answers set-up messages; workers ([`workers`]) scan the clients' rings. The kernel
+//! identifies the user of a client, and a [`policy`] decides what this user may do. Keys are sealed on disk
+//! ([`vault`]), and in clear only in locked memory.
 //!
-//! **Guarantees:** no message and no ring gives a private key away; a client that dies, stalls, lies in its ring or changes it while it is read
-//! ends its own connection at most; every queue, list and message has a bound; among clients that all have work, each gets the same
-//! computing time, however many connections and jobs it has.
+//! **Guarantees:** no message and no ring discloses a private key; a client that dies, stalls, writes false values
+//! into its ring or changes it while it is read ends at most its own connection; every queue, list and message has a
+//! bound; clients that all have work get the same computing time, regardless of their numbers of connections and
+//! jobs.
 
 #![deny(unsafe_code)]
 

@@ -1,48 +1,48 @@
-//! Who may use which key for what: the policy file.
+//! The policy file, which decides who may use which key for what:
 //!
 //! ```toml
 //! [[allow]]
 //! users = ["www-data"]          # names or numbers of users
-//! groups = ["web"]              # and of groups
+//! groups = ["web"]              # names or numbers of groups
 //! keys = ["web-*"]              # names of keys; `*` stands for any characters
 //! uses = ["sign"]               # sign, decrypt, derive
-//! rate = 2000                   # jobs a second for each of the users; without it, no limit
-//! connections = 64              # for each of the users; 64 without it
-//! lend = true                   # they may bring keys of their own
+//! rate = 2000                   # jobs per second and user; without it, there is no limit
+//! connections = 64              # connections per user; the default is 64
+//! lend = true                   # they may lend keys of their own
 //! admin = true                  # they may make, import and remove keys
 //! ```
 //!
-//! **Guarantees:** whom no entry names is refused; what several entries give one user adds up; a word that is not understood, a user or a
-//! group that the host does not have, is an error before the service starts.
+//! **Guarantees:** a user that no entry names is refused; the permissions of several entries for one user add up; an
+//! unknown word, or a user or group that the host does not have, is an error before the service starts.
 
 use sealane_client::job::Use;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Connections of one user if nothing else is said.
+/// The default maximum number of connections of one user.
 const CONNECTIONS: u32 = 64;
 
-/// The longest policy file that is read, in bytes.
+/// The maximum length of a policy file in bytes.
 pub const POLICY_BYTES_MAX: usize = 1 << 20;
 
-/// A policy makes no sense.
+/// The error for a policy that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The text is not what a policy file holds.
+    /// The text is not a policy file.
     #[error("the policy file: {0}")]
     Syntax(String),
-    /// An entry names nobody.
+    /// An entry names no user and no group.
     #[error("entry {entry} of the policy names neither users nor groups")]
     Nobody {
-        /// Counted from 1.
+        /// The number of the entry, from 1 on.
         entry: usize,
     },
     /// A user or group that the host does not have.
     #[error("entry {entry} of the policy names {name:?}, which this host does not have")]
     Unknown {
-        /// Counted from 1.
+        /// The number of the entry, from 1 on.
         entry: usize,
-        /// The name.
+        /// The name of the user or group.
         name: String,
     },
 }
@@ -80,7 +80,7 @@ struct Entry {
     admin: bool,
 }
 
-/// Names of users and groups, as /etc/passwd and /etc/group have them.
+/// Names of users and groups, from /etc/passwd and /etc/group.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     users: BTreeMap<String, (u32, u32)>,
@@ -88,7 +88,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the texts of both files. Lines that make no sense are passed over.
+    /// Parses the texts of both files. Lines that make no sense are skipped.
     pub fn of(passwd: &str, group: &str) -> Self {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let users = passwd.lines().map(fields).filter_map(|fields| {
@@ -102,7 +102,7 @@ impl Names {
     }
 }
 
-/// What one entry gives.
+/// The permissions of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     users: BTreeSet<u32>,
@@ -122,10 +122,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy file.
+    /// Parses a policy file.
     ///
     /// # Errors
-    /// When it makes no sense on a host with these names.
+    /// Fails if it makes no sense on a host with these names.
     pub fn parse(text: &str, names: &Names) -> Result<Self, PolicyError> {
         let file: File = toml::from_str(text).map_err(|error| PolicyError::Syntax(error.to_string()))?;
         let rules = (1..)
@@ -135,7 +135,7 @@ impl Policy {
         Ok(Self { rules })
     }
 
-    /// Without a file: these users may do everything.
+    /// Makes the policy that applies without a file: these users may do everything.
     pub fn of_users(users: &[u32]) -> Self {
         let rule = Rule {
             users: users.iter().copied().collect(),
@@ -150,7 +150,7 @@ impl Policy {
         Self { rules: vec![rule] }
     }
 
-    /// What a user may do; nothing if no rule names it.
+    /// Returns the permissions of a user; `None` if no rule names it.
     pub fn grant(&self, user: u32, group: u32) -> Option<Grant> {
         let rules: Vec<_> = self
             .rules
@@ -193,7 +193,7 @@ fn rule(entry: usize, allow: &Entry, names: &Names) -> Result<Rule, PolicyError>
             }
         }
     }
-    // Whose first group it is, too, whatever group a process of that user has taken.
+    // This includes users whose primary group it is, regardless of the group of the process.
     users.extend(names.users.values().filter(|(_, group)| groups.contains(group)).map(|(user, _)| *user));
     Ok(Rule {
         users,
@@ -207,41 +207,41 @@ fn rule(entry: usize, allow: &Entry, names: &Names) -> Result<Rule, PolicyError>
     })
 }
 
-/// What one user may do.
+/// The permissions of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     rules: Vec<Rule>,
 }
 
 impl Grant {
-    /// What it may use the key of this name for.
+    /// Returns the uses that it may make of the key with this name.
     pub fn uses(&self, key: &str) -> BTreeSet<Use> {
         let matching = self.rules.iter().filter(|rule| rule.keys.iter().any(|pattern| matches(pattern, key)));
         matching.flat_map(|rule| rule.uses.iter().copied()).collect()
     }
 
-    /// Whether it may make, import and remove keys.
+    /// Returns whether it may make, import and remove keys.
     pub fn is_admin(&self) -> bool {
         self.rules.iter().any(|rule| rule.admin)
     }
 
-    /// Whether it may bring keys along.
+    /// Returns whether it may lend keys.
     pub fn may_lend(&self) -> bool {
         self.rules.iter().any(|rule| rule.lend)
     }
 
-    /// Jobs a second, if there is a limit: the greatest of its rules.
+    /// Returns the maximum number of jobs per second, if there is a limit: the highest of its rules.
     pub fn rate(&self) -> Option<u32> {
         self.rules.iter().map(|rule| rule.rate).try_fold(0, |most, rate| Some(most.max(rate?)))
     }
 
-    /// Connections.
+    /// Returns the maximum number of connections.
     pub fn connections(&self) -> u32 {
         self.rules.iter().map(|rule| rule.connections).max().unwrap_or(0)
     }
 }
 
-/// Whether a name is one of those that a pattern with `*` stands for.
+/// Returns whether a pattern with `*` matches a name.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };

@@ -1,13 +1,13 @@
-//! The process's memory: neither swapped, nor dumped, nor read by another process.
+//! Protection of the process's memory: it is neither swapped, nor dumped, nor read by another process.
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use std::io;
 
-/// Forbids core dumps, and other processes of the same user to look into this one.
+/// Forbids core dumps, and prevents other processes of the same user from reading this one's memory.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails if the kernel does.
 pub fn forbid_dumps() -> io::Result<()> {
     let maximum = getrlimit(Resource::Core).maximum;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum })?;
@@ -15,10 +15,10 @@ pub fn forbid_dumps() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps all memory of now and later out of swap, as it is touched.
+/// Keeps all present and later memory out of swap, from its first use on.
 ///
 /// # Errors
-/// A limit (RLIMIT_MEMLOCK) that is too low, above all.
+/// Fails in particular if a limit (RLIMIT_MEMLOCK) is too low.
 pub fn lock_memory() -> io::Result<()> {
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?;
     Ok(())

@@ -1,7 +1,9 @@
-//! All connections' requests, and whose are taken next. Workers share it under one lock, held for a look at the rings and a copy.
+//! The requests of all connections, and the choice of the next ones. Workers share it under one lock, which is held
+//! while they look at the rings and copy requests.
 //!
-//! **Guarantees:** the user whose turn it is ([`crate::fair`]) has its connections taken from in rotation; a connection that lies is
-//! dropped here at once; a connection is in this list before its client can submit anything, so no request goes unseen.
+//! **Guarantees:** the connections of the user whose turn it is ([`crate::fair`]) are served in rotation; a
+//! connection with a lie is dropped here at once; a connection is in this list before its client can submit anything,
+//! so no request is missed.
 
 use crate::connection::{End, Handle, Intake, Work};
 use crate::counters::Counters;
@@ -12,39 +14,39 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// A connection's name in the service.
+/// The number of a connection in the service.
 pub(crate) type Id = u64;
 
-/// Requests without computation that one turn takes: what the fastest client submits at once.
+/// The maximum number of requests without computation per turn: as many as the fastest client submits at once.
 const READY_PER_TURN: usize = 32;
 
-/// What a request without computation costs, nanoseconds.
+/// The cost of a request without computation in nanoseconds.
 const READY_NS: u64 = 200;
 
 #[derive(Debug)]
 struct Client {
     account: Account,
-    /// In the order of their turns.
+    /// The connections in the order of their turns.
     connections: VecDeque<Id>,
     status: ClientStatus,
 }
 
-/// All of them.
+/// The clients and their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     clients: BTreeMap<u32, Client>,
     intakes: BTreeMap<Id, Intake>,
     turns: Turns,
-    /// Dropped for a lie, for the thread that has their sockets.
+    /// The connections that were dropped because of a lie, for the thread that has their sockets.
     fallen: Vec<Id>,
 }
 
-/// Whether there is something to do.
+/// The result of a look for work.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Work was taken.
     Work,
-    /// Nothing, unless a client whose rate is used up may go on then.
+    /// There is no work; at the given time a client whose rate is used up may go on.
     Nothing(Option<Instant>),
 }
 
@@ -69,7 +71,8 @@ impl Scheduler {
         }
     }
 
-    /// Forgets clients without connections, whose accounts would fill the list otherwise. A rate is kept that long.
+    /// Removes clients without connections, whose accounts would fill the list otherwise. An account whose rate is
+    /// used up is kept until it may go on.
     pub(crate) fn forget_idle(&mut self, now: Instant) {
         self.clients
             .retain(|_, client| !client.connections.is_empty() || client.account.waits_until(now).is_some());
@@ -85,7 +88,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes what is next: up to `batch` jobs of one user.
+    /// Takes the next work: up to `batch` jobs of one user.
     pub(crate) fn next(&mut self, batch: usize, now: Instant, work: &mut Work, counters: &Counters) -> Next {
         loop {
             let (user, id) = match self.whose_turn(now) {
@@ -119,7 +122,8 @@ impl Scheduler {
         }
     }
 
-    /// The user whose turn it is and the connection to take from, or when somebody who waits for its rate may go on.
+    /// Returns the user whose turn it is and the connection to take from, or the time at which a user that waits for
+    /// its rate may go on.
     fn whose_turn(&mut self, now: Instant) -> Result<(u32, Id), Option<Instant>> {
         let mut best: Option<(u64, u32, Id)> = None;
         let mut until: Option<Instant> = None;
@@ -140,7 +144,7 @@ impl Scheduler {
         best.map(|(_, user, id)| (user, id)).ok_or(until)
     }
 
-    /// Whether any ring has a request that may be taken.
+    /// Returns whether any ring has a request that may be taken.
     pub(crate) fn is_pending(&self, now: Instant) -> bool {
         self.clients.values().any(|client| {
             client.account.waits_until(now).is_none()
@@ -148,8 +152,8 @@ impl Scheduler {
         })
     }
 
-    /// Asks every client to wake the service from now on, and tells whether a core is free. What was submitted before may go
-    /// unannounced, so the rings must be looked at once more.
+    /// Asks every client to wake the service from now on, and publishes whether a core is free. Requests submitted
+    /// before may have come without a wake-up, so the rings must be looked at once more.
     pub(crate) fn ask_to_be_woken(&self, core_is_free: bool) {
         for intake in self.intakes.values() {
             intake.end.memory.bells().service_is_about_to_sleep();
@@ -157,7 +161,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts right what was expected of a job, when it is known what it cost.
+    /// Replaces the expected cost of a job by its real cost.
     pub(crate) fn correct(&mut self, user: u32, expected_ns: u64, cost_ns: u64) {
         if let Some(client) = self.clients.get_mut(&user) {
             client.account.correct(expected_ns, cost_ns);
@@ -165,7 +169,7 @@ impl Scheduler {
         }
     }
 
-    /// Connections that have been dropped here since the last call.
+    /// Returns the connections that have been dropped here since the last call.
     pub(crate) fn fallen(&mut self) -> Vec<Id> {
         std::mem::take(&mut self.fallen)
     }

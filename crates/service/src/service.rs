@@ -1,7 +1,9 @@
-//! The service's life: it listens, lets clients in, and answers their set-up messages, on one thread beside the workers.
+//! The main thread of the service: it listens, lets clients in, and answers their set-up messages, beside the
+//! workers.
 //!
-//! **Guarantees:** who a client is comes from the kernel; a client that says nothing, too much or nonsense costs its own connection; a
-//! client that does not read what it is told is dropped; connections are bounded, for each user and in all.
+//! **Guarantees:** the kernel identifies clients; a client that is silent, or sends too much or nonsense, affects
+//! only its own connection; a client that does not read its messages is dropped; connections are bounded, per user
+//! and in total.
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
@@ -29,13 +31,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections in all.
+/// The maximum number of connections in total.
 pub const CONNECTIONS_MAX: usize = 1024;
 
-/// Connections of a user whom the policy does not name, until each has been told so.
+/// The maximum number of connections of a user whom the policy does not name, until each has been refused.
 const STRANGER_CONNECTIONS_MAX: u32 = 4;
 
-/// How long a client may take for its first message when others wait to be let in.
+/// The time that a client may take for its first message when others wait to be let in.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
 const LISTENER: u64 = 0;
@@ -43,48 +45,48 @@ const CONTROL: u64 = 1;
 const STOP: u64 = 2;
 const FIRST_ID: u64 = 16;
 
-/// The service cannot start or go on.
+/// The error of a service that cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The keys.
+    /// The keys cannot be used.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The socket.
+    /// The socket cannot be used.
     #[error("cannot listen at {}", path.display())]
     Listen {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another service.
+    /// Another service is running.
     #[error("another engine listens at {}", path.display())]
     InUse {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// Something else of the system.
+    /// Another system call failed.
     #[error("the engine cannot go on")]
     System(#[from] io::Error),
 }
 
-/// What a service is made of.
+/// The parts of a service.
 #[derive(Debug)]
 pub struct Settings {
-    /// A listening socket: of [`bind_at`], or from a service manager.
+    /// A listening socket, from [`bind_at`] or from a service manager.
     pub listener: OwnedFd,
     /// The keys.
     pub vault: Vault,
-    /// Who may do what.
+    /// The permissions of users.
     pub policy: Policy,
-    /// Threads that compute; at least one.
+    /// The number of threads that compute; at least one.
     pub workers: usize,
     /// The log.
     pub audit: Audit,
     /// Whether memory is locked, for the status.
     pub memory_locked: bool,
-    /// Where the passphrase comes from, for the status.
+    /// The source of the passphrase, for the status.
     pub sealed_by: String,
 }
 
@@ -93,24 +95,25 @@ pub struct Settings {
 pub struct Stop(Arc<OwnedFd>);
 
 impl Stop {
-    /// A switch that nobody has turned.
+    /// Makes a switch that is not set.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails if the kernel does.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(new_bell()?)))
     }
 
-    /// Ends the service that has it.
+    /// Ends the services that were started with it.
     pub fn stop(&self) {
         ring(&self.0);
     }
 }
 
-/// Makes a socket at `path` that every user may connect to: the policy decides who is let in. A socket that nobody listens at is replaced.
+/// Makes a socket at `path` to which every user may connect: the policy decides who is let in. A socket without a
+/// listener is replaced.
 ///
 /// # Errors
-/// Another service that listens there, and what the system says.
+/// Fails if another service listens there, or if the system fails.
 pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
     let failed = |source: io::Error| ServiceError::Listen { path: path.to_owned(), source };
     let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
@@ -139,11 +142,11 @@ struct Connection {
     process: i32,
     grant: Option<Grant>,
     since: Instant,
-    /// After its first message.
+    /// Set after the client's first message.
     inside: Option<(Asker, OwnedFd)>,
 }
 
-/// A service that runs when it is told to.
+/// A service that starts to serve with [`Service::run`].
 #[derive(Debug)]
 pub struct Service {
     listener: OwnedFd,
@@ -153,11 +156,11 @@ pub struct Service {
     facts: Facts,
     shared: Arc<Shared>,
     epoll: OwnedFd,
-    /// Its descriptor is waited for.
+    /// It keeps the descriptor open that the service waits for.
     _stop: Stop,
     connections: BTreeMap<Id, Connection>,
     next_id: Id,
-    /// Dropped last but for what it needs.
+    /// It is the last field, so that it is dropped after the others.
     _workers: Workers,
 }
 
@@ -165,15 +168,15 @@ impl Service {
     /// Opens the keys and starts the workers.
     ///
     /// # Errors
-    /// Keys that cannot be opened, and what the system says.
+    /// Fails if the keys cannot be opened, or if the system fails.
     pub fn start(settings: Settings, stop: &Stop) -> Result<Self, ServiceError> {
         Self::start_with(settings, stop, Box::new(Single))
     }
 
-    /// Starts with another way to compute.
+    /// Starts the service with another computation.
     ///
     /// # Errors
-    /// As [`Service::start`].
+    /// Fails as [`Service::start`] does.
     pub fn start_with(
         settings: Settings,
         stop: &Stop,
@@ -215,7 +218,7 @@ impl Service {
         })
     }
 
-    /// Keys that it keeps.
+    /// Returns the number of keys that it keeps.
     pub fn keys(&self) -> usize {
         self.keys.len()
     }
@@ -223,7 +226,7 @@ impl Service {
     /// Serves until it is stopped.
     ///
     /// # Errors
-    /// What the kernel says of its means to wait.
+    /// Fails if the kernel's means to wait do.
     pub fn run(mut self) -> Result<(), ServiceError> {
         loop {
             let mut space = [const { MaybeUninit::uninit() }; 64];
@@ -247,7 +250,7 @@ impl Service {
     }
 
     fn accept(&mut self) {
-        // Whoever holds a place without saying anything gives it to the next.
+        // A client that occupies a place without sending a message is dropped in favour of the next.
         let silent: Vec<Id> = self
             .connections
             .iter()
@@ -261,7 +264,7 @@ impl Service {
         let socket = match accept_with(&self.listener, flags) {
             Ok(socket) => socket,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                // It stays in the queue, and so does the event.
+                // The connection stays in the queue, and the event recurs.
                 std::thread::sleep(Duration::from_millis(10));
                 return;
             }
@@ -288,7 +291,7 @@ impl Service {
         self.connections.insert(id, Connection { socket, user, process, grant, since, inside: None });
     }
 
-    /// Hears one message of a client.
+    /// Receives one message of a client.
     fn hear(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let told = match socket::receive::<Ask>(&*connection.socket, RecvFlags::DONTWAIT) {
@@ -340,7 +343,7 @@ impl Service {
         }
     }
 
-    /// Makes the rings of a client. Workers know them before the client does, so nothing that it submits goes unseen.
+    /// Makes the rings of a client. Workers know them before the client does, so none of its requests is missed.
     fn let_in(&mut self, id: Id, ask: &Ask) -> Result<(OwnedFd, OwnedFd), Refusal> {
         let connection = self.connections.get_mut(&id).ok_or(Refusal::Unexpected)?;
         let Ask::Hello { lowest, highest, .. } = ask else { return Err(Refusal::Unexpected) };
@@ -361,7 +364,7 @@ impl Service {
         Ok((fd, given))
     }
 
-    /// What workers and chores have to tell.
+    /// Processes the messages of workers and chores.
     fn control(&mut self) {
         let _ = rustix::io::read(&self.shared.control, &mut [0u8; 8]);
         let fallen = self.shared.scheduler().fallen();
@@ -388,7 +391,7 @@ impl Service {
 
     fn drop_connection(&mut self, id: Id) {
         let Some(connection) = self.connections.remove(&id) else { return };
-        // One that is not there is as good.
+        // It does not matter if it is not registered.
         let _ = epoll::delete(&self.epoll, &*connection.socket);
         if let Some((_, bell)) = &connection.inside {
             self.shared.forget(bell);
@@ -396,7 +399,7 @@ impl Service {
             scheduler.remove(id);
             scheduler.forget_idle(Instant::now());
         }
-        // Answers under way hold the socket a little longer; the client is to know now.
+        // Answers under way hold the socket a little longer; the shutdown notifies the client now.
         let _ = rustix::net::shutdown(&*connection.socket, rustix::net::Shutdown::Both);
     }
 }

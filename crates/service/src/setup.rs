@@ -1,7 +1,7 @@
-//! Set-up messages answered: what each may do, by the grant of the user that the kernel names.
+//! Answers set-up messages, according to the grant of the user that the kernel reports.
 //!
-//! **Guarantees:** a user without a grant learns nothing but that; a key that a user may not use does not exist for it; names are checked
-//! before they become files; every list has a bound.
+//! **Guarantees:** a user without a grant learns nothing else; a key that a user may not use does not exist for it;
+//! names are checked before they become files; every list has a bound.
 
 use crate::audit::{Audit, Event};
 use crate::chores::{Chore, Chores, Done, What};
@@ -20,17 +20,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Clients in a status.
+/// The maximum number of clients in a status.
 const CLIENTS_MAX: usize = 64;
 
-/// Who asks.
+/// The client that sent a message.
 #[derive(Debug)]
 pub(crate) struct Asker {
     pub(crate) id: Id,
     pub(crate) user: u32,
     pub(crate) process: i32,
     pub(crate) grant: Grant,
-    /// A chore is under way for it.
+    /// Whether a chore is under way for it.
     pub(crate) has_chore: bool,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Facts {
     pub(crate) sealed_by: String,
 }
 
-/// The keys, and what changes them.
+/// The keys, and the means to change them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     by_name: BTreeMap<String, Arc<StoredKey>>,
     by_public: HashMap<Vec<u8>, Arc<StoredKey>>,
-    /// Being made.
+    /// The names of keys that are being made.
     reserved: BTreeSet<String>,
     vault: Arc<Vault>,
     pub(crate) chores: Chores,
@@ -81,7 +81,7 @@ impl Keys {
         }
     }
 
-    /// Takes the name for a key that is to be made.
+    /// Reserves the name for a key that is to be made.
     fn reserve(&mut self, name: &str) -> Result<(), Refusal> {
         if !is_name(name) {
             return Err(Refusal::BadName);
@@ -96,7 +96,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Takes in a key that was made, and says so.
+    /// Adds a key that was made, and returns the answer.
     pub(crate) fn settle(&mut self, done: Done, audit: &Audit) -> Told {
         self.reserved.remove(&done.name);
         let key = match done.outcome {
@@ -132,15 +132,15 @@ fn stored(name: String, key: PrivateKey) -> Arc<StoredKey> {
     Arc::new(StoredKey { info, key, removed: AtomicBool::new(false) })
 }
 
-/// What to do after a message.
+/// The reaction to a message.
 pub(crate) enum Answered {
-    /// Send this.
+    /// This message must be sent.
     Now(Told),
-    /// Nothing yet: a chore will have the answer.
+    /// A chore will produce the answer.
     Later,
 }
 
-/// Answers a message that is not the first one.
+/// Answers a message other than the first one.
 pub(crate) fn answer(
     ask: Ask,
     asker: &mut Asker,
@@ -191,7 +191,7 @@ fn answered(
                 return Err(Refusal::NotAllowed);
             }
             let key = PrivateKey::of_pkcs8(&pkcs8.0).map_err(|_| Refusal::BadKey)?;
-            // What it may do with a key that it has anyway.
+            // The client may use its own key in any way.
             let uses = [Use::Sign, Use::Decrypt, Use::Derive].into();
             open(asker.id, Handle { key: stored(String::new(), key), uses }, shared)?
         }
@@ -249,7 +249,8 @@ fn chore(asker: &mut Asker, keys: &mut Keys, name: String, what: What) -> Result
     Ok(Answered::Later)
 }
 
-/// All of it for who may manage keys; of other clients nothing for the rest.
+/// Returns the status: all of it for a user that may manage keys; for others only their own client's part of the
+/// list.
 fn status(asker: &Asker, keys: &Keys, shared: &Shared, facts: &Facts) -> ServiceStatus {
     let scheduler = shared.scheduler();
     let mut clients = scheduler.status(CLIENTS_MAX);

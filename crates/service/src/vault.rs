@@ -1,8 +1,9 @@
-//! Keys at rest: a folder with a file for each, sealed under a passphrase.
+//! Keys at rest: a folder with a file per key, sealed under a passphrase.
 //!
-//! The file `seal` has the salt and cost of scrypt, and a sealed word by which a wrong passphrase is known. `NAME.key` is a key's PKCS#8
-//! under AES-256-GCM, bound to its name. **Guarantees:** files are written whole or not at all, readable by their owner only; a file
-//! that was changed, moved or renamed is an error, never another key; the private bytes exist in clear only in zeroed buffers.
+//! The file `seal` contains the salt and cost of scrypt, and a sealed word by which a wrong passphrase is detected.
+//! `NAME.key` is a key's PKCS#8 under AES-256-GCM, bound to its name. **Guarantees:** files are written whole or not
+//! at all, and are readable by their owner only; a file that was changed, moved or renamed is an error, never another
+//! key; the private bytes are in clear only in buffers that are zeroed.
 
 use rustix::fs::{FlockOperation, flock};
 use sealane_asymmetric::{PrivateKey, SCRYPT_LOG_N, Sealer, random};
@@ -12,10 +13,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Keys in one vault.
+/// The maximum number of keys in one vault.
 pub const KEYS_MAX: usize = 4096;
 
-/// The longest file that is read, in bytes: an RSA key of 8,192 bits has 4,700.
+/// The maximum length of a file in bytes: an RSA key of 8,192 bits has 4,700.
 const FILE_BYTES_MAX: u64 = 16_384;
 
 const SEAL: &str = "seal";
@@ -24,42 +25,42 @@ const KEY_MAGIC: &[u8] = b"sealane engine key 1\n";
 const SALT_BYTES: usize = 16;
 const SUFFIX: &str = ".key";
 
-/// The vault does not do what it should.
+/// The error of a vault.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// A file.
+    /// A file cannot be used.
     #[error("cannot {doing} {}", path.display())]
     File {
-        /// What was tried.
+        /// The failed action.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another service has it.
+    /// Another service uses the folder.
     #[error("another engine has the keys in {}", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// The passphrase is not that of these keys.
+    /// The passphrase is wrong for these keys.
     #[error("the passphrase does not open the keys in {}", path.display())]
     Passphrase {
         /// The folder.
         path: PathBuf,
     },
-    /// No passphrase at all.
+    /// The passphrase is empty.
     #[error("an empty passphrase protects nothing")]
     NoPassphrase,
-    /// A file was changed, or is no key.
+    /// A file was changed, or is not a key.
     #[error("{} is damaged, or not a key of this engine: restore it from a backup, or remove it", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
-    /// Too many keys.
+    /// There are too many keys.
     #[error("{} has more than {KEYS_MAX} keys", path.display())]
     TooMany {
         /// The folder.
@@ -67,12 +68,12 @@ pub enum VaultError {
     },
 }
 
-/// The folder, opened.
+/// An open folder of keys.
 #[derive(Debug)]
 pub struct Vault {
     folder: PathBuf,
     sealer: Sealer,
-    /// Holds the lock.
+    /// It holds the lock.
     _lock: File,
 }
 
@@ -81,10 +82,10 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> VaultEr
 }
 
 impl Vault {
-    /// Opens the folder, which is made if it is missing, with the passphrase it was first opened with.
+    /// Opens the folder, which is made if it is missing, with the passphrase with which it was first opened.
     ///
     /// # Errors
-    /// Another passphrase, another service, a file that cannot be read.
+    /// Fails if the passphrase is another one, if another service uses the folder, or if a file cannot be read.
     pub fn open(folder: &Path, passphrase: &[u8]) -> Result<Self, VaultError> {
         if passphrase.is_empty() {
             return Err(VaultError::NoPassphrase);
@@ -126,10 +127,10 @@ impl Vault {
         Ok([head, word].concat())
     }
 
-    /// Every key, with its name.
+    /// Returns all keys with their names.
     ///
     /// # Errors
-    /// A file that is no key of this vault: the service must not start as if that key did not exist.
+    /// Fails if a file is not a key of this vault: the service must not start as if that key did not exist.
     pub fn keys(&self) -> Result<Vec<(String, PrivateKey)>, VaultError> {
         let mut keys = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed("read", &self.folder))? {
@@ -137,7 +138,7 @@ impl Vault {
             let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)) else {
                 continue;
             };
-            // A file that was being written when the service ended.
+            // Such a file was being written when the service ended.
             if !is_name(name) {
                 continue;
             }
@@ -153,10 +154,10 @@ impl Vault {
         Ok(keys)
     }
 
-    /// Keeps a key.
+    /// Stores a key.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Fails if the file system does.
     pub fn store(&self, name: &str, key: &PrivateKey) -> Result<(), VaultError> {
         let path = self.path(name);
         let damaged = |_| VaultError::Damaged { path: path.clone() };
@@ -168,7 +169,7 @@ impl Vault {
     /// Deletes a key.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Fails if the file system does.
     pub fn remove(&self, name: &str) -> Result<(), VaultError> {
         let path = self.path(name);
         fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -196,7 +197,7 @@ fn read(path: &Path) -> Result<Vec<u8>, VaultError> {
     Ok(content)
 }
 
-/// Writes a file whole: beside its place, then there.
+/// Writes a file whole: first under another name, which is then renamed.
 fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), VaultError> {
     let (path, beside) = (folder.join(name), folder.join(format!(".{name}.new")));
     let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);

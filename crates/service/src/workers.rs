@@ -1,7 +1,8 @@
-//! Threads that take jobs from rings, compute them, and sleep when there are none.
+//! The threads that take jobs from rings, compute them, and sleep when there are none.
 //!
-//! **Guarantees:** while a request waits and a worker sleeps, a wake is on its way: clients wake one worker, and a worker that begins a
-//! computation wakes the next if more is waiting. One worker at most spins, for [`SPIN`] at most, and only while a core is free.
+//! **Guarantees:** while a request waits and a worker sleeps, a wake-up is under way: clients wake one worker, and a
+//! worker that starts a computation wakes the next if more requests wait. At most one worker spins, for at most
+//! [`SPIN`], and only while a core is free.
 
 use crate::connection::{Computation, Work};
 use crate::cores::Cores;
@@ -17,17 +18,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a worker spins before it sleeps.
+/// The time for which a worker spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
 
-/// What all workers and the set-up thread share.
+/// The state that all workers and the set-up thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     scheduler: Mutex<Scheduler>,
     pub(crate) counters: Counters,
     computation: Box<dyn Computation>,
     cores: Cores,
-    /// Where workers sleep: clients' eventfds and `bell`, each of whose events wakes one.
+    /// Workers sleep here: clients' eventfds and `bell` are registered, and each event wakes one worker.
     epoll: OwnedFd,
     bell: OwnedFd,
     /// Wakes the set-up thread.
@@ -42,7 +43,7 @@ pub(crate) fn new_bell() -> io::Result<OwnedFd> {
 }
 
 pub(crate) fn ring(bell: &OwnedFd) {
-    // A count that is full wakes as well.
+    // A counter that is full wakes as well.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
@@ -68,14 +69,14 @@ impl Shared {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets an eventfd wake workers, one for each time that it is written.
+    /// Registers an eventfd that wakes one worker each time it is written.
     pub(crate) fn listen_to(&self, bell: impl AsFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, bell, epoll::EventData::new_u64(0), flags)?)
     }
 
     pub(crate) fn forget(&self, bell: impl AsFd) {
-        // One that is not there is as good.
+        // It does not matter if it is not registered.
         let _ = epoll::delete(&self.epoll, bell);
     }
 
@@ -86,7 +87,7 @@ impl Shared {
             let (next, has_fallen) = {
                 let mut scheduler = self.scheduler();
                 let next = scheduler.next(self.computation.batch(), now, &mut work, &self.counters);
-                // Cheap work is done sooner than another worker is awake.
+                // Cheap work is done sooner than another worker wakes.
                 if !work.jobs.is_empty() && self.sleepers.load(Ordering::SeqCst) > 0 {
                     scheduler.ask_to_be_woken(self.cores.is_one_free());
                     if scheduler.is_pending(now) {
@@ -103,7 +104,7 @@ impl Shared {
                 Next::Nothing(until) => self.rest(until),
             }
         }
-        // The next worker ends too.
+        // This makes the next worker end as well.
         ring(&self.bell);
     }
 
@@ -115,7 +116,7 @@ impl Shared {
             return;
         }
         let start = Instant::now();
-        // A panic in a computation fails its jobs, whose clients are told, and no others.
+        // A panic in a computation fails its own jobs, whose clients get an error, and no others.
         let _ = catch_unwind(AssertUnwindSafe(|| self.computation.compute(&mut work.jobs)));
         let cost_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
@@ -131,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Waits for work, until then at the latest.
+    /// Waits for work, until `until` at the latest.
     fn rest(&self, until: Option<Instant>) {
         if self.cores.is_one_free() && !self.has_spinner.swap(true, Ordering::AcqRel) {
             let found = self.spin();
@@ -156,7 +157,7 @@ impl Shared {
                     self.counters.wakes.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Errno::INTR) => {}
-                // Without its means to sleep a worker must not spin for ever.
+                // If epoll fails, a worker must not spin for ever.
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -180,7 +181,7 @@ impl Shared {
     }
 }
 
-/// The threads.
+/// The threads of the workers.
 #[derive(Debug)]
 pub(crate) struct Workers {
     shared: Arc<Shared>,
@@ -204,7 +205,7 @@ impl Drop for Workers {
         self.shared.is_over.store(true, Ordering::Release);
         ring(&self.shared.bell);
         for thread in self.threads.drain(..) {
-            // A worker that panicked has ended too.
+            // A worker that panicked has ended as well.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The service and its clients, over real sockets and rings: what honest clients get, and what others do not.
+//! Tests of the service and its clients over real sockets and rings, with honest clients and others.
 
 mod common;
 
@@ -90,7 +90,7 @@ fn a_client_whose_service_restarts_goes_on_by_itself() {
     assert!(matches!(client.sign(&key, Hash::Sha256, &[1; 32]), Err(ClientError::Unreachable { .. })));
     engine.start_again();
     client.sign(&key, Hash::Sha256, &[1; 32]).unwrap();
-    // Another key of the same name is not taken for the first.
+    // Another key of the same name is not taken for the first one.
     client.remove("web").unwrap();
     client.generate("web", KeyKind::P256).unwrap();
     engine.stop();
@@ -174,7 +174,7 @@ fn keys_are_imported_in_the_forms_that_people_have() {
         let outcome = client.import("bad", bytes, Some("a passphrase"));
         assert!(matches!(outcome, Err(ClientError::Refused(Refusal::BadKey))), "{outcome:?}");
     }
-    // The name of an attempt that failed is free again.
+    // The name of a failed attempt is free again.
     client.import("bad", &der, None).unwrap();
 }
 
@@ -202,7 +202,7 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
     }
     channel.flush().unwrap();
     while !expected.is_empty() {
-        // By the socket, as an event loop waits.
+        // This waits at the socket, like an event loop.
         if !channel.arm() {
             let mut fds =
                 [rustix::event::PollFd::from_borrowed_fd(channel.fd(), rustix::event::PollFlags::IN)];
@@ -266,7 +266,7 @@ fn tasks_share_one_connection() {
     assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
 }
 
-/// A client's end without the client's manners.
+/// A client's end without the checks of a client.
 struct Bare {
     socket: OwnedFd,
     memory: Memory,
@@ -289,7 +289,7 @@ impl Bare {
         rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
     }
 
-    /// Waits for the end that the service makes of it.
+    /// Waits until the service has ended the connection.
     fn is_ended(&self) {
         while let Ok(Some(_)) = socket::receive::<Told>(&self.socket, RecvFlags::empty()) {}
     }
@@ -318,7 +318,7 @@ fn a_client_that_lies_is_dropped_and_harms_nobody() {
                 let words = bare.memory.words();
                 for _ in 0..200 {
                     let at = match next() % 4 {
-                        // The counts, where lies hurt most.
+                        // The counts are where false values do most harm.
                         0 => [0, 16, WORDS / 2, WORDS / 2 + 16][(next() % 4) as usize],
                         _ => (next() % WORDS as u64) as usize,
                     };
@@ -326,12 +326,12 @@ fn a_client_that_lies_is_dropped_and_harms_nobody() {
                     words[at].store(value, Ordering::Relaxed);
                     bare.ring();
                 }
-                // A certain lie at the end.
+                // A false value at the end is certain.
                 words[0].store(u64::MAX / 2, Ordering::Relaxed);
                 bare.ring();
                 bare.is_ended();
                 if round % 10 == 0 {
-                    // One that goes away without a word, with jobs under way.
+                    // This client goes away without notice, with jobs under way.
                     let bare = Bare::connect(&engine);
                     let mut producer = Producer::new(Direction::Requests);
                     for tag in 0..64 {

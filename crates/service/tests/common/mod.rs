@@ -1,6 +1,6 @@
-//! A service on a thread of a test, and what tests ask of it.
+//! A service on a thread of a test, and helper functions for it.
 
-// A program of tests may need only a part.
+// A test program may need only a part.
 #![allow(dead_code)]
 
 use sealane_client::Client;
@@ -10,7 +10,7 @@ use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// A running service. It ends with the value.
+/// A running service. It ends when the value is dropped.
 pub(crate) struct Engine {
     pub(crate) socket: PathBuf,
     folder: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts in a folder that outlives it. Without a policy this user may do everything.
+    /// Starts the service in a folder that outlives it. Without a policy, the user of this process may do everything.
     pub(crate) fn start(folder: &Path, policy: Option<&str>) -> Self {
         let socket = folder.join("socket");
         let mut engine =
@@ -66,7 +66,7 @@ impl Drop for Engine {
     }
 }
 
-/// This process's user.
+/// Returns the user of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
