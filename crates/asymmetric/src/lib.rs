@@ -1,9 +1,9 @@
-//! Public-key operations as the engine service and the OpenSSL provider need them: private keys read, made and used; signatures
-//! verified; secrets agreed.
+//! Public-key operations for the engine service and the OpenSSL provider: reading, making and using private keys,
+//! verifying signatures, agreeing on secrets.
 //!
-//! AWS-LC computes, one operation at a time. It blinds RSA's private operation and checks its result before anybody sees it.
-//! **Guarantees:** a key is of a [`sealane_client::KeyKind`] or is none; every operation takes any bytes and gives an answer or a
-//! status; private bytes are zeroed when dropped and appear in no `Debug`.
+//! AWS-LC computes one operation at a time. It blinds RSA's private operation and checks its result before returning
+//! it. **Guarantees:** every key is of a [`sealane_client::KeyKind`]; every operation accepts any bytes and returns
+//! an answer or a status; private bytes are zeroed when dropped and appear in no `Debug` output.
 
 #![deny(unsafe_code)]
 

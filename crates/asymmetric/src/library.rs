@@ -1,7 +1,7 @@
-//! AWS-LC's keys, called through C: the one place with `unsafe` in this crate.
+//! AWS-LC's keys, called through C: the only module with `unsafe` in this crate.
 //!
-//! **Guarantees:** every pointer handed to C is to a slice with its length, or an object that lives through the call; each object is
-//! freed once by its owner; the library's error queue is empty after a failure.
+//! **Guarantees:** every pointer passed to C is to a slice with its length, or to an object that lives through the
+//! call; each object is freed once by its owner; the library's error queue is empty after a failure.
 
 #![allow(unsafe_code)]
 
@@ -12,13 +12,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// What reads files, of which the bindings have nothing unless all bindings are built. The names bear the library's version, so another
-/// version does not link.
+/// The functions that read files, which the bindings contain only if all bindings are built. The names contain the
+/// library's version, so another version does not link.
 mod files {
     use super::c;
     use std::ffi::{c_char, c_int, c_void};
 
-    /// A passphrase's callback.
+    /// The callback that provides a passphrase.
     pub(super) type Passphrase =
         Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
 
@@ -58,16 +58,16 @@ mod files {
     }
 }
 
-/// The library says no.
+/// The error of a library function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct No;
 
-/// An outcome of a function that gives 1 for yes.
+/// Returns the outcome of a function that returns 1 for success.
 fn yes(outcome: c_int) -> Result<(), No> {
     if outcome == 1 {
         return Ok(());
     }
-    // SAFETY: it takes nothing and touches the thread's own queue.
+    // SAFETY: the function takes no arguments and accesses the thread's own queue.
     unsafe { c::ERR_clear_error() };
     Err(No)
 }
@@ -84,7 +84,8 @@ fn some<T>(pointer: *mut T) -> Result<NonNull<T>, No> {
 #[derive(Debug)]
 pub(crate) struct Pkey(NonNull<c::EVP_PKEY>);
 
-// SAFETY: openssl/evp.h: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing here does.
+// SAFETY: openssl/evp.h: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing
+// here does.
 unsafe impl Send for Pkey {}
 // SAFETY: as above.
 unsafe impl Sync for Pkey {}
@@ -136,19 +137,19 @@ impl Drop for Point {
     }
 }
 
-/// How RSA pads.
+/// The padding of RSA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Padding {
-    /// PKCS#1 version 1.5; for a signature with the digest's algorithm in front.
+    /// PKCS#1 version 1.5; signatures contain the digest's algorithm, if there is one.
     Pkcs1(Option<Hash>),
-    /// PSS. Without a count the length of the salt is found in the signature.
+    /// PSS. Without a length of the salt, verification reads it from the signature.
     Pss { hash: Hash, mask: Hash, salt_bytes: Option<u16> },
     /// OAEP with an empty label.
     Oaep { hash: Hash, mask: Hash },
 }
 
 fn digest(hash: Hash) -> *const c::EVP_MD {
-    // SAFETY: each gives a table that lives for ever.
+    // SAFETY: each function returns a static table.
     unsafe {
         match hash {
             Hash::Sha1 => c::EVP_sha1(),
@@ -169,11 +170,12 @@ fn reader(bytes: &[u8]) -> c::CBS {
     }
 }
 
-/// What a function writes into a builder.
+/// Returns the bytes that a function writes into a builder.
 fn built(write: impl FnOnce(*mut c::CBB) -> c_int) -> Result<Zeroizing<Vec<u8>>, No> {
     let mut builder = MaybeUninit::<c::CBB>::uninit();
     let (mut data, mut length) = (null_mut(), 0);
-    // SAFETY: the builder is initialised before it is used, and finished or cleaned up once; what it gives is copied, wiped and freed.
+    // SAFETY: the builder is initialised before it is used, and finished or cleaned up once; its output is copied,
+    // wiped and freed.
     unsafe {
         yes(c::CBB_init(builder.as_mut_ptr(), 512))?;
         let builder = builder.as_mut_ptr();
@@ -189,7 +191,7 @@ fn built(write: impl FnOnce(*mut c::CBB) -> c_int) -> Result<Zeroizing<Vec<u8>>,
     }
 }
 
-/// What a function writes into memory whose length it is told and tells.
+/// Returns the bytes that a function writes into memory of `capacity` bytes; the function sets the length.
 fn filled(
     capacity: usize,
     write: impl FnOnce(*mut u8, *mut usize) -> c_int,
@@ -227,15 +229,15 @@ impl Pkey {
         }
     }
 
-    /// PKCS#8 in DER, without encryption.
+    /// Reads unencrypted PKCS#8 in DER.
     pub(crate) fn of_pkcs8(der: &[u8]) -> Result<Self, No> {
         let mut reader = reader(der);
-        // SAFETY: the reader is over the slice, and a key that comes is owned here.
+        // SAFETY: the reader is over the slice, and the returned key is owned here.
         let key = unsafe { Self(some(c::EVP_parse_private_key(&mut reader))?) };
         if reader.len == 0 { Ok(key) } else { Err(No) }
     }
 
-    /// PKCS#8 in DER, encrypted.
+    /// Reads encrypted PKCS#8 in DER.
     pub(crate) fn of_encrypted_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<Self, No> {
         let mut reader = reader(der);
         // SAFETY: both slices live through the call with their lengths.
@@ -249,7 +251,7 @@ impl Pkey {
         }
     }
 
-    /// The one key of a PKCS#12 file. `passphrase` ends with a zero byte.
+    /// Returns the only key of a PKCS#12 file. `passphrase` ends with a zero byte.
     pub(crate) fn of_pkcs12(der: &[u8], passphrase: &std::ffi::CStr) -> Result<Self, No> {
         let mut reader = reader(der);
         let mut key = null_mut();
@@ -267,11 +269,11 @@ impl Pkey {
         }
     }
 
-    /// The first private key of a PEM file: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
+    /// Returns the first private key of a PEM file: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
     pub(crate) fn of_pem(pem: &[u8], passphrase: &[u8]) -> Result<Self, No> {
         let length = pem.len().try_into().map_err(|_| No)?;
         let mut passphrase = passphrase;
-        // SAFETY: the memory under the BIO and the passphrase live through the call; the callback reads the latter.
+        // SAFETY: the memory of the BIO and the passphrase live through the call; the callback reads the latter.
         unsafe {
             let bio = some(files::BIO_new_mem_buf(pem.as_ptr().cast(), length))?;
             let secret: *mut &[u8] = &mut passphrase;
@@ -286,17 +288,18 @@ impl Pkey {
         }
     }
 
-    /// SubjectPublicKeyInfo in DER.
+    /// Reads a SubjectPublicKeyInfo in DER.
     pub(crate) fn of_public(der: &[u8]) -> Result<Self, No> {
         let mut reader = reader(der);
-        // SAFETY: the reader is over the slice, and a key that comes is owned here.
+        // SAFETY: the reader is over the slice, and the returned key is owned here.
         let key = unsafe { Self(some(c::EVP_parse_public_key(&mut reader))?) };
         if reader.len == 0 { Ok(key) } else { Err(No) }
     }
 
-    /// A public key of a peer for ECDH with this key.
+    /// Returns a public key of a peer for ECDH with this key.
     fn peer(&self, bytes: &[u8]) -> Result<Self, No> {
-        // SAFETY: pointers that C gives back belong to `self` (the group) or are owned by values here; slices have their lengths.
+        // SAFETY: pointers returned by C belong to `self` (the group) or are owned by values here; slices have their
+        // lengths.
         unsafe {
             if self.id() == c::EVP_PKEY_X25519 {
                 let key = c::EVP_PKEY_new_raw_public_key(
@@ -327,7 +330,7 @@ impl Pkey {
         unsafe { c::EVP_PKEY_id(self.0.as_ptr()) }
     }
 
-    /// Its kind, if it is one that the engine has.
+    /// Returns its kind, if the engine supports it.
     pub(crate) fn kind(&self) -> Option<KeyKind> {
         let id = self.id();
         if id == c::EVP_PKEY_RSA {
@@ -367,14 +370,14 @@ impl Pkey {
         Ok(der.to_vec())
     }
 
-    /// The greatest length of a signature, a plaintext or a secret.
+    /// Returns the maximum length of a signature, a plaintext or a secret.
     fn size(&self) -> usize {
         // SAFETY: the key lives.
         usize::try_from(unsafe { c::EVP_PKEY_size(self.0.as_ptr()) }).unwrap_or(0)
     }
 
     fn context(&self) -> Result<Context, No> {
-        // SAFETY: the key lives, and the context takes a reference of its own.
+        // SAFETY: the key lives, and the context takes its own reference.
         some(unsafe { c::EVP_PKEY_CTX_new(self.0.as_ptr(), null_mut()) }).map(Context)
     }
 
@@ -384,13 +387,13 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_sign_init(context.0.as_ptr()))? };
         context.pad(padding)?;
-        // SAFETY: as above; `filled` gives memory of the length that it says.
+        // SAFETY: as above; `filled` provides memory of the stated length.
         filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_sign(context.0.as_ptr(), out, length, digest.as_ptr(), digest.len())
         })
     }
 
-    /// Whether a signature of a digest is this key's.
+    /// Fails unless the signature of the digest was made with this key.
     pub(crate) fn verify(&self, padding: Option<Padding>, digest: &[u8], signature: &[u8]) -> Result<(), No> {
         let context = self.context()?;
         // SAFETY: the context lives; slices have their lengths.
@@ -414,7 +417,7 @@ impl Pkey {
         }
     }
 
-    /// Whether an Ed25519 signature of a message is this key's.
+    /// Fails unless the Ed25519 signature of the message was made with this key.
     pub(crate) fn verify_message(&self, message: &[u8], signature: &[u8]) -> Result<(), No> {
         // SAFETY: context and key live; slices have their lengths.
         unsafe {
@@ -431,7 +434,7 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_decrypt_init(context.0.as_ptr()))? };
         context.pad(Some(padding))?;
-        // SAFETY: as above; `filled` gives memory of the length that it says.
+        // SAFETY: as above; `filled` provides memory of the stated length.
         filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_decrypt(context.0.as_ptr(), out, length, ciphertext.as_ptr(), ciphertext.len())
         })
@@ -442,18 +445,18 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_encrypt_init(context.0.as_ptr()))? };
         context.pad(Some(padding))?;
-        // SAFETY: as above; `filled` gives memory of the length that it says.
+        // SAFETY: as above; `filled` provides memory of the stated length.
         let out = filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_encrypt(context.0.as_ptr(), out, length, plaintext.as_ptr(), plaintext.len())
         })?;
         Ok(out.to_vec())
     }
 
-    /// The secret shared with the owner of a public key: an uncompressed point, or 32 bytes.
+    /// Returns the secret shared with the owner of a public key, which is an uncompressed point or 32 bytes.
     pub(crate) fn derive(&self, peer: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
         let peer = self.peer(peer)?;
         let context = self.context()?;
-        // SAFETY: context and keys live; `filled` gives memory of the length that it says.
+        // SAFETY: context and keys live; `filled` provides memory of the stated length.
         unsafe {
             yes(c::EVP_PKEY_derive_init(context.0.as_ptr()))?;
             yes(c::EVP_PKEY_derive_set_peer(context.0.as_ptr(), peer.0.as_ptr()))?;
@@ -466,7 +469,7 @@ impl Context {
     fn pad(&self, padding: Option<Padding>) -> Result<(), No> {
         let Some(padding) = padding else { return Ok(()) };
         let raw = self.0.as_ptr();
-        // SAFETY: the context lives, and tables of digests live for ever.
+        // SAFETY: the context lives, and tables of digests are static.
         unsafe {
             match padding {
                 Padding::Pkcs1(hash) => {
@@ -489,13 +492,13 @@ impl Context {
     }
 }
 
-/// Fills bytes with random ones.
+/// Fills the slice with random bytes.
 pub(crate) fn random(bytes: &mut [u8]) {
-    // SAFETY: the slice has its length. It never fails: without entropy the library ends the process.
+    // SAFETY: the slice has its length. The function never fails: without entropy the library ends the process.
     unsafe { c::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) };
 }
 
-/// scrypt (RFC 7914) with r = 8 and p = 1.
+/// Derives a key by scrypt (RFC 7914) with r = 8 and p = 1.
 pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u8, key: &mut [u8]) -> Result<(), No> {
     let n = 1u64.checked_shl(log_n.into()).ok_or(No)?;
     // SAFETY: slices have their lengths.
@@ -517,7 +520,7 @@ pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u8, key: &mut [u8]) 
     })
 }
 
-/// AES-256-GCM with a nonce of 12 bytes and a tag of 16; sealed or opened.
+/// Seals or opens a text by AES-256-GCM with a nonce of 12 bytes and a tag of 16.
 pub(crate) fn gcm(
     seal: bool,
     key: &[u8; 32],
@@ -541,14 +544,15 @@ pub(crate) fn gcm(
     }
 }
 
-/// Gives the passphrase that `secret` points to.
+/// Copies the passphrase to which `secret` points.
 unsafe extern "C" fn give_passphrase(
     out: *mut std::ffi::c_char,
     size: c_int,
     _: c_int,
     secret: *mut std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: `of_pem` passes a pointer to a slice that outlives the call, and the library `size` bytes to write to.
+    // SAFETY: `of_pem` passes a pointer to a slice that outlives the call, and the library passes `size` bytes to
+    // write to.
     unsafe {
         let passphrase: &[u8] = *secret.cast::<&[u8]>();
         let capacity = usize::try_from(size).unwrap_or(0);

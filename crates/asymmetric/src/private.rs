@@ -1,4 +1,4 @@
-//! Private keys: where they come from, and what they compute.
+//! Private keys: their import, generation and use.
 
 use crate::library::{Padding, Pkey};
 use sealane_client::{Answer, KeyKind, Operation, Status};
@@ -13,7 +13,7 @@ pub struct PrivateKey {
     public: Vec<u8>,
 }
 
-/// Bytes hold no private key of a kind that the engine has, or the passphrase is not theirs.
+/// The error for bytes that contain no private key of a supported kind, or for a wrong passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no private key of a kind that the engine has, or the passphrase is wrong")]
 pub struct NoKey;
@@ -31,26 +31,27 @@ impl PrivateKey {
         Ok(Self { key, kind, public })
     }
 
-    /// A new key.
+    /// Makes a new key.
     ///
     /// # Errors
-    /// When the library cannot make one of this kind.
+    /// Fails if the library cannot make one of this kind.
     pub fn generate(kind: KeyKind) -> Result<Self, NoKey> {
         Self::of(Pkey::generate(kind).map_err(|_| NoKey)?)
     }
 
-    /// PKCS#8 in DER (RFC 5958).
+    /// Reads PKCS#8 in DER (RFC 5958).
     ///
     /// # Errors
-    /// Bytes that are none.
+    /// Fails if the bytes are not such a key.
     pub fn of_pkcs8(der: &[u8]) -> Result<Self, NoKey> {
         Self::of(Pkey::of_pkcs8(der).map_err(|_| NoKey)?)
     }
 
-    /// Whatever people have: PEM (PKCS#8, PKCS#1, SEC 1), or DER of PKCS#8 or PKCS#12 (RFC 7292), encrypted or not.
+    /// Reads a key in a usual format: PEM (PKCS#8, PKCS#1, SEC 1), or DER of PKCS#8 or PKCS#12 (RFC 7292), encrypted
+    /// or not.
     ///
     /// # Errors
-    /// Bytes that are none of these, or a passphrase that is not theirs.
+    /// Fails if the bytes have none of these formats, or if the passphrase is wrong.
     pub fn import(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, NoKey> {
         let secret = passphrase.unwrap_or_default();
         if bytes.windows(11).any(|window| window == b"-----BEGIN ") {
@@ -71,28 +72,28 @@ impl PrivateKey {
         Self::of(found.map_err(|_| NoKey)?)
     }
 
-    /// PKCS#8 in DER.
+    /// Returns the key as PKCS#8 in DER.
     ///
     /// # Errors
-    /// When the library cannot write it.
+    /// Fails if the library cannot write it.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NoKey> {
         self.key.to_pkcs8().map_err(|_| NoKey)
     }
 
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> KeyKind {
         self.kind
     }
 
-    /// SubjectPublicKeyInfo in DER.
+    /// Returns its public half, a SubjectPublicKeyInfo in DER.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// What `operation` makes of `content`. [`Operation::Null`] gives the content back.
+    /// Returns the result of `operation` on `content`. [`Operation::Null`] returns the content.
     ///
     /// # Errors
-    /// A status other than [`Status::Done`].
+    /// Fails with a status other than [`Status::Done`].
     pub fn run(&self, operation: Operation, content: &[u8]) -> Answer {
         if !operation.suits(self.kind) {
             return Err(Status::WrongKind);

@@ -1,4 +1,4 @@
-//! Public keys: what anybody can compute.
+//! Public keys: verification and encryption.
 
 use crate::library::{Padding, Pkey};
 use crate::private::NoKey;
@@ -12,18 +12,18 @@ pub struct PublicKey {
     der: Vec<u8>,
 }
 
-/// How a signature was made.
+/// The method by which a signature was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// RSASSA-PKCS1-v1_5 of a digest; without a hash, of bytes that were padded as they are.
+    /// RSASSA-PKCS1-v1_5 of a digest; without a hash, the bytes were padded unchanged.
     Pkcs1(Option<Hash>),
     /// RSASSA-PSS of a digest.
     Pss {
-        /// Of the message.
+        /// The hash of the message.
         hash: Hash,
-        /// Of the mask.
+        /// The hash of the mask.
         mask: Hash,
-        /// Bytes of salt, if they must be so many.
+        /// The required length of the salt in bytes, if any.
         salt_bytes: Option<u16>,
     },
     /// ECDSA of a digest.
@@ -33,10 +33,10 @@ pub enum Verification {
 }
 
 impl PublicKey {
-    /// SubjectPublicKeyInfo in DER.
+    /// Reads a SubjectPublicKeyInfo in DER.
     ///
     /// # Errors
-    /// Bytes that are no key of a kind that the engine has.
+    /// Fails if the bytes are not a key of a supported kind.
     pub fn of_der(der: &[u8]) -> Result<Self, NoKey> {
         let key = Pkey::of_public(der).map_err(|_| NoKey)?;
         let kind = key.kind().ok_or(NoKey)?;
@@ -44,17 +44,17 @@ impl PublicKey {
         Ok(Self { key, kind, der })
     }
 
-    /// SubjectPublicKeyInfo in DER, with a curve's point uncompressed.
+    /// Returns a SubjectPublicKeyInfo in DER, with a curve's point uncompressed.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// Its kind.
+    /// Returns its kind.
     pub fn kind(&self) -> KeyKind {
         self.kind
     }
 
-    /// Whether `signature` of `content`, a digest or a message, was made with the private half.
+    /// Returns whether `signature` of `content`, a digest or a message, was made with the private half.
     pub fn verifies(&self, how: Verification, content: &[u8], signature: &[u8]) -> bool {
         let padded = |padding| self.key.verify(padding, content, signature);
         let is_rsa = matches!(self.kind, KeyKind::Rsa { .. });
@@ -73,7 +73,7 @@ impl PublicKey {
     /// Encrypts for the private half: RSAES-PKCS1-v1_5, or RSAES-OAEP with the hashes of label and mask.
     ///
     /// # Errors
-    /// A plaintext that is too long, or a key that is not RSA.
+    /// Fails if the plaintext is too long, or the key is not an RSA key.
     pub fn encrypt(&self, oaep: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
         if !matches!(self.kind, KeyKind::Rsa { .. }) {
             return Err(NoKey);
