@@ -1,5 +1,5 @@
-//! Tells the linker that the library stays where it is loaded: it has thread-local values with destructors, which would run after it
-//! was unloaded.
+//! Tells the linker that the library is never unloaded: it has thread-local values with destructors, which would
+//! otherwise run after unloading.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

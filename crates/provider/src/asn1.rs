@@ -1,6 +1,6 @@
-//! The few structures in DER (X.690) that keys travel in: read from AWS-LC's output, and written from what OpenSSL hands in.
+//! The few DER structures (X.690) that contain keys: read from AWS-LC's output, and written from OpenSSL's values.
 //!
-//! **Guarantee:** reading any bytes gives a value or nothing.
+//! **Guarantee:** reading any bytes returns a value or `None`.
 
 use sealane_client::{Hash, KeyKind};
 use zeroize::Zeroizing;
@@ -20,7 +20,7 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// One element: its tag, what it holds, and what stands behind it.
+/// Returns the tag and content of the first element, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = match first {
@@ -35,12 +35,12 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// The content of an element with this tag, and what stands behind it.
+/// Returns the content of an element with this tag, and the bytes after it.
 fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
 }
 
-/// A positive integer without its leading zeros.
+/// Returns a positive integer without its leading zeros.
 fn integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (content, rest) = expect(bytes, INTEGER)?;
     Some((trimmed(content), rest))
@@ -76,7 +76,7 @@ fn put_null() -> Vec<u8> {
     vec![5, 0]
 }
 
-/// What an algorithm identifier of a key says.
+/// Returns the algorithm identifier of a key.
 fn algorithm(kind: KeyKind) -> Zeroizing<Vec<u8>> {
     let (algorithm, parameters) = match kind {
         KeyKind::Rsa { .. } => (RSA, put_null()),
@@ -88,18 +88,18 @@ fn algorithm(kind: KeyKind) -> Zeroizing<Vec<u8>> {
     put(SEQUENCE, &[&put(OBJECT, &[algorithm]), &parameters])
 }
 
-/// SubjectPublicKeyInfo of a point or of 32 bytes.
+/// Returns the SubjectPublicKeyInfo of a point or of 32 bytes.
 pub(crate) fn public_of(kind: KeyKind, bytes: &[u8]) -> Vec<u8> {
     put(SEQUENCE, &[&algorithm(kind), &put(BIT_STRING, &[&[0], bytes])]).to_vec()
 }
 
-/// SubjectPublicKeyInfo of an RSA key.
+/// Returns the SubjectPublicKeyInfo of an RSA key.
 pub(crate) fn public_of_rsa(n: &[u8], e: &[u8]) -> Vec<u8> {
     let key = put(SEQUENCE, &[&put_integer(n), &put_integer(e)]);
     public_of(KeyKind::Rsa { bits: 0 }, &key)
 }
 
-/// What a SubjectPublicKeyInfo holds: a point, 32 bytes, or an RSA key's modulus and exponent.
+/// Returns the content of a SubjectPublicKeyInfo: a point, 32 bytes, or an RSA key's modulus and exponent.
 pub(crate) fn of_public(der: &[u8]) -> Option<&[u8]> {
     let (info, _) = expect(der, SEQUENCE)?;
     let (_, rest) = expect(info, SEQUENCE)?;
@@ -107,7 +107,7 @@ pub(crate) fn of_public(der: &[u8]) -> Option<&[u8]> {
     bits.strip_prefix(&[0])
 }
 
-/// Modulus and exponent of an RSA key's SubjectPublicKeyInfo.
+/// Returns the modulus and exponent in an RSA key's SubjectPublicKeyInfo.
 pub(crate) fn of_rsa_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (key, _) = expect(of_public(der)?, SEQUENCE)?;
     let (n, rest) = integer(key)?;
@@ -119,7 +119,7 @@ fn pkcs8(kind: KeyKind, key: &[u8]) -> Zeroizing<Vec<u8>> {
     put(SEQUENCE, &[&put_integer(&[0]), &algorithm(kind), &put(OCTET_STRING, &[key])])
 }
 
-/// PKCS#8 of an RSA key: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
+/// Returns the PKCS#8 of an RSA key with n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
 pub(crate) fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
     let mut key = put_integer(&[0]);
     for part in parts {
@@ -128,7 +128,7 @@ pub(crate) fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u
     pkcs8(KeyKind::Rsa { bits: 0 }, &put(SEQUENCE, &[&key]))
 }
 
-/// PKCS#8 of a scalar of a curve.
+/// Returns the PKCS#8 of a curve's scalar.
 pub(crate) fn private_of_ec(kind: KeyKind, scalar: &[u8]) -> Zeroizing<Vec<u8>> {
     let bytes = if kind == KeyKind::P256 { 32 } else { 48 };
     let digits = trimmed(scalar);
@@ -136,12 +136,12 @@ pub(crate) fn private_of_ec(kind: KeyKind, scalar: &[u8]) -> Zeroizing<Vec<u8>> 
     pkcs8(kind, &put(SEQUENCE, &[&put_integer(&[1]), &put(OCTET_STRING, &[&zeros, digits])]))
 }
 
-/// PKCS#8 of an Ed25519 or X25519 key (RFC 8410).
+/// Returns the PKCS#8 of an Ed25519 or X25519 key (RFC 8410).
 pub(crate) fn private_of_raw(kind: KeyKind, raw: &[u8]) -> Zeroizing<Vec<u8>> {
     pkcs8(kind, &put(OCTET_STRING, &[raw]))
 }
 
-/// The key within a PKCS#8 structure.
+/// Returns the key within a PKCS#8 structure.
 fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     let (info, _) = expect(der, SEQUENCE)?;
     let (_, rest) = integer(info)?;
@@ -149,7 +149,7 @@ fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     Some(expect(rest, OCTET_STRING)?.0)
 }
 
-/// The eight integers of an RSA key in PKCS#8, as [`private_of_rsa`] has them.
+/// Returns the eight integers of an RSA key in PKCS#8, in the order of [`private_of_rsa`].
 pub(crate) fn of_rsa_private(der: &[u8]) -> Option<[Zeroizing<Vec<u8>>; 8]> {
     let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
     let (_, mut rest) = integer(key)?;
@@ -162,14 +162,14 @@ pub(crate) fn of_rsa_private(der: &[u8]) -> Option<[Zeroizing<Vec<u8>>; 8]> {
     Some(parts)
 }
 
-/// The scalar of a curve's key in PKCS#8.
+/// Returns the scalar of a curve's key in PKCS#8.
 pub(crate) fn of_ec_private(der: &[u8]) -> Option<&[u8]> {
     let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
     let (_, rest) = integer(key)?;
     Some(expect(rest, OCTET_STRING)?.0)
 }
 
-/// The 32 bytes of an Ed25519 or X25519 key in PKCS#8.
+/// Returns the 32 bytes of an Ed25519 or X25519 key in PKCS#8.
 pub(crate) fn of_raw_private(der: &[u8]) -> Option<&[u8]> {
     Some(expect(of_pkcs8(der)?, OCTET_STRING)?.0)
 }
@@ -184,7 +184,7 @@ fn hash_object(hash: Hash) -> &'static [u8] {
     }
 }
 
-/// AlgorithmIdentifier of sha…WithRSAEncryption (RFC 8017, A.2.4).
+/// Returns the AlgorithmIdentifier of sha…WithRSAEncryption (RFC 8017, A.2.4).
 pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
     let last = match hash {
         Hash::Sha1 => 5,
@@ -197,7 +197,7 @@ pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
     put(SEQUENCE, &[&put(OBJECT, &[&object]), &put_null()]).to_vec()
 }
 
-/// AlgorithmIdentifier of RSASSA-PSS (RFC 8017, A.2.3).
+/// Returns the AlgorithmIdentifier of RSASSA-PSS (RFC 8017, A.2.3).
 pub(crate) fn algorithm_of_pss(hash: Hash, mask: Hash, salt_bytes: u16) -> Vec<u8> {
     let named = |hash| put(SEQUENCE, &[&put(OBJECT, &[hash_object(hash)]), &put_null()]);
     let mask = put(SEQUENCE, &[&put(OBJECT, &[MGF1]), &named(mask)]);
@@ -207,7 +207,7 @@ pub(crate) fn algorithm_of_pss(hash: Hash, mask: Hash, salt_bytes: u16) -> Vec<u
     put(SEQUENCE, &[&put(OBJECT, &[PSS]), &parameters]).to_vec()
 }
 
-/// AlgorithmIdentifier of ecdsa-with-SHA… (RFC 5758).
+/// Returns the AlgorithmIdentifier of ecdsa-with-SHA… (RFC 5758).
 pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Vec<u8> {
     let tail: &[u8] = match hash {
         Hash::Sha1 => &[1],
@@ -220,7 +220,7 @@ pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Vec<u8> {
     put(SEQUENCE, &[&put(OBJECT, &[&object])]).to_vec()
 }
 
-/// AlgorithmIdentifier of Ed25519 (RFC 8410).
+/// Returns the AlgorithmIdentifier of Ed25519 (RFC 8410).
 pub(crate) fn algorithm_of_ed25519() -> Vec<u8> {
     algorithm(KeyKind::Ed25519).to_vec()
 }
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(public, key.public(), "{kind}");
             assert_eq!(PrivateKey::of_pkcs8(&private).unwrap().public(), key.public(), "{kind}");
             for length in 0..der.len() {
-                // Nothing but the absence of a panic.
+                // This only checks that there is no panic.
                 let _ = (
                     of_rsa_private(&der[..length]),
                     of_ec_private(&der[..length]),

@@ -1,6 +1,6 @@
-//! Connections to the service: one for each thread and socket, made when the thread first needs it.
+//! Connections to the service: one per thread and socket, made when the thread first needs it.
 //!
-//! **Guarantee:** a process that was forked never uses its parent's connection.
+//! **Guarantee:** a forked process never uses its parent's connection.
 
 use crate::ffi::jobs::Job;
 use crate::reason::Reason;
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use zeroize::Zeroizing;
 
-/// What this provider calls itself at the service.
+/// The name of this provider in its messages to the service.
 const PROGRAM: &str = concat!("sealane-provider ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ fn with_client<T>(
         };
         let mut client = client.map_err(|error| Reason::from(&error))?;
         let outcome = call(&mut client);
-        // A connection that cannot be made again is given up; the next call tries anew.
+        // A connection that cannot be made again is given up; the next call tries to connect.
         let is_lost = matches!(
             outcome,
             Err(ClientError::Unreachable { .. }
@@ -63,7 +63,7 @@ fn with_client<T>(
         }
         outcome.map_err(|error| Reason::from(&error))
     });
-    // A thread that ends has no connection any more.
+    // A thread that is ending has no connection any more.
     outcome.unwrap_or(Err(Reason::Failed))
 }
 
@@ -75,7 +75,7 @@ impl EngineKey {
         Ok(Self { socket, key })
     }
 
-    /// Has the service compute. Within a job of OpenSSL's the program goes on with others meanwhile.
+    /// Has the service compute. Within a job of OpenSSL, the program goes on with other work meanwhile.
     pub(crate) fn call(&self, operation: Operation, content: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
         if let Some(job) = Job::current()
             && let Some(answer) = self.call_in(&job, operation, content)
@@ -85,7 +85,7 @@ impl EngineKey {
         with_client(&self.socket, |client| client.call(&self.key, operation, content))
     }
 
-    /// Nothing where the caller had better wait by itself.
+    /// Computes within a job; returns `None` if the caller must wait by itself.
     fn call_in(
         &self,
         job: &Job,
@@ -93,7 +93,7 @@ impl EngineKey {
         content: &[u8],
     ) -> Option<Result<Zeroizing<Vec<u8>>, Reason>> {
         let client = shared_client(&self.socket)?;
-        // A key that is open already is found without asking the service.
+        // A key that is already open is found without a message to the service.
         let key = client.open_once(&self.key).ok()?;
         let mut answer = pin!(client.call(&key, operation, content));
         let waker = job.waker();
@@ -111,7 +111,7 @@ impl EngineKey {
     }
 }
 
-/// Connections that jobs of all threads share, by sockets, and the process that made them.
+/// The connections that jobs of all threads share, by sockets, and the process that made them.
 static SHARED: Mutex<(u32, BTreeMap<PathBuf, AsyncClient>)> = Mutex::new((0, BTreeMap::new()));
 
 fn shared_client(socket: &Path) -> Option<AsyncClient> {

@@ -1,4 +1,4 @@
-//! A key as OpenSSL holds it: the public half, and a private half that is here, in the service, or nowhere.
+//! A key in OpenSSL's hands: the public half, and a private half that is here, in the service, or nowhere.
 
 use crate::engine::EngineKey;
 use crate::reason::Reason;
@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
 
-/// What OpenSSL calls a type of keys.
+/// OpenSSL's types of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Family {
@@ -47,7 +47,7 @@ impl Family {
     }
 }
 
-/// Where the private half is.
+/// The place of the private half.
 #[derive(Debug)]
 pub(crate) enum Private {
     Nowhere,
@@ -74,7 +74,7 @@ impl Content {
         Ok(Self { private: Private::Own(key), ..public })
     }
 
-    /// Asks the service for a key.
+    /// Opens a key of the service.
     pub(crate) fn of_uri(uri: &Uri) -> Result<Self, Reason> {
         let key = EngineKey::open(uri)?;
         let public = Self::of_public(&key.key.info.public)?;
@@ -85,7 +85,7 @@ impl Content {
         !matches!(self.private, Private::Nowhere)
     }
 
-    /// What the private half makes of `content`.
+    /// Returns the result of an operation of the private half on `content`.
     pub(crate) fn run(&self, operation: Operation, content: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
         match &self.private {
             Private::Nowhere => Err(Reason::NoPrivateKey),
@@ -103,7 +103,7 @@ impl Content {
         }
     }
 
-    /// NIST SP 800-57, part 1, table 2, as OpenSSL counts.
+    /// Returns the strength by NIST SP 800-57, part 1, table 2, in OpenSSL's count.
     pub(crate) fn security_bits(&self) -> u32 {
         match self.kind {
             KeyKind::Rsa { bits } if bits >= 7680 => 192,
@@ -115,7 +115,7 @@ impl Content {
         }
     }
 
-    /// The greatest length of a signature or a secret.
+    /// Returns the maximum length of a signature or a secret.
     pub(crate) fn size(&self) -> usize {
         match self.kind {
             KeyKind::Rsa { bits } => usize::from(bits) / 8,
@@ -127,7 +127,7 @@ impl Content {
     }
 }
 
-/// What OpenSSL makes before it says what is in it.
+/// An object that OpenSSL makes before its content is known.
 #[derive(Debug)]
 pub(crate) struct KeyBox {
     pub(crate) family: Family,
@@ -144,7 +144,7 @@ impl KeyBox {
     }
 
     /// # Errors
-    /// A second key, and one of another family.
+    /// Fails if there is a key already, or if the key is of another family.
     pub(crate) fn fill(&self, content: Content) -> Result<(), Reason> {
         if Family::of_kind(content.kind) != self.family {
             return Err(Reason::Unsupported);

@@ -1,8 +1,8 @@
-//! Reasons of failures, as OpenSSL's error queue has them.
+//! The reasons of failures, in the form of OpenSSL's error queue.
 
 use sealane_client::{ClientError, Refusal, Status};
 
-/// Why an operation failed.
+/// The reason for which an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Reason {
@@ -22,7 +22,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// All of them, with their words.
+    /// All reasons with their texts.
     pub(crate) const ALL: [(Self, &std::ffi::CStr); 13] = [
         (Self::Panicked, c"a defect of the provider: please report it"),
         (Self::NoKey, c"no key was given, or it is damaged"),

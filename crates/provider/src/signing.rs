@@ -1,6 +1,8 @@
-//! Signatures, decryption and agreement as OpenSSL asks for them: first a key, then parameters one by one, then bytes.
+//! Signatures, decryption and agreement in the order of OpenSSL's calls: first a key, then parameters one by one,
+//! then bytes.
 //!
-//! **Guarantee:** parameters that are not known fail the call that sets them; no operation falls back to another padding or hash.
+//! **Guarantee:** unknown parameters fail the call that sets them; no operation falls back to another padding or
+//! hash.
 
 use crate::asn1;
 use crate::key::{Content, Family, KeyBox};
@@ -11,7 +13,7 @@ use sealane_client::{Hash, KeyKind, Operation};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The hash that OpenSSL calls so.
+/// Returns the hash with a name of OpenSSL's.
 pub(crate) fn hash_of(name: &str) -> Option<Hash> {
     let plain: String =
         name.chars().filter(|char| *char != '-').map(|char| char.to_ascii_uppercase()).collect();
@@ -25,7 +27,7 @@ pub(crate) fn hash_of(name: &str) -> Option<Hash> {
     }
 }
 
-/// What OpenSSL calls a hash.
+/// Returns OpenSSL's name of a hash.
 pub(crate) fn name_of(hash: Hash) -> &'static str {
     match hash {
         Hash::Sha1 => "SHA1",
@@ -46,7 +48,7 @@ fn algorithm(hash: Hash) -> &'static digest::Algorithm {
     }
 }
 
-/// RSA's paddings, by OpenSSL's numbers and names.
+/// RSA's paddings, with OpenSSL's numbers and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Padding {
     Pkcs1,
@@ -93,13 +95,14 @@ impl Padding {
 /// The salt of PSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Salt {
-    /// As long as the digest.
+    /// The salt is as long as the digest.
     Digest,
-    /// As long as possible to sign; whatever is found to verify.
+    /// To sign, the salt has the maximum length; to verify, it may have any length.
     Auto,
-    /// As long as possible.
+    /// The salt has the maximum length.
     Max,
-    /// As long as the digest, or as possible if that is less, to sign; whatever is found to verify.
+    /// To sign, the salt is as long as the digest, or has the maximum length if that is less; to verify, it may have
+    /// any length.
     AutoDigestMax,
     Bytes(u16),
 }
@@ -136,7 +139,7 @@ impl Salt {
     }
 }
 
-/// A signature being made or verified.
+/// A signature that is being made or verified.
 #[derive(Clone)]
 pub(crate) struct Signing {
     family: Family,
@@ -154,7 +157,7 @@ impl Signing {
         Self { family, key: None, hash: None, padding, mask: None, salt, digest: None }
     }
 
-    /// A new operation; without a key, with that of the last one.
+    /// Starts a new operation; without a key, it uses that of the last one.
     pub(crate) fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if let Some(key) = key {
             if key.family != self.family {
@@ -167,7 +170,7 @@ impl Signing {
         self.key.as_ref().map(|_| ()).ok_or(Reason::NoKey)
     }
 
-    /// A new operation on a message, which is digested here. Ed25519 takes no name of a hash.
+    /// Starts a new operation on a message, which is digested here. For Ed25519 no hash may be named.
     pub(crate) fn start_message(
         &mut self,
         hash: Option<&str>,
@@ -220,7 +223,7 @@ impl Signing {
         content.run(operation, digest).map(|signature| signature.to_vec())
     }
 
-    /// Whether a signature of a digest is good.
+    /// Returns whether a signature of a digest is valid.
     pub(crate) fn verify(&self, digest: &[u8], signature: &[u8]) -> Result<bool, Reason> {
         let content = self.content()?;
         let how = match (self.family, self.padding) {
@@ -239,13 +242,13 @@ impl Signing {
         Ok(content.public.verifies(how, digest, signature))
     }
 
-    /// More of the message.
+    /// Adds a part of the message.
     pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), Reason> {
         self.digest.as_mut().ok_or(Reason::Unsupported)?.update(bytes);
         Ok(())
     }
 
-    /// The digest of the message.
+    /// Returns the digest of the message.
     pub(crate) fn digest(&mut self) -> Result<digest::Digest, Reason> {
         self.digest.take().map(digest::Context::finish).ok_or(Reason::Unsupported)
     }
@@ -260,7 +263,7 @@ impl Signing {
         self.sign(digest.as_ref())
     }
 
-    /// Whether a signature of a whole message is good.
+    /// Returns whether a signature of a whole message is valid.
     pub(crate) fn verify_message(&mut self, message: &[u8], signature: &[u8]) -> Result<bool, Reason> {
         if self.family == Family::Ed25519 {
             return Ok(self.content()?.public.verifies(Verification::Ed25519, message, signature));
@@ -270,7 +273,7 @@ impl Signing {
         self.verify(digest.as_ref(), signature)
     }
 
-    /// AlgorithmIdentifier for certificates, in DER.
+    /// Returns the AlgorithmIdentifier for certificates, in DER.
     pub(crate) fn algorithm_id(&self) -> Result<Vec<u8>, Reason> {
         let hash = self.hash.ok_or(Reason::Unsupported);
         Ok(match (self.family, self.padding) {
@@ -340,7 +343,7 @@ impl Crypting {
     }
 }
 
-/// A secret being agreed on.
+/// A secret that is being agreed on.
 #[derive(Clone, Default)]
 pub(crate) struct Agreeing {
     key: Option<Arc<KeyBox>>,

@@ -1,5 +1,5 @@
-//! Programs that are not changed use keys that they do not have: `openssl`, curl and nginx, as real processes, with the provider beside
-//! OpenSSL's own, and OpenSSL's own at the other end.
+//! Unchanged programs use keys that they do not have: `openssl`, curl and nginx, as real processes, with the provider
+//! beside OpenSSL's own, and with OpenSSL's own provider at the other end.
 
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 const KINDS: [(&str, KeyKind); 3] =
     [("rsa", KeyKind::Rsa { bits: 2048 }), ("ec", KeyKind::P256), ("ed", KeyKind::Ed25519)];
 
-/// How long a program may take to start or to answer.
+/// The time that a program may take to start or to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The library that is tested, where cargo has put it.
+/// Returns the path of the tested library, where cargo has put it.
 fn library() -> PathBuf {
     let deps = std::env::current_exe().expect("a test").parent().expect("a folder").to_owned();
     let name = "libsealane_provider.so";
@@ -32,7 +32,7 @@ fn library() -> PathBuf {
     places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
 }
 
-/// Whether programs are there; said if not.
+/// Returns whether programs are available; reports a skipped test if not.
 fn have(programs: &[&str]) -> bool {
     for program in programs {
         let found = Command::new(program).arg(if *program == "openssl" { "version" } else { "-V" }).output();
@@ -90,7 +90,7 @@ impl World {
         format!("sealane:{name}?socket={}", self.engine.socket.display())
     }
 
-    /// A program with the provider.
+    /// Returns a command that runs a program with the provider.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -100,13 +100,13 @@ impl World {
         command
     }
 
-    /// Runs `openssl` with the provider, to its good end.
+    /// Runs `openssl` with the provider, which must succeed.
     #[track_caller]
     fn openssl(&self, arguments: &[&str]) -> Output {
         good(self.command("openssl").args(arguments))
     }
 
-    /// A certificate that a key signs for itself, made by `openssl req`.
+    /// Returns the path of a certificate that a key signs for itself, made by `openssl req`.
     fn certificate(&self, name: &str) -> String {
         let path = self.path(&format!("{name}.crt"));
         if !Path::new(&path).exists() {
@@ -120,7 +120,7 @@ impl World {
         path
     }
 
-    /// Jobs that the service has done.
+    /// Returns the number of jobs that the service has done.
     fn done(&self) -> u64 {
         self.engine.client().status().unwrap().done.values().sum()
     }
@@ -134,12 +134,12 @@ fn good(command: &mut Command) -> Output {
     output
 }
 
-/// A process that ends with the value.
+/// A process that ends when the value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Not SIGKILL: nginx takes its workers along.
+        // SIGTERM is used instead of SIGKILL, so that nginx also ends its workers.
         let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
         let _ = self.0.wait();
     }
@@ -157,7 +157,7 @@ fn wait_for(port: u16) {
     }
 }
 
-/// How often the memory that a process can write to holds these bytes: nobody else has put a key elsewhere.
+/// Returns how many times the writable memory of a process contains these bytes: a key could only be there.
 fn occurrences(process: u32, needle: &[u8]) -> usize {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     let mut memory = File::open(format!("/proc/{process}/mem")).unwrap();
@@ -168,9 +168,9 @@ fn occurrences(process: u32, needle: &[u8]) -> usize {
         let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
         let mut bytes = Vec::new();
         memory.seek(SeekFrom::Start(from)).unwrap();
-        // A page of a file that ends before it cannot be read.
+        // A page beyond the end of its file cannot be read.
         let _ = (&mut memory).take(to - from).read_to_end(&mut bytes);
-        // Pages of zeros are most of it.
+        // Most pages contain only zeros.
         let pages = bytes.chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|byte| *byte != 0));
         for (index, _) in pages {
             let from = index * 4096;
@@ -181,10 +181,10 @@ fn occurrences(process: u32, needle: &[u8]) -> usize {
     count
 }
 
-/// Pieces of a private key as programs would have them: most significant byte first, or last.
+/// Returns pieces of a private key in the forms that programs use: most significant byte first, or last.
 fn secrets(key: &PrivateKey) -> Vec<Vec<u8>> {
     let der = key.to_pkcs8().unwrap();
-    // A piece from the middle of RSA's primes, or of the scalar, by its place in the structure.
+    // The piece is from the middle of RSA's primes, or of the scalar, by its place in the structure.
     let from = match key.kind() {
         KeyKind::Rsa { .. } => der.len() - 700,
         KeyKind::P256 => 40,
@@ -195,7 +195,7 @@ fn secrets(key: &PrivateKey) -> Vec<Vec<u8>> {
     vec![piece, reversed]
 }
 
-/// Asserts that the search finds what is there, and no secret.
+/// Asserts that the search finds the public key, and no secret.
 fn has_no_secret(process: u32, certificate: &str, key: &PrivateKey) {
     let public = &key.public()[key.public().len() - 24..];
     assert!(fs::metadata(certificate).is_ok());
@@ -279,7 +279,7 @@ fn what_is_wrong_is_said_in_openssls_words() {
     assert!(!missing.status.success());
     let errors = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(errors.contains("the engine has no such key"), "{errors}");
-    // A private half is not exported, whatever asks for it.
+    // A private half is never exported.
     let exported = world.command("openssl").args(["pkey", "-in", &world.uri("rsa")]).output().unwrap();
     assert!(!exported.status.success() && !String::from_utf8_lossy(&exported.stdout).contains("PRIVATE"));
     world.engine.stop();
@@ -323,7 +323,7 @@ fn a_tls_server_and_its_client_have_no_key_in_their_memory() {
             );
             assert_eq!(world.done(), before + 1, "{name} {version}: the service has signed");
         }
-        // curl's own certificate is the same, by its reference; the server asks for one.
+        // curl uses the same certificate, by its reference, because the server requests one.
         if *name != "ed" {
             let before = world.done();
             let url = format!("https://localhost:{port}/");
@@ -378,7 +378,7 @@ fn a_server_that_runs_handshakes_as_jobs_goes_on_meanwhile() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("Verify return code: 0"), "{version}");
     }
     assert_eq!(world.done(), before + 2);
-    // Its connection for keys, and the one that its jobs share.
+    // These are its connection for keys, and the one that its jobs share.
     assert_eq!(world.engine.client().status().unwrap().connections, 3);
 }
 
@@ -465,7 +465,7 @@ fn keys_of_the_program_itself_work_where_the_provider_is_preferred() {
                 let signing = ["pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &signature];
                 let verifying =
                     ["pkeyutl", "-verify", "-inkey", key, "-in", &message, "-sigfile", &signature];
-                // What one signs the other verifies, both ways.
+                // Each side verifies the other's signatures.
                 run(&[&signing, raw, option].concat());
                 plain(&[&verifying, raw, option].concat());
                 plain(&[&signing, raw, option].concat());

@@ -37,13 +37,13 @@ unsafe extern "C" fn free(context: *mut c_void) {
 }
 
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in what `new` made.
+    // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { CryptingContext::shared(context) };
     CryptingContext::give(own.core, own.value.clone())
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, a key of this provider, and an array with a terminator or null.
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
     let (own, key, params) = unsafe { (CryptingContext::of(context), key_of(key), Params::new(array)) };
     let core = own.core;
     core.succeeds(|| {
@@ -60,7 +60,7 @@ unsafe extern "C" fn encrypt(
     plaintext: *const c_uchar,
     plaintext_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, plaintext) = unsafe { (CryptingContext::shared(context), bytes(plaintext, plaintext_length)) };
     own.core.succeeds(|| {
         let most = own.value.size()?;
@@ -77,7 +77,7 @@ unsafe extern "C" fn decrypt(
     ciphertext: *const c_uchar,
     ciphertext_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, ciphertext) =
         unsafe { (CryptingContext::shared(context), bytes(ciphertext, ciphertext_length)) };
     own.core.succeeds(|| {
@@ -101,7 +101,7 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
 }
 
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (CryptingContext::of(context), Params::new(array)) };
     let core = own.core;
     core.succeeds(|| set(&mut own.value, params))
@@ -129,7 +129,7 @@ unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const P
 }
 
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (CryptingContext::shared(context), Params::new(array)) };
     let padding = own.value.padding;
     let filled = params.fill_number(c"pad-mode", padding.number())

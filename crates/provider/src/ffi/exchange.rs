@@ -33,13 +33,13 @@ unsafe extern "C" fn free(context: *mut c_void) {
 }
 
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in what `new` made.
+    // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { AgreeingContext::shared(context) };
     AgreeingContext::give(own.core, own.value.clone())
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, a key of this provider, and an array with a terminator or null.
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
     let (own, key, params) = unsafe { (AgreeingContext::of(context), key_of(key), Params::new(array)) };
     let core = own.core;
     core.succeeds(|| {
@@ -49,7 +49,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
 }
 
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and a key of this provider.
+    // SAFETY: OpenSSL hands in a value of `new`, and a key of this provider.
     let (own, peer) = unsafe { (AgreeingContext::of(context), key_of(peer)) };
     let core = own.core;
     core.succeeds(|| own.value.set_peer(peer.ok_or(Reason::NoKey)?))
@@ -61,7 +61,7 @@ unsafe extern "C" fn derive(
     length: *mut usize,
     capacity: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made.
+    // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { AgreeingContext::shared(context) };
     own.core.succeeds(|| {
         let most = own.value.size()?;
@@ -80,12 +80,13 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
 }
 
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (AgreeingContext::shared(context), Params::new(array)) };
     own.core.succeeds(|| check(params))
 }
 
-/// The secret is given as it is: a derivation that goes with it is another provider's.
+/// Fails if a key derivation function is requested: the secret is returned unchanged, and derivations are left to
+/// other providers.
 fn check(params: Params<'_>) -> Result<(), Reason> {
     match params.text(c"kdf-type") {
         None | Some("") => Ok(()),

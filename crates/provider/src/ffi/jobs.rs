@@ -1,9 +1,9 @@
 //! ASYNC_start_job(3): a program that runs its handshakes as jobs goes on with others while the service computes.
 //!
-//! The functions are libcrypto's, which every such program has loaded; they are looked up by name, because libraries of OpenSSL 3
-//! and 4 are called differently. A job waits by an eventfd(2) from a pool. The descriptor stays open and bound to its wait context
-//! until that ends: event loops such as HAProxy's keep it registered that long. **Guarantee:** without a job, a descriptor or these
-//! functions the caller waits by itself.
+//! The functions belong to libcrypto, which every such program has loaded; they are looked up by name, because the
+//! libraries of OpenSSL 3 and 4 have different names. A job waits at an eventfd(2) from a pool. The descriptor stays
+//! open and bound to its wait context until the context ends: event loops such as HAProxy's keep it registered that
+//! long. **Guarantee:** without a job, a descriptor or these functions the caller waits by itself.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Descriptors in the pool.
+/// The maximum number of descriptors in the pool.
 const SLOTS_MAX: usize = 1024;
 
 type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
@@ -33,7 +33,7 @@ fn functions() -> Option<Functions> {
     *FOUND.get_or_init(|| {
         // SAFETY: dlsym(3) takes a string; each function has had its type since OpenSSL 1.1.0.
         let find = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: as above; null becomes nothing.
+        // SAFETY: as above; null becomes `None`.
         unsafe {
             Some(Functions {
                 current_job: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_get_current_job"))?,
@@ -46,20 +46,20 @@ fn functions() -> Option<Functions> {
     })
 }
 
-/// One descriptor.
+/// A descriptor at which a job waits.
 #[derive(Debug)]
 struct Slot(OwnedFd);
 
 impl Wake for Slot {
     fn wake(self: Arc<Self>) {
-        // A count that is full wakes as well.
+        // A counter that is full wakes as well.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// A child of the process that made them shares descriptors with it, and so makes its own.
+    /// The process that made the descriptors; a child process shares them with it, and therefore makes its own.
     process: u32,
     free: Vec<Arc<Slot>>,
     made: usize,
@@ -84,9 +84,9 @@ fn take_slot() -> Option<Arc<Slot>> {
     Some(Arc::new(Slot(fd)))
 }
 
-/// OpenSSL calls it when a wait context ends.
+/// Returns a descriptor to the pool; OpenSSL calls it when a wait context ends.
 unsafe extern "C" fn give_slot_back(_: *mut c_void, _: *const c_void, _: c_int, slot: *mut c_void) {
-    // SAFETY: `Job::current` has made the pointer of a counted reference, for this one call.
+    // SAFETY: `Job::current` has made the pointer from a counted reference, for this one call.
     let slot = unsafe { Arc::from_raw(slot.cast::<Slot>()) };
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if pool.process == std::process::id() && pool.free.len() < SLOTS_MAX {
@@ -94,20 +94,20 @@ unsafe extern "C" fn give_slot_back(_: *mut c_void, _: *const c_void, _: c_int, 
     }
 }
 
-/// The job that this code runs in.
+/// The OpenSSL job in which this code runs.
 pub(crate) struct Job {
     functions: Functions,
     slot: Arc<Slot>,
 }
 
 impl Job {
-    /// Nothing outside of jobs.
+    /// Returns the present job; `None` outside of jobs.
     pub(crate) fn current() -> Option<Self> {
         static KEY: u8 = 0;
         let key: *const c_void = (&raw const KEY).cast();
         let functions = functions()?;
-        // SAFETY: OpenSSL's functions, called as documented: the wait context lives as long as the job, `key` is the address of a
-        // constant, and the slot's reference is given to the context until its cleanup.
+        // SAFETY: these are OpenSSL's functions, called as documented: the wait context lives as long as the job,
+        // `key` is the address of a constant, and the slot's reference is given to the context until its cleanup.
         unsafe {
             let job = (functions.current_job)();
             if job.is_null() {
@@ -132,14 +132,14 @@ impl Job {
         }
     }
 
-    /// Wakes the job by its descriptor.
+    /// Returns a waker that wakes the job by its descriptor.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.slot))
     }
 
-    /// Lets the program go on with other things until the job is woken; false if it cannot.
+    /// Lets the program go on with other work until the job is woken; returns false if it cannot.
     pub(crate) fn pause(&self) -> bool {
-        // SAFETY: called within a job; no lock and no borrowed value of a thread is held meanwhile.
+        // SAFETY: this is called within a job; no lock and no borrowed value of a thread is held meanwhile.
         let paused = unsafe { (self.functions.pause)() } == 1;
         let _ = rustix::io::read(&self.slot.0, &mut [0u8; 8]);
         paused

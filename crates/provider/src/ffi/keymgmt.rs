@@ -1,4 +1,5 @@
-//! provider-keymgmt(7): keys made, taken in, described and given away, the private ones of the service never.
+//! provider-keymgmt(7): keys are made, imported, described and exported, except the service's private keys, which are
+//! never exported.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +21,7 @@ const DOMAIN_PARAMETERS: c_int = 4;
 
 type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 
-/// Names of an RSA key's integers, as [`asn1::private_of_rsa`] orders them.
+/// The names of an RSA key's integers, in the order of [`asn1::private_of_rsa`].
 const RSA_PARTS: [&CStr; 8] = [
     c"n",
     c"e",
@@ -76,7 +77,7 @@ unsafe extern "C" fn free(key: *mut c_void) {
 }
 
 unsafe extern "C" fn duplicate(key: *const c_void, _: c_int) -> *mut c_void {
-    // SAFETY: OpenSSL hands in a key of this provider. What is in it never changes, so both may share it.
+    // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
     let own = unsafe { KeyContext::shared(key.cast_mut()) };
     KeyContext::give(own.core, Arc::clone(&own.value))
 }
@@ -87,7 +88,8 @@ unsafe extern "C" fn load(reference: *const c_void, size: usize) -> *mut c_void 
         return null_mut();
     }
     let place = reference.cast::<*mut c_void>().cast_mut();
-    // SAFETY: a reference is what `store::hand_over` made: a place for one pointer, which is emptied so that it has one owner.
+    // SAFETY: a reference was made by `store::hand_over`: it is a place for one pointer, which is emptied so that the
+    // pointer has one owner.
     unsafe {
         let key = place.read_unaligned();
         place.write_unaligned(null_mut());
@@ -107,7 +109,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
 }
 
 unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _: c_int) -> c_int {
-    // SAFETY: as `has`. A key that is there was checked when it came in.
+    // SAFETY: as `has`. A key that is present was checked when it was imported.
     unsafe { has(key, selection) }
 }
 
@@ -170,7 +172,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
             && params.fill_number(c"security-bits", content.security_bits().into())
             && params.fill_number(c"max-size", content.size() as i64);
         match Family::of_kind(content.kind) {
-            // The empty name says that there is none.
+            // The empty name means that no digest is used.
             Family::Ed25519 => filled &= params.fill_text(c"mandatory-digest", c""),
             Family::Rsa | Family::Ec => filled &= params.fill_text(c"default-digest", c"SHA256"),
             Family::X25519 => {}
@@ -222,7 +224,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Pa
     })
 }
 
-/// PKCS#8 of what an array describes; nothing if it has no private key.
+/// Returns the PKCS#8 of the key in an array; `None` if the array has no private key.
 fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> {
     match family {
         Family::Rsa => {
@@ -241,7 +243,7 @@ fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> 
     }
 }
 
-/// SubjectPublicKeyInfo of what an array describes.
+/// Returns the SubjectPublicKeyInfo of the key in an array.
 fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
     match family {
         Family::Rsa => Some(asn1::public_of_rsa(&params.digits(c"n")?, &params.digits(c"e")?)),
@@ -271,7 +273,7 @@ unsafe extern "C" fn export(
 }
 
 /// # Errors
-/// The private half of a key that is not here.
+/// Fails if the private half is requested and the service holds it.
 fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<(), Reason> {
     let der = content.public.der();
     if let Some(group) = group(content.kind)
@@ -293,7 +295,7 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
     }
     let pkcs8 = match &content.private {
         Private::Own(key) => key.to_pkcs8().map_err(|_| Reason::NoKey)?,
-        // OpenSSL asks for everything even if a public half would do, and then tries another way.
+        // OpenSSL requests all parts even if a public half suffices, and then tries another way.
         Private::Nowhere => return Ok(()),
         Private::Engine(_) => return Err(Reason::NoPrivateKey),
     };
@@ -312,11 +314,12 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
     Ok(())
 }
 
-/// What a key to be made is to be.
+/// The properties of a key to be made.
 struct Wanted {
     family: Family,
     kind: Option<KeyKind>,
-    /// Only the parameters of a curve are wanted, which is a key without halves elsewhere, and none here.
+    /// The requested parts; a request for only the parameters of a curve, which elsewhere gives a key without halves,
+    /// is not supported here.
     selection: c_int,
 }
 
@@ -337,17 +340,17 @@ unsafe extern "C" fn gen_init<const FAMILY: u8>(
         Family::X25519 => Some(KeyKind::X25519),
     };
     let generation = Generation::give(core, Wanted { family, kind, selection });
-    // SAFETY: made just now; the array is OpenSSL's.
+    // SAFETY: it was made just now; the array is OpenSSL's.
     if unsafe { gen_set_params(generation, array) } == 1 {
         return generation;
     }
-    // SAFETY: nobody else has it.
+    // SAFETY: no other code has it.
     unsafe { Generation::free(generation) };
     null_mut()
 }
 
 unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_void) -> c_int {
-    // SAFETY: OpenSSL hands in what `gen_init` made, and a key of this provider.
+    // SAFETY: OpenSSL hands in a value of `gen_init`, and a key of this provider.
     let (generation, template) = unsafe { (Generation::of(generation), key_of(template)) };
     let core = generation.core;
     core.succeeds(|| {
@@ -368,7 +371,7 @@ unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *m
 }
 
 unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `gen_init` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
     let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
     let core = generation.core;
     core.succeeds(|| {
@@ -397,7 +400,7 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
 }
 
 unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in what `gen_init` made.
+    // SAFETY: OpenSSL hands in a value of `gen_init`.
     let generation = unsafe { Generation::of(generation) };
     let made = generation.core.outcome(|| {
         if generation.value.selection & (PRIVATE | PUBLIC) == 0 {

@@ -1,8 +1,10 @@
-//! OpenSSL's provider interface: the structures of openssl/core.h, the numbers of openssl/core_dispatch.h, and an entry for each number.
+//! OpenSSL's provider interface: the structures of openssl/core.h, the numbers of openssl/core_dispatch.h, and an
+//! entry for each number.
 //!
-//! Entries turn what C hands in into values, call what is written elsewhere, and put the outcome where C expects it. **Guarantees:** a
-//! panic becomes a failure with a reason; objects that are handed out are boxes or counted references, given back once by the entry that
-//! frees them; outputs are written within the lengths that the caller states.
+//! Entries convert the values from C, call functions of other modules, and put the outcome where C expects it.
+//! **Guarantees:** a panic becomes a failure with a reason; objects that are handed out are boxes or counted
+//! references, given back once by the entry that frees them; outputs are written within the lengths that the caller
+//! states.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +32,7 @@ pub struct Dispatch {
     function: *const (),
 }
 
-// SAFETY: tables hold numbers and addresses of functions, and nobody writes to them.
+// SAFETY: tables hold numbers and addresses of functions, and are never written.
 unsafe impl Sync for Dispatch {}
 
 impl Dispatch {
@@ -74,7 +76,7 @@ pub struct Item {
 // SAFETY: it points to constants.
 unsafe impl Sync for Item {}
 
-/// A table of functions by their numbers.
+/// Makes a table of functions by their numbers.
 macro_rules! table {
     ($($id:literal => $function:expr),+ $(,)?) => {
         &[$($crate::ffi::Dispatch { id: $id, function: $function as *const () },)+ $crate::ffi::Dispatch::END]
@@ -82,7 +84,7 @@ macro_rules! table {
 }
 use table;
 
-/// A table of the names and types of values.
+/// Makes a table of the names and types of values.
 macro_rules! descriptions {
     ($($key:expr => $kind:expr),* $(,)?) => {
         &[$($crate::ffi::params::Param::describe($key, $kind),)* $crate::ffi::params::Param::END]
@@ -90,7 +92,8 @@ macro_rules! descriptions {
 }
 use descriptions;
 
-/// What OpenSSL offers to the provider. It outlives every object of this provider, which OpenSSL counts.
+/// The functions that OpenSSL offers to the provider. It outlives every object of this provider, because OpenSSL
+/// counts them.
 #[derive(Clone, Copy, Debug)]
 struct Core {
     handle: *const c_void,
@@ -106,7 +109,7 @@ impl Core {
     unsafe fn of(handle: *const c_void, functions: *const Dispatch) -> Self {
         let mut core = Self { handle, new_error: None, set_error: None, gets: None, read: None };
         let mut at = functions;
-        // SAFETY: every entry up to the terminator can be read, and a number's function has the type of that number for ever.
+        // SAFETY: every entry up to the terminator can be read, and the type of a number's function never changes.
         unsafe {
             while (*at).id != 0 {
                 let function = (*at).function;
@@ -126,7 +129,7 @@ impl Core {
     /// Puts a reason into OpenSSL's error queue.
     fn raise(&self, reason: Reason) {
         if let (Some(new_error), Some(set_error)) = (self.new_error, self.set_error) {
-            // SAFETY: OpenSSL's own functions with its handle; without a format the arguments are not looked at.
+            // SAFETY: these are OpenSSL's own functions with its handle; without a format the arguments are not read.
             unsafe {
                 new_error(self.handle);
                 set_error(self.handle, reason as u32, null(), null_mut());
@@ -134,7 +137,7 @@ impl Core {
         }
     }
 
-    /// The outcome of `call`; where there is none, its reason goes into the queue.
+    /// Returns the outcome of `call`; if it fails, its reason goes into the queue.
     fn outcome<T>(&self, call: impl FnOnce() -> Result<T, Reason>) -> Option<T> {
         let reason = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Ok(value)) => return Some(value),
@@ -145,13 +148,13 @@ impl Core {
         None
     }
 
-    /// The same as C's 1 or 0.
+    /// Does the same, and returns 1 or 0 for C.
     fn succeeds(&self, call: impl FnOnce() -> Result<(), Reason>) -> c_int {
         self.outcome(call).map_or(0, |()| 1)
     }
 }
 
-/// A context that is handed out, with what its entries need.
+/// A context that is handed out, with the data that its entries need.
 struct Context<T> {
     core: Core,
     value: T,
@@ -163,34 +166,34 @@ impl<T> Context<T> {
     }
 
     /// # Safety
-    /// `pointer` came from `give` of the same type, was not freed, and nobody else uses it during `'a`: OpenSSL uses a context in one
-    /// thread at a time.
+    /// `pointer` came from `give` of the same type, was not freed, and no other code uses it during `'a`: OpenSSL
+    /// uses a context in one thread at a time.
     unsafe fn of<'a>(pointer: *mut c_void) -> &'a mut Self {
-        // SAFETY: promised.
+        // SAFETY: the caller guarantees it.
         unsafe { &mut *pointer.cast() }
     }
 
     /// # Safety
-    /// As `of`, but others may read it at the same time.
+    /// The same as for `of`, but other threads may read it at the same time.
     unsafe fn shared<'a>(pointer: *mut c_void) -> &'a Self {
-        // SAFETY: promised.
+        // SAFETY: the caller guarantees it.
         unsafe { &*pointer.cast() }
     }
 
     /// # Safety
-    /// As `of`; the pointer is worth nothing afterwards. Null is nothing.
+    /// The same as for `of`; the pointer is invalid afterwards. Null is allowed.
     unsafe fn free(pointer: *mut c_void) {
         if !pointer.is_null() {
-            // SAFETY: promised.
+            // SAFETY: the caller guarantees it.
             drop(unsafe { Box::from_raw(pointer.cast::<Self>()) });
         }
     }
 }
 
-/// A key that is handed out. Operations under way have references of their own to what is in it.
+/// A key that is handed out. Operations under way have their own references to its content.
 type KeyContext = Context<Arc<KeyBox>>;
 
-/// A reference of one's own to a key.
+/// Returns a new reference to a key; `None` for null.
 ///
 /// # Safety
 /// `pointer` is null or a key of this provider that was not freed.
@@ -198,38 +201,38 @@ unsafe fn key_of(pointer: *mut c_void) -> Option<Arc<KeyBox>> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: promised; several threads may read it at once.
+    // SAFETY: the caller guarantees it; several threads may read it at once.
     Some(Arc::clone(unsafe { &KeyContext::shared(pointer).value }))
 }
 
-/// Bytes that C hands in.
+/// Returns the bytes that C hands in.
 ///
 /// # Safety
-/// `data` is null, or good for `length` bytes during `'a`.
+/// `data` is null, or valid for `length` bytes during `'a`.
 unsafe fn bytes<'a>(data: *const c_uchar, length: usize) -> &'a [u8] {
     if data.is_null() || length > isize::MAX as usize {
         return &[];
     }
-    // SAFETY: promised.
+    // SAFETY: the caller guarantees it.
     unsafe { std::slice::from_raw_parts(data, length) }
 }
 
-/// Text that C hands in.
+/// Returns the text that C hands in.
 ///
 /// # Safety
-/// `text` is null, or a string that ends with a zero byte and is good for `'a`.
+/// `text` is null, or a string that ends with a zero byte and is valid for `'a`.
 unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: promised.
+    // SAFETY: the caller guarantees it.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Puts an output where C wants it: without a buffer only its greatest length.
+/// Writes an output to C's buffer and its length to `length`; without a buffer, writes only the maximum length.
 ///
 /// # Safety
-/// `length` can be written; `out` is null or good for `capacity` bytes.
+/// `length` can be written; `out` is null or valid for `capacity` bytes.
 unsafe fn give(
     out: *mut c_uchar,
     length: *mut usize,
@@ -238,7 +241,7 @@ unsafe fn give(
     make: impl FnOnce() -> Result<Vec<u8>, Reason>,
 ) -> Result<(), Reason> {
     if out.is_null() {
-        // SAFETY: promised.
+        // SAFETY: the caller guarantees it.
         unsafe { length.write(most) };
         return Ok(());
     }
@@ -246,7 +249,7 @@ unsafe fn give(
     if made.len() > capacity {
         return Err(Reason::BufferTooSmall);
     }
-    // SAFETY: promised, and checked against the capacity.
+    // SAFETY: the caller guarantees it, and the length was checked against the capacity.
     unsafe {
         std::ptr::copy_nonoverlapping(made.as_ptr(), out, made.len());
         length.write(made.len());
@@ -363,7 +366,7 @@ static PROVIDER: &[Dispatch] = table![
     1029 => get_reason_strings,
 ];
 
-/// Where OpenSSL begins, by this name (provider-base(7)).
+/// The entry point of the provider, which OpenSSL finds by this name (provider-base(7)).
 ///
 /// # Safety
 /// OpenSSL calls it, with a table of its functions and places for ours and for a context.
@@ -377,7 +380,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
     if functions.is_null() || ours.is_null() || context.is_null() {
         return 0;
     }
-    // SAFETY: promised by OpenSSL.
+    // SAFETY: OpenSSL guarantees it.
     unsafe {
         let core = Core::of(handle, functions);
         context.write(Context::give(core, ()));

@@ -1,7 +1,7 @@
 //! OSSL_PARAM(3): arrays of named values, which either side fills in for the other.
 //!
-//! **Guarantees:** an array is read up to its terminator; a value is read and written within the length that it states; a value of
-//! another type than asked for is as good as absent.
+//! **Guarantees:** an array is read up to its terminator; a value is read and written within the length that it
+//! states; a value of an unexpected type counts as absent.
 
 #![allow(unsafe_code)]
 
@@ -15,10 +15,10 @@ pub(super) const UTF8_STRING: c_uint = 4;
 pub(super) const OCTET_STRING: c_uint = 5;
 const UTF8_PTR: c_uint = 6;
 
-/// What a value has that nobody has filled in.
+/// The returned size of a value that was not filled in.
 const UNMODIFIED: usize = usize::MAX;
 
-/// The longest text or string of octets that is taken.
+/// The maximum length of a text or string of octets.
 const BYTES_MAX: usize = 1 << 20;
 
 /// `struct ossl_param_st`.
@@ -32,11 +32,11 @@ pub(crate) struct Param {
     return_size: usize,
 }
 
-// SAFETY: tables of descriptions hold pointers to constants, and nobody writes to them.
+// SAFETY: tables of descriptions hold pointers to constants, and are never written.
 unsafe impl Sync for Param {}
 
 impl Param {
-    /// A description: name and type.
+    /// Returns a description of a value: its name and type.
     pub(super) const fn describe(key: &'static CStr, data_type: c_uint) -> Self {
         Self {
             key: key.as_ptr(),
@@ -57,7 +57,7 @@ impl Param {
     };
 }
 
-/// An array that OpenSSL hands in, for the time of one call.
+/// An array that OpenSSL hands in for the time of one call.
 #[derive(Clone, Copy)]
 pub(super) struct Params<'a> {
     first: *mut Param,
@@ -66,7 +66,8 @@ pub(super) struct Params<'a> {
 
 impl<'a> Params<'a> {
     /// # Safety
-    /// `first` is null, or points to an array with a terminator that is good for `'a`, and so is what its values point to.
+    /// `first` is null, or points to an array with a terminator; the array and the memory of its values are valid for
+    /// `'a`.
     pub(super) unsafe fn new(first: *const Param) -> Self {
         Self { first: first.cast_mut(), lifetime: PhantomData }
     }
@@ -92,7 +93,7 @@ impl<'a> Params<'a> {
         self.find(key).is_some()
     }
 
-    /// The bytes of a value of one of two types.
+    /// Returns the bytes of a value, if it has this type.
     fn bytes(self, key: &CStr, data_type: c_uint) -> Option<&'a [u8]> {
         let param = self.find(key).filter(|param| param.data_type == data_type)?;
         if param.data.is_null() || param.data_size > BYTES_MAX {
@@ -112,7 +113,7 @@ impl<'a> Params<'a> {
         self.bytes(key, OCTET_STRING)
     }
 
-    /// A number of any size, most significant byte first.
+    /// Returns a number of any size, with the most significant byte first.
     pub(super) fn digits(self, key: &CStr) -> Option<Zeroizing<Vec<u8>>> {
         let native = self.bytes(key, UNSIGNED).or_else(|| self.bytes(key, INTEGER))?;
         let mut digits = Zeroizing::new(native.to_vec());
@@ -139,7 +140,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// Fills a value in, if it is asked for: true unless its buffer is too small or of another type.
+    /// Fills a value in, if it is requested; returns false if its buffer is too small or of another type.
     fn fill(self, key: &CStr, types: [c_uint; 2], bytes: &[u8]) -> bool {
         let Some(param) = self.find(key) else { return true };
         if !types.contains(&param.data_type) {
@@ -152,10 +153,11 @@ impl<'a> Params<'a> {
         if param.data_size < bytes.len() {
             return false;
         }
-        // SAFETY: by the promise of `new` the buffer has as many bytes as it states, and nobody else uses it meanwhile.
+        // SAFETY: by the promise of `new` the buffer has as many bytes as it states, and no other code uses it
+        // meanwhile.
         let buffer = unsafe { std::slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
         buffer[..bytes.len()].copy_from_slice(bytes);
-        // Texts end with a zero where there is room for it.
+        // Texts end with a zero if there is room for it.
         if param.data_type == UTF8_STRING && buffer.len() > bytes.len() {
             buffer[bytes.len()] = 0;
         }
@@ -172,7 +174,7 @@ impl<'a> Params<'a> {
         {
             param.return_size = text.count_bytes();
             if !param.data.is_null() {
-                // SAFETY: a value of this type points to a place for a pointer; the text lives for ever.
+                // SAFETY: a value of this type points to a place for a pointer; the text is static.
                 unsafe { param.data.cast::<*const c_char>().write_unaligned(text.as_ptr()) };
             }
             return true;
@@ -180,12 +182,12 @@ impl<'a> Params<'a> {
         self.fill(key, [UTF8_STRING; 2], text.to_bytes())
     }
 
-    /// A text that does not live for ever.
+    /// Fills in a text that is not static.
     pub(super) fn fill_string(self, key: &CStr, text: &CStr) -> bool {
         self.fill(key, [UTF8_STRING; 2], text.to_bytes())
     }
 
-    /// A number of any size, from its most significant byte on; the buffer may be longer.
+    /// Fills in a number of any size, given from its most significant byte on; the buffer may be longer.
     pub(super) fn fill_digits(self, key: &CStr, big_endian: &[u8]) -> bool {
         let Some(param) = self.find(key) else { return true };
         let size = if param.data.is_null() { big_endian.len() } else { param.data_size.min(BYTES_MAX) };
@@ -229,7 +231,7 @@ impl Built {
         self.values.push((key, INTEGER, Zeroizing::new(number.to_ne_bytes().to_vec())));
     }
 
-    /// A number of any size, from its most significant byte on.
+    /// Adds a number of any size, given from its most significant byte on.
     pub(super) fn digits(&mut self, key: &'static CStr, big_endian: &[u8]) {
         let mut native = Zeroizing::new(big_endian.to_vec());
         if cfg!(target_endian = "little") {
@@ -238,12 +240,12 @@ impl Built {
         self.values.push((key, UNSIGNED, native));
     }
 
-    /// Shows the array to `call`.
+    /// Calls `call` with the array.
     pub(super) fn with<T>(self, call: impl FnOnce(*const Param) -> T) -> T {
         self.with_last(call).0
     }
 
-    /// Shows the array to `call`, which may write into its values, and gives the last one back.
+    /// Calls `call` with the array, into whose values it may write; returns the last value as well.
     pub(super) fn with_last<T>(mut self, call: impl FnOnce(*const Param) -> T) -> (T, Vec<u8>) {
         let mut params: Vec<Param> = self
             .values
@@ -252,7 +254,7 @@ impl Built {
                 key: key.as_ptr(),
                 data_type: *data_type,
                 data: value.as_mut_ptr().cast(),
-                // A text's zero is there, and not counted.
+                // A text's final zero is present, but not counted.
                 data_size: value.len() - usize::from(*data_type == UTF8_STRING),
                 return_size: UNMODIFIED,
             })

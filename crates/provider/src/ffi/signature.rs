@@ -62,13 +62,14 @@ unsafe extern "C" fn free(context: *mut c_void) {
 }
 
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in what `new` made.
+    // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { SigningContext::shared(context) };
     SigningContext::give(own.core, own.value.clone())
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, a key of this provider or null, and an array with a terminator or null.
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a terminator or
+    // null.
     let (own, key, params) = unsafe { (SigningContext::of(context), key_of(key), Params::new(array)) };
     let core = own.core;
     core.succeeds(|| {
@@ -101,7 +102,7 @@ unsafe extern "C" fn sign(
     digest: *const c_uchar,
     digest_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, digest) = unsafe { (SigningContext::shared(context), bytes(digest, digest_length)) };
     own.core.succeeds(|| {
         let most = own.value.size()?;
@@ -117,7 +118,7 @@ unsafe extern "C" fn verify(
     digest: *const c_uchar,
     digest_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, signature, digest) = unsafe {
         (SigningContext::shared(context), bytes(signature, signature_length), bytes(digest, digest_length))
     };
@@ -126,7 +127,7 @@ unsafe extern "C" fn verify(
 }
 
 unsafe extern "C" fn update(context: *mut c_void, data: *const c_uchar, length: usize) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their length.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
     let (own, data) = unsafe { (SigningContext::of(context), bytes(data, length)) };
     let core = own.core;
     core.succeeds(|| own.value.update(data))
@@ -138,7 +139,7 @@ unsafe extern "C" fn sign_final(
     length: *mut usize,
     capacity: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made.
+    // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { SigningContext::of(context) };
     let core = own.core;
     core.succeeds(|| {
@@ -154,7 +155,7 @@ unsafe extern "C" fn sign_final(
 }
 
 unsafe extern "C" fn verify_final(context: *mut c_void, signature: *const c_uchar, length: usize) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their length.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
     let (own, signature) = unsafe { (SigningContext::of(context), bytes(signature, length)) };
     let core = own.core;
     let good = core.outcome(|| {
@@ -172,7 +173,7 @@ unsafe extern "C" fn sign_message(
     message: *const c_uchar,
     message_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, message) = unsafe { (SigningContext::of(context), bytes(message, message_length)) };
     let core = own.core;
     core.succeeds(|| {
@@ -190,7 +191,7 @@ unsafe extern "C" fn verify_message(
     message: *const c_uchar,
     message_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
     let (own, signature, message) = unsafe {
         (SigningContext::of(context), bytes(signature, signature_length), bytes(message, message_length))
     };
@@ -212,13 +213,13 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
 }
 
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (SigningContext::of(context), Params::new(array)) };
     let core = own.core;
     core.succeeds(|| set(&mut own.value, params))
 }
 
-/// A value that may be given by its name or by its number.
+/// Returns a value that may be given by its name or by its number.
 pub(super) fn named<T>(
     params: Params<'_>,
     key: &CStr,
@@ -235,7 +236,7 @@ pub(super) fn named<T>(
     found.map(Some).ok_or(Reason::Unsupported)
 }
 
-/// A hash by its name, if one is given.
+/// Returns a hash by its name, if one is given.
 pub(super) fn hash(params: Params<'_>, key: &CStr) -> Result<Option<Hash>, Reason> {
     named(params, key, hash_of, |_| None)
 }
@@ -268,7 +269,7 @@ unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const P
 }
 
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
-    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (SigningContext::shared(context), Params::new(array)) };
     own.core.succeeds(|| {
         let signing = &own.value;
@@ -280,7 +281,7 @@ unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_in
             filled &= fill_name(params, c"digest", name_of(hash));
             filled &= fill_name(params, c"mgf1-digest", name_of(signing.mask.unwrap_or(hash)));
         }
-        // By number or by name, whatever is asked for.
+        // These are filled in by number or by name, as requested.
         filled &= params.fill_number(c"pad-mode", signing.padding.number())
             || fill_name(params, c"pad-mode", signing.padding.name());
         filled &= params.fill_number(c"saltlen", signing.salt.number())

@@ -1,4 +1,4 @@
-//! provider-storemgmt(7) and provider-decoder(7): from a reference to a key.
+//! provider-storemgmt(7) and provider-decoder(7): they open the key of a reference.
 
 #![allow(unsafe_code)]
 
@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// `OSSL_OBJECT_PKEY`.
 const OBJECT_KEY: c_int = 2;
 
-/// The longest PEM file that is read, in bytes.
+/// The maximum length of a PEM file in bytes.
 const PEM_BYTES_MAX: usize = 4096;
 
 type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 
-/// Hands a key to OpenSSL, which takes it by `keymgmt`'s `load`, or does not.
+/// Offers a key to OpenSSL, which takes it by `keymgmt`'s `load`, or does not take it.
 fn hand_over(core: Core, content: Content, callback: Callback, argument: *mut c_void) -> c_int {
     let family = Family::of_kind(content.kind);
     let key = KeyContext::give(core, Arc::new(KeyBox::of(content)));
@@ -34,13 +34,13 @@ fn hand_over(core: Core, content: Content, callback: Callback, argument: *mut c_
         unsafe { callback(array, argument) }
     });
     if left == place {
-        // SAFETY: nobody has taken it, so it is still ours.
+        // SAFETY: OpenSSL has not taken it, so it is still ours.
         unsafe { KeyContext::free(key) };
     }
     outcome
 }
 
-/// A reference that was opened, and whether its key was given.
+/// A reference that was opened, and whether its key was delivered.
 struct Opened {
     uri: Uri,
     is_over: bool,
@@ -70,7 +70,7 @@ unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
 }
 
 unsafe extern "C" fn store_set_params(_: *mut c_void, _: *const Param) -> c_int {
-    // Whatever is expected: there is one key, and OpenSSL checks what comes.
+    // The expected type does not matter: there is one key, and OpenSSL checks the result.
     1
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn store_load(
     _: *const c_void,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `store_open` made.
+    // SAFETY: OpenSSL hands in a value of `store_open`.
     let own = unsafe { OpenedContext::of(context) };
     own.value.is_over = true;
     let content = own.core.outcome(|| Content::of_uri(&own.value.uri));
@@ -90,7 +90,7 @@ unsafe extern "C" fn store_load(
 }
 
 unsafe extern "C" fn store_eof(context: *mut c_void) -> c_int {
-    // SAFETY: OpenSSL hands in what `store_open` made.
+    // SAFETY: OpenSSL hands in a value of `store_open`.
     c_int::from(unsafe { OpenedContext::shared(context) }.value.is_over)
 }
 
@@ -113,7 +113,7 @@ macro_rules! decoder {
     };
 }
 
-/// From PEM to what is in it.
+/// The decoder from PEM to its content.
 pub(super) static PEM_TO_DER: &[Dispatch] = decoder!(0, pem_to_der);
 pub(super) static RSA_DER: &[Dispatch] = decoder!(0, decode_der);
 pub(super) static EC_DER: &[Dispatch] = decoder!(1, decode_der);
@@ -132,11 +132,11 @@ unsafe extern "C" fn decoder_free(context: *mut c_void) {
 }
 
 unsafe extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {
-    // Nothing in particular, or a private key, which has its public half with it.
+    // The selection may be empty, or include a private key, which comes with its public half.
     c_int::from(selection == 0 || selection & 1 != 0)
 }
 
-/// Gives what a PEM file with a reference holds.
+/// Passes on the content of a PEM file with a reference.
 unsafe extern "C" fn pem_to_der(
     context: *mut c_void,
     file: *mut c_void,
@@ -146,7 +146,7 @@ unsafe extern "C" fn pem_to_der(
     _: *const c_void,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `decoder_new` made.
+    // SAFETY: OpenSSL hands in a value of `decoder_new`.
     let own = unsafe { DecoderContext::shared(context) };
     let uri = read_reference(own.core, file).and_then(|pem| Uri::of_pem(&pem).ok());
     let (Some(uri), Some(callback)) = (uri, callback) else { return 1 };
@@ -157,7 +157,7 @@ unsafe extern "C" fn pem_to_der(
     built.with(|array| unsafe { callback(array, argument) })
 }
 
-/// Gives the key of what such a file holds, and nothing for all other bytes.
+/// Delivers the key for the content of such a file; ignores all other bytes.
 unsafe extern "C" fn decode_der(
     context: *mut c_void,
     file: *mut c_void,
@@ -167,7 +167,7 @@ unsafe extern "C" fn decode_der(
     _: *const c_void,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in what `decoder_new` made.
+    // SAFETY: OpenSSL hands in a value of `decoder_new`.
     let own = unsafe { DecoderContext::shared(context) };
     match Uri::of_der(&read_der(own.core, file)) {
         Ok(uri) => give_key(own, &uri, callback, argument),
@@ -178,13 +178,13 @@ unsafe extern "C" fn decode_der(
 fn give_key(own: &DecoderContext, uri: &Uri, callback: Option<Callback>, argument: *mut c_void) -> c_int {
     let Some(content) = own.core.outcome(|| Content::of_uri(uri)) else { return 0 };
     if Family::of_kind(content.kind) != own.value {
-        // The decoder of its family comes later.
+        // The decoder of its family follows later.
         return 1;
     }
     callback.map_or(0, |callback| hand_over(own.core, content, callback, argument))
 }
 
-/// As much of a file as a reference has at most, and a bit, by which a longer one is known.
+/// Reads a file up to slightly more than the maximum length of a reference, so that a longer file is detected.
 fn read_der(core: Core, file: *mut c_void) -> Vec<u8> {
     let mut bytes = vec![0; PEM_BYTES_MAX];
     let mut filled = 0;
@@ -202,7 +202,7 @@ fn read_der(core: Core, file: *mut c_void) -> Vec<u8> {
     bytes
 }
 
-/// The first PEM text of a file, if it is a reference.
+/// Returns the first PEM text of a file, if it is a reference.
 fn read_reference(core: Core, file: *mut c_void) -> Option<String> {
     let gets = core.gets?;
     let begin = format!("-----BEGIN {PEM_LABEL}-----");
