@@ -196,7 +196,8 @@ impl NatsQueue {
                 server.address
             )));
         }
-        let context = jetstream::new(client);
+        // The context starts a task at once.
+        let context = engine.run(PATIENCE, async { Ok(jetstream::new(client)) })?;
         let (jobs, results, workers) = engine.run(PATIENCE, async {
             let (jobs, results) = match keeping {
                 Some(keeping) => (

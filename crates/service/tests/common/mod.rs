@@ -6,9 +6,10 @@
 use sealane_client::Client;
 use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
-use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
+use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault, VaultError};
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// A running service. It ends when the value is dropped.
 pub(crate) struct Engine {
@@ -35,7 +36,7 @@ impl Engine {
         };
         let settings = Settings {
             listener: bind_at(&self.socket).expect("a socket"),
-            vault: Vault::open(&self.folder.join("keys"), b"a passphrase").expect("a vault"),
+            vault: self.vault(),
             policy,
             workers: 2,
             audit: Audit::new(None),
@@ -44,8 +45,22 @@ impl Engine {
         };
         let stop = Stop::new().expect("a switch");
         let service = Service::start(settings, &stop).expect("a service");
-        let thread = std::thread::spawn(move || service.run().expect("it serves"));
+        let thread = thread::spawn(move || service.run().expect("it serves"));
         self.running = Some((stop, thread));
+    }
+
+    /// Opens the vault. A child that another test starts shares the descriptor of an earlier vault, and with it the lock, until
+    /// the child has become its program.
+    fn vault(&self) -> Vault {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            match Vault::open(&self.folder.join("keys"), b"a passphrase") {
+                Err(VaultError::InUse { .. }) if Instant::now() < until => {
+                    thread::sleep(Duration::from_millis(5))
+                }
+                opened => return opened.expect("a vault"),
+            }
+        }
     }
 
     pub(crate) fn stop(&mut self) {
