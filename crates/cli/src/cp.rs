@@ -20,10 +20,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::Duration;
 
-/// How long a transfer that has not begun may take to notice that a signal asked for its end.
+/// The time that a transfer that has not begun may take to notice that a signal asked for its end.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Copies, and says how it went.
+/// Copies, and reports the result.
 pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     let (json, start) = (arguments.json, start(&arguments));
     let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
         let (progress, ending, reporting) = (progress.clone(), reporter.ending(), plan.reporting);
         move |signal| {
             progress.cancel.store(true, SeqCst);
-            // Before the far end has answered there is nothing to end in order, and what is waited for may take long.
+            // Before the far end has answered there is nothing to end in order, and the answer may take long.
             if !ending.has_begun() {
                 thread::sleep(GRACE);
                 if ending.claim() {

@@ -1,4 +1,4 @@
-//! Completions and manual pages, made from the definitions of the arguments.
+//! Completions and manual pages, generated from the definitions of the arguments.
 
 use crate::args::{command, examples, tells_exit_statuses};
 use crate::exit::{EXIT_STATUSES, ExitStatus};
@@ -16,9 +16,9 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::output)
 }
 
-/// The completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
+/// Returns the completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
 fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
-    // Made in memory first, because the generator panics where it cannot write.
+    // The script is generated in memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "sealane", &mut script);
     let text = String::from_utf8(script).context("completions are text")?;
@@ -56,7 +56,7 @@ pub(crate) fn man(directory: &Path) -> Result<(), Failure> {
     write().map_err(|error| Failure::new(ExitStatus::Io, error))
 }
 
-/// File name and text of every page.
+/// Returns the file name and the text of every page.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut root = command();
     root.build();
@@ -65,13 +65,13 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// `name` is the page's: the words of the command joined by `-`.
+/// `name` is the name of the page: the words of the command joined by `-`.
 fn collect(name: &str, command: clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
     for sub in subcommands {
         collect(&format!("{name}-{}", sub.get_name()), sub.clone(), pages)?;
     }
-    // What stands below the options gets sections of its own instead of one called "extra".
+    // The text below the options gets sections of its own instead of one called "extra".
     let command = command.after_long_help(Resettable::Reset).display_name(name.to_owned());
     let source = concat!("sealane ", env!("CARGO_PKG_VERSION"));
     let mut page = Vec::new();

@@ -1,4 +1,4 @@
-//! `sealane engine`: the engine service run, asked and given keys.
+//! `sealane engine`: runs the engine service, queries it and imports keys.
 
 use crate::args::{
     EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysCommand, EngineServeArgs, EngineSocketArgs,
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::thread;
 use zeroize::Zeroizing;
 
-/// The longest file with a private key that is read, in bytes.
+/// The maximum length of a file with a private key, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 60_000;
 /// The longest passphrase, in bytes.
 const PASSPHRASE_BYTES_MAX: u64 = 1024;
@@ -52,7 +52,7 @@ fn fault(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(ExitStatus::Io, error)
 }
 
-/// A call that failed: the user's mistake, or the engine's absence.
+/// Returns the failure for a failed call: the user's mistake, or the engine's absence.
 fn failed(error: ClientError) -> Failure {
     let status = match &error {
         ClientError::Refused(Refusal::BadName | Refusal::BadKey | Refusal::Exists | Refusal::NoSuchKey) => {
@@ -127,7 +127,7 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
     service.run().map_err(fault)
 }
 
-/// The passphrase of the keys, and what `status` says of it.
+/// Returns the passphrase of the keys, and its description for `status`.
 fn passphrase(arguments: &EngineServeArgs) -> Result<(Zeroizing<Vec<u8>>, String), Failure> {
     if let Some(name) = &arguments.keyring {
         let found = keyring::passphrase(name);
@@ -142,7 +142,7 @@ fn passphrase(arguments: &EngineServeArgs) -> Result<(Zeroizing<Vec<u8>>, String
     Ok((secret_file(path)?, "a passphrase".to_owned()))
 }
 
-/// A file with a passphrase in its first line, which only its owner may read.
+/// Reads a passphrase from the first line of a file that only its owner may read.
 fn secret_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let file = open_trusted(path).map_err(usage)?;
     let facts = file.metadata().map_err(fault)?;
@@ -247,7 +247,7 @@ fn public_pem(key: &KeyInfo) -> String {
     sealane_client::key::pem("PUBLIC KEY", &key.public)
 }
 
-/// What a trial found of one key.
+/// The result of a trial of one key.
 #[derive(Serialize)]
 struct Tried {
     name: String,
@@ -285,7 +285,7 @@ fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
     }
 }
 
-/// One operation with a key, whose result is thrown away.
+/// Runs one operation with a key, and discards the result.
 fn attempt(client: &mut Client, key: &Key) -> Result<(), ClientError> {
     let (operation, content) = match key.info.kind {
         KeyKind::Rsa { .. } => (Operation::SignPkcs1(Some(Hash::Sha256)), vec![0; 32]),

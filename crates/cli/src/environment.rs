@@ -1,4 +1,4 @@
-//! The environment: read here and nowhere below.
+//! The environment, which only this module reads.
 
 use anyhow::Context as _;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
@@ -16,28 +16,28 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The folder of the files of the system's services.
+/// The folder for the files of the system's services.
 const SYSTEM_FOLDER: &str = "/etc/sealane";
 
-/// `SEALANE_TIER` and `SEALANE_ISA`: the kernels that compute.
+/// Returns the kernels that `SEALANE_TIER` and `SEALANE_ISA` select.
 pub(crate) fn kernels() -> anyhow::Result<Kernels> {
     Ok(Kernels::select(named("SEALANE_TIER")?, named("SEALANE_ISA")?)?)
 }
 
-/// Those, and `SEALANE_AEAD`: whose AEADs.
+/// Returns the kernels, and the AEAD implementations that `SEALANE_AEAD` selects.
 pub(crate) fn implementations() -> anyhow::Result<Implementations> {
     Ok(Implementations { kernels: kernels()?, aead: named("SEALANE_AEAD")? })
 }
 
-/// `$XDG_CONFIG_HOME/sealane`, or `$HOME/.config/sealane`, if one of the two names an absolute folder: relative values are
-/// ignored, as the XDG base directory specification demands.
+/// Returns `$XDG_CONFIG_HOME/sealane`, or `$HOME/.config/sealane`, if one of the two names an absolute folder:
+/// relative values are ignored, as the XDG base directory specification demands.
 pub(crate) fn config_dir() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
     base.map(|base| base.join("sealane"))
 }
 
-/// `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule.
+/// Returns `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule.
 pub(crate) fn state_dir() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
@@ -54,8 +54,8 @@ pub(crate) fn system_identity() -> PathBuf {
     Path::new(SYSTEM_FOLDER).join(Identity::FILE_NAME)
 }
 
-/// The identity of a gateway whose site file names none: the system's for root, unless root has one of its own from before and the
-/// system has none; the user's own for everybody else.
+/// Returns the identity of a gateway without one in its site file: the system's for root, unless root has an earlier
+/// one of its own and the system has none; the user's own for all other users.
 pub(crate) fn gateway_identity() -> Result<PathBuf, PeerError> {
     let own = config_file(Identity::FILE_NAME);
     if !rustix::process::geteuid().is_root() {
@@ -65,12 +65,12 @@ pub(crate) fn gateway_identity() -> Result<PathBuf, PeerError> {
     Ok(own.ok().filter(|own| own.exists() && !system.exists()).unwrap_or(system))
 }
 
-/// The program's arguments, without its own name.
+/// Returns the program's arguments, without its own name.
 pub(crate) fn arguments() -> Vec<OsString> {
     env::args_os().skip(1).collect()
 }
 
-/// `NOTIFY_SOCKET`: tells systemd that this service is ready (sd_notify(3)), where it waits for that.
+/// Notifies systemd through `NOTIFY_SOCKET` that this service is ready (sd_notify(3)), if systemd waits for that.
 pub(crate) fn tell_ready() -> io::Result<()> {
     let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Ok(()) };
     let address = match name.as_bytes() {
@@ -80,28 +80,28 @@ pub(crate) fn tell_ready() -> io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address).map(drop)
 }
 
-/// `LISTEN_FDS`: the socket that systemd has opened for this service (sd_listen_fds(3)), if it has.
+/// Returns the socket that systemd has opened for this service (`LISTEN_FDS`, sd_listen_fds(3)), if it has.
 pub(crate) fn given_socket() -> io::Result<Option<OwnedFd>> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS") != Some(1) {
         return Ok(None);
     }
     let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-    // The one descriptor is the first behind the standard ones. A copy of it has an owner.
+    // The one descriptor is the first after the standard ones. The copy is owned here.
     Ok(Some(rustix::process::pidfd_getfd(own, 3, PidfdGetfdFlags::empty())?))
 }
 
-/// `SEALANE_SSH`: another program instead of `ssh`.
+/// Returns the program that `SEALANE_SSH` names instead of `ssh`.
 pub(crate) fn ssh_program() -> Option<OsString> {
     env::var_os("SEALANE_SSH").filter(|program| !program.is_empty())
 }
 
-/// `SSH_CONNECTION`: the ends of the ssh connection that started this program.
+/// Returns the ends of the ssh connection that started this program (`SSH_CONNECTION`).
 pub(crate) fn ssh_addresses() -> SshAddresses {
     env::var("SSH_CONNECTION").map(|words| SshAddresses::parse(&words)).unwrap_or_default()
 }
 
-/// What a variable says, if it is there and not empty.
+/// Parses the value of a variable, if it is set and not empty.
 fn named<T: FromStr>(name: &str) -> anyhow::Result<Option<T>>
 where
     T::Err: Error + Send + Sync + 'static,

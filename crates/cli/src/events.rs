@@ -1,8 +1,8 @@
-//! The lines of JSON that `--json` prints: one object a line, each with its `event`.
+//! The lines of JSON that `--json` prints: one object per line, each with its `event`.
 //!
-//! Guarantees: the first line is `start`; the last one is `done` where all went well and `error` where not (after
-//! `done`, where some files failed and the others arrived). Keys are never renamed and never change their unit; new
-//! ones may come.
+//! Guarantees: the first line is `start`; the last one is `done` after a success and `error` after a failure (after
+//! `done`, if some files failed and the others arrived). Keys are never renamed and never change their unit; new ones
+//! may be added.
 
 use crate::report::itemised;
 use crate::text;
@@ -31,14 +31,14 @@ pub enum Event {
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreed),
-    /// Between many hosts: the run, which `sealane fleet` takes.
+    /// Between many hosts: the identifier of the run, an argument of `sealane fleet`.
     Run {
         /// Its name.
         run: String,
-        /// Shares that an earlier invocation has done.
+        /// The number of shares that an earlier invocation has finished.
         done: u64,
     },
-    /// Between many hosts: a host does not take part any more.
+    /// Between many hosts: a host no longer takes part.
     LeftOut {
         /// Which.
         host: String,
@@ -50,7 +50,7 @@ pub enum Event {
         /// Which.
         host: String,
     },
-    /// How far it is; about four times a second.
+    /// The progress, about four times per second.
     Progress {
         /// Content bytes moved.
         bytes: u64,
@@ -60,14 +60,14 @@ pub enum Event {
         files: u64,
         /// Entries found so far.
         files_found: u64,
-        /// Whether what was found is all there is.
+        /// Whether the source has been scanned completely.
         scan_complete: bool,
         /// Seconds since the start.
         seconds: f64,
     },
     /// One entry could not be copied; the rest goes on.
     EntryFailed {
-        /// Which: its path below the source or the target, as that was given.
+        /// The path of the entry below the source or the target, as that was given.
         #[serde(flatten)]
         path: PathText,
         /// Why, in words that name it.
@@ -75,17 +75,17 @@ pub enum Event {
     },
     /// A data stream was cut and opened again.
     StreamReopened {
-        /// Which of the parallel streams, from 0.
+        /// The number of the parallel stream, from 0.
         stream: u16,
         /// Content bytes sent again.
         bytes: u64,
     },
-    /// An earlier run left work that is not done again.
+    /// An earlier run left work that is not repeated.
     Resuming {
         /// Content bytes already at the target.
         bytes: u64,
     },
-    /// With `--dry-run`: what would be sent.
+    /// With `--dry-run`: an entry that would be sent.
     WouldSend {
         /// Which, relative to the target.
         #[serde(flatten)]
@@ -97,22 +97,23 @@ pub enum Event {
     },
     /// With `--archive`: owners are not kept, because the receiving user may not give files away.
     OwnersNotKept,
-    /// From a host without sealane: its SFTP server does not tell what was to be kept.
+    /// From a host without sealane: its SFTP server does not report attributes that were to be kept.
     NotToldOverSftp {
-        /// Hard links, whose names become files of their own.
+        /// Hard links; each of their names becomes a file of its own.
         hard_links: bool,
         /// Extended attributes.
         xattrs: bool,
     },
-    /// With `--verbose`: something was made or replaced at the target.
+    /// With `--verbose`: an entry was made or replaced at the target.
     Changed {
         /// Which, relative to the target.
         #[serde(flatten)]
         path: PathText,
-        /// How, in the form of `rsync -i`, as if it had been received.
+        /// The change in the form of `rsync -i`, as if it had been received.
         itemised: String,
     },
-    /// With `--verbose` or `--dry-run`: what the source does not have was deleted at the target; with `--dry-run`, would be.
+    /// With `--verbose` or `--dry-run`: an entry that the source does not have was deleted at the target; with
+    /// `--dry-run`, it would be.
     Deleted {
         /// Which, relative to the target.
         #[serde(flatten)]
@@ -123,7 +124,7 @@ pub enum Event {
         /// Which, relative to the target.
         #[serde(flatten)]
         path: PathText,
-        /// Digest of the content in hexadecimal digits.
+        /// The digest of the content in hexadecimal digits.
         blake3: String,
     },
     /// The transfer's facts.
@@ -137,10 +138,10 @@ pub enum Event {
     },
 }
 
-/// The name of the suite where ssh protects the data.
+/// The name of the suite if ssh protects the data.
 const SSH: &str = "ssh";
 
-/// How both ends proceed.
+/// The properties of the transfer on which both ends agreed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreed {
     /// Level in force.
@@ -158,15 +159,15 @@ pub struct Agreed {
 /// The facts of a finished transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
-    /// Content bytes that the target now has by this run.
+    /// The number of content bytes that this run added to the target.
     pub bytes: u64,
-    /// Entries that the target now has by this run.
+    /// The number of entries that this run added to the target.
     pub files: u64,
-    /// Entries left alone because the target had them.
+    /// The number of entries left alone because the target had them.
     pub skipped: u64,
     /// Entries that failed.
     pub failed: u64,
-    /// Entries deleted at the target; with `--dry-run`, that would be.
+    /// The number of entries deleted at the target; with `--dry-run`, entries that would be deleted.
     pub deleted: u64,
     /// Entries that were to be deleted and are there still.
     pub undeleted: u64,

@@ -1,24 +1,24 @@
-//! How a command fails: with a status for scripts and a chain of causes for people.
+//! The failure of a command: a status for scripts and a chain of causes for people.
 
 use crate::exit::ExitStatus;
 use std::error::Error;
 use std::io;
 
-/// Why a command did not do what was asked.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody reads standard output any more. The reader had enough; that is no failure of ours.
+    /// Nobody reads standard output any more. The reader closed the pipe, which is not a failure of this program.
     BrokenPipe,
-    /// Whoever asked has been told already, in a better place than here.
+    /// The failure has been reported already, in a better place than here.
     Told {
-        /// What the shell is told.
+        /// The exit status.
         status: ExitStatus,
     },
     /// Anything else.
     Failed {
-        /// What the shell is told.
+        /// The exit status.
         status: ExitStatus,
-        /// What the user is told.
+        /// The error that the user sees.
         error: anyhow::Error,
     },
 }
@@ -28,7 +28,7 @@ impl Failure {
         Self::Failed { status, error: error.into() }
     }
 
-    /// A failure to write to standard output.
+    /// Returns a failure to write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
@@ -37,7 +37,7 @@ impl Failure {
     }
 }
 
-/// An error and its causes in one line. A cause that the text before it already tells is not told again.
+/// Returns an error and its causes in one line. A cause that the preceding text already contains is left out.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

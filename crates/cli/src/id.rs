@@ -10,7 +10,7 @@ use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 
-/// Prints the public key on one line, fit to be appended to a file of authorised peers.
+/// Prints the public key on one line, ready to be appended to a file of authorised peers.
 pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
     let failed = |error| Failure::new(ExitStatus::Io, anyhow::Error::new(error));
     let path = match &arguments.identity {
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
         None => environment::config_file(Identity::FILE_NAME).map_err(failed)?,
     };
     if let (true, Some(folder)) = (arguments.system, path.parent()) {
-        // Services that are not root's have files there as well.
+        // Services of other users than root have files there as well.
         let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
         made.map_err(|source| failed(PeerError::File { doing: "create", path: folder.into(), source }))?;
     }

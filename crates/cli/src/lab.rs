@@ -1,4 +1,4 @@
-//! `sealane lab`: studies of the lab, told on standard error while they run and on standard output when they end.
+//! `sealane lab`: studies of the lab, with progress on standard error and results on standard output.
 
 use crate::args::{LabCommand, LabShared, LabShown, QuickArgs, RunArgs, TransferArgs};
 use crate::exit::ExitStatus;
@@ -86,7 +86,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// Runs the studies that were named, those of one command together. The worst of their statuses is the one that is passed on.
+/// Runs the named studies, those of one command together. Returns the worst of their statuses.
 fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     let asked = Request { profile: arguments.profile, ..request(None) };
     let runs = studies::runs(&arguments.ids, &asked);
@@ -116,7 +116,7 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     Ok(worst)
 }
 
-/// What becomes of a report.
+/// The destinations of a report.
 struct Output {
     is_json: bool,
     /// Tables alone, without the headline.
@@ -125,14 +125,14 @@ struct Output {
     files: Option<Files>,
 }
 
-/// With one page, which can be written.
+/// Returns an output with one page, after a check that it can be written.
 fn shown(arguments: &LabShown) -> Result<Output, Failure> {
     prepare_page(arguments.report.as_deref())?;
     let page = arguments.report.clone();
     Ok(Output { is_json: arguments.json, is_brief: true, page, files: None })
 }
 
-/// With a page and its data, which can be written, unless there are to be none.
+/// Returns an output with a page and its data, after a check that they can be written, unless `none` is set.
 fn files(shared: &LabShared, name: &str, none: bool) -> Result<Output, Failure> {
     let files = (!shared.no_report && !none)
         .then(|| Files::prepare(&shared.report, name))
@@ -141,7 +141,7 @@ fn files(shared: &LabShared, name: &str, none: bool) -> Result<Output, Failure> 
     Ok(Output { is_json: shared.json, is_brief: false, page: None, files })
 }
 
-/// Runs a study, prints what it found, and writes its report. A check that found what must not be is a status of its own, because
+/// Runs a study, prints what it found, and writes its report. A check with findings has a status of its own, because
 /// the report was made.
 fn conduct(
     run: impl Fn(&Request, &mut dyn Write) -> Result<Report, LabError>,
@@ -156,7 +156,7 @@ fn conduct(
         (false, true) => outcomes_text(&report, columns()),
         (false, false) => to_text(&report, columns()),
     };
-    // Whatever becomes of the one, the other is done: nobody measures again for the want of an output.
+    // Both are attempted even if one fails: nobody measures again because an output was missing.
     let printed = print(&text);
     let written = output.files.as_ref().map_or(Ok(()), |files| report.write(files)).map_err(failed);
     printed?;
@@ -168,7 +168,7 @@ fn conduct(
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
 }
 
-/// What is asked of every study.
+/// Returns the settings that every study gets.
 fn request(seed: Option<u64>) -> Request {
     let surroundings = Arc::new(surroundings());
     Request { surroundings, seed: seed.unwrap_or_else(Rng::fresh_seed), ..Request::default() }
@@ -184,12 +184,12 @@ fn request_of_copies(shared: &LabShared) -> Request {
     }
 }
 
-/// Makes sure that a page can be written where one is wanted.
+/// Checks that the page can be written, if one is requested.
 pub(crate) fn prepare_page(path: Option<&Path>) -> Result<(), Failure> {
     path.map_or(Ok(()), report::prepare_page).map_err(failed)
 }
 
-/// Writes a report's page, if one is wanted, and says where it is.
+/// Writes a report's page, if one is requested, and prints its path.
 pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Failure> {
     if let Some(path) = path {
         report.write_page(path).map_err(failed)?;
@@ -198,7 +198,7 @@ pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Fai
     Ok(())
 }
 
-/// What the lab may know of the environment.
+/// Returns the parts of the environment that the lab may read.
 fn surroundings() -> Surroundings {
     let usual = Surroundings::default();
     let home = env::home_dir();
@@ -218,7 +218,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
-/// The width of the terminal that standard output is, if it is one.
+/// Returns the width of the terminal on standard output, if it is a terminal.
 pub(crate) fn columns() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
@@ -238,7 +238,7 @@ mod tests {
     use crate::args::Cli;
     use clap::Parser as _;
 
-    /// A study that names a command which is not there could never be run by hand.
+    /// A study that names a missing command could never be run by hand.
     #[test]
     fn every_study_has_a_command_that_parses() {
         for study in studies::listed() {
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Crates of the lab know no tunnel, and the headline is of the suite that most users have.
+    /// The lab's crates do not know the tunnel, and the headline is about the suite that most users have.
     #[test]
     fn the_headline_is_of_the_default_suite() {
         assert_eq!(sealane_lab::tunnel::DEFAULT_SUITE, sealane_tunnel::site::SUITE_DEFAULT);

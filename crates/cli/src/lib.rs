@@ -1,10 +1,10 @@
 //! The `sealane` program as a library, so that its tests and the generators of its documentation can reach it.
 //!
-//! Arguments are parsed into what was *given* ([`args`]), checked once into what was *meant* ([`options`]), and handed
-//! to the crates that do the work. There is no logic of transfers here: what is missing below is not decided here.
+//! Arguments are parsed into the values that were *given* ([`args`]), checked once into the values that were *meant*
+//! ([`options`]), and passed to the crates that do the work. There is no transfer logic here.
 //!
-//! Standard output carries results (data, digests, lists, JSON lines, documentation); standard error carries what is
-//! said to people. A reader that closes standard output early is no error.
+//! Standard output carries results (data, digests, lists, JSON lines, documentation); standard error carries messages
+//! for people. A reader that closes standard output early is not an error.
 
 #![forbid(unsafe_code)]
 
@@ -61,17 +61,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
             if is_cp {
                 args::tips::add(&mut error);
             }
-            // Where not even the reason can be written, the status still tells.
+            // If not even the reason can be written, the status still reports the failure.
             let _ = error.print();
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
         }
     };
     if holds_keys(&cli.command) {
-        // Neither a core dump nor another process of this user gets at the keys. Where the kernel refuses, nothing is lost but that.
+        // This keeps the keys out of core dumps and away from other processes of this user. If the kernel refuses,
+        // the program runs without this protection.
         let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
     let outcome = match cli.command {
-        // A transfer reports its own failures: as JSON, below its progress bar, or with how to go on.
+        // A transfer reports its own failures: as JSON, below its progress bar, or with advice how to resume.
         Command::Cp(arguments) if fleet::is_many(&arguments) => {
             return fleet::copy(*arguments, environment::arguments().split_off(1));
         }
@@ -97,7 +98,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     conclude(outcome.map(|()| ExitStatus::Success))
 }
 
-/// Whether the process will hold keys, of a user or of packets.
+/// Returns whether the process will hold keys, of a user or of packets.
 fn holds_keys(command: &Command) -> bool {
     matches!(
         command,
@@ -111,7 +112,7 @@ fn holds_keys(command: &Command) -> bool {
     )
 }
 
-/// Says what failed, and gives the status that goes with it.
+/// Reports a failure, and returns the exit status.
 fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
     match outcome {
         Ok(status) => status,

@@ -1,6 +1,6 @@
 //! Lists of paths for `--files-from`.
 //!
-//! Guarantees: what comes of a list lies below the folder that it is for; the list is bounded.
+//! Guarantees: every path of a list lies below the folder that the list is for; the list is bounded.
 
 use sealane_copy::RelativePath;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// More than this cannot be asked of a far end at once.
+/// The maximum length of a list, which is the most that a far end accepts at once.
 const LIST_BYTES_MAX: u64 = 8 << 20;
 
-/// Why a list is none.
+/// The reason why a list is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
     #[error("cannot read the list {path}")]
@@ -23,8 +23,8 @@ pub(crate) enum ListError {
     Outside { entry: String },
 }
 
-/// Reads a list as rsync does: one path a line, or each ended by a zero byte; in lines, empty ones and those that begin
-/// with `#` or `;` say nothing.
+/// Reads a list as rsync does: one path per line, or each ended by a zero byte; in lines, empty ones and those that
+/// begin with `#` or `;` are ignored.
 pub(crate) fn read(path: &Path, by_zero: bool) -> Result<Vec<RelativePath>, ListError> {
     let shown = || path.display().to_string();
     let unreadable = |source| ListError::Unreadable { path: shown(), source };
@@ -50,8 +50,8 @@ fn parse(bytes: &[u8], by_zero: bool) -> Result<Vec<RelativePath>, ListError> {
     lines.filter(says_something).filter_map(|line| below(line).transpose()).collect()
 }
 
-/// The path as one below the source: `/` at its front and `.` within say nothing, `..` goes up, but not out. `None` stands
-/// for the source itself.
+/// Returns the path relative to the source: a leading `/` and `.` within are ignored, `..` goes up, but not out.
+/// `None` stands for the source itself.
 fn below(entry: &[u8]) -> Result<Option<RelativePath>, ListError> {
     let outside = || ListError::Outside { entry: OsStr::from_bytes(entry).display().to_string() };
     let mut components: Vec<&[u8]> = Vec::new();

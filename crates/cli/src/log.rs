@@ -1,8 +1,8 @@
 //! The daemon's log: a line for every transfer and every refusal, with its time.
 //!
-//! Guarantees: nothing that a peer says becomes a line of its own or reaches a terminal as a control sequence; a log
-//! that cannot be written stops nothing. Keys of `--json` are never renamed and never change their unit; new ones may
-//! come.
+//! Guarantees: no text from a peer becomes a line of its own or reaches a terminal as a control sequence; a log that
+//! cannot be written stops nothing. Keys of `--json` are never renamed and never change their unit; new ones may be
+//! added.
 
 use crate::events::PathText;
 use crate::text;
@@ -11,14 +11,15 @@ use sealane_lab::machine::utc_now;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Where a daemon says what it does: lines on standard error, or with `--json` on standard output.
+/// The destination of the daemon's messages: lines on standard error, or with `--json` on standard output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
     pub(crate) json: bool,
 }
 
 impl Log {
-    /// Where it listens, for whoever asked for port 0, and by what key it is known. Nobody needs to read it.
+    /// Logs the addresses on which the daemon listens, for callers that asked for port 0, and its public key. Nobody
+    /// needs to read it.
     pub(crate) fn started(self, daemon: &Daemon) -> io::Result<()> {
         let address = daemon.local_addr().map_err(io::Error::other)?;
         let key = daemon.public_key();

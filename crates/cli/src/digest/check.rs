@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 /// Entries that are checked together.
 const GROUP: usize = 4096;
 
-/// A longer line is no line: two paths of the greatest length fit, escaped.
+/// A longer line is malformed: two paths of the greatest length fit, escaped.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// What was found in one list.
+/// The counts for one list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     proper: usize,
@@ -70,9 +70,9 @@ pub(super) fn run(
     Ok(if all_good { ExitStatus::Success } else { ExitStatus::Partial })
 }
 
-/// Why a list was not read to its end.
+/// The reason why a list was not read to its end.
 enum Stopped {
-    /// It cannot be read.
+    /// The list cannot be read.
     List(io::Error),
     /// Nobody takes the results.
     Output(Failure),
@@ -149,7 +149,7 @@ impl Check<'_> {
         })
     }
 
-    /// Sums a list up on standard error, and says whether it is as it should be.
+    /// Prints the summary of a list to standard error, and returns whether the list passed.
     fn conclude(&self, list: &Path, counts: Counts) -> bool {
         let list = text::printable(list.as_os_str().as_bytes());
         if counts.proper == 0 {

@@ -17,16 +17,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Files a worker has open: as many as the widest kernel has lanes.
+/// The number of files that a worker has open: the number of lanes of the widest kernel.
 const SLOTS: usize = 32;
 
-/// A piece, of which all slots of a worker together fit into a second-level cache ...
+/// The length of a piece: all slots of a worker together fit into a second-level cache.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// ... and a piece of a file that is alone, for fewer calls.
+/// The length of a piece of a file that is digested alone, for fewer calls.
 const LONE_PIECE_BYTES: usize = 256 << 10;
 
-/// Digests the files that `names` names, and tells each result, in their order, with whether another is at hand.
+/// Digests the files that `names` returns, and calls `tell` with each result, in the order of the names, and with
+/// whether another result is ready.
 pub(super) fn digest(
     kind: Kind,
     kernels: &Kernels,
@@ -49,7 +50,7 @@ pub(super) fn digest(
         for _ in 0..workers {
             let (sender, claim) = (sender.clone(), &claim);
             scope.spawn(move || {
-                // Nobody listens any more once output has failed.
+                // The receiver is gone once output has failed.
                 Worker::new(kind, *kernels, slots)
                     .run(claim, |index, found| sender.send((index, found)).is_ok());
             });
@@ -61,7 +62,7 @@ pub(super) fn digest(
     })
 }
 
-/// Holds results back until it is their turn.
+/// Holds results back until those of all earlier names have been reported.
 fn in_order(
     results: &mpsc::Receiver<(usize, Found)>,
     tell: &mut impl FnMut(usize, Found, bool) -> Result<(), Failure>,
@@ -84,7 +85,7 @@ fn in_order(
     Ok(())
 }
 
-/// Where a file stands.
+/// The state of a file.
 enum State {
     Lanes(DigestStream),
     Library(Box<digest::Context>),
@@ -94,7 +95,7 @@ enum State {
 struct Slot {
     index: usize,
     file: File,
-    /// Pipes and terminals give what they have; waiting for a full piece could be waiting for ever.
+    /// Pipes and terminals return what they have; waiting for a full piece could last for ever.
     fills: bool,
     state: State,
     is_fresh: bool,
@@ -124,7 +125,7 @@ impl Worker {
         Self { kind, kernels, key, slots: Vec::with_capacity(slots_max), slots_max, piece_bytes_max, buffer }
     }
 
-    /// Works until there is no name left; ends early when `tell` says that nobody listens.
+    /// Works until there are no more names, or until `tell` returns that the receiver is gone.
     fn run<'n>(
         mut self,
         claim: &impl Fn() -> Option<(usize, &'n Path)>,

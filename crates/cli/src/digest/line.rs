@@ -5,12 +5,12 @@
 use super::Kind;
 use crate::text::hex;
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Style {
     /// `MD5 (name) = digits` instead of `digits  name`.
     pub(super) tag: bool,
-    /// A zero byte at the end, and nothing escaped.
+    /// The line ends with a zero byte, and nothing is escaped.
     pub(super) zero: bool,
     /// An asterisk before the name.
     pub(super) binary: bool,
@@ -51,7 +51,7 @@ fn escape(name: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// A name where it stands before a result: escaped only where it would break the line.
+/// Returns a name as it is printed before a result: escaped only if it would break the line.
 pub(super) fn result_name(name: &[u8]) -> Vec<u8> {
     if !name.contains(&b'\n') {
         return name.to_vec();
@@ -68,7 +68,7 @@ pub(super) enum Parsed {
     Entry {
         /// The file's name.
         name: Vec<u8>,
-        /// What its digest should be.
+        /// The digest that the list states.
         digest: Vec<u8>,
     },
     /// A comment, or nothing.
@@ -87,17 +87,18 @@ pub(super) fn parse(kind: Kind, line: &[u8]) -> Parsed {
     entry(kind, line).unwrap_or(Parsed::Improper)
 }
 
-/// For fuzzing: reads a line of a list of any kind, without its end. Returns of how many kinds it is an entry.
+/// For fuzzing: reads a line of a list of any kind, without its end. Returns the number of kinds of list in which the
+/// line is an entry.
 ///
 /// # Panics
-/// When an entry is written in some style, read again, and says something else.
+/// Panics if an entry is written in some style, read again, and differs.
 pub fn reread_any(line: &[u8]) -> usize {
     let kinds = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::SHA384, Kind::SHA512, Kind::Blake3];
     let entries = kinds.into_iter().filter(|&kind| {
         let parsed = parse(kind, line);
         let Parsed::Entry { name, digest } = &parsed else { return false };
         assert_eq!(digest.len(), kind.bytes());
-        // No file is called so; where something else has to be escaped, a zero byte is refused.
+        // No file has an empty name; where something else has to be escaped, a zero byte is refused.
         let styles = [(false, false), (false, true), (true, false)];
         for (tag, binary) in styles.into_iter().filter(|_| !name.contains(&0)) {
             let again = compose(kind, Style { tag, zero: false, binary }, name, digest);
@@ -131,7 +132,7 @@ fn entry(kind: Kind, line: &[u8]) -> Option<Parsed> {
     Some(Parsed::Entry { name, digest: unhex(digits, kind.bytes())? })
 }
 
-/// Digits and name of `MD5 (name) = digits`; the name may hold parentheses itself.
+/// Parses digits and name of `MD5 (name) = digits`; the name may contain parentheses itself.
 fn tagged(kind: Kind, line: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = line.strip_prefix(kind.tag().as_bytes())?;
     let rest = rest.strip_prefix(b" (").or_else(|| rest.strip_prefix(b"("))?;

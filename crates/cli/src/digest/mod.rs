@@ -1,6 +1,6 @@
-//! `sealane md5` and its kin: digests of files, made and checked, in the words of md5sum.
+//! `sealane md5` and the related commands: digests of files, computed and checked, with the messages of md5sum.
 //!
-//! Guarantees: results come in the order of the names; a file that cannot be read is told of and does not keep the
+//! Guarantees: results come in the order of the names; a file that cannot be read is reported and does not keep the
 //! others from being digested; memory does not grow with the size of a file.
 
 mod check;
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Blake3,
 }
 
-/// A digest of which there is a library's code and none of ours.
+/// A digest that is computed by a library only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     Sha384,
@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// What became of a file.
+/// The result for a file.
 type Found = Result<Vec<u8>, io::Error>;
 
 /// `sealane md5`, which is also the time trial.
@@ -117,7 +117,7 @@ pub(crate) fn run(kind: Kind, arguments: &DigestArgs) -> Result<ExitStatus, Fail
     Ok(if failed { ExitStatus::Partial } else { ExitStatus::Success })
 }
 
-/// Standard output, written when nothing more is at hand.
+/// Standard output, flushed when no further result is ready.
 struct Output(BufWriter<io::Stdout>);
 
 impl Output {

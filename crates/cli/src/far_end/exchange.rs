@@ -1,7 +1,7 @@
-//! One program that is fed, and whose answer is read.
+//! A program that gets input from this process, and its answer.
 //!
-//! Guarantees: no more of an answer is read than a bound, and a program that neither takes anything nor ends for the
-//! given time is ended. What it has started itself is not waited for.
+//! Guarantees: no more of an answer is read than a bound, and a program that neither reads, writes nor exits for the
+//! given time is killed. Processes that it has started itself are not waited for.
 
 use anyhow::{Context, anyhow};
 use std::io::{Read, Write};
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How often it is looked whether the program has ended.
+/// The interval between checks whether the program has exited.
 const PULSE: Duration = Duration::from_millis(10);
-/// How long the output of a program that has ended may still be on its way.
+/// The time that the output of an exited program may still take to arrive.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// The answer of a program.
@@ -26,18 +26,18 @@ pub(super) struct Answer {
     pub(super) errors: String,
 }
 
-/// A child that is ended where it is given up.
+/// A child process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It fails only where the program has ended already.
+        // This fails only if the program has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs a command with `input`, and gives it up after `patience` without a sign of life.
+/// Runs a command with `input`, and gives up after `patience` without a sign of life.
 pub(super) fn run(mut command: Command, input: Vec<u8>, patience: Duration) -> anyhow::Result<Answer> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let program = command.get_program().to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ pub(super) fn run(mut command: Command, input: Vec<u8>, patience: Duration) -> a
     if let Some(mut pipe) = child.0.stdin.take() {
         thread::spawn(move || {
             for chunk in input.chunks(CHUNK_BYTES) {
-                // A program that wants no more says why.
+                // A program that stops reading reports the reason in its output.
                 if pipe.write_all(chunk).is_err() || alive.send(()).is_err() {
                     return;
                 }
@@ -96,7 +96,7 @@ fn read(pipe: impl Read + Send + 'static) -> Pipe {
         if text.len() as u64 > ANSWER_BYTES_MAX {
             let _ = over.send(());
         }
-        // Nobody listens any more where the program was given up.
+        // The receiver is gone if the program was given up.
         let _ = done.send(text);
     });
     Pipe { bytes, over_full }
@@ -109,7 +109,7 @@ impl Pipe {
 
     fn text(self) -> anyhow::Result<String> {
         let bytes = self.bytes.recv_timeout(AFTERWARDS).unwrap_or_default();
-        // A program that writes on to a pipe that nobody reads any more ends of that.
+        // A program that continues to write to the closed pipe exits with an error.
         if bytes.len() as u64 > ANSWER_BYTES_MAX {
             return Err(too_long());
         }
@@ -135,7 +135,7 @@ mod tests {
         let answer = shell("wc -c; echo bad >&2; exit 3", &input, LONG).expect("an answer");
         assert_eq!((answer.output.trim(), answer.errors.as_str()), ("300000", "bad\n"));
         assert_eq!(answer.status.code(), Some(3));
-        // A program that does not read its input is no failure.
+        // A program that does not read its input has not failed.
         assert!(shell("exit 0", &input, LONG).expect("an answer").status.success());
     }
 

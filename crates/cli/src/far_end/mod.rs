@@ -1,8 +1,8 @@
-//! `sealane cp --install-far-end`: this very program for a far end that does not have it, over ssh.
+//! `sealane cp --install-far-end`: copies this program over ssh to a far end that does not have it.
 //!
-//! Guarantees: nothing is copied before somebody has agreed, or where the far host has the program already, in this
-//! version; a host that says nothing, or too much, is given up; the copy gets its name only after it has run there
-//! and named this version; no name or path of the user's meets the far shell.
+//! Guarantees: nothing is copied without the user's agreement, or if the far host already has the program in this
+//! version; a host that sends nothing, or too much, is given up; the copy gets its name only after it has run there
+//! and reported this version; no name or path of the user's is passed to the far shell.
 
 mod exchange;
 mod program;
@@ -16,29 +16,31 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
-/// Where it goes, as ssh's shell names it.
+/// The path of the copy, for the far shell.
 const PROGRAM: &str = "~/.local/bin/sealane";
-/// What the program says of itself.
+/// The program's answer to `--version`.
 const VERSION: &str = concat!("sealane ", env!("CARGO_PKG_VERSION"));
-/// Begins every line that is meant for us: a far shell may greet.
+/// The start of every line that is meant for this program: a far shell may print a greeting.
 const MARK: &str = "sealane-far-end:";
-/// How long a host may be silent at least: a user who is asked for a password may take as long as sshd waits.
+/// The minimum time that a host may be silent: a user who is asked for a password may take as long as sshd waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Says what the host is, and what of ours it has. One word for the far shell, which need not be a POSIX one.
+/// Prints the host's system and the copies of this program there. The far shell sees one word, because it need not be
+/// a POSIX shell.
 const LOOK: &str = r#"sh -c 'echo "sealane-far-end:host $(uname -s) $(uname -m)"; for p in sealane "$HOME/.local/bin/sealane"; do v=$("$p" --version 2>/dev/null </dev/null) && echo "sealane-far-end:has $p $v"; done; exit 0'"#;
 
-/// Takes the program from standard input: SIZE bytes, which run there and say VERSION, or nothing stays.
+/// Reads the program from standard input: SIZE bytes, which must run there and print VERSION; otherwise nothing
+/// remains.
 const TAKE: &str = r#"sh -c 'set -e; umask 077; mkdir -p "$HOME/.local/bin"; cd "$HOME/.local/bin"; new=".sealane-new.$$"; trap "rm -f $new" EXIT; cat > "$new"; if [ "$(wc -c < "$new")" -ne SIZE ]; then echo "sealane-far-end:short"; exit 1; fi; chmod 755 "$new"; v=$("./$new" --version 2>&1 </dev/null) || v="$v (status $?)"; if [ "$v" != "VERSION" ]; then echo "sealane-far-end:says $v"; exit 1; fi; mv -f "$new" sealane; echo "sealane-far-end:done"'"#;
 
-/// What went wrong, and what kind of failure it is.
+/// The kind of failure, and the error.
 type Failed = (ErrorKind, anyhow::Error);
 
 fn failed(kind: ErrorKind) -> impl Fn(anyhow::Error) -> Failed {
     move |error| (kind, error)
 }
 
-/// Sees to it that the far ends of a plan have the program, and notes where.
+/// Ensures that the far ends of a plan have the program, and records its path in the plan.
 pub(crate) fn install(plan: &mut Plan, is_agreed: bool) -> Result<(), Failed> {
     let mut hosts: Vec<(Option<String>, String, Option<u16>)> = Vec::new();
     for place in plan.sources.iter().chain([&plan.target]) {
@@ -67,18 +69,18 @@ struct Far<'a> {
     host: String,
     port: Option<u16>,
     reporting: Reporting,
-    /// How long it may be silent.
+    /// The maximum time of silence.
     patience: Duration,
 }
 
-/// What a far host says of itself.
+/// The description that a far host gives of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     system: String,
     processor: String,
     /// In its PATH, in this version.
     in_path: bool,
-    /// Where this puts it, in this version.
+    /// Whether this version is at the path to which the program would be copied.
     in_place: bool,
 }
 
@@ -103,7 +105,7 @@ impl Found {
         found
     }
 
-    /// Whether what runs here runs there, as far as can be told.
+    /// Returns whether this system's program is expected to run there.
     fn runs_ours(&self) -> bool {
         self.system.eq_ignore_ascii_case(std::env::consts::OS) && self.processor == std::env::consts::ARCH
     }
@@ -116,7 +118,7 @@ impl Far<'_> {
         }
     }
 
-    /// Where the far host has the program; `None` for in its PATH.
+    /// Returns the program's path at the far host; `None` means that it is in the PATH.
     fn provide(&self, is_agreed: bool) -> Result<Option<&'static str>, Failed> {
         let host = &self.host;
         let found = self.run(LOOK, Vec::new()).map_err(failed(ErrorKind::Connect))?;
@@ -160,7 +162,7 @@ impl Far<'_> {
         Ok(Some(PROGRAM))
     }
 
-    /// Runs a script of ours at the far host.
+    /// Runs one of our scripts at the far host.
     fn run(&self, script: &str, input: Vec<u8>) -> anyhow::Result<Answer> {
         let ssh = self.remote.ssh_command(self.user.clone(), self.host.clone(), self.port);
         let answer = exchange::run(ssh.script(script)?, input, self.patience);
@@ -175,7 +177,7 @@ impl Far<'_> {
     }
 }
 
-/// Asks on the terminal, whatever standard input is.
+/// Asks on the terminal, regardless of standard input.
 fn agree(question: &str) -> Result<(), Failed> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {

@@ -1,8 +1,8 @@
-//! This program's own file, in the form in which it is sent to a far host.
+//! This program's own file, in the form that is sent to a far host.
 //!
-//! Guarantees: the bytes that are sent run as the file here does. All that no kernel loads (debugging information,
-//! symbols, the table of sections) is left out if the file is a 64-bit little-endian ELF file whose header makes
-//! sense; any other file is sent as it is.
+//! Guarantees: the bytes that are sent run as the file here does. The parts that no kernel loads (debugging
+//! information, symbols, the table of sections) are left out if the file is a 64-bit little-endian ELF file with a
+//! valid header; any other file is sent unchanged.
 
 use anyhow::Context;
 use std::fs;
@@ -12,18 +12,19 @@ const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 /// 64-bit, little-endian.
 const MAGIC: &[u8] = b"\x7fELF\x02\x01";
-/// The header has the offset of the table of sections here, and, later, their number and the one that has their names.
+/// The header has the offset of the table of sections here, and, later, their number and the index of the one with
+/// their names.
 const SECTIONS_AT: usize = 40;
 const SECTION_COUNTS_AT: usize = 60;
 
-/// The bytes of this program. The kernel's own link leads to them even where the file was replaced or removed.
+/// Returns the bytes of this program. The kernel's own link leads to them even if the file was replaced or removed.
 pub(super) fn own() -> anyhow::Result<Vec<u8>> {
     let mut bytes = fs::read("/proc/self/exe").context("cannot read this program's own file")?;
     strip(&mut bytes);
     Ok(bytes)
 }
 
-/// Leaves out all that no kernel loads, if the header tells.
+/// Removes the parts that no kernel loads, if the header describes them.
 fn strip(file: &mut Vec<u8>) {
     let Some(end) = loaded_end(file) else { return };
     file.truncate(end);
@@ -32,7 +33,7 @@ fn strip(file: &mut Vec<u8>) {
     file[SECTION_COUNTS_AT..SECTION_COUNTS_AT + 4].fill(0);
 }
 
-/// The end of the last segment in the file. `None` if the header does not say.
+/// Returns the end of the last segment in the file. `None` if the header does not state it.
 fn loaded_end(file: &[u8]) -> Option<usize> {
     let number = |at: usize, bytes: usize| {
         let digits = file.get(at..at.checked_add(bytes)?)?.iter().rev();

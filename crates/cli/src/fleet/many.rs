@@ -1,4 +1,5 @@
-//! `sealane cp` between many hosts: arguments, progress and words of a run. What the run does is in the crate `fleet`.
+//! `sealane cp` between many hosts: arguments, progress and messages of a run. The run itself is in the crate
+//! `fleet`.
 
 use crate::args::{Cli, Command, CpArgs, command};
 use crate::environment;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
-/// True for a copy between many hosts.
+/// Returns whether the arguments describe a copy between many hosts.
 pub(crate) fn is_many(arguments: &CpArgs) -> bool {
     arguments.paths.iter().any(|path| Places::is_many(path))
 }
@@ -51,7 +52,7 @@ pub(super) fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetEr
     Ok((options, reporting))
 }
 
-/// The status for a run that failed in this way.
+/// Returns the status for a run that failed in this way.
 pub(super) fn status_of(error: &FleetError) -> ExitStatus {
     ExitStatus::of_kind(kind_of(error))
 }
@@ -103,7 +104,7 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
     Ok((Plan { sources, target, options, movers, command, run, queue }, reporting))
 }
 
-/// Copies between many hosts, and says how it went. `words` are the arguments of `sealane cp`.
+/// Copies between many hosts, and reports the result. `words` are the arguments of `sealane cp`.
 pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     let started = Instant::now();
     let (json, start) = (arguments.json, crate::cp::start(&arguments));
@@ -173,11 +174,11 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     status
 }
 
-/// The wishes of the user. Each session agrees by itself, and fails where they are not met.
+/// The wishes of the user. Each session negotiates by itself, and fails if they are not met.
 fn agreement(options: &Options) -> Agreement {
     Agreement {
         level: options.level,
-        // It was asked for before.
+        // The suite was checked before.
         suite: options.agreed_suite().ok(),
         streams: options.streams.unwrap_or(0),
         lanes: options.lanes.unwrap_or(0),

@@ -1,4 +1,4 @@
-//! `sealane fleet`: runs on many hosts, looked after; and `sealane cp` where it is one.
+//! `sealane fleet`: control of runs on many hosts; and `sealane cp` between many hosts.
 
 mod many;
 #[cfg(feature = "nats")]
@@ -227,7 +227,7 @@ fn stop(run: &Run) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// Works for whoever started this process, or for a run whose queue is elsewhere.
+/// Works for the process that started this one, or for a run whose queue is elsewhere.
 fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
     signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
     sealane_copy::raise_descriptor_limit();
@@ -251,7 +251,7 @@ fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
 fn ended(outcome: Result<(), FleetError>) -> Result<ExitStatus, Failure> {
     match outcome {
         Ok(()) => Ok(ExitStatus::Success),
-        // It has been told; and who is gone hears nothing.
+        // The failure has been reported, or the coordinator is gone.
         Err(error @ (FleetError::Unfit(_) | FleetError::Channel(_))) => {
             Err(Failure::Told { status: many::status_of(&error) })
         }

@@ -1,4 +1,4 @@
-//! Queues on NATS servers: who this process is to them, and whom it trusts.
+//! Queues on NATS servers: the identity of this process towards them, and the authorities that it trusts.
 
 use crate::args::{CpArgs, FleetWorkArgs};
 use crate::environment;
@@ -7,7 +7,7 @@ use sealane_fleet::{Desk, FleetError, OpenQueue};
 use sealane_peer::{Identity, KnownPeers, QueueTls, ServerTrust};
 use std::path::Path;
 
-/// The queue of `sealane cp --queue`, if one is asked for.
+/// Returns the queue of `sealane cp --queue`, if one is asked for.
 pub(super) fn coordinators(arguments: &CpArgs) -> Result<Option<OpenQueue>, FleetError> {
     let Some(server) = arguments.queue.clone() else { return Ok(None) };
     let tls =
@@ -26,7 +26,7 @@ pub(super) fn worker(arguments: &FleetWorkArgs, server: &Server, run: &str) -> R
     NatsQueue::connect(server, tls.as_ref(), run, None)
 }
 
-/// TLS for a server; none where the server is on this host and its address says so.
+/// Returns the TLS configuration for a server, or `None` if the server's address is on this host.
 fn tls(
     server: &Server,
     identity: Option<&Path>,

@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
     conduct(told, &request(None), &output)
 }
 
-/// A built-in machine, or what a file describes.
+/// Returns a built-in machine, or the machine that a file describes.
 fn machine(name: &str) -> Result<Machine, Failure> {
     if let Some(machine) = Machine::built_in(name) {
         return Ok(machine);
@@ -42,7 +42,7 @@ fn machine(name: &str) -> Result<Machine, Failure> {
         usage(format!("{name} is neither a built-in machine ({names}) nor a file that can be read: {error}"))
     })?;
     let mut text = String::new();
-    // One byte more than is taken, so that too much is noticed.
+    // One byte more than the maximum is read, to detect a file that is too long.
     file.take(MACHINE_FILE_BYTES_MAX as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| usage(format!("cannot read {name}: {error}")))?;
