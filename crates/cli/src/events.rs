@@ -169,11 +169,11 @@ pub struct Done {
     pub failed: u64,
     /// The number of entries deleted at the target; with `--dry-run`, entries that would be deleted.
     pub deleted: u64,
-    /// Entries that were to be deleted and are there still.
+    /// The number of entries that were to be deleted and still exist.
     pub undeleted: u64,
     /// Entries removed from the source.
     pub removed: u64,
-    /// Entries that were to be removed from the source and are there still.
+    /// The number of entries that were to be removed from the source and still exist.
     pub unremoved: u64,
     /// Wall time in seconds.
     pub seconds: f64,
@@ -181,7 +181,7 @@ pub struct Done {
     pub cpu_seconds: CpuSeconds,
     /// Bytes sent more than once.
     pub resent_bytes: u64,
-    /// Content bytes that an earlier run had left at the target.
+    /// The number of content bytes that an earlier run had left at the target.
     pub resumed_bytes: u64,
     /// Level that was in force.
     pub level: &'static str,
@@ -193,24 +193,24 @@ pub struct Done {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: &'static str,
-    /// Implementation of the suite that ran here.
+    /// The implementation of the suite that ran here.
     pub tier: &'static str,
 }
 
 /// User and system time in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuSeconds {
-    /// Of this process, and of the `ssh` it started.
+    /// The CPU time of this process and of the `ssh` that it started.
     pub local: f64,
-    /// CPU time of the far end; `null` where it does not tell.
+    /// The CPU time of the far end; `null` if it does not report it.
     pub remote: Option<f64>,
 }
 
-/// A path in JSON, which has no bytes: as text, and in full where the text cannot carry it.
+/// A path in JSON, which has no bytes: as text, and also in hexadecimal if the text is inexact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathText {
     path: String,
-    /// All bytes in hexadecimal digits, only where they are not UTF-8.
+    /// All bytes in hexadecimal digits, only if they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
 }
@@ -235,7 +235,7 @@ impl Event {
         line
     }
 
-    /// How far it is, `seconds` after the start.
+    /// Returns a progress event, `seconds` after the start.
     pub fn progress(snapshot: &ProgressSnapshot, seconds: f64) -> Self {
         Self::Progress {
             bytes: snapshot.bytes_moved,

@@ -1,12 +1,12 @@
-//! Exit statuses: what a script may conclude from the end of the program.
+//! Exit statuses, from which a script learns the outcome.
 //!
-//! Guarantees: a status other than 0 means that something asked for was not done. The table below is what the help
-//! text and the manual page print; there is no second list.
+//! Guarantees: a status other than 0 means that part of the request was not done. Help text and manual page print the
+//! table below; there is no second list.
 
 use sealane_copy::ErrorKind;
 use std::process::ExitCode;
 
-/// How the program ended.
+/// The outcome of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
     /// Everything asked for was done.
@@ -17,7 +17,7 @@ pub enum ExitStatus {
     Usage,
     /// The far end was not reached, refused, could not meet the level, fell silent or left.
     Connection,
-    /// Data or messages were not what they must be.
+    /// Data or messages were wrong.
     Integrity,
     /// Reading or writing failed at either end.
     Io,
@@ -52,12 +52,12 @@ impl ExitStatus {
             Self::Connection => 3,
             Self::Integrity => 4,
             Self::Io => 5,
-            // What shells report for a program that a signal ended.
+            // Shells report this status for a program that a signal ended.
             Self::Interrupted { signal } => 128_u8.saturating_add(signal),
         }
     }
 
-    /// The status of a process of ours that ended with this code.
+    /// Returns the status of a process of ours that ended with this code.
     pub fn of_code(code: i32) -> Self {
         match code {
             0 => Self::Success,
@@ -70,7 +70,7 @@ impl ExitStatus {
         }
     }
 
-    /// The status for a transfer that failed in this way.
+    /// Returns the status for a transfer that failed in this way.
     pub fn of_kind(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Usage => Self::Usage,

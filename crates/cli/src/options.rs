@@ -1,6 +1,7 @@
-//! What the arguments of `sealane cp` mean: checked together, once, and turned into the types of the crate that copies.
+//! The meaning of the arguments of `sealane cp`: checked together, once, and turned into the types of the crate that
+//! copies.
 //!
-//! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
+//! Guarantees: a plan has no contradiction that can be detected without access to a file or a host.
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
@@ -12,27 +13,27 @@ use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// One transfer, and how to report it.
+/// One transfer, and the way in which it is reported.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where from; at least one.
+    /// The sources; at least one.
     pub sources: Vec<Location>,
-    /// Where to.
+    /// The target.
     pub target: Location,
-    /// How.
+    /// The options of the copy.
     pub options: Options,
-    /// What is said about it.
+    /// The options of the report.
     pub reporting: Reporting,
 }
 
-/// What is said about a transfer, and where.
+/// The messages about a transfer, and their destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reporting {
     /// Lines of JSON instead of text.
     pub json: bool,
     /// Errors only.
     pub quiet: bool,
-    /// Also what was agreed.
+    /// The negotiated properties are printed as well.
     pub verbose: bool,
     /// The facts at the end.
     pub stats: bool,
@@ -42,17 +43,17 @@ pub struct Reporting {
     pub pushes: bool,
     /// Standard output carries the data, so results go to standard error.
     pub stdout_is_data: bool,
-    /// What a cut transfer leaves behind can be continued.
+    /// The remains of an interrupted transfer can be continued.
     pub resumable: bool,
 }
 
 /// Arguments that cannot be meant.
 #[derive(Debug, thiserror::Error)]
 pub enum MeaningError {
-    /// A source or target that is no place.
+    /// A source or target that is not a valid place.
     #[error("{text:?} is not a valid source or target")]
     Location {
-        /// What was given.
+        /// The text as given.
         text: OsString,
         /// Why not.
         #[source]
@@ -76,13 +77,13 @@ pub enum MeaningError {
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it works on folders")]
     DeleteWithoutRecursion,
-    /// `--files-from` with several sources, or none that is a folder.
+    /// `--files-from` with several sources, or with a source that is not a folder.
     #[error("--files-from takes one source: the folder that its paths are relative to")]
     ListOfManySources,
     /// A flag that has no meaning between many hosts.
     #[error("{flag} cannot be combined with sources or targets on many hosts")]
     NotBetweenMany {
-        /// As it was given.
+        /// The flag as given.
         flag: &'static str,
     },
     /// Many hosts without folders.
@@ -94,9 +95,9 @@ pub enum MeaningError {
     /// A flag of scp or rsync that has no meaning here.
     #[error("{flag}: {why}")]
     NotHere {
-        /// As it was given.
+        /// The flag as given.
         flag: &'static str,
-        /// Why not, and what instead.
+        /// The reason, and the alternative.
         why: &'static str,
     },
     /// An outdated suite without consent.
@@ -108,10 +109,10 @@ pub enum MeaningError {
 }
 
 impl Plan {
-    /// Checks the arguments against each other and gives them their meaning.
+    /// Checks the arguments against each other and returns their meaning.
     ///
     /// # Errors
-    /// When a place is none, or arguments contradict each other.
+    /// Fails if a place is invalid, or arguments contradict each other.
     pub fn new(arguments: CpArgs) -> Result<Self, MeaningError> {
         not_here(&arguments)?;
         let [source_paths @ .., target_path] = arguments.paths.as_slice() else {
@@ -125,7 +126,7 @@ impl Plan {
 
         let stdout_is_data = is_pipe(&target);
         let stdin_is_data = sources.iter().any(is_pipe);
-        // As rsync has it: with a list, -a descends into nothing.
+        // As in rsync, -a with a list does not descend into folders.
         let recursive = arguments.recursive || (arguments.archive && arguments.files_from.is_none());
         if let Some(list) = &arguments.files_from {
             if stdin_is_data && list.as_os_str() == "-" {
@@ -168,10 +169,10 @@ impl Plan {
     }
 }
 
-/// What arguments mean whose sources or target stand for many hosts.
+/// Returns the meaning of arguments whose sources or target stand for many hosts.
 ///
 /// # Errors
-/// When they contradict each other, or ask for what is not possible between many hosts.
+/// Fails if they contradict each other, or request something that is impossible between many hosts.
 pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> {
     not_here(&arguments)?;
     let flags = [
@@ -208,12 +209,12 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     Ok((options(arguments, true), reporting))
 }
 
-/// Whether anything is to be deleted at the target.
+/// Returns whether anything is to be deleted at the target.
 fn deletes(arguments: &CpArgs) -> bool {
     arguments.delete || arguments.delete_excluded || arguments.max_delete.is_some()
 }
 
-/// Refuses flags that would be misunderstood in silence.
+/// Refuses flags that would be silently misunderstood.
 fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
     let compression =
         "sealane does not compress; on a line that is slow enough for compression to pay, use rsync -z";
@@ -240,7 +241,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
     let backup = suffix.map(|suffix| Backup { suffix: suffix.into_bytes(), folder });
     let following = match arguments.dereference {
         true => Following::Everywhere,
-        // What is to be kept or removed is the link.
+        // The link itself is to be kept or removed.
         false if arguments.archive || arguments.remove_source_files => Following::Nowhere,
         false => Following::Roots,
     };
@@ -313,7 +314,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             ssh_config: arguments.ssh_config,
             ssh_jump: arguments.ssh_jump,
             far_end: match arguments.far_end {
-                // A user who says where sealane is wants nothing else.
+                // A user who gives the path of sealane wants no alternative.
                 FarEndArg::Auto if arguments.remote_program.is_some() || arguments.install_far_end => {
                     FarEnd::Sealane
                 }
@@ -337,7 +338,7 @@ fn location(text: &OsStr) -> Result<Location, MeaningError> {
         .map_err(|source| MeaningError::Location { text: text.to_owned(), source: Box::new(source) })
 }
 
-/// Whether the place is standard input or output.
+/// Returns whether the place is standard input or output.
 fn is_pipe(place: &Location) -> bool {
     matches!(place, Location::Local(path) if path == Path::new("-"))
 }

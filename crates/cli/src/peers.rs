@@ -1,4 +1,4 @@
-//! `sealane authorise` and `sealane peers`: whom daemons let in, and which daemons are known.
+//! `sealane authorise` and `sealane peers`: the peers that daemons accept, and the known daemons.
 
 use crate::args::{AuthoriseArgs, PeersArgs};
 use crate::environment;
@@ -21,7 +21,7 @@ fn io_failed(error: PeerError) -> Failure {
     Failure::new(ExitStatus::Io, anyhow::Error::new(error))
 }
 
-/// The file that was given, or the one of this name in the user's configuration.
+/// Returns the given file, or the file of this name in the user's configuration.
 fn or_default(given: Option<&PathBuf>, name: &str) -> Result<PathBuf, Failure> {
     given.map_or_else(|| environment::config_file(name), |path| Ok(path.clone())).map_err(io_failed)
 }
@@ -45,12 +45,12 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
             arguments.name
         )));
     }
-    // A line that holds no more than the rights says what is wrong with them.
+    // Parsing a line with nothing but the rights gives the error for malformed rights.
     let line = format!("{key} {} rights={}", arguments.name, arguments.rights);
     let parsed = AuthorisedPeers::parse(line.as_bytes()).map_err(|error| usage(anyhow::Error::new(error)))?;
     let only = parsed.iter().next().filter(|peer| peer.name == arguments.name);
     let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} are no rights", arguments.rights)))?;
-    // A restriction stays until the peer is removed: other rights must not lift it by the way.
+    // A restriction stays until the peer is removed: a change of the rights must not lift it.
     let change = |old: Option<&AuthorisedPeer>| AuthorisedPeer {
         path: arguments.path.or_else(|| old?.path.clone()),
         rate_bytes_per_s: arguments.limit_rate.and_then(NonZeroU64::new).or_else(|| old?.rate_bytes_per_s),
@@ -78,7 +78,7 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
     print(&format!("{peer}\n"))
 }
 
-/// Lists peers and daemons, or takes one from its list.
+/// Lists peers and daemons, or removes one from its list.
 pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
     let authorised = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
     let known = or_default(arguments.known_peers.as_ref(), KnownPeers::FILE_NAME)?;

@@ -1,8 +1,8 @@
-//! What is shown while a transfer runs: a bar on a terminal, lines of JSON for a program, nothing otherwise.
+//! The display of a running transfer: a bar on a terminal, lines of JSON for a program, nothing otherwise.
 //!
-//! Guarantees: drawing reads counters and never holds up a lane; nothing is drawn before the first entry or byte has
-//! moved, so that no bar hides what ssh asks for; no line is wider than the terminal; the bar is gone before anything
-//! else is written.
+//! Guarantees: drawing reads counters and never blocks a lane; nothing is drawn before the first entry or byte has
+//! moved, so that no bar hides a question of ssh; no line is wider than the terminal; the bar is removed before
+//! anything else is written.
 
 use crate::events::{Agreed, Event};
 use crate::units::bytes_text;
@@ -15,25 +15,25 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Often enough to look alive, seldom enough to cost nothing.
+/// The interval between drawings of the bar: it looks alive at a negligible cost.
 const BAR_PERIOD: Duration = Duration::from_millis(100);
 
-/// What a program that reads the lines can use.
+/// The interval between progress lines for programs.
 const LINE_PERIOD: Duration = Duration::from_millis(250);
 
-/// The rate shown is that of so many last periods: 3 s.
+/// The number of periods over which the displayed rate is averaged: 3 s.
 const RATE_PERIODS: usize = 30;
 
-/// Where the terminal does not say.
+/// The width if the terminal does not report one.
 const COLUMNS: usize = 80;
 
-/// A bar of fewer columns tells less than the numbers beside it.
+/// The minimum width of the bar: a narrower one is less informative than the numbers beside it.
 const BAR_COLUMNS_MIN: usize = 8;
 
 /// Shows progress on a thread of its own until it is dropped.
 pub(crate) struct Meter {
     bar: Option<ProgressBar>,
-    /// What was agreed, in a line of its own above the bar.
+    /// The negotiated properties, in a line of its own above the bar.
     facts: Arc<OnceLock<String>>,
     ticker: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
@@ -62,7 +62,7 @@ impl Meter {
         Self { bar: Some(bar), facts, ticker }
     }
 
-    /// Hands a progress event to `emit` four times a second.
+    /// Passes a progress event to `emit` four times per second.
     pub(crate) fn lines(
         progress: Arc<Progress>,
         started: Instant,
@@ -72,13 +72,13 @@ impl Meter {
         Self { bar: None, facts: Arc::default(), ticker: tick(LINE_PERIOD, move || emit(&event())) }
     }
 
-    /// Shows what was agreed above the bar.
+    /// Shows the negotiated properties above the bar.
     pub(crate) fn agreed(&self, agreed: &Agreed) {
         // There is one agreement.
         let _ = self.facts.set(facts(agreed));
     }
 
-    /// Runs `write` while no bar is in the way.
+    /// Runs `write` while the bar is hidden.
     pub(crate) fn suspend(&self, write: impl FnOnce()) {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -86,11 +86,11 @@ impl Meter {
         }
     }
 
-    /// Stops, and leaves nothing on the screen.
+    /// Stops, and clears the bar.
     pub(crate) fn finish(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
-            // It panics only by a defect of the drawing library, which must not fail the transfer.
+            // The thread panics only because of a defect in the drawing library, which must not fail the transfer.
             let _ = thread.join();
         }
         if let Some(bar) = self.bar.take() {
@@ -105,7 +105,8 @@ impl Drop for Meter {
     }
 }
 
-/// Calls `act` every `period` until the returned end of the channel is dropped. Without a thread nothing is shown.
+/// Calls `act` every `period` until the returned end of the channel is dropped. If no thread can be started, nothing
+/// is shown.
 fn tick(
     period: Duration,
     mut act: impl FnMut() + Send + 'static,
@@ -120,15 +121,15 @@ fn tick(
     Some((stop, thread))
 }
 
-/// Whether data flows. Before that ssh may still ask, also for each stream that goes through it.
+/// Returns whether data flows. Before that ssh may still ask questions, also for each stream through it.
 fn has_begun(snapshot: &ProgressSnapshot) -> bool {
     snapshot.bytes_moved > 0 || snapshot.files_done > 0
 }
 
-/// How fast it went lately.
+/// The rate of the last periods.
 #[derive(Debug, Default)]
 struct Pace {
-    /// When, and how many bytes had moved by then.
+    /// The samples: a time, and the number of bytes that had moved by then.
     samples: VecDeque<(Instant, u64)>,
 }
 
@@ -140,7 +141,7 @@ impl Pace {
         }
     }
 
-    /// `None` until there is something to compare.
+    /// Returns `None` until there are two samples to compare.
     fn bytes_per_second(&self) -> Option<f64> {
         let ((from, before), (to, after)) = (self.samples.front()?, self.samples.back()?);
         let seconds = to.duration_since(*from).as_secs_f64();
@@ -148,20 +149,20 @@ impl Pace {
     }
 }
 
-/// The width of the terminal that standard error is.
+/// Returns the width of the terminal on standard error.
 fn columns() -> usize {
     terminal_size::terminal_size_of(io::stderr()).map_or(COLUMNS, |(width, _)| usize::from(width.0))
 }
 
-/// What was agreed, and below it how far it is: as much of both as `columns` hold.
+/// Returns the negotiated properties and the progress line below them, both cut to `columns`.
 fn lines(facts: &str, snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
-    // A full last column would take some terminals to the next line.
+    // A full last column would make some terminals wrap the line.
     let columns = columns.saturating_sub(1);
     let facts: String = facts.chars().take(columns).collect();
     format!("{facts}\n{}", line(snapshot, rate, columns))
 }
 
-/// Numbers as far as they fit, the most wanted first, and a bar in what is left.
+/// Returns the numbers that fit, the most important ones first, and a bar in the remaining columns.
 fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
     let total = snapshot.bytes_found.max(snapshot.bytes_moved);
     let more = if snapshot.scan_complete { "" } else { "+" };
@@ -188,7 +189,7 @@ fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> Strin
     format!("{moved}{bar}{text}").chars().take(columns).collect()
 }
 
-/// Nobody knows it before all sizes are known and something moves.
+/// The time is unknown until all sizes are known and something moves.
 fn time_left(snapshot: &ProgressSnapshot, rate: Option<f64>) -> Option<String> {
     let bytes = snapshot.bytes_found.saturating_sub(snapshot.bytes_moved);
     let seconds = bytes as f64 / rate.filter(|&rate| rate > 0.0)?;
@@ -196,22 +197,22 @@ fn time_left(snapshot: &ProgressSnapshot, rate: Option<f64>) -> Option<String> {
     (snapshot.scan_complete && bytes > 0).then(|| format!("{:#} left", HumanDuration(seconds)))
 }
 
-/// Entries done of those found; a `+` says that there will be more.
+/// Returns the number of entries done and found; a `+` means that the scan continues.
 fn count(snapshot: &ProgressSnapshot) -> String {
     let more = if snapshot.scan_complete { "" } else { "+" };
     format!("{}/{}{more}", snapshot.files_done.min(snapshot.files_found), snapshot.files_found)
 }
 
-/// What was agreed, in few words.
+/// Returns the negotiated properties in a few words.
 pub(crate) fn facts(agreed: &Agreed) -> String {
     let plural = |count: u16, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let Agreed { level, suite, streams, lanes, placement } = agreed;
-    // `clear null` would say the same thing twice.
+    // `clear null` would be redundant.
     let suite = if *suite == "null" { String::new() } else { format!(" {suite}") };
     format!("{level}{suite}, {}, {} by {placement}", plural(*streams, "stream"), plural(*lanes, "lane"))
 }
 
-/// Bytes over seconds, as a rate for people.
+/// Returns bytes over seconds as a readable rate.
 pub(crate) fn rate_text(bytes: u64, seconds: f64) -> String {
     // A transfer without duration has no rate.
     if seconds > 0.0 { format!("{}/s", bytes_text(bytes as f64 / seconds)) } else { "-".to_owned() }

@@ -1,6 +1,6 @@
-//! What is said about a transfer: to people on standard error, to programs as lines of JSON.
+//! The messages about a transfer: for people on standard error, for programs as lines of JSON.
 //!
-//! Guarantees: what failed is always said, also under `--quiet`; a line that nobody reads stops no transfer.
+//! Guarantees: failures are always reported, also under `--quiet`; a line that nobody reads stops no transfer.
 
 use crate::events::{Agreed, Done, Event};
 use crate::exit::ExitStatus;
@@ -15,15 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// The kind of a transfer of which some files arrived. To the library that is a success with failures in it.
+/// The kind of a transfer in which only some files arrived. The library reports it as a success that contains
+/// failures.
 const PARTIAL: &str = "partial";
 
 const GIBIBYTE: f64 = (1_u64 << 30) as f64;
 
-/// Of less than this the start of two processes is most of the CPU time, which says nothing about a byte.
+/// Below this amount the start of two processes is most of the CPU time, so the cost per byte would be meaningless.
 const COST_BYTES_MIN: u64 = 64 << 20;
 
-/// How a transfer that is interrupted ends, shared with whoever hears the signal.
+/// The end of an interrupted transfer, shared with the thread that receives the signal.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     begun: AtomicBool,
@@ -36,27 +37,27 @@ impl Ending {
         self.begun.load(SeqCst)
     }
 
-    /// Whether the caller is the one to tell how it ended: the first who asks.
+    /// Returns whether the caller reports the end, which is true for the first call only.
     pub(crate) fn claim(&self) -> bool {
         !self.claimed.swap(true, SeqCst)
     }
 }
 
-/// Tells one transfer.
+/// Reports one transfer.
 pub(crate) struct Reporter {
     reporting: Reporting,
-    /// As it was given, fit for a terminal.
+    /// The target as given, safe for a terminal.
     target: String,
     /// Somebody looks at standard error.
     watched: bool,
     meter: Meter,
     ending: Arc<Ending>,
-    /// The far host, where it is copied to or from over SFTP for want of better.
+    /// The far host, if the copy uses SFTP because that host has no sealane.
     lacks_sealane: OnceLock<String>,
 }
 
 impl Reporter {
-    /// Starts to tell the transfer to `target` that `progress` counts.
+    /// Starts to report the transfer to `target` that `progress` counts.
     pub(crate) fn start(
         reporting: Reporting,
         target: String,
@@ -75,12 +76,12 @@ impl Reporter {
         Self { reporting, target, watched, meter, ending: Arc::default(), lacks_sealane: OnceLock::new() }
     }
 
-    /// Who tells the end.
+    /// Returns the state that decides who reports the end.
     pub(crate) fn ending(&self) -> Arc<Ending> {
         self.ending.clone()
     }
 
-    /// Tells what happened on the way.
+    /// Reports an event during the transfer.
     pub(crate) fn notice(&self, notice: &Notice) {
         if matches!(notice, Notice::Agreed(_)) {
             self.ending.begun.store(true, SeqCst);
@@ -94,7 +95,7 @@ impl Reporter {
             Notice::OverSftp { .. } if self.reporting.quiet => {}
             Notice::OverSftp { host } => {
                 self.line(&format!("{host} has no sealane; copying over SFTP"));
-                // The first word is the one that counts: there is one far host.
+                // Only the first notice counts: there is one far host.
                 let _ = self.lacks_sealane.set(host.clone());
             }
             Notice::Agreed(agreement) => {
@@ -148,13 +149,13 @@ impl Reporter {
         }
     }
 
-    /// Tells how it ended. `signal` is the one that asked for the end, if one did.
+    /// Reports the outcome. `signal` is the one that asked for the end, if any.
     pub(crate) fn finish(mut self, outcome: Result<Summary, Error>, signal: Option<u8>) -> ExitStatus {
         self.meter.finish();
         let told_already = !self.ending.claim();
         match (outcome, signal) {
             (Ok(summary), _) => self.done(&summary),
-            // Whatever failed, failed because of it: a terminal sends the signal to ssh as well.
+            // Any failure is a consequence of the signal: a terminal sends it to ssh as well.
             (Err(_), Some(signal)) => {
                 if !told_already {
                     interrupted(self.reporting);
@@ -172,7 +173,7 @@ impl Reporter {
         }
     }
 
-    /// What is left, and what it is good for.
+    /// Prints which remains of the transfer exist, and how to continue from them.
     fn how_to_go_on(&self) {
         let Reporting { json, resumable, .. } = self.reporting;
         if json || !resumable || !self.ending.has_begun() {
@@ -186,7 +187,7 @@ impl Reporter {
         ));
     }
 
-    /// Tells a failure.
+    /// Reports a failure.
     pub(crate) fn failed(&self, kind: &'static str, message: &str) {
         if self.reporting.json {
             emit(self.reporting, &Event::Error { kind, message: message.to_owned() });
@@ -248,20 +249,20 @@ impl Reporter {
         self.meter.suspend(|| complain(format_args!("{}", printable(message.as_bytes()))));
     }
 
-    /// Tells programs that read lines of JSON; people are told in other words.
+    /// Prints an event for programs that read lines of JSON; people get other messages.
     pub(crate) fn tell(&self, event: &Event) {
         if self.reporting.json {
             emit(self.reporting, event);
         }
     }
 
-    /// Whether people read what is said, and want to.
+    /// Returns whether messages for people are requested.
     pub(crate) fn is_for_people(&self) -> bool {
         !self.reporting.json && !self.reporting.quiet
     }
 }
 
-/// Failures after which the same command can do better.
+/// Returns whether the same command can do better after a failure of this kind.
 fn worth_resuming(kind: ErrorKind) -> bool {
     // Once a copy has begun, a far end that can no longer be reached is lost.
     matches!(
@@ -274,7 +275,7 @@ fn worth_resuming(kind: ErrorKind) -> bool {
     )
 }
 
-/// Tells a program of arguments that cannot be parsed.
+/// Reports arguments that cannot be parsed to a program.
 pub(crate) fn misused(error: &clap::Error) {
     let text = error.to_string();
     // The rest is a tip and the usage, for people.
@@ -282,7 +283,7 @@ pub(crate) fn misused(error: &clap::Error) {
     write_result(false, Event::Error { kind: ErrorKind::Usage.name(), message }.line().as_bytes());
 }
 
-/// Tells that a signal asked for the end.
+/// Reports that a signal asked for the end.
 pub(crate) fn interrupted(reporting: Reporting) {
     if reporting.json {
         let kind = ErrorKind::Cancelled.name();
@@ -292,7 +293,7 @@ pub(crate) fn interrupted(reporting: Reporting) {
     }
 }
 
-/// Tells of arguments that cannot be meant, or why a copy does not begin. No data flows, so standard output is free.
+/// Reports invalid arguments, or the reason why a copy does not begin. No data flows, so standard output is free.
 pub(crate) fn refuse(json: bool, start: &Event, kind: ErrorKind, message: &str) {
     if json {
         let error = Event::Error { kind: kind.name(), message: message.to_owned() };
@@ -310,8 +311,8 @@ fn result(reporting: Reporting, line: &[u8]) {
     write_result(reporting.stdout_is_data, line);
 }
 
-/// Writes a result to standard output, or to standard error where the other carries the data. A reader that left has
-/// had enough; the transfer goes on.
+/// Writes a result to standard output, or to standard error if standard output carries the data. If the reader has
+/// closed the pipe, the transfer continues.
 fn write_result(stdout_is_data: bool, line: &[u8]) {
     let _ = if stdout_is_data {
         io::stderr().write_all(line)
@@ -321,7 +322,7 @@ fn write_result(stdout_is_data: bool, line: &[u8]) {
     };
 }
 
-/// What was asked for and could not be kept, if anything.
+/// Returns the requested attributes that could not be kept, if any.
 fn lost(dropped: &Dropped) -> Option<String> {
     let counts =
         [(dropped.owners, "owner"), (dropped.set_ids, "set-id bit"), (dropped.xattrs, "extended attribute")];
@@ -339,7 +340,8 @@ fn lost(dropped: &Dropped) -> Option<String> {
     })
 }
 
-/// A change in the form of `rsync -i`: what it is, and which of its attributes differ from what was there.
+/// Returns a change in the form of `rsync -i`: the kind of the entry, and the attributes that differ from the old
+/// ones.
 pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
     let kind = match change.kind {
         ChangeKind::File | ChangeKind::Attributes | ChangeKind::HardLink => 'f',
@@ -395,7 +397,7 @@ fn closing_line(done: &Done) -> String {
     )
 }
 
-/// What a dry run found, in one line.
+/// Returns the result of a dry run in one line.
 fn totals(done: &Done, target: &str) -> String {
     let skipped = up_to_date(done);
     let deleted = match done.deleted {
@@ -410,7 +412,7 @@ fn totals(done: &Done, target: &str) -> String {
     )
 }
 
-/// How many entries were left as they are, if any.
+/// Returns the number of entries that were left unchanged, if any.
 fn up_to_date(done: &Done) -> String {
     match done.skipped {
         0 => String::new(),
@@ -422,7 +424,7 @@ fn entries(count: u64) -> &'static str {
     if count == 1 { "entry" } else { "entries" }
 }
 
-/// The facts as a block of lines.
+/// Returns the facts as a block of lines.
 fn stats(done: &Done) -> String {
     let per_gibibyte = |seconds: f64| match done.bytes {
         ..COST_BYTES_MIN => "-".to_owned(),
@@ -476,7 +478,7 @@ pub(crate) mod tests {
     use sealane_engine::Suite;
     use sealane_stack::Placement;
 
-    /// A transfer with a value for every fact.
+    /// Returns a transfer with a value for every fact.
     pub(crate) fn summary() -> Summary {
         Summary {
             bytes: 1 << 31,
@@ -613,7 +615,7 @@ lanes      2 by connection
         let dropped = Dropped { set_ids: 1, ..Dropped::default() };
         assert_eq!(tell(Ok(Summary { dropped, ..summary() }), None), ExitStatus::Partial);
         assert_eq!(tell(Ok(summary()), None), ExitStatus::Success);
-        // What ssh says when it got the same Ctrl-C is not what the user is told.
+        // The message of an ssh that received the same Ctrl-C is not shown to the user.
         let ssh = || Err(Error::new(ErrorKind::Connect, "ssh ended with exit status 255"));
         assert_eq!(tell(ssh(), None), ExitStatus::Connection);
         assert_eq!(tell(ssh(), Some(2)), ExitStatus::Interrupted { signal: 2 });

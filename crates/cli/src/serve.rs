@@ -24,7 +24,8 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     if arguments.stdio {
         let umask = create_with_exact_modes();
         signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
-        // The client tells its user what failed here; a second voice on the same terminal would only confuse.
+        // The client reports failures of this end to its user; a second message on the same terminal would only
+        // confuse.
         let leave = ServeLeave { allow_legacy: arguments.allow_legacy, measuring: arguments.measuring };
         let modes = ModeRules { removed: 0, umask };
         let options = StdioOptions { implementations, leave, modes, ssh: environment::ssh_addresses() };
@@ -56,17 +57,17 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         measuring: arguments.measuring,
     };
     let list = options.authorised_peers.clone();
-    // As it was given, so that the command does not edit another file.
+    // The path as given, so that the command does not edit another file.
     let is_default = environment::config_file(AuthorisedPeers::FILE_NAME).is_ok_and(|path| path == list);
-    // Nobody else is involved yet: whatever fails, fails here.
+    // No peer is involved yet, so every failure is a local one.
     let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    // Before anybody hears that it is there.
+    // The signals are handled before the daemon announces itself.
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
         let stop = stop.clone();
         move |_| stop.store(true, SeqCst)
     });
-    // Dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
+    // This is dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
     let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let log = Log { json: arguments.json };
     log.started(&daemon).map_err(Failure::output)?;
@@ -83,14 +84,14 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// From here on files are created with the modes that are asked for, which saves a system call for each file that
-/// arrives. Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask. Returns the
-/// mask that held, which still holds for folders that nobody described.
+/// From here on files are created with the requested modes, which saves a system call for each file that arrives.
+/// Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask. Returns the
+/// previous mask, which still applies to folders without a description.
 fn create_with_exact_modes() -> u32 {
     rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode()
 }
 
-/// The daemon's identity: the one that was given, or the user's own, which is made where there is none.
+/// Returns the daemon's identity: the given one, or the user's own, which is created if it does not exist.
 fn identity(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let is_given = given.is_some();
     let path = or_default(given, Identity::FILE_NAME)?;
@@ -100,7 +101,7 @@ fn identity(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// The file that was given, or the one of this name in the user's configuration.
+/// Returns the given file, or the file of this name in the user's configuration.
 fn or_default(given: Option<PathBuf>, name: &str) -> Result<PathBuf, Failure> {
     let default = || environment::config_file(name);
     given.map_or_else(default, Ok).map_err(|error| Failure::new(ExitStatus::Io, error))

@@ -1,5 +1,6 @@
-//! Signals that ask for the end. The first one asks the work to stop cleanly; a second one, a moment later, ends the program
-//! at once, for whoever cannot wait. What comes within that moment is the same request: `timeout` signals a program and its group.
+//! Handling of signals that ask for the end. The first one asks the work to stop cleanly; a second one, a moment
+//! later, ends the program at once. Signals within that moment are the same request: `timeout` signals a program and
+//! its group.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -13,19 +14,20 @@ use std::time::{Duration, Instant};
 /// Faster nobody asks twice.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// Listens for as long as it lives.
+/// Listens until it is dropped.
 pub(crate) struct Interrupts {
-    /// Set by the handler itself, so that whoever notices that a child died of the same signal finds it here.
+    /// Set by the handler itself, so that a thread that notices the death of a child by the same signal finds it
+    /// here.
     received: Arc<AtomicUsize>,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
 }
 
 impl Interrupts {
-    /// From now on the first signal calls `stop` with its number, on a thread of its own.
+    /// Makes the first signal call `stop` with its number, on a thread of its own.
     ///
     /// # Errors
-    /// When the system refuses a handler or a thread.
+    /// Fails if the system refuses a handler or a thread.
     pub(crate) fn listen(stop: impl Fn(u8) + Send + 'static) -> io::Result<Self> {
         let received = Arc::new(AtomicUsize::new(0));
         for signal in ENDING {
@@ -51,7 +53,7 @@ impl Interrupts {
         Ok(Self { received, handle, listener: Some(listener) })
     }
 
-    /// The signal that came, if one did.
+    /// Returns the received signal, if any.
     pub(crate) fn received(&self) -> Option<u8> {
         u8::try_from(self.received.load(SeqCst)).ok().filter(|&number| number != 0)
     }
@@ -65,11 +67,11 @@ fn number(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(u8::MAX)
 }
 
-/// Leaves what a terminal sends to the foreground to whoever is served: a far end ends with its channel, and until then
-/// it must be able to end in order. Another signal (SIGTERM, SIGKILL) ends it as ever.
+/// Ignores the signals that a terminal sends to its foreground, because the client handles them: a far end ends with
+/// its channel, and until then it must be able to end in order. Other signals (SIGTERM, SIGKILL) end it as usual.
 ///
 /// # Errors
-/// When the system refuses a handler.
+/// Fails if the system refuses a handler.
 pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
     for signal in [SIGINT, SIGHUP] {
         flag::register(signal, Arc::default())?;
@@ -77,10 +79,11 @@ pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves all requests to end to whoever is served: they reach a whole terminal or unit, and what is served ends first.
+/// Ignores all requests to end, because the client handles them: they reach a whole terminal or unit, and the client
+/// ends first.
 ///
 /// # Errors
-/// When the system refuses a handler.
+/// Fails if the system refuses a handler.
 pub(crate) fn leave_all_to_client() -> io::Result<()> {
     for signal in ENDING {
         flag::register(signal, Arc::default())?;
@@ -92,7 +95,7 @@ impl Drop for Interrupts {
     fn drop(&mut self) {
         self.handle.close();
         if let Some(listener) = self.listener.take() {
-            // It panics only if `stop` does, and then there is nothing left to wait for.
+            // The thread panics only if `stop` does, and then there is nothing left to wait for.
             let _ = listener.join();
         }
     }

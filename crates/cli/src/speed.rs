@@ -1,4 +1,4 @@
-//! `sealane speed`: rates with the time that is left on a terminal, and what they say together.
+//! `sealane speed`: rates, with the remaining time on a terminal, and the conclusions from them.
 
 use crate::args::{AlgorithmArg, SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Mean of the IMIX, rounded down to a multiple of every block.
+/// The mean of the IMIX, rounded down to a multiple of every block.
 const IMIX_MEAN_BYTES: usize = 352;
 
-/// How wide tables are where nobody's terminal says so.
+/// The widths of tables if no terminal reports one.
 const COLUMNS: [u16; 2] = [80, 140];
 
-/// Measures what was asked for.
+/// Measures the requested rates.
 pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     prepare_page(arguments.report.as_deref())?;
     if arguments.story {
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let (stop, interrupts) = interruptible()?;
     let bar = bar(plan.len());
     let start = Instant::now();
-    // Without a name, what is wanted is an advice.
+    // Without a name the user wants advice.
     let is_choice = chooses(arguments);
     if !arguments.json {
         bar.suspend(|| print(&heading(&plan, &options)))?;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let (rates, summary) = (speed::rates(&found), speed::summary(&found));
     if !arguments.json {
         let width = if arguments.wide { Some(COLUMNS[1]) } else { Some(columns().unwrap_or(COLUMNS[0])) };
-        // Tables that nobody asked for would hide the advice.
+        // Tables that were not requested would hide the advice.
         let rates = rates.iter().filter(|_| !is_choice);
         let summary = summary.iter().filter(|outcome| !is_choice || outcome.experiment.id == "ratios");
         for outcome in advice.iter().chain(rates).chain(summary) {
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     Ok(interrupts.received().map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }))
 }
 
-/// The tables of the papers on this machine.
+/// Prints the tables of the papers for this machine.
 fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     // The default is one lane, and the story is about more than one.
     let lanes = arguments.lanes.iter().max().map(|&lanes| usize::from(lanes)).filter(|&lanes| lanes > 1);
@@ -91,7 +91,7 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// A flag that the first signal sets.
+/// Returns a flag that the first signal sets.
 fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
@@ -101,7 +101,7 @@ fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
     Ok((stop, interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?))
 }
 
-/// Whether nothing was said of what to measure.
+/// Returns whether the arguments do not select what to measure.
 fn chooses(arguments: &SpeedArgs) -> bool {
     arguments.names.is_empty() && arguments.algorithm.is_empty() && arguments.tier == [TierArg::Auto]
 }
@@ -140,7 +140,7 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
         lengths,
         lanes: arguments.lanes.iter().copied().map(usize::from).collect(),
         batches: match &*arguments.batch {
-            // A library that takes no batches is not slow for a program that has none.
+            // A library without batches is not slow for a program that has none.
             [] if chooses(arguments) || !arguments.vs.is_empty() => well_known.batches,
             [] => vec![MANY],
             some => some.iter().map(|&batch| batch as usize).collect(),
@@ -159,7 +159,7 @@ fn bar(steps: usize) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
-    // The template is a constant, and the worst that a mistake in it could do is another bar.
+    // The template is a constant, and a mistake in it would only change the look of the bar.
     if let Ok(style) = ProgressStyle::with_template("{pos} of {len}, {elapsed} gone, about {eta} left") {
         bar.set_style(style);
     }
@@ -167,7 +167,7 @@ fn bar(steps: usize) -> ProgressBar {
     bar
 }
 
-/// Who stands beside, and what a reader must know of them to read the ratios.
+/// Returns the names of the libraries in comparison, with the notes that are needed to read the ratios.
 fn beside(peers: &[Peer]) -> String {
     let named = |of: &dyn Fn(Peer) -> String, peers: &[Peer]| -> String {
         peers.iter().map(|&peer| of(peer)).collect::<Vec<_>>().join(", ")

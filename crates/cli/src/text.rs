@@ -1,18 +1,18 @@
-//! Text for people, and text that came from elsewhere made fit for a terminal.
+//! Text for people, and foreign text made safe for a terminal.
 //!
-//! Guarantees: no control character of a file name or of the far end's words reaches the terminal, where it could
+//! Guarantees: no control character of a file name or of the far end's messages reaches the terminal, where it could
 //! move the cursor, rename the window or worse; and a standard error that cannot be written to stops nothing.
 
 use std::fmt::{Arguments, Write as _};
 use std::io::Write as _;
 
-/// A message on standard error, under the program's name, in the system's words without its numbers. Further lines
-/// are indented, so that no text from elsewhere can pass for a message of its own.
+/// Prints a message to standard error under the program's name, with the system's error texts but without their
+/// numbers. Further lines are indented, so that no foreign text can pass for a message of its own.
 pub(crate) fn complain(message: Arguments<'_>) {
     say(&format!("sealane: {}", without_numbers(&message.to_string())));
 }
 
-/// Takes out what the standard library adds to the system's words: ` (os error 13)`.
+/// Removes ` (os error 13)`, which the standard library appends to the system's error texts.
 fn without_numbers(mut message: &str) -> String {
     const MARK: &str = " (os error ";
     let mut text = String::with_capacity(message.len());
@@ -30,19 +30,19 @@ fn without_numbers(mut message: &str) -> String {
     text + message
 }
 
-/// A message on standard error.
+/// Prints a message to standard error.
 pub(crate) fn say(message: &str) {
-    // In one write, so that messages of several processes do not mix. There is nowhere to report a failure to.
+    // One write, so that messages of several processes do not mix. There is nowhere to report a failure to.
     let _ = std::io::stderr().write_all(block(message).as_bytes());
 }
 
-/// The lines of `message`, the first one at the margin and the others indented.
+/// Returns the lines of `message`, the first one at the margin and the others indented.
 fn block(message: &str) -> String {
     let lines: Vec<String> = message.lines().map(|line| printable(line.as_bytes())).collect();
     format!("{}\n", lines.join("\n  "))
 }
 
-/// `bytes` with everything escaped that is not a visible character or a blank.
+/// Returns `bytes` with everything escaped that is not a visible character or a blank.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -60,8 +60,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether a terminal may do something else than show `c`. The bidirectional overrides (Unicode, UAX #9) can make one name look like
-/// another.
+/// Returns whether a terminal may do something else than show `c`. The bidirectional overrides (Unicode, UAX #9) can
+/// make one name look like another.
 fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -76,12 +76,12 @@ pub(crate) fn lines(text: &str) -> String {
         .collect()
 }
 
-/// A line of JSON whose strings hold nothing that a terminal would obey; it means the same.
+/// Returns a line of JSON with the same meaning whose strings contain no control characters for a terminal.
 pub(crate) fn json(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
         match is_obeyed(c) {
-            // JSON itself asks for this below U+0020 alone.
+            // JSON itself requires this only below U+0020.
             true => write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a string succeeds"),
             false => text.push(c),
         }
@@ -89,8 +89,8 @@ pub(crate) fn json(line: &str) -> String {
     text
 }
 
-/// One line of a list of digests as `b3sum --check` reads it: 64 hexadecimal digits, two blanks, the name. A name with
-/// a backslash or a line break is escaped, and a backslash before the digits says so.
+/// Returns one line of a list of digests as `b3sum --check` reads it: 64 hexadecimal digits, two blanks, the name. A
+/// name with a backslash or a line break is escaped, which a backslash before the digits marks.
 pub(crate) fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
     let special = path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
     let mut line = Vec::with_capacity(path.len() + 68);

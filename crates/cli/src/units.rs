@@ -1,27 +1,27 @@
-//! Amounts as people write them: sizes, rates, durations, ranges of ports.
+//! Parsers and formatters for amounts: sizes, rates, durations, ranges of ports.
 //!
-//! Guarantees: a text that is accepted means one number only, nothing overflows silently, and zero is refused where
-//! zero could only be a mistake.
+//! Guarantees: an accepted text has one meaning only, nothing overflows silently, and zero is refused where zero
+//! could only be a mistake.
 
 use sealane_copy::{RelativePath, Upkeep};
 use std::time::Duration;
 
-/// A text that is no amount of the kind that was asked for.
+/// A text that is not a valid amount of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a number followed by a known unit.
+    /// The text is not a number followed by a known unit.
     #[error("expected {expected}")]
     Malformed {
-        /// What would have been understood.
+        /// The expected form.
         expected: &'static str,
     },
     /// A number that does not fit.
     #[error("too large")]
     TooLarge,
-    /// Zero, or less than the smallest amount.
+    /// The amount is zero, or less than the smallest one.
     #[error("must be more than zero")]
     Zero,
-    /// A range whose end lies before its start.
+    /// The range ends before its start.
     #[error("the range {from}-{to} ends before it starts")]
     Reversed {
         /// First port.
@@ -41,19 +41,19 @@ const SHORT_DURATION: &str = "a short duration such as 100us, 10ms or 1s (second
 const PERCENT: &str = "a share in percent such as 0.1 or 1%";
 const PORTS: &str = "a range of ports such as 50000-50100, or one port";
 
-/// Bytes per second, at least 1: `100M`, `1G`, `10MB/s`, `64KiB`.
+/// Parses bytes per second, at least 1: `100M`, `1G`, `10MB/s`, `64KiB`.
 ///
 /// # Errors
-/// When the text is no rate, or rounds to zero.
+/// Fails if the text is not a rate, or rounds to zero.
 pub fn rate(text: &str) -> Result<u64, UnitError> {
     let text = text.trim();
     bytes(text.strip_suffix("/s").unwrap_or(text), RATE)
 }
 
-/// Kilobits a second as scp counts them (1024 bits), in bytes a second.
+/// Parses kilobits per second as scp counts them (1024 bits), and returns bytes per second.
 ///
 /// # Errors
-/// When the text is no number, or zero.
+/// Fails if the text is not a number, or zero.
 pub fn kilobits(text: &str) -> Result<u64, UnitError> {
     let malformed = UnitError::Malformed { expected: "a number of kilobits a second such as 8000" };
     match text.parse::<u64>().map_err(|_| malformed)? {
@@ -62,10 +62,10 @@ pub fn kilobits(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// What the names of backups end in.
+/// Parses the suffix of the names of backups.
 ///
 /// # Errors
-/// When no name can end in the text.
+/// Fails if no name can end in the text.
 pub fn suffix(text: &str) -> Result<String, UnitError> {
     match Upkeep::is_suffix(text.as_bytes()) {
         true => Ok(text.to_owned()),
@@ -78,17 +78,17 @@ pub fn suffix(text: &str) -> Result<String, UnitError> {
 /// A folder below the target.
 ///
 /// # Errors
-/// When the text is no path that stays below it.
+/// Fails if the text is not a path that stays below the folder.
 pub fn folder(text: &str) -> Result<RelativePath, UnitError> {
     let malformed = UnitError::Malformed { expected: "a path below the target such as old or kept/today" };
     let plain = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/');
     RelativePath::new(plain).map_err(|_| malformed)
 }
 
-/// Mode bits to take away, in octal digits: `027`.
+/// Parses mode bits to remove, in octal digits: `027`.
 ///
 /// # Errors
-/// When the text is no octal number up to 777.
+/// Fails if the text is not an octal number up to 777.
 pub fn umask(text: &str) -> Result<u32, UnitError> {
     let malformed = UnitError::Malformed { expected: "up to four octal digits such as 027" };
     let is_octal = text.len() <= 4 && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
@@ -96,18 +96,18 @@ pub fn umask(text: &str) -> Result<u32, UnitError> {
     mask.ok_or(malformed)
 }
 
-/// Bytes, at least 1: `100M`, `1G`, `10MB`, `64KiB`.
+/// Parses bytes, at least 1: `100M`, `1G`, `10MB`, `64KiB`.
 ///
 /// # Errors
-/// When the text is no size, or rounds to zero.
+/// Fails if the text is not a size, or rounds to zero.
 pub fn size(text: &str) -> Result<u64, UnitError> {
     bytes(text.trim(), SIZE)
 }
 
-/// Any 64-bit number, in decimal or after `0x` in hexadecimal digits, as reports print them.
+/// Parses any 64-bit number, in decimal or after `0x` in hexadecimal digits, as reports print them.
 ///
 /// # Errors
-/// When the text is no such number.
+/// Fails if the text is not such a number.
 pub fn seed(text: &str) -> Result<u64, UnitError> {
     let number = match text.strip_prefix("0x") {
         Some(digits) if digits.starts_with(|c: char| c.is_ascii_hexdigit()) => {
@@ -139,10 +139,10 @@ fn bytes(text: &str, expected: &'static str) -> Result<u64, UnitError> {
     scale(number, step.pow(power), expected)
 }
 
-/// A duration of at least one millisecond: `30`, `30s`, `1500ms`, `5m`, `1h`.
+/// Parses a duration of at least one millisecond: `30`, `30s`, `1500ms`, `5m`, `1h`.
 ///
 /// # Errors
-/// When the text is no duration, or rounds to zero.
+/// Fails if the text is not a duration, or rounds to zero.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let malformed = UnitError::Malformed { expected: DURATION };
     let (number, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
@@ -161,10 +161,10 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_millis(total))
 }
 
-/// A duration of whole microseconds, zero included: `0`, `100us`, `0.1ms`, `10ms`, `1s`.
+/// Parses a duration of whole microseconds, zero included: `0`, `100us`, `0.1ms`, `10ms`, `1s`.
 ///
 /// # Errors
-/// When the text is no such duration, or is longer than a minute.
+/// Fails if the text is not such a duration, or is longer than a minute.
 pub fn short_duration(text: &str) -> Result<Duration, UnitError> {
     let malformed = UnitError::Malformed { expected: SHORT_DURATION };
     let (number, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
@@ -182,10 +182,10 @@ pub fn short_duration(text: &str) -> Result<Duration, UnitError> {
     }
 }
 
-/// A share, given in percent: `0`, `0.1`, `0.1%`, `100 %`. From 0 to 1.
+/// Parses a share, given in percent: `0`, `0.1`, `0.1%`, `100 %`. From 0 to 1.
 ///
 /// # Errors
-/// When the text is no share, or more than all.
+/// Fails if the text is not a share, or is above 100 %.
 pub fn percent(text: &str) -> Result<f64, UnitError> {
     let malformed = UnitError::Malformed { expected: PERCENT };
     let (_, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
@@ -196,10 +196,10 @@ pub fn percent(text: &str) -> Result<f64, UnitError> {
     if number > 100.0 { Err(UnitError::TooLarge) } else { Ok(number / 100.0) }
 }
 
-/// First and last port, both included: `50000-50100`, or one port.
+/// Parses the first and last port, both included: `50000-50100`, or one port.
 ///
 /// # Errors
-/// When the text is no range of ports from 1 on, or ends before it starts.
+/// Fails if the text is not a range of ports from 1 on, or ends before it starts.
 pub fn ports(text: &str) -> Result<(u16, u16), UnitError> {
     let malformed = UnitError::Malformed { expected: PORTS };
     let text = text.trim();
@@ -213,7 +213,7 @@ pub fn ports(text: &str) -> Result<(u16, u16), UnitError> {
     }
 }
 
-/// The number at the start of `text`, as its digits before and after the point, and the unit after it.
+/// Splits the number at the start of `text`, as its digits before and after the point, from the unit after it.
 fn split(text: &str) -> Option<((&str, &str), &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -222,7 +222,7 @@ fn split(text: &str) -> Option<((&str, &str), &str)> {
     digits.then_some(((whole, fraction), unit.trim_start()))
 }
 
-/// `number` times `unit`, rounded down, in whole numbers: `0.1` must not depend on binary fractions.
+/// Returns `number` times `unit`, rounded down, in whole numbers: `0.1` must not depend on binary fractions.
 fn scale((whole, fraction): (&str, &str), unit: u64, expected: &'static str) -> Result<u64, UnitError> {
     // More digits than these could change no result, because no unit is larger than 2^40.
     let fraction = &fraction[..fraction.len().min(18)];
@@ -240,7 +240,7 @@ fn scale((whole, fraction): (&str, &str), unit: u64, expected: &'static str) -> 
     }
 }
 
-/// Bytes in powers of 1000 with three digits that mean something: `999 B`, `1.23 GB`.
+/// Returns bytes in powers of 1000 with three significant digits: `999 B`, `1.23 GB`.
 pub fn bytes_text(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "kB", "MB", "GB", "TB"] {

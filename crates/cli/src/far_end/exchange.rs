@@ -109,7 +109,7 @@ impl Pipe {
 
     fn text(self) -> anyhow::Result<String> {
         let bytes = self.bytes.recv_timeout(AFTERWARDS).unwrap_or_default();
-        // A program that continues to write to the closed pipe exits with an error.
+        // A program that continues to write to the closed pipe ends because of that.
         if bytes.len() as u64 > ANSWER_BYTES_MAX {
             return Err(too_long());
         }
