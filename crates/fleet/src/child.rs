@@ -12,10 +12,10 @@ use crate::queue::Queue;
 use crate::remote::Remote;
 use crate::wire::{Part, encode};
 
-/// Works for whoever started this process, until there is no more work.
+/// Works for the process that started this one, until there is no more work.
 ///
 /// # Errors
-/// The process that started it is gone, or this host cannot take part; that has been said.
+/// Fails if the process that started it is gone, or if this host cannot take part, which has been reported then.
 pub fn work(ssh: SshAddresses, reading: &Reading<'_>) -> Result<()> {
     let mut channel = Channel::stdio(ssh.client)?;
     let greeting = Remote::greeted(&mut channel)?;
@@ -36,11 +36,11 @@ pub fn work(ssh: SshAddresses, reading: &Reading<'_>) -> Result<()> {
     }
 }
 
-/// Works for a run whose queue this process reaches by itself, until there is no more work. `number` tells workers of one host
-/// apart.
+/// Works for a run whose queue this process reaches by itself, until there is no more work. `number` distinguishes
+/// the workers of one host.
 ///
 /// # Errors
-/// The queue is lost, or this host cannot take part.
+/// Fails if the queue is lost, or this host cannot take part.
 pub fn work_from(queue: &dyn Queue, host: String, number: u32, reading: &Reading<'_>) -> Result<()> {
     Mover { queue, host, reading, turn: Cell::new(number as usize) }.run()
 }

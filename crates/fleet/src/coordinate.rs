@@ -1,8 +1,9 @@
-//! The coordinator of a copy between many hosts: it has the queue, keeps movers on the sources, and knows how far the whole is.
+//! The coordinator of a copy between many hosts: it has the queue, keeps movers on the sources, and knows the
+//! progress of the whole.
 //!
-//! Guarantees: content never passes this process; what it holds in memory depends on the numbers of hosts and shares, not on
-//! that of files; a host that fails again and again is left out and named; the end of the process is the end of its movers,
-//! and the same command goes on where it stopped.
+//! Guarantees: content never passes this process; its memory depends on the numbers of hosts and shares, not on that
+//! of files; a host that fails repeatedly is left out and named; the end of the process ends its movers, and the same
+//! command continues where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -29,14 +30,14 @@ use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
 const LOOK: Duration = Duration::from_millis(50);
 /// The interval at which it notes the run's status and looks at lists of hosts.
 const NOTE: Duration = Duration::from_secs(1);
-/// A host that could not be used so often in a row is left out.
+/// A host that could not be used this many times in a row is left out.
 const STARTS_MAX: u32 = 3;
-/// A mover that was lost so often in a row, without a result in between, is left out.
+/// A mover that was lost this many times in a row, without a result in between, is left out.
 const LOSSES_MAX: u32 = 10;
-/// Before a mover is started again.
+/// The pause before a mover is started again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A copy between many hosts, as it is meant.
+/// A checked copy between many hosts.
 pub struct Plan {
     /// The sources. All stand for the same hosts.
     pub sources: Vec<Places>,
@@ -46,7 +47,7 @@ pub struct Plan {
     pub options: Options,
     /// Movers on each source.
     pub movers: u16,
-    /// The command, to be given to movers and to be given again.
+    /// The command, which movers get and which the user can repeat.
     pub command: Command,
     /// The run.
     pub run: Run,
@@ -57,24 +58,24 @@ pub struct Plan {
 /// Opens a queue elsewhere for the run of this name, whose results are kept in this journal too.
 pub type OpenQueue = Box<dyn FnOnce(&str, Journal) -> Result<Box<dyn Desk>> + Send>;
 
-/// An event that is worth a line.
+/// An event that is reported to the user.
 #[derive(Clone, Debug)]
 pub enum News {
     /// The run has begun.
     Begun {
         /// Its name.
         run: String,
-        /// Shares that an earlier invocation has done.
+        /// The number of shares that an earlier invocation has finished.
         done: u64,
     },
     /// An entry failed.
     EntryFailed {
-        /// Its path, as the session called it.
+        /// Its path, as the session named it.
         path: Vec<u8>,
         /// Why, in words that name it.
         reason: String,
     },
-    /// A host does not take part any more.
+    /// A host no longer takes part.
     LeftOut(LeftOut),
     /// A host takes part from now on.
     Joined {
@@ -86,7 +87,7 @@ pub enum News {
 /// The totals of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// The files and bytes that the targets have by this invocation.
+    /// The files and bytes that this invocation copied to the targets.
     pub copied: Weight,
     /// Entries that were there already.
     pub skipped: u64,
@@ -99,7 +100,7 @@ pub struct Totals {
 /// Runs a copy to its end.
 ///
 /// # Errors
-/// The run failed as a whole. The same command goes on.
+/// The run failed as a whole. Fails if the run cannot complete; the same command continues it.
 pub fn coordinate(plan: Plan, progress: &Arc<Progress>, tell: &mut dyn FnMut(News)) -> Result<Totals> {
     let held = plan.run.clone().hold(&plan.command)?;
     let mut coordinator = Coordinator::new(plan, held)?;
@@ -108,7 +109,7 @@ pub fn coordinate(plan: Plan, progress: &Arc<Progress>, tell: &mut dyn FnMut(New
     outcome
 }
 
-/// The folders that are copied, and the sources' places: hosts' first.
+/// Returns the copied folders, and the places of the sources: those on hosts first.
 fn roots(plan: &Plan) -> Result<Vec<Root>> {
     let hosts = |places: &Places| places.texts().iter().map(|text| shown_host(text)).collect::<Vec<_>>();
     let first = plan.sources.first().ok_or_else(|| FleetError::Usage("there is nothing to copy".into()))?;
@@ -140,7 +141,7 @@ fn roots(plan: &Plan) -> Result<Vec<Root>> {
     Ok(roots)
 }
 
-/// The name that a path has of its own; none where it ends in `.`, `..` or a root.
+/// Returns the last name of a path; `None` if it ends in `.`, `..` or a root.
 fn last_component(path: &[u8]) -> Option<&[u8]> {
     let last = path.split(|&byte| byte == b'/').rfind(|component| !component.is_empty())?;
     (last != b"." && last != b"..").then_some(last)
@@ -158,7 +159,7 @@ struct Shared {
     is_stopped: AtomicBool,
     movers: AtomicU64,
     news: Mutex<VecDeque<News>>,
-    /// The failure of the last mover that went.
+    /// The failure of the last mover that ended.
     last: Mutex<String>,
 }
 
@@ -194,7 +195,7 @@ struct Coordinator {
     seats: BTreeMap<Vec<u8>, Arc<Seat>>,
     resumed: u64,
     standing: Standing,
-    /// Other workers may come to the queue, so it is no end when none is left here.
+    /// Other workers may join the queue, so the run does not end when none is left here.
     is_open: bool,
 }
 
@@ -264,7 +265,7 @@ impl Coordinator {
             shared.is_stopped.store(outcome.is_err(), SeqCst);
             outcome
         });
-        // Movers have gone: what they still had to say is told.
+        // The movers have ended: their remaining messages are reported.
         self.pass_on(tell);
         outcome
     }
@@ -283,7 +284,7 @@ impl Coordinator {
                 self.held.note(&self.status(State::Running))?;
                 noted = Some(Instant::now());
             }
-            // Before results are looked at: what has ended by now has left its result.
+            // This precedes the look at results: a mover that has ended by now has left its result.
             self.standing = self.shared.queue.standing()?;
             self.take_in(tell)?;
             self.pass_on(tell);
@@ -314,7 +315,7 @@ impl Coordinator {
         }
     }
 
-    /// Looks at the lists of hosts; new ones take part, others end after what they have in hand.
+    /// Reads the lists of hosts again; new hosts take part, removed ones end after the jobs that they hold.
     fn refresh<'scope>(
         &mut self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -351,7 +352,7 @@ impl Coordinator {
         }
         if self.plan.target.refresh() && self.stage != Stage::Looking {
             let wanted = self.plan.target.texts();
-            // Who has gone gets nothing more; who has come is looked at first.
+            // Removed hosts get no more jobs; new ones are examined first.
             let stay: Vec<_> =
                 self.order.targets.iter().filter(|target| wanted.contains(target)).cloned().collect();
             if !stay.is_empty() && stay.len() < self.order.targets.len() {
@@ -367,10 +368,10 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Has a mover look at the targets.
+    /// Lets a mover examine the targets.
     fn look(&mut self) -> Result<()> {
         self.looks_asked += 1;
-        // Movers see all that are wanted; those that are known already stay what they are.
+        // Movers see all requested targets; those that are known already keep their state.
         let mut order = self.order.clone();
         order.targets = self.plan.target.texts();
         let job = Work::Look { targets: order.targets }.job(Weight::default(), &self.salt(self.looks_asked));
@@ -381,7 +382,7 @@ impl Coordinator {
         [&self.order.invocation[..], &number.to_le_bytes()].concat()
     }
 
-    /// Puts what is not to wait for room: few jobs, and short ones.
+    /// Puts a job that must not wait for room: there are few of them, and they are short.
     fn put(&self, job: &crate::queue::Job) -> Result<()> {
         while self.shared.queue.put(job)? == Put::Full {
             thread::sleep(LOOK);
@@ -425,7 +426,7 @@ impl Coordinator {
             }
             WorkKind::Finish => {
                 self.totals.deleted += report.deleted;
-                // Folders, which no share has counted; whatever else it has found to do, too.
+                // Folders, which no share has counted, and any other work of the last stage.
                 self.totals.copied = self.totals.copied.plus(report.copied);
             }
             WorkKind::Unmark => {}
@@ -488,7 +489,7 @@ impl Coordinator {
         self.shared.tell(News::LeftOut(LeftOut { host, reason }));
     }
 
-    /// Goes on to the next stage, when this one is over.
+    /// Continues with the next stage, when this one is over.
     fn advance(&mut self) -> Result<()> {
         let standing = self.standing;
         let is_idle = standing.waiting == 0 && standing.held == 0;
@@ -522,7 +523,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Tells what movers' threads have to say.
+    /// Reports the messages of the movers' threads.
     fn pass_on(&mut self, tell: &mut dyn FnMut(News)) {
         let news = std::mem::take(&mut *self.shared.news.lock().unwrap_or_else(PoisonError::into_inner));
         for news in news {
@@ -574,7 +575,7 @@ impl Coordinator {
         }
     }
 
-    /// Notes how it ended.
+    /// Records the outcome.
     fn conclude(&self, outcome: &Result<Totals>) {
         let state = match outcome {
             Ok(totals) if totals.failed == 0 => State::Done,
@@ -583,16 +584,16 @@ impl Coordinator {
             Err(_) => State::Failed,
         };
         let error = outcome.as_ref().err().map(|error| chain(error));
-        // Where it cannot be noted, the run looks as if it had been killed, and the same command goes on.
+        // If it cannot be recorded, the run looks as if it had been killed, and the same command continues it.
         let _ = self.held.note(&Status { error, ..self.status(state) });
     }
 }
 
-/// Keeps one mover on a host, for as long as there is work.
+/// Keeps one mover running on a host, as long as there is work.
 fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &AtomicBool) {
     let host = shown_host(place);
     let is_over = || shared.is_stopped.load(SeqCst) || seat.is_leaving.load(SeqCst);
-    // The first login may ask its user for something: the others follow when it is in.
+    // The first login may ask its user for something: the others follow when it has succeeded.
     while number > 0 && !is_reached.load(SeqCst) {
         if is_over() {
             return;
@@ -629,7 +630,7 @@ fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &At
         let reason = chain(&error);
         shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&format!("{host}: {reason}"));
         if starts >= STARTS_MAX || losses >= LOSSES_MAX || matches!(error, FleetError::Unfit(_)) {
-            // The others need not wait for a host that nobody reaches.
+            // The others need not wait for an unreachable host.
             let is_new = !seat.is_leaving.swap(true, SeqCst);
             if is_new {
                 shared.tell(News::LeftOut(LeftOut { host, reason }));

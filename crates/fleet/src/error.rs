@@ -7,27 +7,27 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// A pattern of host names, or a list of hosts, that is none.
+    /// A pattern of host names, or a list of hosts, that is invalid.
     #[error("{text:?}: {fault}")]
     Hosts {
-        /// As it was given.
+        /// The text as given.
         text: String,
-        /// Why it is none.
+        /// The reason why it is invalid.
         fault: String,
     },
     /// Arguments that cannot be meant.
     #[error("{0}")]
     Usage(String),
-    /// The other end of a queue is gone, or broke the rules.
+    /// The other end of a queue is gone, or violated the protocol.
     #[error("the queue: {0}")]
     Channel(#[source] Box<sealane_peer::PeerError>),
-    /// The other end of a queue says something that is no answer.
+    /// The other end of a queue sent something that is not an answer.
     #[error("the other end of the queue broke its protocol: {0}")]
     Protocol(String),
-    /// The queue could not do what was asked, in its own words.
+    /// The queue could not carry out a request, with its own message.
     #[error("the queue failed: {0}")]
     Queue(String),
-    /// A job or a result that is longer than a queue takes.
+    /// A job or a result that is longer than a queue accepts.
     #[error("{what} of {bytes} bytes is longer than a queue takes")]
     TooLong {
         /// A job or a result.
@@ -56,13 +56,13 @@ pub enum FleetError {
     /// There is no run of this name.
     #[error("there is no run {run} here; `sealane fleet status` lists those that there are")]
     NoRun {
-        /// As it was given.
+        /// The name as given.
         run: String,
     },
-    /// A host that cannot take part, in its own words.
+    /// A host that cannot take part, with its own message.
     #[error("{0}")]
     Unfit(String),
-    /// Nobody is left who could go on.
+    /// No host is left that could continue.
     #[error("no host is left that copies: {last}")]
     NobodyLeft {
         /// The failure of the last one.

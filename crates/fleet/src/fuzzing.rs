@@ -2,7 +2,7 @@
 
 use crate::{hosts, journal, wire, work};
 
-/// Reads what follows the first byte by the parser that it names; says whether that has understood it.
+/// Parses the rest of the bytes with the parser that the first byte selects, and returns whether it succeeded.
 pub fn understands(bytes: &[u8]) -> bool {
     let Some((&parser, bytes)) = bytes.split_first() else { return false };
     match parser {

@@ -1,8 +1,8 @@
 //! Places on many hosts: `src[1-4]:/data`, `node[01-03,07]:/data`, `@FILE:/data`.
 //!
 //! Guarantees: a pattern stands for at most [`HOSTS_MAX`] places, each once, in the order written; numbers keep their
-//! leading zeros, as Slurm has it; a list that changes is read again, and one that cannot be read any more keeps what it
-//! said last.
+//! leading zeros, as in Slurm; a list that changes is read again, and one that can no longer be read keeps its last
+//! content.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,11 +13,11 @@ use std::time::SystemTime;
 
 use crate::error::{FleetError, Result};
 
-/// Hosts of one pattern or list, at most.
+/// The maximum number of hosts of one pattern or list.
 pub const HOSTS_MAX: usize = 10_000;
-/// A list of hosts is no longer than this, in bytes.
+/// The maximum length of a list of hosts, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 20;
-/// A place is no longer than this, in bytes.
+/// The maximum length of a place, in bytes.
 const PLACE_BYTES_MAX: usize = 4608;
 
 /// Places on one or many hosts, as given on the command line.
@@ -31,21 +31,21 @@ pub struct Places {
 enum Kind {
     /// A fixed set.
     Fixed(Vec<Vec<u8>>),
-    /// One host for each line of a file, and what follows the host.
+    /// One host for each line of a file, and the text after the host.
     Listed { file: PathBuf, rest: Vec<u8>, read: Option<(SystemTime, u64)>, hosts: Vec<Vec<u8>> },
 }
 
 impl Places {
-    /// True if a source or target stands for places on several hosts.
+    /// Returns whether a source or target stands for places on several hosts.
     pub fn is_many(text: &OsStr) -> bool {
         let bytes = text.as_bytes();
         file_of(bytes).is_some() || bracket(bytes).is_some()
     }
 
-    /// Reads a place that may be a pattern or a list.
+    /// Parses a place that may be a pattern or a list.
     ///
     /// # Errors
-    /// The pattern is malformed, stands for too many hosts, or the list cannot be read or is empty.
+    /// Fails if the pattern is malformed or stands for too many hosts, or if the list cannot be read or is empty.
     pub fn parse(text: &OsStr) -> Result<Self> {
         let given = text.as_bytes().to_vec();
         if let Some((file, rest)) = file_of(&given) {
@@ -59,12 +59,12 @@ impl Places {
         Ok(Self { given, kind: Kind::Fixed(expanded) })
     }
 
-    /// As it was given.
+    /// Returns the text as given.
     pub fn given(&self) -> &[u8] {
         &self.given
     }
 
-    /// The places that it stands for now.
+    /// Returns the places that it currently stands for.
     pub fn texts(&self) -> Vec<Vec<u8>> {
         match &self.kind {
             Kind::Fixed(places) => places.clone(),
@@ -72,10 +72,10 @@ impl Places {
         }
     }
 
-    /// Reads a list again if it has changed; says whether it stands for other places now.
+    /// Reads a list again if it has changed, and returns whether it now stands for other places.
     pub fn refresh(&mut self) -> bool {
         let before = self.texts();
-        // An editor may just be replacing it: what it said last stays true until it says something else.
+        // An editor may just be replacing it: the last content applies until there is a new one.
         let _ = self.read();
         self.texts() != before
     }
@@ -102,7 +102,7 @@ fn fault(text: &[u8], fault: impl Into<String>) -> FleetError {
     FleetError::Hosts { text: String::from_utf8_lossy(text).into_owned(), fault: fault.into() }
 }
 
-/// `@FILE:rest`: the file, and the rest with its colon.
+/// Splits `@FILE:rest` into the file, and the rest with its colon.
 fn file_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let named = bytes.strip_prefix(b"@")?;
     let colon = named
@@ -112,7 +112,7 @@ fn file_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (colon > 0).then(|| named.split_at(colon))
 }
 
-/// Hosts of a list: one a line, patterns too; empty lines and those that begin with `#` say nothing.
+/// Parses the hosts of a list: one per line, patterns too; empty lines and those that begin with `#` are ignored.
 pub fn parse_list(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, String> {
     if bytes.len() as u64 > LIST_BYTES_MAX {
         return Err("a list of hosts is no longer than 1 MiB".into());
@@ -143,8 +143,8 @@ pub fn parse_list(bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// The part of a place that may hold patterns: the host, as far as the colon or slash that ends it. An IPv6 address in
-/// brackets is none.
+/// Returns the part of a place that may hold patterns: the host, up to the colon or slash that ends it. An IPv6
+/// address in brackets is not a pattern.
 fn host_bytes(bytes: &[u8]) -> std::ops::Range<usize> {
     let start = [&b"ssh://"[..], b"scp://", b"sealane://"]
         .into_iter()
@@ -164,7 +164,7 @@ fn host_bytes(bytes: &[u8]) -> std::ops::Range<usize> {
     if start > 0 { start..bytes.len() } else { 0..0 }
 }
 
-/// The first pair of brackets in the host that holds numbers: where it begins and ends.
+/// Returns the start and end of the first pair of brackets in the host that holds numbers.
 fn bracket(bytes: &[u8]) -> Option<(usize, usize)> {
     let host = host_bytes(bytes);
     let mut from = host.start;
@@ -186,7 +186,7 @@ pub fn expand(text: &[u8]) -> std::result::Result<Vec<Vec<u8>>, String> {
         return Err("it is too long".into());
     }
     let mut places = vec![text.to_vec()];
-    // Each round takes the first pattern of every place.
+    // Each round expands the first pattern of every place.
     for _ in 0..8 {
         let mut next = Vec::new();
         let mut is_done = true;
@@ -246,7 +246,7 @@ fn numbers(inner: &[u8]) -> std::result::Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// The host of a place in the words of its user: what stands before its path.
+/// Returns the host of a place as the user wrote it: the part before its path.
 pub fn shown_host(place: &[u8]) -> String {
     let host = host_bytes(place);
     let text = if host.is_empty() { place } else { &place[host] };

@@ -1,8 +1,8 @@
-//! The results of a run in a file that only grows: `SUM ID RESULT`, one a line.
+//! The results of a run in a file that only grows: one line `SUM ID RESULT` per result.
 //!
-//! Guarantees: what [`Journal::append`] has taken is on stable storage when it returns; a torn or altered line, and all
-//! behind it, is left out when the file is opened again, so what it spoke of is done again; nothing of a file is believed
-//! without its sum. Memory holds the ids and where their results lie, never the results.
+//! Guarantees: a result that [`Journal::append`] has accepted is on stable storage when it returns; a torn or altered
+//! line, and all lines after it, are left out when the file is opened again, so their jobs are done again; nothing in
+//! a file is trusted without its sum. Memory holds the ids and the positions of their results, never the results.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -39,11 +39,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, or makes it; what it says comes back as by [`Journal::read`]. A result that `keep` refuses is
-    /// forgotten: its job is done again.
+    /// Opens the journal, or creates it; its results can be read with [`Journal::read`]. A result that `keep` refuses
+    /// is forgotten: its job is done again.
     ///
     /// # Errors
-    /// The file cannot be read or written.
+    /// Fails if the file cannot be read or written.
     pub fn open(path: &Path, mut keep: impl FnMut(&Outcome) -> bool) -> Result<Self> {
         let failed = || FleetError::file("cannot use the journal", path);
         let fresh = path.with_extension("new");
@@ -82,7 +82,7 @@ impl Journal {
         self.ids.insert(id);
     }
 
-    /// True if a job has its result.
+    /// Returns whether a job has its result.
     pub fn has(&self, id: &JobId) -> bool {
         self.ids.contains(id)
     }
@@ -95,7 +95,7 @@ impl Journal {
     /// Keeps a result.
     ///
     /// # Errors
-    /// It cannot be written; nothing of it is there then, or the journal takes no more.
+    /// Fails if the result cannot be written, in which case nothing of it remains, or if the journal is full.
     pub fn append(&mut self, id: JobId, result: &[u8]) -> Result<u64> {
         let failed = || FleetError::file("cannot write to the journal", &self.path);
         if self.is_torn {
@@ -112,10 +112,10 @@ impl Journal {
         Ok(self.last_number())
     }
 
-    /// The result of this number; `None` where there is none.
+    /// Returns the result of this number, or `None` if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be read, or does not say any more what was written.
+    /// Fails if the file cannot be read, or no longer contains the written result.
     pub fn read(&self, number: u64) -> Result<Option<Outcome>> {
         let failed = || FleetError::file("cannot read the journal", &self.path);
         let spot = number.checked_sub(1).and_then(|at| self.spots.get(at as usize));
@@ -152,7 +152,7 @@ fn existing(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Reads a line; `None` at the end, and at what is no line.
+/// Reads a line; returns `None` at the end, and at an invalid line.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<(JobId, Vec<u8>)>> {
     line.clear();
     input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', line)?;
@@ -180,7 +180,7 @@ fn sum(id: JobId, result: &[u8]) -> Vec<u8> {
     hash.to_hex().as_bytes()[..SUM_DIGITS].to_vec()
 }
 
-/// One line of a journal, with its end; `None` where it is torn, altered or no line of one.
+/// Parses one line of a journal, with its end; returns `None` if it is torn, altered or invalid.
 pub fn parse_line(line: &[u8]) -> Option<(JobId, Vec<u8>)> {
     let line = line.strip_suffix(b"\n")?;
     let (head, result) = line.split_at_checked(HEAD_BYTES)?;
@@ -222,7 +222,7 @@ mod tests {
             assert_eq!(journal.read(2).expect("readable").map(|found| found.result), Some(vec![2; 5]));
             assert!(!journal.has(&id(3)));
         }
-        // What follows an altered line is not believed either.
+        // Lines after an altered one are not trusted either.
         let mut altered = whole.clone();
         altered[3] ^= 1;
         fs::write(&path, altered).expect("a file");

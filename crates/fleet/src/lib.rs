@@ -1,12 +1,13 @@
 //! Work shared by many hosts: a queue as a trait, and one tree copied by movers on many hosts.
 //!
-//! [`Queue`] is what workers share. A [`MemoryQueue`] is one process's; [`serve`] gives it to a worker at the other end of a
-//! pipe or of ssh, which has it as a [`Remote`]. [`coordinate`] runs `sealane cp` between many hosts: it keeps a mover on
-//! each source ([`work`]), which takes shares from the queue and copies each, as an ordinary session, to one target.
+//! [`Queue`] is shared by the workers. A [`MemoryQueue`] belongs to one process; [`serve`] offers it to a worker at
+//! the other end of a pipe or of ssh, which uses it through a [`Remote`]. [`coordinate`] runs `sealane cp` between
+//! many hosts: it keeps a mover on each source ([`work`]), which takes shares from the queue and copies each, as an
+//! ordinary session, to one target.
 //!
-//! Invariants: content goes from a source to a target and never through the coordinator; a share is done when its result is
-//! on stable storage; what a host that goes away had in hand is done by another; what is in memory does not depend on the
-//! number of files.
+//! Invariants: content moves from a source to a target and never through the coordinator; a share is done when its
+//! result is on stable storage; the jobs of a lost host are done by another; memory does not depend on the number of
+//! files.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! Finding out if targets write to one folder: each is asked to make a file of a name that the run has, or to read it.
+//! Detects whether targets write to one folder: each is asked to create a file with the run's name for it, or to read
+//! it.
 //!
-//! Guarantees: two targets answer alike exactly where they see the same folder. The file is made exclusively, which also
-//! network file systems decide at one place, so no cache of names or attributes makes two folders of one.
+//! Guarantees: two targets give the same answer exactly if they see the same folder. The file is created exclusively,
+//! which even network file systems decide in one place, so no cache of names or attributes makes two folders look
+//! like one.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -19,10 +21,10 @@ use crate::queue::JobId;
 use crate::wire::{Answer, Greeting, Part, VERSION, decode, encode};
 use crate::work::Order;
 
-/// The mode of a folder whose own is still to come: a session that meets it gives it that.
+/// The mode of a folder whose final mode is still to come: a session that meets it sets the final one.
 const UNFINISHED: u32 = 0o1700;
 
-/// The name of a run's mark, which every copy leaves alone as it does a journal.
+/// Returns the name of a run's mark, which every copy leaves alone as it does a journal.
 fn name(key: [u8; 16]) -> String {
     format!(".sealane-{}.journal", JobId(key))
 }
@@ -32,7 +34,7 @@ pub(crate) fn key(run: &str) -> [u8; 16] {
     JobId::of(&[b"mark", run.as_bytes()]).0
 }
 
-/// At the target: makes or reads the mark, after the folders.
+/// At the target: creates or reads the mark, after the folders.
 pub(crate) fn make(folder: &[u8], names: &[Vec<u8>], key: [u8; 16]) -> io::Result<[u8; 16]> {
     let folder = Path::new(OsStr::from_bytes(folder));
     make_folder(folder, names.is_empty())?;
@@ -42,7 +44,7 @@ pub(crate) fn make(folder: &[u8], names: &[Vec<u8>], key: [u8; 16]) -> io::Resul
     let path = folder.join(name(key));
     let mut mark = [0; 16];
     getrandom::fill(&mut mark).map_err(io::Error::other)?;
-    // Whole before it has its name: nobody ever reads half a mark.
+    // The file is complete before it has its name, so nobody reads half a mark.
     let fresh = folder.join(name(mark));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
     let made =
@@ -68,7 +70,7 @@ fn make_folder(path: &Path, is_root: bool) -> io::Result<()> {
     }
 }
 
-/// At the target: takes the mark away.
+/// At the target: removes the mark.
 pub(crate) fn remove(folder: &[u8], key: [u8; 16]) -> io::Result<()> {
     match fs::remove_file(Path::new(OsStr::from_bytes(folder)).join(name(key))) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -76,7 +78,7 @@ pub(crate) fn remove(folder: &[u8], key: [u8; 16]) -> io::Result<()> {
     }
 }
 
-/// At the target, as a child: does what the greeting asks for.
+/// At the target, as a child: carries out the request of the greeting.
 pub(crate) fn answer(part: &Part) -> Answer {
     let Part::Mark { folder, names, key, removes } = part else { return Answer::Done };
     let shown = || PathBuf::from(OsStr::from_bytes(folder)).display().to_string();
@@ -92,7 +94,7 @@ pub(crate) fn answer(part: &Part) -> Answer {
     }
 }
 
-/// On a mover: what a target answers; `None` where nobody can be asked there.
+/// On a mover: returns a target's answer, or `None` if the target cannot be asked.
 pub(crate) fn ask(
     order: &Order,
     target: &[u8],

@@ -1,7 +1,7 @@
-//! The queue of one process: what a coordinator has, and what a study on one host uses.
+//! The queue of one process, for a coordinator or for a study on one host.
 //!
-//! Guarantees: those of [`Queue`]. What waits is bounded in jobs and bytes, and memory holds besides only the ids of jobs that
-//! are done. With a journal a result is on stable storage before its holder hears that it is kept.
+//! Guarantees: those of [`Queue`]. Waiting jobs are bounded in number and bytes; in addition memory holds only the
+//! ids of finished jobs. With a journal a result is on stable storage before its holder learns that it is kept.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,7 @@ struct Waiting {
     job: Job,
     /// The number of times it was handed out.
     attempts: u32,
-    /// Not to be handed out before.
+    /// The time before which the job must not be handed out.
     not_before: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ struct State {
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     held: HashMap<u64, Held>,
-    /// Those that wait or are held.
+    /// The jobs that wait or are held.
     open: HashSet<JobId>,
     next_token: u64,
     is_sealed: bool,
@@ -117,9 +117,9 @@ pub struct Standing {
     pub held: usize,
     /// The weight of all jobs that were put.
     pub put: Weight,
-    /// The weight of those that got their result since this queue was made.
+    /// The weight of the jobs that got their result since this queue was created.
     pub finished: Weight,
-    /// The part of the others that is done, as their holders say.
+    /// The finished part of the other jobs, as reported by their holders.
     pub under_way: Weight,
 }
 
@@ -153,12 +153,12 @@ impl Default for MemoryQueue {
 }
 
 impl MemoryQueue {
-    /// An empty queue whose results are in memory too.
+    /// Creates an empty queue whose results are in memory too.
     pub fn new(bounds: Bounds) -> Self {
         Self::with(bounds, Results::Memory(Vec::new(), HashSet::new()))
     }
 
-    /// An empty queue whose results go into a journal; jobs that have theirs there are known.
+    /// Creates an empty queue whose results go into a journal; jobs with a result there are known.
     pub fn journaled(bounds: Bounds, journal: Journal) -> Self {
         Self::with(bounds, Results::Journal(journal))
     }
@@ -180,7 +180,7 @@ impl MemoryQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is valid at every step, so a panic elsewhere leaves it so.
+        // The state is valid at every step, so a panic elsewhere leaves it valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -196,7 +196,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Ends the lease of a holder that has gone: its job is the next to be handed out.
+    /// Ends the lease of a lost holder: its job is the next to be handed out.
     pub fn expire(&self, token: u64) {
         let mut state = self.state();
         if let Some(Held { job, attempts, .. }) = state.held.remove(&token) {
@@ -268,7 +268,7 @@ impl Queue for MemoryQueue {
             return Ok(Finished::Known);
         }
         state.results.append(id, result)?;
-        // Whoever else has it in hand, or is to get it, need not do it any more.
+        // Other holders of the job, present or future, need not do it any more.
         let weight = lease.job.weight;
         state.held.retain(|_, held| held.job.id != id);
         if let Some(at) = state.waiting.iter().position(|waiting| waiting.job.id == id)

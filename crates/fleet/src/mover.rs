@@ -1,8 +1,8 @@
 //! A mover: a worker on a source host that takes jobs of a copy from a queue and does them.
 //!
-//! Guarantees: a share is an ordinary session to one target, and has its result when the target has its files under their
-//! final names; a share that fails at one target goes to others, and what fails at three is a result; when the queue is
-//! lost, the session in progress ends.
+//! Guarantees: a share is an ordinary session to one target, and has its result when the target has its files under
+//! their final names; a share that fails at one target is tried at others, and after three failures the failure is
+//! its result; when the queue is lost, the session in progress ends.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -24,15 +24,15 @@ use crate::share::ranked;
 use crate::walk;
 use crate::work::{Order, Report, Root, Share, Spread, Work, destination};
 
-/// A mover waits so long for work before it asks again.
+/// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
 /// The interval at which a mover reports its progress.
 const TELL: Duration = Duration::from_millis(500);
-/// A share is tried at so many targets, and handed out so often.
+/// The maximum number of targets at which a share is tried, and of times that it is handed out.
 const TRIES: usize = 3;
-/// Before a share is tried again.
+/// The pause before a share is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Targets that are asked at the same time.
+/// The number of targets that are asked at the same time.
 const ASKED_AT_ONCE: usize = 8;
 
 /// Turns the arguments of `sealane cp` into options.
@@ -43,18 +43,18 @@ pub(crate) struct Mover<'a> {
     pub(crate) queue: &'a dyn Queue,
     pub(crate) host: String,
     pub(crate) reading: &'a Reading<'a>,
-    /// The number of the next target, where all are alike.
+    /// The number of the next target, if all are alike.
     pub(crate) turn: Cell<usize>,
 }
 
 /// The end of an attempt at a job.
 enum End {
     Finish,
-    /// Somebody, or somebody else, is to try again.
+    /// The job is to be tried again, here or elsewhere.
     Again(Duration),
 }
 
-/// The order and the options that a job is done by.
+/// The order and the options that apply to a job.
 struct Desk {
     order: Order,
     options: Options,
@@ -64,7 +64,7 @@ impl Mover<'_> {
     /// Works until there is no more work.
     ///
     /// # Errors
-    /// The queue is lost, or this host cannot take part.
+    /// Fails if the queue is lost, or this host cannot take part.
     pub(crate) fn run(&self) -> Result<()> {
         loop {
             match self.queue.take(WAIT)? {
@@ -113,7 +113,7 @@ impl Mover<'_> {
         }
     }
 
-    /// Does something while the queue hears that somebody is at it. When the queue is lost, what is done is cancelled.
+    /// Runs `work` while its lease is extended in the queue. When the queue is lost, the work is cancelled.
     fn keeping<T>(&self, lease: &Lease, work: impl FnOnce(&Arc<Progress>) -> T) -> Result<T> {
         let progress = Arc::new(Progress::default());
         thread::scope(|scope| {
@@ -174,7 +174,7 @@ impl Mover<'_> {
             }
             Work::Unmark => {
                 for target in &desk.order.targets {
-                    // What stays is removed by whoever removes what a copy has left.
+                    // Remaining marks are removed together with the other remains of a copy.
                     let _ = mark::ask(&desk.order, target, true, &desk.options);
                 }
                 Ok(End::Finish)
@@ -252,7 +252,7 @@ impl Mover<'_> {
         Ok(End::Finish)
     }
 
-    /// The targets for a job, first choice first.
+    /// Returns the targets for a job, first choice first.
     fn candidates<'o>(&self, order: &'o Order, share: &Share) -> Vec<&'o Vec<u8>> {
         let count = order.targets.len();
         let mut targets: Vec<_> = match (order.spread, &share.target) {
@@ -293,7 +293,7 @@ impl Mover<'_> {
         options.upkeep.delete = None;
         let end =
             self.at_one_of(lease, &self.candidates(&desk.order, share), root, &options, report, progress)?;
-        // What failed is named one by one, so that a list of it can be had.
+        // Failures are named one by one, so that they can be listed.
         if let Some(fault) = report.error.take() {
             report.failures.clear();
             for path in &share.paths {
@@ -318,7 +318,7 @@ impl Mover<'_> {
         options.recursive = true;
         options.as_named = true;
         options.share = Some(lease.job.id.0);
-        // A second look at all files is only for what needs one.
+        // Only these options need a second look at all files.
         if options.upkeep.delete.is_none() && !options.preserve.hard_links {
             options.patterns.push(Pattern::Include("*/".into()));
             options.patterns.push(Pattern::Exclude("*".into()));

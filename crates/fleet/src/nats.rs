@@ -1,11 +1,13 @@
-//! The queue of a NATS server (JetStream), for hosts that no coordinator reaches: those of a scheduler, or more than a hundred.
+//! The queue of a NATS server (JetStream), for hosts that no coordinator reaches: those of a scheduler, or more than
+//! a hundred.
 //!
-//! Guarantees: those of [`Queue`]. A lease is the server's acknowledgement wait: a worker that goes away is noticed when
-//! [`ACK_WAIT`] has passed since it last said that it is at work. A result is kept before its job is acknowledged, so a worker
-//! or server that is killed in between costs at most the work, never the result; and the first result of a job is the only one,
-//! because the server takes it only where there is none. No content of files passes the server.
+//! Guarantees: those of [`Queue`]. A lease is the server's acknowledgement wait: a lost worker is noticed
+//! [`ACK_WAIT`] after its last sign of life. A result is kept before its job is acknowledged, so a worker or server
+//! that is killed in between costs at most the work, never the result; and the first result of a job is the only one,
+//! because the server accepts a result only if there is none yet. No content of files passes the server.
 //!
-//! The server's setting `sync_interval: always` decides if acknowledged messages outlive a power cut; no client can see it. All of this crate's asynchronous code runs on one thread that belongs to the queue.
+//! The server's setting `sync_interval: always` decides if acknowledged messages survive a power cut; no client can
+//! see it. All of this crate's asynchronous code runs on one thread that belongs to the queue.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -37,17 +39,17 @@ use crate::serve::{Desk, Expire};
 use crate::wire::{decode, encode};
 use crate::work::{Report, WorkKind};
 
-/// A worker that has not been heard for so long has gone. A mover is heard twice a second.
+/// A worker that was silent for this time is lost. A mover reports twice per second.
 const ACK_WAIT: Duration = Duration::from_secs(30);
-/// The server forgets after this which jobs were put; whoever puts them again finds their results.
+/// The server forgets after this time which jobs were put; a client that puts them again finds their results.
 const DUPLICATES: Duration = Duration::from_secs(24 * 3600);
-/// Workers that may wait for work at once, and jobs that may be in hand.
+/// The maximum number of workers that wait for work, and of jobs that are held.
 const WORKERS_MAX: i64 = 4096;
-/// An answer of the server takes no longer.
+/// The maximum time for an answer of the server.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The port of a server whose address names none.
+/// The port for an address without one.
 pub const DEFAULT_PORT: u16 = 4222;
-/// The oldest server: those before know no `sync_interval`.
+/// The oldest supported server: earlier ones do not know `sync_interval`.
 const VERSION_MIN: (u32, u32) = (2, 10);
 /// The one consumer that all workers share.
 const CONSUMER: &str = "workers";
@@ -57,7 +59,7 @@ const CONSUMER: &str = "workers";
 pub struct Server {
     /// The address at which it listens.
     pub address: HostPort,
-    /// It is spoken to by TLS.
+    /// The connection uses TLS.
     pub is_protected: bool,
 }
 
@@ -92,7 +94,7 @@ impl std::str::FromStr for Server {
 pub struct Keeping {
     /// Jobs that may wait.
     pub jobs: i64,
-    /// After how long a worker that is not heard has gone.
+    /// The time of silence after which a worker is lost.
     pub ack_wait: Duration,
 }
 
@@ -111,11 +113,11 @@ pub struct NatsQueue {
     results: Stream,
     workers: Consumer<pull::Config>,
     run: String,
-    /// The messages that this process has in hand.
+    /// The messages that this process holds.
     held: Mutex<HashMap<u64, Message>>,
 }
 
-/// The thread that all asynchronous code runs on.
+/// The thread on which all asynchronous code runs.
 #[derive(Debug)]
 struct Engine {
     handle: Handle,
@@ -130,7 +132,7 @@ impl Engine {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("queue".into());
         let thread = thread.spawn(move || {
-            // It ends when the sender is dropped, too.
+            // It also ends when the sender is dropped.
             let _ = runtime.block_on(stopped);
         });
         Ok(Self { handle, stop: Some(stop), thread: Some(thread.map_err(FleetError::Thread)?) })
@@ -159,10 +161,10 @@ fn failed(error: impl std::error::Error) -> FleetError {
 }
 
 impl NatsQueue {
-    /// Connects to a run's queue; with `keeping` it is made where there is none.
+    /// Connects to a run's queue; with `keeping` it is created if it does not exist.
     ///
     /// # Errors
-    /// The server cannot be reached, is not trusted or too old, or has no such queue.
+    /// Fails if the server cannot be reached, is not trusted or is too old, or has no such queue.
     pub fn connect(
         server: &Server,
         tls: Option<&QueueTls>,
@@ -178,7 +180,7 @@ impl NatsQueue {
         let address: ServerAddr = format!("{scheme}://{}", server.address)
             .parse()
             .map_err(|error: std::io::Error| FleetError::Usage(error.to_string()))?;
-        // Once without trying again: whoever is not let in must hear so.
+        // There is one attempt, without retries, so that a refusal is reported.
         let connected = engine.run(PATIENCE, async { options.connect(address).await.map_err(failed) });
         if let Some(tls) = tls {
             tls.judge(connected.is_ok())?;
@@ -213,7 +215,7 @@ impl NatsQueue {
                 durable_name: Some(CONSUMER.into()),
                 ack_policy: AckPolicy::Explicit,
                 ack_wait: keeping.unwrap_or_default().ack_wait,
-                // A job is handed out until it has a result; who does it counts how often.
+                // A job is handed out until it has a result; the worker counts the attempts.
                 max_deliver: -1,
                 max_ack_pending: WORKERS_MAX,
                 max_waiting: WORKERS_MAX,
@@ -238,7 +240,7 @@ impl NatsQueue {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last message of a subject, if there is one.
+    /// Returns the last message of a subject, if there is one.
     async fn last(&self, subject: &str) -> Result<Option<Vec<u8>>> {
         match self.results.get_last_raw_message_by_subject(subject).await {
             Ok(message) => Ok(Some(message.payload.to_vec())),
@@ -260,7 +262,7 @@ impl NatsQueue {
         }
     }
 
-    /// True if a job of this id has its result.
+    /// Returns whether a job of this id has its result.
     async fn is_done(&self, id: &JobId) -> Result<bool> {
         Ok(self.last(&self.subject("result", &id.to_string())).await?.is_some())
     }
@@ -324,7 +326,7 @@ enum Published {
     Full,
 }
 
-/// True if a stream has refused a message for want of room.
+/// Returns whether a stream has refused a message because it is full.
 fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(found) = cause {
@@ -398,7 +400,7 @@ impl Queue for NatsQueue {
         check_result(result)?;
         let id = lease.job.id;
         let finished = self.engine.run(PATIENCE, async {
-            // Only where there is none.
+            // The message is accepted only if there is none yet.
             let message = PublishMessage::build()
                 .payload(encode(&(id, result)).into())
                 .expected_last_subject_sequence(0);
@@ -459,16 +461,16 @@ impl Queue for NatsQueue {
 
 impl Expire for NatsQueue {
     fn expire(&self, token: u64) {
-        // Where the server cannot be told, the lease ends by itself.
+        // If the server cannot be informed, the lease ends by itself.
         let _ = self.engine.run(PATIENCE, self.acknowledge(token, AckKind::Nak(None)));
         self.held().remove(&token);
     }
 }
 
-/// A run's queue on a NATS server as its coordinator has it: results are kept in a journal here, too.
+/// A run's queue on a NATS server from the coordinator's side: results are also kept in a journal here.
 ///
-/// The queue is made anew whenever a coordinator begins: what was done is known from the journal, and whoever has a job in hand
-/// does it again.
+/// The queue is created anew whenever a coordinator begins: finished jobs are known from the journal, and jobs that
+/// workers hold are done again.
 #[derive(Debug)]
 pub struct NatsDesk {
     queue: NatsQueue,
@@ -478,7 +480,7 @@ pub struct NatsDesk {
 #[derive(Debug)]
 struct DeskState {
     journal: Journal,
-    /// Results of the server that are in the journal.
+    /// The number of the server's results that are in the journal.
     seen: u64,
     put: Weight,
     finished: Weight,
@@ -487,10 +489,10 @@ struct DeskState {
 }
 
 impl NatsDesk {
-    /// Makes the queue of a run, with the results that the journal has.
+    /// Creates the queue of a run, with the results of the journal.
     ///
     /// # Errors
-    /// The server cannot be reached, is not trusted, or is too old.
+    /// Fails if the server cannot be reached, is not trusted, or is too old.
     pub fn open(
         server: &Server,
         tls: Option<&QueueTls>,
@@ -499,7 +501,7 @@ impl NatsDesk {
         keeping: Keeping,
     ) -> Result<Self> {
         let queue = NatsQueue::connect(server, tls, run, Some(keeping))?;
-        // What has come while nobody coordinated.
+        // The results that came while there was no coordinator.
         let mut seen = 0;
         loop {
             let outcomes = queue.results(seen)?;
@@ -558,11 +560,11 @@ impl NatsQueue {
         })
     }
 
-    /// Jobs that wait, and jobs that are in hand.
+    /// Returns the number of waiting jobs and of held jobs.
     fn counts(&self) -> Result<(usize, usize)> {
         self.engine.run(PATIENCE, async {
             let held = self.workers.get_info().await.map_err(|error| FleetError::Queue(error.to_string()))?;
-            // Asked last: a job that was put meanwhile is among these.
+            // This is asked last, so that it includes a job that was put meanwhile.
             let all = self.jobs.get_info().await.map_err(failed)?.state.messages as usize;
             let held = held.num_ack_pending.min(all);
             Ok((all - held, held))

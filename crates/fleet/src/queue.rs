@@ -1,15 +1,13 @@
 //! The queue that hosts share, as a trait.
 //!
-//! Guarantees that every implementation gives, and that one set of tests (`tests/queue.rs`) checks:
-//! * a job that was put is handed out until it has a result: what a worker that goes away had in hand is handed out
-//!   again;
-//! * a job has one result, the first; whoever comes second is told so;
-//! * a job of an id that is waiting, in hand or done is not put a second time;
-//! * a queue says that it is over only when it was sealed and every job has its result;
-//! * jobs and results are bounded, and so is what waits: a full queue says so.
+//! Every implementation gives these guarantees, and one set of tests (`tests/queue.rs`) checks them:
+//! * a job that was put is handed out until it has a result: the jobs of a lost worker are handed out again;
+//! * a job has one result, the first; later ones are refused with an answer that says so;
+//! * a job with the id of one that is waiting, held or done is not put a second time;
+//! * a queue reports that it is over only when it was sealed and every job has its result;
+//! * jobs, results and the waiting jobs together are bounded: a full queue reports that it is full.
 //!
-//! A job may be done twice (a worker may die between its work and its result), so work must be such that this does no
-//! harm.
+//! A job may be done twice (a worker may die between its work and its result), so a repetition must do no harm.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +21,7 @@ use crate::error::{FleetError, Result};
 pub const BODY_BYTES_MAX: usize = 512 << 10;
 /// The longest result, in bytes.
 pub const RESULT_BYTES_MAX: usize = 256 << 10;
-/// Results in one answer, at most; and bytes of them, but for the last.
+/// The maximum number of results in one answer, and of their bytes without the last one.
 pub(crate) const RESULTS_PER_ANSWER: usize = 1000;
 pub(crate) const RESULT_BYTES_PER_ANSWER: usize = 256 << 10;
 
@@ -32,7 +30,7 @@ pub(crate) const RESULT_BYTES_PER_ANSWER: usize = 256 << 10;
 pub struct JobId(pub [u8; 16]);
 
 impl JobId {
-    /// The name of work that these bytes describe.
+    /// Returns the name of the work that these bytes describe.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -71,14 +69,14 @@ impl FromStr for JobId {
 /// An amount of work, as a progress bar counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weight {
-    /// Files, or whatever a job consists of.
+    /// The number of files, or of other units of the job.
     pub files: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
 impl Weight {
-    /// Both together; at most the largest number there is.
+    /// Returns the sum of both, saturated at the largest number.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { files: self.files.saturating_add(other.files), bytes: self.bytes.saturating_add(other.bytes) }
@@ -92,7 +90,7 @@ pub struct Job {
     pub id: JobId,
     /// Its amount.
     pub weight: Weight,
-    /// Its description, in the words of the worker; at most [`BODY_BYTES_MAX`].
+    /// The description for the worker; at most [`BODY_BYTES_MAX`].
     pub body: Vec<u8>,
 }
 
@@ -110,9 +108,9 @@ pub struct Lease {
 /// The answer to [`Queue::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Put {
-    /// It waits.
+    /// The job waits.
     New,
-    /// It waits already, is in somebody's hands, or has its result.
+    /// The job is already waiting, held or done.
     Known,
     /// There is no room now.
     Full,
@@ -121,18 +119,18 @@ pub enum Put {
 /// The answer to [`Queue::take`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
-    /// This.
+    /// A job.
     Job(Lease),
-    /// There is none now.
+    /// There is no job now.
     Nothing,
-    /// There will be none any more.
+    /// There will be no more jobs.
     Over,
 }
 
 /// The answer to [`Queue::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finished {
-    /// It is the job's result.
+    /// The result was accepted as the job's result.
     First,
     /// The job had one.
     Known,
@@ -141,68 +139,68 @@ pub enum Finished {
 /// A result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Its place among all results, from 1.
+    /// The position among all results, from 1.
     pub number: u64,
     /// The job that it belongs to.
     pub id: JobId,
-    /// In the words of whoever did the job; at most [`RESULT_BYTES_MAX`].
+    /// The result in the format of the worker; at most [`RESULT_BYTES_MAX`].
     pub result: Vec<u8>,
 }
 
 /// Work that hosts share.
 ///
-/// A lease that is dropped without [`finish`](Self::finish) or [`give_back`](Self::give_back) ends when the queue learns
-/// that its holder has gone, or has been silent for too long.
+/// A lease that is dropped without [`finish`](Self::finish) or [`give_back`](Self::give_back) ends when the queue
+/// learns that its holder is lost, or has been silent for too long.
 pub trait Queue: Send + Sync {
     /// Puts a job.
     ///
     /// # Errors
-    /// It is too long, or the queue cannot be reached or cannot keep it.
+    /// Fails if the job is too long, or if the queue cannot be reached or cannot keep it.
     fn put(&self, job: &Job) -> Result<Put>;
 
-    /// No more jobs will come.
+    /// Declares that no more jobs will come.
     ///
     /// # Errors
     /// The queue cannot be reached.
     fn seal(&self) -> Result<()>;
 
-    /// Asks for work, and waits so long for it.
+    /// Asks for work, and waits up to `wait` for it.
     ///
     /// # Errors
     /// The queue cannot be reached.
     fn take(&self, wait: Duration) -> Result<Taken>;
 
-    /// Says that the holder is at work, and how far.
+    /// Reports that the holder is at work, and its progress.
     ///
     /// # Errors
-    /// The queue cannot be reached; then the holder should end what it does.
+    /// Fails if the queue cannot be reached; then the holder should end its work.
     fn extend(&self, lease: &Lease, done: Weight) -> Result<()>;
 
     /// Gives a job its result. When this returns, the result is kept.
     ///
     /// # Errors
-    /// It is too long, or the queue cannot be reached or cannot keep it.
+    /// Fails if the result is too long, or if the queue cannot be reached or cannot keep it.
     fn finish(&self, lease: Lease, result: &[u8]) -> Result<Finished>;
 
-    /// Gives a job back, to be handed out again after so long.
+    /// Returns a job to the queue, to be handed out again after this time.
     ///
     /// # Errors
-    /// The queue cannot be reached; the lease ends by itself then.
+    /// Fails if the queue cannot be reached; the lease ends by itself then.
     fn give_back(&self, lease: Lease, after: Duration) -> Result<()>;
 
-    /// Results behind the first `after` ones, in order; some of them, and none only where there are none.
+    /// Returns some of the results after the first `after` ones, in order; the list is empty only if there are none.
     ///
     /// # Errors
-    /// The queue cannot be reached, or what it has kept cannot be read.
+    /// Fails if the queue cannot be reached, or if its results cannot be read.
     fn results(&self, after: u64) -> Result<Vec<Outcome>>;
 
-    /// Tells all workers something; what was told before is forgotten.
+    /// Announces something to all workers; it replaces the previous announcement.
     ///
     /// # Errors
-    /// It is too long, or the queue cannot be reached.
+    /// Fails if the announcement is too long, or the queue cannot be reached.
     fn announce(&self, order: &[u8]) -> Result<()>;
 
-    /// The last announcement; empty if there was none.
+    /// Returns the last announcement; empty if there was none.
     ///
     /// # Errors
     /// The queue cannot be reached.
