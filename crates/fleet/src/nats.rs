@@ -480,7 +480,7 @@ pub struct NatsDesk {
 #[derive(Debug)]
 struct DeskState {
     journal: Journal,
-    /// The number of the server's results that are in the journal.
+    /// The number of the last of the server's results that is in the journal.
     seen: u64,
     put: Weight,
     finished: Weight,

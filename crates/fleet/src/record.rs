@@ -1,7 +1,7 @@
 //! The records of a run on the host that coordinates it: a folder with its command, results and status.
 //!
-//! Guarantees: one process at a time coordinates a run; a reader never sees half a file; what a run that was done left is not
-//! taken for work of the next one.
+//! Guarantees: one process at a time coordinates a run; a reader never sees half a file; results of a finished run
+//! are not taken for work of the next one.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -29,11 +29,11 @@ const DIGITS: usize = 10;
 /// The command of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// As people read it.
+    /// The command as people read it.
     pub command: String,
     /// The arguments of `sealane cp`, byte for byte.
     pub words: Vec<Vec<u8>>,
-    /// The folder in which it was given.
+    /// The folder in which the command was given.
     pub folder: Vec<u8>,
 }
 
@@ -46,9 +46,9 @@ pub enum State {
     Running,
     /// Everything was done.
     Done,
-    /// All that could be done was done; some entries failed.
+    /// Everything possible was done; some entries failed.
     Incomplete,
-    /// Somebody stopped it, or its coordinator was killed.
+    /// A user stopped it, or its coordinator was killed.
     Stopped,
     /// It failed as a whole.
     Failed,
@@ -67,9 +67,9 @@ pub struct Status {
     pub process: u32,
     /// Seconds since this invocation began.
     pub seconds: f64,
-    /// Content bytes that the targets have by it.
+    /// The content bytes that the run copied to the targets.
     pub bytes: u64,
-    /// Content bytes found so far that are to be copied.
+    /// The content bytes found so far that are to be copied.
     pub bytes_found: u64,
     /// Files done.
     pub files: u64,
@@ -77,9 +77,9 @@ pub struct Status {
     pub files_found: u64,
     /// True once all files were found.
     pub walked: bool,
-    /// Seconds that are left, once that can be said.
+    /// The seconds that are left, once they can be estimated.
     pub seconds_left: Option<f64>,
-    /// Shares that wait, and shares in hand.
+    /// The number of waiting shares, and of held shares.
     pub waiting: u64,
     /// Shares that movers have in hand.
     pub in_hand: u64,
@@ -89,7 +89,7 @@ pub struct Status {
     pub sources: Vec<String>,
     /// Targets that take part.
     pub targets: Vec<String>,
-    /// Hosts that were left out, and why.
+    /// The hosts that were left out, and the reasons.
     pub left_out: Vec<LeftOut>,
     /// Entries that failed.
     pub failed: u64,
@@ -97,7 +97,7 @@ pub struct Status {
     pub error: Option<String>,
 }
 
-/// A host that does not take part any more.
+/// A host that no longer takes part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The host.
@@ -124,26 +124,26 @@ pub struct Run {
 pub struct Held {
     /// The run.
     pub run: Run,
-    /// Held locked as long as this lives.
+    /// The lock, held as long as this value lives.
     _lock: File,
 }
 
 impl Runs {
-    /// Those below a folder for states.
+    /// Returns the runs below a folder for states.
     pub fn below(state: &Path) -> Self {
         Self { folder: state.join("runs") }
     }
 
-    /// The run of a command: the same command has the same.
+    /// Returns the run of a command: equal commands have the same run.
     pub fn of(&self, parts: &[&[u8]]) -> Run {
         let name = JobId::of(parts).to_string()[..DIGITS].to_owned();
         Run { folder: self.folder.join(&name), name }
     }
 
-    /// A run by its name, or by the beginning of it if no other begins so.
+    /// Finds a run by its name, or by the start of its name if that is unique.
     ///
     /// # Errors
-    /// There is none.
+    /// Fails if there is no such run.
     pub fn find(&self, name: &str) -> Result<Run> {
         let none = || FleetError::NoRun { run: name.to_owned() };
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -178,10 +178,10 @@ impl Run {
         &self.name
     }
 
-    /// Takes it in hand, and notes its command.
+    /// Takes exclusive control of the run, and records its command.
     ///
     /// # Errors
-    /// Another process has it in hand, or the folder cannot be written.
+    /// Fails if another process controls it, or the folder cannot be written.
     pub fn hold(self, command: &Command) -> Result<Held> {
         let failed = || FleetError::file("cannot keep the state of the run in", &self.folder);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed())?;
@@ -205,7 +205,7 @@ impl Run {
     /// Its command.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if the command cannot be read.
     pub fn command(&self) -> Result<Command> {
         read_whole(&self.folder, PLAN)
     }
@@ -213,7 +213,7 @@ impl Run {
     /// Its status.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if the status cannot be read.
     pub fn status(&self) -> Result<Status> {
         let mut status: Status = read_whole(&self.folder, STATUS)?;
         if status.state == State::Running && !self.is_held() {
@@ -223,7 +223,7 @@ impl Run {
         Ok(status)
     }
 
-    /// Calls `each` for everything that failed in its last invocation.
+    /// Calls `each` for every failure of its last invocation.
     ///
     /// # Errors
     /// The results cannot be read.
@@ -251,14 +251,14 @@ impl Run {
             .map_err(FleetError::file("cannot write", self.folder.join(STOP)))
     }
 
-    /// True if somebody asked for the end.
+    /// Returns whether a user asked for the end.
     pub fn is_stopped(&self) -> bool {
         self.folder.join(STOP).exists()
     }
 }
 
 impl Held {
-    /// The results that are still good: those of shares that were done in full, unless all of the run was.
+    /// Returns the results that are still valid: those of shares that were done completely, unless the whole run was.
     ///
     /// # Errors
     /// They cannot be read.
@@ -279,10 +279,10 @@ impl Held {
         })
     }
 
-    /// Notes how it stands.
+    /// Records the status.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Fails if the status cannot be written.
     pub fn note(&self, status: &Status) -> Result<()> {
         write_whole(&self.run.folder, STATUS, status)
     }
@@ -304,7 +304,7 @@ impl Command {
         Self { command, words, folder: folder.as_os_str().as_bytes().to_vec() }
     }
 
-    /// The folder in which it was given.
+    /// Returns the folder in which the command was given.
     pub fn folder(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.folder))
     }

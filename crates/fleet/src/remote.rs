@@ -1,6 +1,7 @@
-//! The queue at the other end of a stream, as a worker has it.
+//! A worker's side of the queue at the other end of a stream.
 //!
-//! Guarantees: those of [`Queue`]; a call returns within [`PATIENCE`] and what it waits for, or fails.
+//! Guarantees: those of [`Queue`]; a call returns within [`PATIENCE`] plus the time that it may wait for a job, or
+//! fails.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::queue::{
 };
 use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode};
 
-/// An answer takes no longer than the write of a result to a slow disk.
+/// The maximum time for an answer, which includes the write of a result to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A queue behind a channel.
@@ -23,10 +24,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Receives the greeting of whoever has the queue.
+    /// Receives the greeting of the end that has the queue.
     ///
     /// # Errors
-    /// None comes, or one of another version.
+    /// Fails if no greeting comes, or one of another version.
     pub fn greeted(channel: &mut Channel) -> Result<Greeting> {
         let frame = channel.recv(Instant::now() + PATIENCE)?;
         let frame = frame.ok_or_else(|| FleetError::Protocol("nobody says what this is for".into()))?;
@@ -45,7 +46,7 @@ impl Remote {
         }
     }
 
-    /// The queue behind a channel that was greeted.
+    /// Returns the queue behind a channel that was greeted.
     ///
     /// # Errors
     /// The other end refuses this version.
@@ -55,10 +56,10 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Says why this worker cannot take part.
+    /// Reports why this worker cannot take part.
     pub(crate) fn leave(&self, why: &str) {
         let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever does not hear it sees that the worker has gone.
+        // If the message is lost, the other end sees that the worker has gone.
         let _ = channel.send(&encode(&Ask::Leave(why.to_owned())), Instant::now() + PATIENCE);
         let _ = channel.recv(Instant::now() + Duration::from_secs(2));
     }

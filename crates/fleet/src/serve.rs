@@ -1,7 +1,7 @@
 //! A queue for the worker at the other end of a stream.
 //!
-//! Guarantees: what the worker has in hand is handed out again when the stream ends, or when the worker has been silent
-//! for [`SILENCE`]; an answer is a frame.
+//! Guarantees: the jobs of a worker are handed out again when the stream ends, or when the worker has been silent for
+//! [`SILENCE`]; an answer is one frame.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -14,22 +14,22 @@ use crate::memory::{MemoryQueue, Standing};
 use crate::queue::{Job, JobId, Lease, Queue, Taken, Weight};
 use crate::wire::{Answer, Ask, Greeting, Part, VERSION, decode, encode};
 
-/// A worker says something at least every second, and is given up after this.
+/// A worker sends something at least every second, and is given up after this time of silence.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// A worker that was just started may have to log in first: somebody may be asked for a password.
+/// A new worker may have to log in first: a user may be asked for a password.
 const LOGIN: Duration = Duration::from_secs(120);
-/// The interval at which the end is looked for.
+/// The interval between checks for the end.
 const LOOK: Duration = Duration::from_millis(200);
-/// A worker is not made to wait longer for work, so that it is heard.
+/// The maximum time that a worker waits for a job in one call, so that it shows signs of life.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// A queue that can be told that a holder has gone.
+/// A queue that can be informed of the loss of a holder.
 pub trait Expire: Queue {
-    /// Ends the lease of a holder that has gone.
+    /// Ends the lease of a lost holder.
     fn expire(&self, token: u64);
 }
 
-/// A queue as its coordinator needs it.
+/// A queue with the additional functions that its coordinator needs.
 pub trait Desk: Expire {
     /// Its standing.
     ///
@@ -55,15 +55,15 @@ impl Expire for MemoryQueue {
 pub struct Served {
     /// Results that it gave.
     pub finished: u64,
-    /// It has said something.
+    /// The worker has sent something.
     pub was_heard: bool,
-    /// Success if it ended because it was told to.
+    /// `Ok` if the worker ended because it was asked to.
     pub ended: Result<()>,
 }
 
-/// Serves the queue to a worker that was started a moment ago, until there is no more work, the worker goes, or `is_leaving`
-/// asks for an end after what the worker has in hand, or `is_stopped` for one at once. `reached` is called when the worker
-/// has said its first word.
+/// Serves the queue to a newly started worker, until there is no more work or the worker goes; `is_leaving` asks for
+/// an end after the jobs that the worker holds, `is_stopped` for an immediate one. `reached` is called when the first
+/// message of the worker arrives.
 pub fn serve<Q: Expire + ?Sized>(
     channel: &mut Channel,
     queue: &Q,
@@ -86,7 +86,7 @@ struct Serving<'a, Q: ?Sized> {
     held: HashMap<u64, (JobId, Weight)>,
     finished: u64,
     was_heard: bool,
-    /// The worker was told that there is no more.
+    /// The worker was informed that there is no more work.
     is_over: bool,
     reached: &'a dyn Fn(),
 }
@@ -177,7 +177,7 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
         Ok(answer.unwrap_or_else(|error| Answer::Failed(chain(&error))))
     }
 
-    /// A lease of this worker, as far as the queue asks for it.
+    /// Returns the parts of this worker's lease that the queue needs.
     fn lease(&self, token: u64) -> Option<Lease> {
         let &(id, weight) = self.held.get(&token)?;
         Some(Lease { job: Job { id, weight, body: Vec::new() }, attempt: 1, token })
@@ -188,7 +188,7 @@ fn not_held() -> FleetError {
     FleetError::Protocol("a worker speaks of a job that it does not have".into())
 }
 
-/// An error with its causes in one line.
+/// Returns an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,8 @@
-//! Cutting a walk into shares.
+//! The partition of a walk into shares.
 //!
-//! Guarantees: every entry is in exactly one share; a share has at most [`FILES_MAX`] files and [`BYTES_MAX`] bytes, but for
-//! a file that is larger and alone in its share, and its paths fit a job; what is open is bounded by the number of targets.
+//! Guarantees: every entry is in exactly one share; a share has at most [`FILES_MAX`] files and [`BYTES_MAX`] bytes,
+//! except for a larger file, which is alone in its share, and its paths fit a job; the number of open shares is
+//! bounded by the number of targets.
 //!
 //! The bounds are those of the longest-lived tool of this kind, NASA's Shift: about half a minute of work.
 
@@ -24,7 +25,7 @@ pub(crate) struct Entry {
     pub path: Vec<u8>,
     /// Content bytes.
     pub bytes: u64,
-    /// Its time and kind, which change when the entry does.
+    /// The entry's time and kind, which change when the entry does.
     pub stamp: [u8; 16],
 }
 
@@ -44,12 +45,12 @@ pub(crate) struct Cutter {
 }
 
 impl Cutter {
-    /// Nothing yet.
+    /// Creates a cutter without entries.
     pub(crate) fn new(root: u32) -> Self {
         Self { root, open: BTreeMap::new() }
     }
 
-    /// One more entry, for this target or any; a share that is full by it.
+    /// Adds an entry for this target, or for any; returns a share if it is full now.
     pub(crate) fn push(&mut self, entry: &Entry, target: Option<Vec<u8>>) -> Option<Job> {
         let root = self.root;
         let open = self.open.entry(target.clone());
@@ -90,12 +91,13 @@ fn close(open: Open) -> Job {
     Work::Share(open.share).job(open.weight, content.as_bytes())
 }
 
-/// The target that gets this path, where each has a folder of its own: its name and the path have the largest digest together (rendezvous hashing), so that a target that comes or goes moves only what is its own.
+/// Returns the target for this path, if each target has a folder of its own: the one whose name has the largest
+/// digest together with the path (rendezvous hashing), so that a new or lost target moves only its own paths.
 pub(crate) fn home<'a>(path: &[u8], targets: &'a [Vec<u8>]) -> Option<&'a Vec<u8>> {
     ranked(path, targets).into_iter().next()
 }
 
-/// All targets, the first choice for `path` first.
+/// Returns all targets, the first choice for `path` first.
 pub(crate) fn ranked<'a>(path: &[u8], targets: &'a [Vec<u8>]) -> Vec<&'a Vec<u8>> {
     let score = |target: &Vec<u8>| {
         let mut hasher = blake3::Hasher::new();

@@ -1,7 +1,8 @@
-//! The walker: one mover looks at a root, and puts its shares while others copy them.
+//! The walker: one mover walks a root, and puts its shares while others copy them.
 //!
-//! Guarantees: memory does not depend on how many files there are, but for those with several names where hard links are kept;
-//! what cannot be looked at is reported, and the walk goes on; where the queue is full, the walker copies a share itself.
+//! Guarantees: memory does not depend on the number of files, except for those with several names if hard links are
+//! kept; an entry that cannot be examined is reported, and the walk continues; if the queue is full, the walker
+//! copies a share itself.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,7 +21,7 @@ use crate::serve::chain;
 use crate::share::{Cutter, Entry, home};
 use crate::work::{Order, Report, Spread, Stamp};
 
-/// True for the name of a copy's journal, which is no part of a tree.
+/// Returns whether the name is that of a copy's journal, which is not part of a tree.
 fn is_journal(name: &[u8]) -> bool {
     name.starts_with(b".sealane-") && name.ends_with(b".journal")
 }
@@ -28,17 +29,17 @@ fn is_journal(name: &[u8]) -> bool {
 /// Opens a root for a walk or a look.
 ///
 /// # Errors
-/// It is not there, or is no folder.
+/// Fails if the root does not exist, or is not a folder.
 pub(crate) fn open(path: &[u8], options: &Options) -> Result<Source> {
     let path = Path::new(OsStr::from_bytes(path));
     let root = SourceRoot::open_at(&Anchor::default(), path, &Naming::Contents, options.following);
     Ok(Source::new(vec![root.map_err(sealane_copy::Error::from)?]))
 }
 
-/// Walks a root, and gives each share to `put`, which may say that it was enough.
+/// Walks a root, and passes each share to `put`, which may end the walk.
 ///
 /// # Errors
-/// The root cannot be opened, or `put` fails.
+/// Fails if the root cannot be opened, or `put` fails.
 pub(crate) fn run(
     order: &Order,
     root: u32,
@@ -83,7 +84,7 @@ pub(crate) fn run(
     cutter.finish().try_for_each(put)
 }
 
-/// Looks at an entry; `None` for the second and further names of a file, which get theirs at the end.
+/// Examines an entry; returns `None` for the second and further names of a file, which are made at the end.
 fn look(
     reader: &mut Reader,
     found: &sealane_tree::Entry,
@@ -91,7 +92,7 @@ fn look(
     seen: &mut HashSet<Identity>,
 ) -> Option<Entry> {
     let path = found.path.as_bytes().to_vec();
-    // What cannot be opened is left to the session that copies it, which says so.
+    // Entries that cannot be opened are left to the session that copies them, which reports the failure.
     let mut entry = Entry { path, bytes: 0, stamp: [0; 16] };
     let modified = match found.kind {
         EntryKind::File => {
@@ -120,7 +121,7 @@ const STAMP_ENTRIES: usize = 8;
 /// The stamp of a root.
 ///
 /// # Errors
-/// It cannot be read.
+/// Fails if the folder cannot be read.
 pub(crate) fn stamp(path: &[u8]) -> std::io::Result<Stamp> {
     let path = Path::new(OsStr::from_bytes(path));
     let inode = std::fs::metadata(path)?.ino();
@@ -139,7 +140,7 @@ fn entry_stamp(folder: &Path, name: &OsStr) -> Option<(u64, i64)> {
     Some((found.ino(), found.ctime().wrapping_mul(1_000_000_000).wrapping_add(found.ctime_nsec())))
 }
 
-/// True if a root is the folder that was looked at elsewhere: most of its entries have not changed since then.
+/// Returns whether a root is the folder that was examined elsewhere: most of its entries have not changed since then.
 pub(crate) fn is_same(path: &[u8], stamp: &Stamp) -> bool {
     let path = Path::new(OsStr::from_bytes(path));
     let Ok(found) = std::fs::metadata(path) else { return false };

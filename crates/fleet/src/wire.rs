@@ -1,16 +1,16 @@
 //! The messages between the two ends of a queue over a stream, in frames of a control channel.
 //!
-//! Guarantees: any bytes are a message or an error; what is read is no longer than a frame.
+//! Guarantees: any bytes are a message or an error; no more than a frame is read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
 use crate::queue::{Finished, Job, JobId, Outcome, Put, Taken, Weight};
 
-/// Changes with every change of these messages; both ends must have the same.
+/// The version, which changes with every change of these messages; both ends must have the same.
 pub(crate) const VERSION: u16 = 1;
 
-/// The first frame: whoever started the other end says what it is for.
+/// The first frame: the end that started the other one states its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// [`VERSION`].
@@ -24,18 +24,18 @@ pub struct Greeting {
 /// The task of a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
-    /// It takes work from the queue at this end, and is called like this.
+    /// The other end takes work from the queue at this end, and has this name.
     Work {
-        /// The host's name in the words of whoever started it.
+        /// The host's name as the starting end knows it.
         host: String,
         /// The number of this worker among the host's.
         number: u32,
     },
-    /// It makes or reads a mark in a folder of its host, and ends.
+    /// The other end creates or reads a mark in a folder of its host, and ends.
     Mark {
-        /// The folder, as it stands behind the host's name.
+        /// The folder, as it is written after the host's name.
         folder: Vec<u8>,
-        /// Below it, if the tree gets names of its own.
+        /// The names below the folder, if the tree gets names of its own.
         names: Vec<Vec<u8>>,
         /// The mark's name.
         key: [u8; 16],
@@ -47,25 +47,25 @@ pub enum Part {
 /// A worker's question.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ask {
-    /// It speaks this version.
+    /// The worker speaks this version.
     Hello(u16),
-    /// As of the queue.
+    /// See [`Queue::put`](crate::Queue::put).
     Put(Job),
-    /// As of the queue.
+    /// See [`Queue::seal`](crate::Queue::seal).
     Seal,
-    /// As of the queue, with the time to wait in milliseconds.
+    /// See [`Queue::take`](crate::Queue::take); the time to wait is in milliseconds.
     Take(u32),
-    /// As of the queue.
+    /// See [`Queue::extend`](crate::Queue::extend).
     Extend(u64, Weight),
-    /// As of the queue.
+    /// See [`Queue::finish`](crate::Queue::finish).
     Finish(u64, JobId, Vec<u8>),
-    /// As of the queue, with the delay in milliseconds.
+    /// See [`Queue::give_back`](crate::Queue::give_back); the delay is in milliseconds.
     GiveBack(u64, u32),
-    /// As of the queue.
+    /// See [`Queue::results`](crate::Queue::results).
     Results(u64),
-    /// As of the queue.
+    /// See [`Queue::announce`](crate::Queue::announce).
     Announce(Vec<u8>),
-    /// As of the queue.
+    /// See [`Queue::announcement`](crate::Queue::announcement).
     Announcement,
     /// The worker cannot take part, and ends.
     Leave(String),
@@ -74,21 +74,21 @@ pub(crate) enum Ask {
 /// The answer to it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// It is done.
+    /// The request was carried out.
     Done,
-    /// To [`Ask::Put`].
+    /// The answer to [`Ask::Put`].
     Put(Put),
-    /// To [`Ask::Take`].
+    /// The answer to [`Ask::Take`].
     Taken(Taken),
-    /// To [`Ask::Finish`].
+    /// The answer to [`Ask::Finish`].
     Finished(Finished),
-    /// To [`Ask::Results`].
+    /// The answer to [`Ask::Results`].
     Results(Vec<Outcome>),
-    /// To [`Ask::Announcement`].
+    /// The answer to [`Ask::Announcement`].
     Announcement(Vec<u8>),
-    /// It could not be done.
+    /// The request failed.
     Failed(String),
-    /// To [`Part::Mark`]: what the mark says.
+    /// The answer to [`Part::Mark`]: the content of the mark.
     Marked([u8; 16]),
 }
 
@@ -104,12 +104,12 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     }
 }
 
-/// Reads bytes as each kind of message, and writes again what was read; says whether one of them was.
+/// Parses bytes as each kind of message, and encodes the parsed value again; returns whether one kind succeeded.
 pub(crate) fn read_any(bytes: &[u8]) -> bool {
     reads_back::<Ask>(bytes) | reads_back::<Answer>(bytes) | reads_back::<Greeting>(bytes)
 }
 
-/// True if bytes are a value, which is then written and read again.
+/// Returns whether the bytes are a value, after a check that it can be encoded and parsed again.
 pub(crate) fn reads_back<T>(bytes: &[u8]) -> bool
 where
     T: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,

@@ -1,8 +1,7 @@
-//! The jobs of a copy and their reports: a coordinator and its movers say these to each other through a
-//! queue.
+//! The jobs of a copy and their reports, which a coordinator and its movers exchange through a queue.
 //!
-//! Guarantees: any bytes are a value or an error; a result is never longer than a queue takes, and says how many failures it
-//! leaves out.
+//! Guarantees: any bytes are a value or an error; a result is never longer than a queue accepts, and states how many
+//! failures it leaves out.
 
 use sealane_copy::{ErrorKind, Location};
 use serde::{Deserialize, Serialize};
@@ -35,19 +34,19 @@ pub(crate) struct Order {
 pub(crate) struct Root {
     /// Its path on the sources.
     pub path: Vec<u8>,
-    /// Its name in the target folder; `None` where the target is what gets its contents.
+    /// The name in the target folder; `None` if the target itself gets the root's contents.
     pub name: Option<Vec<u8>>,
-    /// By what another source knows that it has the same folder, once somebody has looked.
+    /// The stamp by which another source recognises the same folder, once the root has been examined.
     pub stamp: Option<Stamp>,
 }
 
-/// By what hosts know that they see the same folder: inodes and times of change, which a network file system tells all of
-/// them alike.
+/// A stamp by which hosts detect that they see the same folder: inodes and times of change, which a network file
+/// system reports to all of them alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// Inode of the folder.
     pub inode: u64,
-    /// Some names in it, with inode and time of change.
+    /// Some names in the folder, with inode and time of change.
     pub entries: Vec<(Vec<u8>, u64, i64)>,
 }
 
@@ -66,7 +65,7 @@ pub(crate) enum Spread {
 /// One job of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
-    /// Find out how these targets are to each other, and make their folders.
+    /// Find out the relation of these targets to each other, and create their folders.
     Look {
         /// Places as on the command line.
         targets: Vec<Vec<u8>>,
@@ -78,14 +77,14 @@ pub(crate) enum Work {
     },
     /// Copy these files.
     Share(Share),
-    /// All files are there: give folders their modes and times, make hard links, and delete.
+    /// All files are there: set modes and times of folders, make hard links, and delete.
     Finish {
         /// Index of the root.
         root: u32,
         /// At this target, or at any.
         target: Option<Vec<u8>>,
     },
-    /// Take away what was made at the targets to tell them apart.
+    /// Remove the marks that distinguished the targets.
     Unmark,
 }
 
@@ -94,7 +93,7 @@ pub(crate) enum Work {
 pub(crate) struct Share {
     /// Index of the root.
     pub root: u32,
-    /// The target that is to get it, if each target has its own folder.
+    /// The target of the job, if each target has its own folder.
     pub target: Option<Vec<u8>>,
     /// Paths below the root.
     pub paths: Vec<Vec<u8>>,
@@ -107,11 +106,11 @@ pub(crate) struct Report {
     pub kind: WorkKind,
     /// The host that did it.
     pub host: String,
-    /// The place that it was copied to.
+    /// The place of the copy.
     pub target: Vec<u8>,
     /// The weight of the job.
     pub weight: Weight,
-    /// The files and bytes that the target has by it.
+    /// The files and bytes that the job added to the target.
     pub copied: Weight,
     /// Entries that were there already.
     pub skipped: u64,
@@ -119,19 +118,19 @@ pub(crate) struct Report {
     pub deleted: u64,
     /// Microseconds that it took.
     pub micros: u64,
-    /// Entries that failed: their path and why.
+    /// The entries that failed: their paths and the reasons.
     pub failures: Vec<Failure>,
-    /// More of them than a result has room for.
+    /// The number of further failures, for which a result has no room.
     pub failures_left_out: u64,
     /// The fault, if the job failed as a whole.
     pub error: Option<Fault>,
-    /// To [`Work::Look`].
+    /// The answer to [`Work::Look`].
     pub spread: Spread,
-    /// To [`Work::Look`]: the targets that answered.
+    /// The answer to [`Work::Look`]: the targets that answered.
     pub targets: Vec<Vec<u8>>,
-    /// To [`Work::Look`]: those that did not, and why.
+    /// The answer to [`Work::Look`]: the targets that did not answer, and the reasons.
     pub unreachable: Vec<(Vec<u8>, String)>,
-    /// To [`Work::Look`]: what the roots are like.
+    /// The answer to [`Work::Look`]: the stamps of the roots.
     pub stamps: Vec<Stamp>,
 }
 
@@ -160,23 +159,25 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// Why a job failed as a whole.
+/// The reason why a job failed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     /// The kind of failure.
     pub kind: ErrorKind,
-    /// For people.
+    /// The message for people.
     pub message: String,
 }
 
 /// Bytes of failures in one result.
 const FAILURES_BYTES_MAX: usize = 160 << 10;
-/// A reason or message is cut here, in bytes.
+/// The length at which a reason or message is cut, in bytes.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 impl Work {
-    /// The job that says this. Of one salt it has one name: that of a share is what its files are like, so that a later
-    /// invocation knows what is done; that of all others is the invocation.
+    /// Returns the work as a job.
+    ///
+    /// Its name depends on the salt: the salt of a share is the state of its files, so that a later invocation knows
+    /// what is done; that of all other work is the invocation.
     pub(crate) fn job(&self, weight: Weight, salt: &[u8]) -> Job {
         let body = encode(self);
         Job { id: JobId::of(&[&body, salt]), weight, body }
@@ -185,7 +186,7 @@ impl Work {
     /// Reads a job's body.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the bytes are not valid work.
     pub(crate) fn read(body: &[u8]) -> Result<Self> {
         decode(body)
     }
@@ -225,7 +226,7 @@ impl Report {
         self.error.is_none() && self.failures.is_empty() && self.failures_left_out == 0
     }
 
-    /// As a result.
+    /// Encodes the report as a result.
     pub(crate) fn encode(&self) -> Vec<u8> {
         encode(self)
     }
@@ -233,14 +234,14 @@ impl Report {
     /// Reads a result.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the result is not a valid report.
     pub(crate) fn read(result: &[u8]) -> Result<Self> {
         decode(result)
     }
 }
 
 impl Order {
-    /// As an announcement.
+    /// Encodes the order as an announcement.
     pub(crate) fn encode(&self) -> Vec<u8> {
         encode(self)
     }
@@ -248,7 +249,7 @@ impl Order {
     /// Reads an announcement.
     ///
     /// # Errors
-    /// It is none.
+    /// Fails if the bytes are not a valid order.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
         decode(bytes)
     }
@@ -256,17 +257,17 @@ impl Order {
     /// A root.
     ///
     /// # Errors
-    /// There is none of this index.
+    /// Fails if there is no root of this index.
     pub(crate) fn root(&self, index: u32) -> Result<&Root> {
         let root = self.roots.get(index as usize);
         root.ok_or_else(|| FleetError::Protocol("a job names a folder that the run does not have".into()))
     }
 }
 
-/// The place that gets a root's contents at a target.
+/// Returns the place that gets a root's contents at a target.
 ///
 /// # Errors
-/// The target is no place on a far host.
+/// Fails if the target is not a place on a far host.
 pub(crate) fn destination(target: &[u8], name: Option<&[u8]>) -> Result<Location> {
     let mut location = Location::parse(OsStr::from_bytes(target))?;
     let path = match &mut location {
@@ -295,7 +296,7 @@ fn cut(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Reads bytes as each of these, and writes again what was read; says whether one of them was.
+/// Parses bytes as each of these types, and encodes the parsed value again; returns whether one of them succeeded.
 pub(crate) fn read_any(bytes: &[u8]) -> bool {
     reads_back::<Work>(bytes) | reads_back::<Report>(bytes) | reads_back::<Order>(bytes)
 }

@@ -1,7 +1,7 @@
-//! Workers that are processes, and are killed at random: every job has its result, once. `SEALANE_FLEET_JOBS=2000
-//! SEALANE_FLEET_KILLS=20 cargo test -p sealane-fleet --test kills` is the whole of it; by default it is short.
+//! Worker processes are killed at random: every job has its result, once. `SEALANE_FLEET_JOBS=2000
+//! SEALANE_FLEET_KILLS=20 cargo test -p sealane-fleet --test kills` is the full test; the default is short.
 //!
-//! The processes are this program itself, so it has no harness: what a worker says goes over standard output.
+//! The processes are this program itself, so it has no harness: a worker writes its messages to standard output.
 
 #[path = "common/nats.rs"]
 #[cfg(feature = "nats")]
@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const WORKERS: u64 = 4;
-/// What a job takes.
+/// The duration of a job.
 const WORK: Duration = Duration::from_millis(5);
 
 fn main() {
@@ -44,14 +44,14 @@ fn job(number: u64) -> Job {
     Job { id: JobId::of(&[&body]), weight: Weight { files: 1, bytes: 1 }, body }
 }
 
-/// A worker process: it says that it is there, so that it can be killed.
+/// Runs a worker process, which announces itself so that it can be killed.
 fn worker(folder: &Path) {
     let process = folder.join(std::process::id().to_string());
     fs::write(&process, "").expect("a file");
     #[cfg(feature = "nats")]
     if let Ok(address) = std::env::var("FLEET_QUEUE") {
         let server = address.parse().expect("an address");
-        // A server that is just starting again is waited for.
+        // A server that is just restarting is waited for.
         let give_up = Instant::now() + Duration::from_secs(30);
         loop {
             match sealane_fleet::nats::NatsQueue::connect(&server, None, "run", None) {
@@ -141,12 +141,12 @@ fn check(queue: &dyn Queue, jobs: u64) {
     assert_eq!(ids.len() as u64, jobs);
 }
 
-/// The coordinator in this process, workers at the other ends of streams.
+/// Tests the coordinator in this process with workers at the other ends of streams.
 fn over_pipes(jobs: u64, kills: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let workers = folder.path().join("workers");
     fs::create_dir(&workers).expect("a folder");
-    // It stands for ssh.
+    // The script stands in for ssh.
     let script = folder.path().join("ssh");
     let program = std::env::current_exe().expect("this program");
     let text = format!("#!/bin/sh\nFLEET_WORKER={} exec {}\n", workers.display(), program.display());
@@ -181,7 +181,7 @@ fn over_pipes(jobs: u64, kills: u64) {
     println!("over pipes: {jobs} jobs, {} workers", started.into_inner());
 }
 
-/// The coordinator only puts; workers have the queue by themselves.
+/// The coordinator only puts jobs; workers reach the queue by themselves.
 #[cfg(feature = "nats")]
 fn over_nats(served: &nats::Served, jobs: u64, kills: u64) {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! What every queue guarantees, by one set of tests for all of them.
+//! The guarantees of every queue, in one set of tests for all of them.
 
 mod common;
 

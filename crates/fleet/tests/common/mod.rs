@@ -1,4 +1,4 @@
-//! The queues that there are, each with workers of its own kind.
+//! The kinds of queues, each with its kind of workers.
 
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
@@ -19,12 +19,12 @@ use std::time::Duration;
 
 const BOUNDS: Bounds = Bounds { jobs: 50, bytes: 4 << 20 };
 
-/// A queue, as its workers see it.
+/// The workers' side of a queue.
 pub(crate) trait Kind: Sync {
     fn name(&self) -> &'static str;
     /// One more worker.
     fn worker(&self) -> Box<dyn Queue>;
-    /// A worker goes without a word; its queue hears of it soon.
+    /// Lets a worker disappear without a message; its queue notices that soon.
     fn kill(&self, worker: Box<dyn Queue>);
 }
 
@@ -81,7 +81,7 @@ struct InProcess {
     queue: Arc<MemoryQueue>,
 }
 
-/// Its leases end when it is dropped, as those of a stream do.
+/// The leases end when it is dropped, as those of a stream do.
 struct Thread {
     queue: Arc<MemoryQueue>,
     held: Mutex<Vec<u64>>,

@@ -1,4 +1,4 @@
-//! A NATS server of a test's own, on a free port of this host.
+//! A NATS server for one test, on a free port of this host.
 
 use sealane_fleet::Queue;
 use sealane_fleet::nats::{Keeping, NatsQueue, Server};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Leases end soon where a worker has gone: the tests wait for it.
+/// Leases of a lost worker end soon, because the tests wait for that.
 pub(crate) const KEEPING: Keeping = Keeping { jobs: 50, ack_wait: Duration::from_secs(2) };
 
 pub(crate) struct Served {
@@ -16,7 +16,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts a server with a queue of no jobs.
+    /// Starts a server with an empty queue.
     pub(crate) fn start() -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("nats.conf");
@@ -37,7 +37,7 @@ impl Served {
         Box::new(NatsQueue::connect(&self.address, None, "run", None).expect("a queue"))
     }
 
-    /// Where it listens, as `--queue` takes it.
+    /// Returns the server's address, as `--queue` takes it.
     #[allow(dead_code, reason = "each test uses a part of this")]
     pub(crate) fn address(&self) -> String {
         format!("nats://{}", self.address.address)
