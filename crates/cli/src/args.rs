@@ -1,6 +1,6 @@
-//! The arguments exactly as given: what the shell passed, in types that no longer need parsing.
+//! The arguments exactly as given: the values from the shell, in types that need no further parsing.
 //!
-//! Nothing here decides. Whether arguments make sense together is decided once, by [`crate::options`]; help, manual
+//! This module makes no decisions. [`crate::options`] checks once if arguments make sense together; help, manual
 //! pages and completions are generated from these definitions and from nothing else.
 
 mod cp;
@@ -63,12 +63,12 @@ use std::path::PathBuf;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the program can do.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Copy files and trees between hosts, or on this one
@@ -143,17 +143,17 @@ pub struct IdArgs {
     pub certificate: bool,
 }
 
-/// Which kernels run, as a section of the help text.
+/// The variables that select kernels, as a section of the help text.
 const ENVIRONMENT: &str = "Environment:
   SEALANE_AEAD  library for AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`; by default the cheaper
   SEALANE_ISA   instruction set of Sealane's kernels: `portable`, `avx2` or `avx512`; the best by default";
 
-/// The definition that help, manual pages and completions are made from.
+/// Returns the definition from which help, manual pages and completions are generated.
 pub fn command() -> clap::Command {
     explained("sealane", Cli::command())
 }
 
-/// With what stands below the options in the help of `command`, whose words joined by `-` are `name`.
+/// Adds the text below the options to the help of `command`, whose words joined by `-` are `name`.
 fn explained(name: &str, command: clap::Command) -> clap::Command {
     let command = command.mut_subcommands(|sub| explained(&format!("{name}-{}", sub.get_name()), sub));
     let mut sections = vec![examples::section(name)];
@@ -166,12 +166,12 @@ fn explained(name: &str, command: clap::Command) -> clap::Command {
     command.after_long_help(sections.join("\n\n"))
 }
 
-/// Whether help and manual page of the command list the exit statuses.
+/// Returns whether help and manual page of the command list the exit statuses.
 pub(crate) fn tells_exit_statuses(name: &str) -> bool {
     matches!(name, "sealane" | "sealane-cp")
 }
 
-/// The table of exit statuses as a section of the help text.
+/// Returns the table of exit statuses as a section of the help text.
 fn exit_status_text() -> String {
     let rows = EXIT_STATUSES.iter().map(|(code, meaning)| format!("  {code:>3}  {meaning}"));
     format!("Exit status:\n{}", rows.collect::<Vec<_>>().join("\n"))
@@ -215,7 +215,7 @@ fn placement() -> impl TypedValueParser<Value = Placement> {
     one_of(&Placement::OF_STREAMS, |placement| placement.name())
 }
 
-/// Explains `--engine`, with all that it takes.
+/// Explains `--engine`, with all its values.
 fn engine_help() -> String {
     let kinds = KINDS.iter().map(|kind| format!("{}: {}", kind.form, kind.about)).collect::<Vec<_>>();
     format!("Engine that encrypts and decrypts at this end; {}", kinds.join("; "))

@@ -65,8 +65,8 @@ pub struct CpArgs {
     /// Keep the user's extended attributes
     #[arg(long, help_heading = "Which files")]
     pub xattrs: bool,
-    /// Keep owner and group, by number, and the set-user-id and set-group-id bits. What cannot get its owner has
-    /// failed
+    /// Keep owner and group, by number, and the set-user-id and set-group-id bits. A file that cannot get its owner
+    /// counts as failed
     #[arg(long, help_heading = "Which files")]
     pub owner: bool,
     /// Do not replace a file at the target that is newer than its source
@@ -136,7 +136,7 @@ pub struct CpArgs {
         help_heading = "Which files"
     )]
     pub from0: bool,
-    /// Which paths are taken, as ordered patterns.
+    /// The selection of paths, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,
 
@@ -168,7 +168,7 @@ pub struct CpArgs {
     /// Number of threads that encrypt and decrypt at each end, 1 to 64, and at most one a processor; chosen by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
     pub lanes: Option<u16>,
-    /// What a lane works on: everything of one connection, or the next batch of any
+    /// Work of a lane: everything of one connection, or the next batch of any
     #[arg(long, value_parser = super::placement(), help_heading = "Speed")]
     pub placement: Option<Placement>,
     /// The engine of this end
@@ -192,7 +192,8 @@ pub struct CpArgs {
     /// Flush every file to disk before it gets its final name
     #[arg(long, help_heading = "Speed")]
     pub fsync: bool,
-    /// What the receiving end does with the data: write files, or `null` to discard it after verification, for measurements
+    /// Treatment of the data at the receiving end: write files, or `null` to discard it after verification, for
+    /// measurements
     #[arg(long, value_name = "SINK", default_value = "files", help_heading = "Speed")]
     pub sink: SinkArg,
     /// For the laboratory: the end that does its full work, where both would compete for one machine
@@ -269,13 +270,13 @@ pub struct CpArgs {
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
 
-    /// scp's cipher, rsync's checksums: said why not.
+    /// scp's cipher, rsync's checksums: refused with the reason.
     #[arg(short = 'c', hide = true)]
     pub short_c: bool,
-    /// scp's compression: said why not.
+    /// scp's compression: refused with the reason.
     #[arg(short = 'C', hide = true)]
     pub compress_ssh: bool,
-    /// rsync's compression: said why not.
+    /// rsync's compression: refused with the reason.
     #[arg(short = 'z', long = "compress", hide = true)]
     pub compress: bool,
 }
@@ -291,7 +292,7 @@ pub enum FarEndArg {
     Sftp,
 }
 
-/// What the receiving end does with verified data.
+/// The treatment of verified data at the receiving end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SinkArg {
     /// Write files

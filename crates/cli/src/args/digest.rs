@@ -17,7 +17,7 @@ format, and the files that they name are checked.
 With -t it runs the time trial of the ATOMIC-2 project's driver instead: `-t -c 60 -l 100000` digests 60 blocks of 100000 \
 bytes, and the report has that driver's format. MD5 is broken: use it only where it is required.";
 
-/// What all digests of files take.
+/// The arguments that all digests of files share.
 #[derive(Debug, Args)]
 pub struct DigestArgs {
     /// Files, or with --check lists of digests
@@ -55,7 +55,7 @@ pub struct DigestArgs {
 /// Arguments of `sealane md5`.
 #[derive(Debug, Args)]
 pub struct Md5Args {
-    /// As every digest.
+    /// The arguments that every digest has.
     #[command(flatten)]
     pub digest: DigestArgs,
     /// Run the time trial of ATOMIC-2's driver; then `-c N` is the number of blocks

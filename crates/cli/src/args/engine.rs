@@ -29,12 +29,12 @@ OpenSSL 3 programs use a key through the provider `sealane-provider`: `sealane:N
 /// Arguments of `sealane engine`.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: EngineCommand,
 }
 
-/// What can be done with engines.
+/// The commands for engines.
 #[derive(Debug, Subcommand)]
 pub enum EngineCommand {
     /// Run the engine until Ctrl-C or SIGTERM
@@ -60,7 +60,7 @@ pub struct EngineSocketArgs {
 /// Arguments of `sealane engine serve`.
 #[derive(Debug, Args)]
 pub struct EngineServeArgs {
-    /// Where to listen; a service manager's socket takes its place
+    /// Socket to listen on; a service manager's socket takes its place
     #[command(flatten)]
     pub socket: EngineSocketArgs,
     /// Folder of the sealed keys; it is made if missing
@@ -100,12 +100,12 @@ pub struct EngineStatusArgs {
 /// Arguments of `sealane engine keys`.
 #[derive(Debug, Args)]
 pub struct EngineKeysArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: EngineKeysCommand,
 }
 
-/// What can be done with keys.
+/// The commands for keys.
 #[derive(Debug, Subcommand)]
 pub enum EngineKeysCommand {
     /// List the keys that you may use

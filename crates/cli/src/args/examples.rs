@@ -1,6 +1,6 @@
 //! Examples of each command, for its help and its manual page.
 
-/// An example: the command, and what it does.
+/// An example: the command, and its effect.
 pub(crate) type Example = (&'static str, &'static str);
 
 /// Examples by the words of the command, joined by `-`. Every command has some.
@@ -359,12 +359,12 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
 ];
 
-/// Examples of the command whose words, joined by `-`, are `name`.
+/// Returns the examples of the command whose words, joined by `-`, are `name`.
 pub(crate) fn of(name: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(found, _)| *found == name).map_or(&[], |(_, examples)| examples)
 }
 
-/// As a section of the help text: each command, and below it what it does.
+/// Returns the examples as a section of the help text: each command, and its effect below it.
 pub(crate) fn section(name: &str) -> String {
     let lines = of(name).iter().map(|(command, what)| format!("  {command}\n      {what}"));
     format!("Examples:\n{}", lines.collect::<Vec<_>>().join("\n"))

@@ -16,15 +16,15 @@ const EXCLUDE: &str = "exclude";
 const INCLUDE_FROM: &str = "include-from";
 const EXCLUDE_FROM: &str = "exclude-from";
 
-/// More than this is no list of patterns.
+/// The maximum length of a list of patterns, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 
-/// What a file of patterns holds.
+/// The patterns of a file.
 #[derive(Debug, Clone)]
 struct List(Vec<Pattern>);
 
-/// Reads a file of patterns, one a line, as rsync has it: empty lines and those that begin with `#` or `;` say nothing,
-/// and `+ ` or `- ` before a pattern includes or excludes it, whatever the file is for.
+/// Reads a file of patterns, one per line, as rsync does: empty lines and those that begin with `#` or `;` are
+/// ignored, and `+ ` or `- ` before a pattern includes or excludes it, regardless of the file's default.
 fn list(path: &str, otherwise: fn(String) -> Pattern) -> Result<List, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(|error| error.to_string())?;

@@ -73,7 +73,7 @@ pub struct FleetRetryArgs {
     pub run: String,
 }
 
-/// A queue, and who this is to it.
+/// The arguments for a queue, and for the identity towards it.
 #[derive(Debug, Args)]
 pub struct FleetWorkArgs {
     /// The queue, as tls://HOST[:PORT]

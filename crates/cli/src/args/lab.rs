@@ -25,12 +25,12 @@ beside one HTML file without external parts.";
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct LabArgs {
-    /// What to find out.
+    /// The command.
     #[command(subcommand)]
     pub command: LabCommand,
 }
 
-/// What the lab can find out.
+/// The commands of the lab.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Measure in under two minutes what each level costs here, beside other programs
@@ -61,7 +61,7 @@ fn parts(command: &str) -> PossibleValuesParser {
     PossibleValuesParser::new(Family::of(command).parts)
 }
 
-/// What becomes of a study's figures.
+/// The output of a study's figures.
 #[derive(Debug, Args)]
 pub struct LabShown {
     /// Print the report as JSON instead of tables
@@ -81,7 +81,7 @@ pub struct LabTunnelArgs {
     /// Tests to run; all by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parts("lab tunnel"))]
     pub only: Vec<String>,
-    /// What stands between the hosts; all that is installed by default
+    /// Connections between the hosts; all that are installed by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(PEERS))]
     pub between: Vec<String>,
     /// How thorough: 3 runs of 2 s, 10 of 10 s, or 10 of 30 s
@@ -93,7 +93,7 @@ pub struct LabTunnelArgs {
     /// Duration of a run, in seconds; by default as the profile has it
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: Option<u32>,
-    /// What becomes of the figures.
+    /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,
     /// Measure another build of this program
@@ -178,7 +178,7 @@ pub struct StacksArgs {
     /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
-    /// What becomes of the figures.
+    /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,
 }
@@ -203,7 +203,7 @@ pub struct PredictArgs {
     /// Largest number of lanes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), default_value = "64")]
     pub lanes: u16,
-    /// What becomes of the figures.
+    /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,
 }
@@ -226,7 +226,7 @@ pub struct NetworkProcessorArgs {
     /// Threads of each engine; at most as many as the machine has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "1", requires = "machine")]
     pub threads: u64,
-    /// What threads share: flows with a key each, or blocks of one flow
+    /// Work that threads divide: flows with a key each, or blocks of one flow
     #[arg(long, value_enum, value_name = "KIND", default_value = "flow", requires = "machine")]
     pub parallelism: ParallelismArg,
     /// Compare the C compilers of this host on the ten kernels instead, by rate and code size
@@ -235,12 +235,12 @@ pub struct NetworkProcessorArgs {
     /// Print the machine as TOML, as a start for your own
     #[arg(long, requires = "machine", conflicts_with_all = ["json", "report"])]
     pub print_machine: bool,
-    /// What becomes of the figures.
+    /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,
 }
 
-/// What the threads of a simulated machine share out.
+/// The work that the threads of a simulated machine divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ParallelismArg {
     /// Every thread has a flow with a key of its own
@@ -258,12 +258,12 @@ pub struct QuickArgs {
     /// Start no more runs after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "100s")]
     pub limit: Duration,
-    /// What all experiments take.
+    /// The arguments that all experiments share.
     #[command(flatten)]
     pub shared: LabShared,
 }
 
-/// What all experiments take: on what the lab works, and what it leaves behind.
+/// The arguments that all experiments share: the data and the outputs.
 #[derive(Debug, Args)]
 pub struct LabShared {
     /// Largest file to copy, as in 1G or 512MiB; less if there is no room
@@ -307,7 +307,7 @@ pub struct TransferArgs {
     /// Only what is done behind an emulated link
     #[arg(long, hide = true)]
     pub behind_link: bool,
-    /// What all experiments take.
+    /// The arguments that all experiments share.
     #[command(flatten)]
     pub shared: LabShared,
 }

@@ -55,7 +55,7 @@ pub struct SpeedArgs {
     /// Other libraries to compare with
     #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = super::one_of(&Peer::ALL, |peer| peer.name()))]
     pub vs: Vec<Peer>,
-    /// Where messages lie: the same batch each time (hot), the second-level cache (l2), or memory (out)
+    /// Location of messages: the same batch each time (hot), the second-level cache (l2), or memory (out)
     #[arg(long, value_name = "STATE", default_value = "hot", value_parser = super::one_of(&CacheState::ALL, |state| state.name()))]
     pub cache: CacheState,
     /// Also measure a mix of 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message
@@ -82,7 +82,7 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// How long each side of each line is measured.
+    /// Returns the rule for the time that each side of each line is measured.
     pub(crate) fn rule(&self) -> Rule {
         self.profile.map_or(Rule::Slices { seconds: self.seconds.unwrap_or(0.2) }, Rule::from)
     }
@@ -93,7 +93,7 @@ impl SpeedArgs {
 pub enum AlgorithmArg {
     /// The whole catalogue.
     All,
-    /// This one.
+    /// One algorithm.
     One(Algorithm),
 }
 
@@ -115,7 +115,7 @@ pub enum TierArg {
 }
 
 impl TierArg {
-    /// The tiers; `None` leaves the choice to the dispatcher.
+    /// Returns the tiers; `None` leaves the choice to the dispatcher.
     pub fn tiers(self) -> Vec<Option<Tier>> {
         match self {
             Self::Reference => vec![Some(Tier::Reference)],
@@ -152,9 +152,9 @@ impl DirectionArg {
     }
 }
 
-/// Takes the catalogue's names; help lists them, and a near miss is told what it may have meant.
+/// Accepts the catalogue's names; help lists them, and the error for a near miss suggests the name.
 fn algorithm() -> impl TypedValueParser<Value = AlgorithmArg> {
-    // Completions hold names for as long as the program runs, so they are made once and kept.
+    // Completions keep names for as long as the program runs, so they are created once and kept.
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         let names = Algorithm::all().map(|algorithm| algorithm.to_string());
         ["all".to_owned()].into_iter().chain(names).map(|name| &*name.leak()).collect()

@@ -1,10 +1,10 @@
-//! Tips for flags that scp and rsync have and `sealane cp` has not.
+//! Tips for flags of scp and rsync that `sealane cp` does not have.
 
 use clap::Error;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags, and what to do instead.
+/// The flags, and the alternatives.
 const TIPS: &[(&[&str], &str)] = &[
     (&["-t", "--times", "--perms"], "modes and times are always kept"),
     (&["--links"], "symbolic links are copied as links with -a"),
@@ -71,14 +71,14 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];
 
-/// For `-P` as rsync has it.
+/// The tip for `-P` as rsync has it.
 const PORT_TIP: &str = "-P is the port, as in scp; rsync's -P is not needed: progress is shown on a terminal, and an \
                         interrupted copy always continues where it stopped";
 
-/// Says what to do instead of a flag that belongs to another tool.
+/// Adds the alternative for a flag that belongs to another tool.
 pub(crate) fn add(error: &mut Error) {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
-    // `-P`, with what came after it for its value, or with none.
+    // This is `-P`, with the following argument as its value, or without one.
     let is_value = matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue);
     if is_value && given.starts_with("--port ") {
         let tip = ContextValue::StyledStrs(vec![StyledStr::from(PORT_TIP)]);
@@ -99,7 +99,7 @@ pub(crate) fn add(error: &mut Error) {
 mod tests {
     use super::*;
 
-    /// What `sealane cp` with the flag is told.
+    /// Returns the tip for a user of `sealane cp` with the flag.
     fn told(flag: &str) -> String {
         let found = crate::args::command().try_get_matches_from(["sealane", "cp", flag, "a", "b"]);
         let mut error = found.expect_err("it is no flag of ours");
