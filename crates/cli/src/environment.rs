@@ -44,12 +44,12 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     base.map(|base| base.join("sealane"))
 }
 
-/// A file in that folder.
+/// Returns a file in that folder.
 pub(crate) fn config_file(name: &str) -> Result<PathBuf, PeerError> {
     config_dir().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
 }
 
-/// The identity of this system's services.
+/// Returns the identity of this system's services.
 pub(crate) fn system_identity() -> PathBuf {
     Path::new(SYSTEM_FOLDER).join(Identity::FILE_NAME)
 }

@@ -216,7 +216,7 @@ pub struct PathText {
 }
 
 impl PathText {
-    /// The path that these bytes name.
+    /// Returns the path that these bytes name.
     pub fn new(bytes: &[u8]) -> Self {
         match str::from_utf8(bytes) {
             Ok(path) => Self { path: path.to_owned(), path_hex: None },
@@ -228,7 +228,7 @@ impl PathText {
 }
 
 impl Event {
-    /// The line, with its line break.
+    /// Returns the line, with its line break.
     pub fn line(&self) -> String {
         let mut line = serde_json::to_string(self).expect("events hold nothing that JSON lacks");
         line.push('\n');

@@ -43,7 +43,7 @@ pub const EXIT_STATUSES: &[(u8, &str)] = &[
 ];
 
 impl ExitStatus {
-    /// The number that the shell sees.
+    /// Returns the number that the shell sees.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,

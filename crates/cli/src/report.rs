@@ -376,7 +376,7 @@ pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
     format!("{update}{kind}{}", attributes.iter().collect::<String>())
 }
 
-/// The facts in one line.
+/// Returns the facts in one line.
 fn closing_line(done: &Done) -> String {
     if done.bytes == 0 {
         // Without content there is no rate.

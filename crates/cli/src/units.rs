@@ -75,7 +75,7 @@ pub fn suffix(text: &str) -> Result<String, UnitError> {
     }
 }
 
-/// A folder below the target.
+/// Returns a folder below the target.
 ///
 /// # Errors
 /// Fails if the text is not a path that stays below the folder.

@@ -180,7 +180,7 @@ fn bracket(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// All places that one stands for.
+/// Returns all places that one stands for.
 pub fn expand(text: &[u8]) -> std::result::Result<Vec<Vec<u8>>, String> {
     if text.len() > PLACE_BYTES_MAX {
         return Err("it is too long".into());

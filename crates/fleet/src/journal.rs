@@ -87,7 +87,7 @@ impl Journal {
         self.ids.contains(id)
     }
 
-    /// The number of results.
+    /// Returns the number of results.
     pub fn last_number(&self) -> u64 {
         self.spots.len() as u64
     }
@@ -143,7 +143,7 @@ impl Journal {
     }
 }
 
-/// The file, if it is there.
+/// Returns the file, if it is there.
 fn existing(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),

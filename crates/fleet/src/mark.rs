@@ -29,7 +29,7 @@ fn name(key: [u8; 16]) -> String {
     format!(".sealane-{}.journal", JobId(key))
 }
 
-/// The mark of a run.
+/// Returns the mark of a run.
 pub(crate) fn key(run: &str) -> [u8; 16] {
     JobId::of(&[b"mark", run.as_bytes()]).0
 }

@@ -155,7 +155,7 @@ impl Runs {
         }
     }
 
-    /// All of them, the oldest first.
+    /// Returns all runs, the oldest first.
     pub fn all(&self) -> Vec<Run> {
         let Ok(found) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut runs: Vec<_> = found

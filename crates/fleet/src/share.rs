@@ -80,7 +80,7 @@ impl Cutter {
         full.map(close)
     }
 
-    /// The shares that are still open.
+    /// Returns the shares that are still open.
     pub(crate) fn finish(self) -> impl Iterator<Item = Job> {
         self.open.into_values().map(close)
     }

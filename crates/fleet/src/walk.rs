@@ -118,7 +118,7 @@ fn look(
 /// Entries of a stamp.
 const STAMP_ENTRIES: usize = 8;
 
-/// The stamp of a root.
+/// Returns the stamp of a root.
 ///
 /// # Errors
 /// Fails if the folder cannot be read.

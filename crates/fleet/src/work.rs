@@ -191,7 +191,7 @@ impl Work {
         decode(body)
     }
 
-    /// The kind of the job.
+    /// Returns the kind of the job.
     pub(crate) fn kind(&self) -> WorkKind {
         match self {
             Self::Look { .. } => WorkKind::Look,
@@ -254,7 +254,7 @@ impl Order {
         decode(bytes)
     }
 
-    /// A root.
+    /// Returns a root.
     ///
     /// # Errors
     /// Fails if there is no root of this index.

@@ -81,7 +81,7 @@ pub struct LabTunnelArgs {
     /// Tests to run; all by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parts("lab tunnel"))]
     pub only: Vec<String>,
-    /// Connections between the hosts; all that are installed by default
+    /// Tunnels and protocols between the hosts; all that are installed by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(PEERS))]
     pub between: Vec<String>,
     /// How thorough: 3 runs of 2 s, 10 of 10 s, or 10 of 30 s

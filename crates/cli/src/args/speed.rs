@@ -142,7 +142,7 @@ pub enum DirectionArg {
 }
 
 impl DirectionArg {
-    /// The directions.
+    /// Returns the directions.
     pub fn directions(self) -> Vec<Direction> {
         match self {
             Self::Encrypt => vec![Direction::Encrypt],

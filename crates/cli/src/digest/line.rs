@@ -16,7 +16,7 @@ pub(super) struct Style {
     pub(super) binary: bool,
 }
 
-/// The line of a file.
+/// Returns the line of a file.
 pub(super) fn compose(kind: Kind, style: Style, name: &[u8], digest: &[u8]) -> Vec<u8> {
     let mut line = Vec::with_capacity(name.len() + 80);
     let special = !style.zero && name.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));

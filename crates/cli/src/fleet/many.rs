@@ -30,7 +30,7 @@ pub(super) fn words(bytes: &[Vec<u8>]) -> Vec<OsString> {
     bytes.iter().cloned().map(OsString::from_vec).collect()
 }
 
-/// The arguments of `sealane cp`.
+/// Returns the arguments of `sealane cp`.
 pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
     let all = ["sealane", "cp"].into_iter().map(OsString::from).chain(words.iter().cloned());
     let found = command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
@@ -40,7 +40,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
     }
 }
 
-/// The options that arguments stand for.
+/// Returns the options that arguments stand for.
 pub(super) fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
     let (mut options, reporting) = of_many(arguments).map_err(|error| FleetError::Usage(chain(&error)))?;
     options.remote.ssh_program = environment::ssh_program();
@@ -174,7 +174,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     status
 }
 
-/// The wishes of the user. Each session negotiates by itself, and fails if they are not met.
+/// Returns the options that the user requested. Each session negotiates by itself, and fails if they are not met.
 fn agreement(options: &Options) -> Agreement {
     Agreement {
         level: options.level,

@@ -152,7 +152,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-/// A run for people.
+/// Returns the text of a run for people.
 fn shown(status: &Status) -> String {
     let found = if status.walked { "" } else { " found so far" };
     let mut rows = vec![

@@ -19,7 +19,7 @@ pub(super) fn coordinators(arguments: &CpArgs) -> Result<Option<OpenQueue>, Flee
     Ok(Some(Box::new(open)))
 }
 
-/// The queue of `sealane fleet work`.
+/// Returns the queue of `sealane fleet work`.
 pub(super) fn worker(arguments: &FleetWorkArgs, server: &Server, run: &str) -> Result<NatsQueue, FleetError> {
     let tls =
         tls(server, arguments.identity.as_deref(), arguments.known_peers.as_deref(), arguments.accept_new)?;
