@@ -174,7 +174,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     status
 }
 
-/// Returns the options that the user requested. Each session negotiates by itself, and fails if they are not met.
+/// Returns the requirements of the user. Each session negotiates by itself, and fails if they are not met.
 fn agreement(options: &Options) -> Agreement {
     Agreement {
         level: options.level,
