@@ -43,7 +43,7 @@ impl Log {
         let time = utc_now();
         if self.json {
             let mut stdout = io::stdout().lock();
-            // Whoever reads it may have left.
+            // The reader of the log may have left.
             let _ = writeln!(stdout, "{}", object(&time, &event)).and_then(|()| stdout.flush());
         } else {
             text::say(&format!("{time} {}", words(&event)));
