@@ -1,6 +1,6 @@
-//! Digests of files that are there already, to tell which have the same content at both ends.
+//! Digests of existing files, used to find files with the same content at both ends.
 //!
-//! Guarantees: a file that is read while it is written, cut short or unreadable has no digest, and so is sent.
+//! Guarantees: a file that is written meanwhile, cut short or unreadable has no digest, and is therefore sent.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -21,10 +21,11 @@ use crate::{
 };
 
 const BUFFER_BYTES: usize = 128 << 10;
-/// How long the other end is left without a sign of life.
+/// The longest time without a sign of life to the other end.
 const PULSE: Duration = Duration::from_secs(2);
 
-/// BLAKE3 of the first `size_bytes` of a file; `None` where they cannot be read, it changes meanwhile, or `is_over`.
+/// Returns the BLAKE3 hash of the first `size_bytes` of a file; `None` if they cannot be read, the file changes
+/// meanwhile, or `is_over` returns true.
 pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> bool) -> Option<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -40,8 +41,8 @@ pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> boo
     file.unchanged().then(|| *hasher.finalize().as_bytes())
 }
 
-/// The accounts of files of a target by their content, made by several threads. Files that cannot be read have none.
-/// `live` is called every few seconds meanwhile, and may end it.
+/// Returns the content identities of files of a target, computed by several threads. Unreadable files are left out.
+/// `live` is called every few seconds meanwhile, and can stop the work.
 pub(crate) fn identities(
     target: &Target,
     files: &[ExistingFile],
@@ -63,7 +64,7 @@ pub(crate) fn identities(
                     if let Some(digest) = digest {
                         let identity = content_identity(path, size_bytes, &digest);
                         let held = Held { identity, attributes: attributes(metadata, true, with_owner) };
-                        // Nobody waits for it any more where the transfer has ended.
+                        // The receiver is gone if the transfer has ended.
                         let _ = found.send(held);
                     }
                 }

@@ -1,17 +1,17 @@
 //! BLAKE3 of a file whose bytes arrive in any order, over many threads.
 //!
 //! Guarantees: once every group of a file has been added, [`TreeDigest::finish`] equals `blake3::hash` of its
-//! content, whatever the order and however often a group came. The work per byte needs no lock
-//! ([`hash_group`]); what is left to do under one ([`TreeDigest::add`]) is at most one compression for each
-//! level of the tree. Siblings are merged as soon as both are there, so memory grows with the number of gaps
-//! and not with the file, and it has a bound ([`MAX_SUBTREES`]).
+//! content, in whatever order and however often the groups were added. The work per byte needs no lock
+//! ([`hash_group`]); the rest, under a lock ([`TreeDigest::add`]), is at most one compression per level of the tree.
+//! Siblings are merged as soon as both are present, so memory grows with the number of gaps, not with the file, and
+//! is bounded ([`MAX_SUBTREES`]).
 //!
-//! A group that comes again is ignored: the first content counts. Whoever writes a range again with other
-//! content must take a new digest.
+//! A repeated group is ignored: the first content counts. A caller that writes a range again with other content must
+//! create a new digest.
 //!
-//! Source: the BLAKE3 specification, section 2.1 (tree structure). A group is a power of two of chunks, and a
-//! group's number at every level of the tree is its offset divided by what a node of that level spans. The
-//! right edge follows the same rule, except that a node without a right sibling moves up unchanged.
+//! Source: the BLAKE3 specification, section 2.1 (tree structure). A group is a power of two of chunks, and a group's
+//! number at every level of the tree is its offset divided by the span of a node of that level. The right edge
+//! follows the same rule, except that a node without a right sibling moves up unchanged.
 
 use std::collections::BTreeMap;
 #[cfg(test)]
@@ -19,23 +19,23 @@ use std::ops::Range;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// Bytes of a group: the unit in which content is hashed.
+/// The length of a group in bytes: the unit in which content is hashed.
 pub(crate) const GROUP_BYTES: usize = 64 * 1024;
 
-/// The most subtrees that wait for their siblings. About 20 MiB; a well-behaved sender leaves hundreds.
+/// The maximum number of subtrees that wait for their siblings. About 20 MiB; a well-behaved sender leaves hundreds.
 pub(crate) const MAX_SUBTREES: usize = 1 << 18;
 
 static ZEROS: [u8; GROUP_BYTES] = [0; GROUP_BYTES];
 
-/// Why a group was not taken into a digest.
+/// The reason why a group was not added to a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DigestError {
     /// The bytes are not whole groups of the file.
     #[error("{bytes} bytes at offset {offset} are no whole groups of a file of {size} bytes")]
     Misplaced {
-        /// Where they were said to start.
+        /// Their claimed offset.
         offset: u64,
-        /// How many there were.
+        /// The number of bytes.
         bytes: u64,
         /// Bytes of the file.
         size: u64,
@@ -43,17 +43,17 @@ pub(crate) enum DigestError {
     /// The group was hashed as a part of a file of another size.
     #[error("a group of a file of {found} bytes is no part of one of {expected} bytes")]
     OtherSize {
-        /// Size of the file that the group belongs to.
+        /// The size of the file that the group belongs to.
         found: u64,
         /// Size of this file.
         expected: u64,
     },
-    /// More than [`MAX_SUBTREES`] parts of the file stand alone.
+    /// More than [`MAX_SUBTREES`] parts of the file have no sibling.
     #[error("a file arrives in too many fragments for a digest")]
     TooScattered,
 }
 
-/// What one group adds to the digest of its file.
+/// The contribution of one group to the digest of its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupHash {
     offset: u64,
@@ -93,19 +93,19 @@ pub(crate) fn hash_zero_group(offset: u64, size: u64) -> GroupHash {
     hash_group(offset, &ZEROS[..group_bytes(offset, size).unwrap_or(0)], size)
 }
 
-/// Bytes of the group at `offset`; `None` where no group starts.
+/// Returns the number of bytes of the group at `offset`; `None` if no group starts there.
 fn group_bytes(offset: u64, size: u64) -> Option<usize> {
     let rest = size.checked_sub(offset)?;
     let starts_here = offset.is_multiple_of(GROUP_BYTES as u64) && (rest > 0 || size == 0);
     starts_here.then(|| rest.min(GROUP_BYTES as u64) as usize)
 }
 
-/// The digest of one file, as far as its groups have been added.
+/// The digest of one file, over the groups added so far.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeDigest {
     size: u64,
     group_count: u64,
-    /// Subtrees without a sibling yet, by their first group. None lies within another.
+    /// Subtrees without a sibling yet, by their first group. No subtree lies within another.
     waiting: BTreeMap<u64, Subtree>,
     root: Option<[u8; 32]>,
 }
@@ -118,18 +118,18 @@ struct Subtree {
 }
 
 impl TreeDigest {
-    /// The digest of a file of `size` bytes, of which nothing has been added. An empty file is finished.
+    /// Returns the digest of a file of `size` bytes, without any group. An empty file is finished.
     pub(crate) fn new(size: u64) -> Self {
         let group_count = size.div_ceil(GROUP_BYTES as u64);
         let root = (size == 0).then(|| *blake3::hash(&[]).as_bytes());
         Self { size, group_count, waiting: BTreeMap::new(), root }
     }
 
-    /// Takes in one group; one that was taken in before is ignored.
+    /// Adds one group; a group that was added before is ignored.
     ///
     /// # Errors
-    /// Groups that are none, or of another file, and fragments beyond [`MAX_SUBTREES`]; the digest is then as
-    /// it was.
+    /// Fails if the value is not a group or belongs to another file, or if there are more than [`MAX_SUBTREES`]
+    /// fragments; the digest is then unchanged.
     pub(crate) fn add(&mut self, group: GroupHash) -> Result<(), DigestError> {
         let GroupHash { offset, size, value } = group;
         if size != self.size {
@@ -145,12 +145,13 @@ impl TreeDigest {
         }
     }
 
-    /// Takes in a hole. `range` is whole groups: it starts with one, and ends with one or with the file.
+    /// Takes in a hole. `range` consists of whole groups: it starts at a group, and ends at a group or at the end of
+    /// the file.
     ///
     /// This takes as long as hashing the range. Under a lock that others wait for, add [`hash_zero_group`]s.
     ///
     /// # Errors
-    /// As [`add`](Self::add); when there are too many fragments, the front of the range has been taken in.
+    /// Fails as [`add`](Self::add) does; if there are too many fragments, the front of the range has been added.
     #[cfg(test)]
     pub(crate) fn add_zeros(&mut self, range: Range<u64>) -> Result<(), DigestError> {
         const STEP: u64 = GROUP_BYTES as u64;
@@ -168,12 +169,12 @@ impl TreeDigest {
         Ok(())
     }
 
-    /// The digest, once every group is in.
+    /// Returns the digest once every group has been added.
     pub(crate) fn finish(&self) -> Option<[u8; 32]> {
         self.root
     }
 
-    /// Whether the group with this number is in.
+    /// Returns whether the group with this number has been added.
     fn has(&self, group: u64) -> bool {
         self.root.is_some()
             || (self.waiting.range(..=group).next_back())
@@ -201,7 +202,7 @@ impl TreeDigest {
             index >>= 1;
             level += 1;
         }
-        // Had anything been merged, there would be room.
+        // If anything had been merged, there would be room.
         if self.waiting.len() >= MAX_SUBTREES {
             return Err(DigestError::TooScattered);
         }
@@ -209,7 +210,7 @@ impl TreeDigest {
         Ok(())
     }
 
-    /// Takes out the subtree that starts with `group`, if it is complete up to `level`.
+    /// Removes the subtree that starts with `group`, if it is complete up to `level`.
     fn take(&mut self, group: u64, level: u32) -> Option<ChainingValue> {
         let complete = self.waiting.get(&group).is_some_and(|subtree| subtree.level == level);
         if complete { self.waiting.remove(&group).map(|subtree| subtree.value) } else { None }
@@ -224,7 +225,7 @@ mod tests {
 
     const GROUP: usize = GROUP_BYTES;
 
-    /// Bytes that differ between any two chunks.
+    /// Returns bytes that differ between any two chunks.
     fn content(size: usize, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; size];
         blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!(TreeDigest::new(0).add(hash_group(0, &[], 0)), Ok(()));
     }
 
-    /// Hashing is not what these tests are about.
+    /// These tests do not depend on the hash, so the group is not hashed.
     fn unhashed(number: u64, size: u64) -> GroupHash {
         GroupHash { offset: number * GROUP as u64, size, value: Value::Chaining([0; 32]) }
     }

@@ -1,23 +1,23 @@
-//! What can go wrong with a transfer, and whose fault it is.
+//! The errors of a transfer, and the party at fault.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a failure; exit codes and `--json` are made of it, and it crosses the wire.
+/// The kind of a failure; exit codes and `--json` are derived from it, and it crosses the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
-    /// The command asks for something that makes no sense.
+    /// The command makes no sense.
     Usage,
     /// The far end cannot be reached.
     Connect,
-    /// One end will not do what the other asks: level, suite, rights.
+    /// One end refuses a request of the other: level, suite, rights.
     Refused,
     /// Data or handshake was altered on the way.
     Integrity,
     /// Reading or writing failed.
     Io,
-    /// No room left at the target.
+    /// The target has no room left.
     DiskFull,
     /// The peer was silent for too long.
     TimedOut,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The word used in `--json`.
+    /// Returns the word used in `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Usage => "usage",
@@ -53,20 +53,20 @@ impl ErrorKind {
 pub struct Error {
     /// The kind.
     pub kind: ErrorKind,
-    /// What happened and what to do next.
+    /// The cause, and the remedy.
     pub message: String,
 }
 
-/// What stands before the words of the other end.
+/// The prefix of messages from the other end.
 pub(crate) const FAR: &str = "the far end: ";
 
 impl Error {
-    /// An error of the given kind.
+    /// Returns an error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// A failed system call, with what it was for.
+    /// Returns the error of a failed system call, with its purpose.
     pub fn io(doing: &str, error: &io::Error) -> Self {
         let kind = match error.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::DiskFull,
@@ -75,12 +75,12 @@ impl Error {
         Self::new(kind, format!("{doing}: {error}"))
     }
 
-    /// The peer broke the protocol.
+    /// Returns the error of a peer that broke the protocol.
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Protocol, message)
     }
 
-    /// The same failure in words that name `what`.
+    /// Returns the same failure with `what` named in its message.
     pub(crate) fn naming(mut self, what: &str) -> Self {
         if !self.message.contains(what) {
             self.message = format!("{what}: {}", self.message);
@@ -88,7 +88,7 @@ impl Error {
         self
     }
 
-    /// The same failure where the other end is a process on this host: to the user there is no far end.
+    /// Returns the same failure for an other end that is a process on this host: the user knows of no far end.
     pub(crate) fn of_this_host(mut self) -> Self {
         if let Some(message) = self.message.strip_prefix(FAR) {
             self.message = message.to_owned();
@@ -96,13 +96,13 @@ impl Error {
         self
     }
 
-    /// The same failure with what to do next.
+    /// Returns the same failure with advice on the next step.
     pub(crate) fn advising(mut self, advice: &str) -> Self {
         self.message = format!("{}; {advice}", self.message);
         self
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -114,13 +114,13 @@ impl From<sealane_peer::ChannelError> for Error {
     }
 }
 
-/// An error with all its causes, in one line.
+/// Returns an error with all its causes, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
-        // A cause that its parent has already told is not told twice.
+        // A cause that its parent's text already contains is not repeated.
         if !line.ends_with(&text) {
             line = format!("{line}: {text}");
         }

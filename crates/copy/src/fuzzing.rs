@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets, which are another workspace, to what a transfer's far end feeds and nothing public
-//! takes.
+//! Entry points for the fuzz targets, which live in another workspace: private code that parses bytes of a transfer's
+//! far end.
 
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
@@ -29,19 +29,20 @@ fn failure(error: LineError) -> Error {
     }
 }
 
-/// What a sending end reads.
+/// The bytes that a sending end reads.
 #[derive(Debug)]
 pub struct SendingEnd(Acknowledgements);
 
 impl SendingEnd {
-    /// `keys` open what the receiver seals.
+    /// `keys` open the receiver's records.
     pub fn new(keys: Association) -> Self {
         let mut acknowledgements = Acknowledgements::new();
         acknowledgements.open(keys);
         Self(acknowledgements)
     }
 
-    /// Takes the front of what has arrived. Returns how much, and the latest count among the records that are whole.
+    /// Consumes the front of the received bytes. Returns the number of consumed bytes, and the latest count among the
+    /// complete records.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(usize, Option<u64>), Error> {
         let room = self.0.room();
         let taken = room.len().min(bytes.len());
@@ -50,12 +51,12 @@ impl SendingEnd {
     }
 }
 
-/// What a receiving end makes of opened records.
+/// The handling of opened records at a receiving end.
 #[derive(Debug)]
 pub struct ReceivingEnd {
     files: Files,
     stop: Stop,
-    /// Nobody reads it, but it must not be closed.
+    /// The channel is not read, but must stay open.
     _notices: crossbeam_channel::Receiver<Notice>,
 }
 
@@ -64,8 +65,8 @@ pub struct ReceivingEnd {
 pub struct ReceivingLane<'a>(Applier<'a>);
 
 impl ReceivingEnd {
-    /// Receives into `root` what lies below `names`, or anything. With a journal it goes on where the last one with a
-    /// journal has stopped.
+    /// Receives into `root` the entries below `names`, or all entries. With a journal, it continues where the last
+    /// transfer with a journal stopped.
     pub fn new(
         root: &Path,
         names: Option<&[&[u8]]>,
@@ -95,7 +96,7 @@ impl ReceivingEnd {
         Ok(Self { files, stop: Stop::new(), _notices: kept })
     }
 
-    /// A lane, which takes batches of records.
+    /// Returns a lane that takes batches of records.
     pub fn lane(&self) -> ReceivingLane<'_> {
         ReceivingLane(Applier::new(&self.files, &self.stop))
     }
@@ -105,7 +106,7 @@ impl ReceivingEnd {
         self.files.poison();
     }
 
-    /// The transfer fails. With a journal the next one may go on.
+    /// The transfer fails. With a journal, the next transfer can continue.
     pub fn give_up(self) {
         let goes_on = self.files.journal.is_some();
         self.files.close_all(!goes_on);

@@ -1,42 +1,43 @@
-//! How many connections a path is worth.
+//! The number of connections that a path benefits from.
 //!
-//! One connection carries no more than its buffers hold in a round trip, and less where packets are lost; and each one
-//! costs something, at the least a place in both ends' loops. So a long path gets some at once. After that, on a path that is long or
-//! loses packets, their number is doubled for as long as the doubling before has brought more. A short path that
-//! loses nothing keeps the number that it began with.
+//! One connection carries at most its buffers per round trip, and less if packets are lost; each connection has a
+//! cost, at the least a place in both ends' loops. So a long path gets several at once. After that, on a path that is
+//! long or loses packets, their number is doubled as long as the previous doubling raised the rate. A short path
+//! without losses keeps its first number.
 //!
-//! Guarantees: never fewer than at first or more than the most; nothing is added for what is left when that will have
-//! gone before a connection could have carried its share; no clock but the caller's.
+//! Guarantees: the number is never lower than at first and never above the maximum; no connection is added if the
+//! remaining content will be sent before it could have carried its share; only the caller's clock is used.
 
 use std::time::{Duration, Instant};
 
-/// From this round trip on a connection is bound by its buffers and not by processors.
+/// From this round trip on, a connection is limited by its buffers and not by processors.
 pub(crate) const LONG_PATH: Duration = Duration::from_millis(5);
-/// What a long path gets at once.
+/// The number of connections that a long path gets at once.
 const LONG_PATH_CONNECTIONS: u16 = 8;
-/// What there must be left to carry for each connection of a long path.
+/// The content that must be left per connection of a long path.
 const SHARE_BYTES: u64 = 1 << 20;
-/// What one carries in a round trip at most, as far as nothing has been measured: the window of a channel of ssh.
+/// The maximum that one connection carries per round trip before anything has been measured: the window of an ssh
+/// channel.
 const TRIP_BYTES: f64 = (2 << 20) as f64;
-/// So much more must have come of a doubling for another.
+/// The factor by which a doubling must have raised the rate to justify another.
 const GAIN: f64 = 1.2;
-/// Losses since the last look by which a short path counts as one that loses packets.
+/// The number of losses since the last look from which a short path counts as lossy.
 const LOSSES_MIN: u64 = 16;
-/// How often a path is looked at.
+/// The interval between two looks at a path.
 const LOOK: Duration = Duration::from_millis(20);
-/// Connections reach their rate in so many round trips, and are then measured for as many.
+/// Connections reach their rate in this many round trips, and are then measured for as many.
 const SETTLING_TRIPS: u32 = 6;
-/// The same on paths whose round trips are over in no time.
+/// The minimum of the same time on paths with very short round trips.
 const SETTLING_MIN: Duration = Duration::from_millis(100);
 
-/// What a look sees, in totals since the beginning.
+/// The totals since the beginning, as of one look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sight {
     /// Content that has arrived, in bytes.
     pub(crate) moved: u64,
-    /// Content that is known to be left, in bytes.
+    /// The content known to be left, in bytes.
     pub(crate) left: u64,
-    /// Packets that the kernel knows to have been lost.
+    /// Packets that the kernel counts as lost.
     pub(crate) losses: u64,
 }
 
@@ -47,27 +48,27 @@ pub(crate) struct Growth {
     most: u16,
     round_trip: Duration,
     is_long: bool,
-    /// How long connections take to reach their rate, and how long that is then measured.
+    /// The time in which connections reach their rate, and the time for which the rate is then measured.
     period: Duration,
-    /// What one more costs, from its beginning to its first byte.
+    /// The time from a new connection's start to its first byte.
     cost: Duration,
     stage: Stage,
-    /// Bytes a second before the last doubling.
+    /// Bytes per second before the last doubling.
     rate_before: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Nothing speaks for more so far.
+    /// There is no reason for more connections so far.
     Watching,
-    /// Connections that were added come up to their rate.
+    /// Added connections are reaching their rate.
     Settling(Instant),
     Measuring(Instant, u64),
     Over,
 }
 
 impl Growth {
-    /// Of a path with this round trip, on which a connection takes `cost` to come into being.
+    /// Returns the growth for a path with this round trip, on which a new connection takes `cost` to set up.
     pub(crate) fn new(first: u16, most: u16, round_trip: Duration, cost: Duration) -> Self {
         let period = (round_trip * SETTLING_TRIPS).max(SETTLING_MIN);
         let is_long = round_trip >= LONG_PATH;
@@ -75,17 +76,17 @@ impl Growth {
         Self { wanted: first, most, round_trip, is_long, period, cost, stage, rate_before: 0.0 }
     }
 
-    /// How many connections there are to be.
+    /// Returns the wanted number of connections.
     pub(crate) fn wanted(&self) -> u16 {
         self.wanted
     }
 
-    /// Time to the next look; `None` when the number stays as it is.
+    /// Returns the time to the next look; `None` if the number is final.
     pub(crate) fn next_look(&self) -> Option<Duration> {
         (!matches!(self.stage, Stage::Over)).then_some(LOOK)
     }
 
-    /// Some of those that were wanted did not come, so no more will be.
+    /// Ends the growth: some of the wanted connections were refused.
     pub(crate) fn refused(&mut self) {
         self.stage = Stage::Over;
     }
@@ -100,15 +101,15 @@ impl Growth {
         }
     }
 
-    /// Whether, of a long path of which nothing is known, enough is left for so many connections: more than what is
-    /// there carries until they have come.
+    /// Returns whether a long path that has not been measured has enough left for so many connections: more than the
+    /// existing ones carry while the new ones are set up.
     fn is_worth(&self, connections: u16, left: u64) -> bool {
         let trips = self.cost.as_secs_f64() / self.round_trip.as_secs_f64();
         let meanwhile = f64::from(self.wanted) * TRIP_BYTES * trips;
         left >= u64::from(connections) * SHARE_BYTES && left as f64 >= meanwhile
     }
 
-    /// Looks at the path. Returns how many connections there are to be.
+    /// Looks at the path. Returns the wanted number of connections.
     pub(crate) fn look(&mut self, now: Instant, sight: Sight) -> u16 {
         match self.stage {
             Stage::Watching if self.is_long => {
@@ -124,7 +125,7 @@ impl Growth {
             Stage::Settling(until) if now >= until => self.stage = Stage::Measuring(now, sight.moved),
             Stage::Measuring(since, moved) if now >= since + self.period => {
                 let rate = sight.moved.saturating_sub(moved) as f64 / (now - since).as_secs_f64();
-                // What carries nothing at all is not helped by more of it.
+                // More connections do not help a path that carries nothing at all.
                 if rate <= 0.0 || rate < self.rate_before * GAIN {
                     self.stage = Stage::Over;
                 } else if sight.left as f64 > rate * (2 * self.cost + 2 * self.period).as_secs_f64() {
@@ -148,8 +149,8 @@ mod tests {
 
     use super::*;
 
-    /// A path under a virtual clock, on which each connection carries so much, and all together no more than `ends`
-    /// bytes a second.
+    /// A path under a virtual clock, with a rate per connection and, for all together, at most `ends` bytes per
+    /// second.
     struct Path {
         round_trip: Duration,
         each: f64,
@@ -157,7 +158,7 @@ mod tests {
         losses: u64,
     }
 
-    /// The number of connections by which a copy of so many bytes ends.
+    /// Returns the number of connections at the end of a copy of so many bytes.
     fn reached(path: &Path, bytes: u64, first: u16, most: u16) -> u16 {
         let mut now = Instant::now();
         let mut growth = Growth::new(first, most, path.round_trip, path.round_trip * 2);
@@ -190,7 +191,8 @@ mod tests {
         let path = |each, ends| Path { round_trip: Duration::from_millis(100), each, ends, losses: 0 };
         assert_eq!(reached(&path(2e7, 1e10), LARGE, 2, 16), 16);
         assert_eq!(reached(&path(2e7, 1e10), LARGE, 2, 64), 64);
-        // Of eight each carries its own; of sixteen the ends would be too slow, which one try shows.
+        // Each of eight connections carries its full rate; with sixteen the ends are the limit, which one attempt
+        // shows.
         assert_eq!(reached(&path(2e7, 1.7e8), LARGE, 2, 64), 16);
         // The ends are too slow for eight already.
         assert_eq!(reached(&path(2e7, 1e8), LARGE, 2, 64), 16);
@@ -207,7 +209,7 @@ mod tests {
     fn little_is_left_to_what_is_there() {
         let path = Path { round_trip: Duration::from_millis(100), each: 2e7, ends: 1e10, losses: 0 };
         assert_eq!(reached(&path, 7 << 20, 2, 16), 2);
-        // What costs a login is not worth it for what two carry meanwhile.
+        // A connection that costs a login is not worth it for content that two carry meanwhile.
         let mut growth = Growth::new(2, 16, path.round_trip, path.round_trip * 10);
         let mut look =
             |mebibytes: u64| growth.look(Instant::now(), Sight { left: mebibytes << 20, ..Sight::default() });

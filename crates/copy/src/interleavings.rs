@@ -1,7 +1,7 @@
-//! A sending and a receiving stream over a wire under virtual time, with lanes that do whatever a seed says, one step
-//! after the other: connections that break at any byte, of either way, or swallow everything without a word; late
-//! acknowledgements; full windows and pools; openings one after the other; lanes that drop what they have in hand;
-//! engines that answer late, out of order, and not for all jobs.
+//! A sending and a receiving stream over a wire under virtual time, with lanes that take steps chosen by a seed, one
+//! after the other: connections that break at any byte, in either direction, or discard everything silently; late
+//! acknowledgements; full windows and pools; repeated openings; lanes that drop their batch; engines that answer
+//! late, out of order, and not for all jobs.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -39,7 +39,7 @@ use crate::{
 
 const SUITE: Suite = Suite::Aes128Gcm;
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// What a direction holds; fewer than some batches have.
+/// The capacity of one direction; less than the length of some batches.
 const WIRE_BYTES: usize = 2500;
 const SEND_BUFFERS: usize = 5;
 const SEND_BUFFER_BYTES: usize = 4096;
@@ -50,7 +50,7 @@ const RECORDS_MAX: u64 = 4;
 const RING: usize = 3;
 const IN_FLIGHT: usize = 3;
 const WINDOW_BYTES: u64 = 6_000;
-/// Of content: the first batch has so many bytes, each other one more, so that they can be told apart.
+/// The content of the first batch in bytes; each later batch has one more, so that batches can be told apart.
 const FIRST_BYTES: u64 = 1_000;
 
 /// Splitmix64.
@@ -77,9 +77,9 @@ impl Dice {
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Way {
-    /// With the time when they arrive.
+    /// The bytes with their time of arrival.
     chunks: VecDeque<(Instant, VecDeque<u8>)>,
-    /// How many bytes go before the connection breaks.
+    /// The number of bytes until the connection breaks.
     left: Option<usize>,
 }
 
@@ -92,19 +92,19 @@ impl Way {
 #[derive(Debug)]
 struct Connection {
     clock: Clock,
-    /// To the receiver, and back.
+    /// The directions to the receiver and back.
     ways: [Mutex<Way>; 2],
     is_cut: Mutex<bool>,
     delay: Duration,
-    /// Takes what it is given, and brings nothing.
+    /// The wire accepts bytes and delivers none.
     swallows: bool,
-    /// What is under way is lost with the connection.
+    /// Bytes in flight are lost with the connection.
     loses: bool,
     unanswered: AtomicU8,
 }
 
 impl Connection {
-    /// One that keeps what it promises.
+    /// Returns a connection without faults.
     fn new(clock: &Clock, delay: Duration) -> Self {
         Self {
             clock: clock.clone(),
@@ -182,7 +182,7 @@ impl Wire for TestWire {
     }
 }
 
-/// What the streams of a world stand on.
+/// The shared parts that the streams of a world use.
 struct Ground {
     clock: Clock,
     keys: TransferKeys,
@@ -210,7 +210,7 @@ impl Ground {
         self.clock.advance_to(self.clock.now() + time);
     }
 
-    /// Ends both connections and opens others, as the ends' keepers do.
+    /// Ends both connections and opens others, as the keepers of the ends do.
     fn reopen(&self, opening: u32, connection: Connection) -> Settled {
         let connection = Arc::new(connection);
         let taken = self.receiver.cut(&self.receive_pool);
@@ -223,7 +223,7 @@ impl Ground {
         self.sender.socket().is_none() || self.receiver.socket().is_none()
     }
 
-    /// A batch of this content, if there is a buffer for it.
+    /// Returns a batch of this content, if there is a free buffer.
     fn batch(&self, bytes: u64) -> Option<Builder> {
         let mut batch = Builder::new(self.send_pool.take()?, SUITE);
         let records = records(bytes);
@@ -259,11 +259,11 @@ struct World<'a> {
     opener: Submitter<InHand<'a, TestWire>>,
     openings: u32,
     acknowledged: HashSet<u64>,
-    /// Content whose last record was taken over.
+    /// The content whose last record was taken over.
     taken: HashSet<u64>,
-    /// Records of the present opening that lanes have taken over, before those in front of them, by number.
+    /// Records of the current opening, by number, that lanes have taken over before their predecessors.
     ahead: BTreeMap<u64, Vec<(u64, u64)>>,
-    /// The number that counts next, and the batch that is coming with its next record.
+    /// The next number to count, and the batch that its record belongs to.
     next: u64,
     coming: Option<(u64, u64)>,
     faults_left: u32,
@@ -315,7 +315,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether something goes wrong, once in so many times.
+    /// Returns whether a fault happens, with a chance of one in `one_in`.
     fn fault(&mut self, one_in: u64) -> bool {
         let is_due = self.faults_left > 0 && self.dice.one_in(one_in);
         self.faults_left -= u32::from(is_due);
@@ -343,7 +343,7 @@ impl<'a> World<'a> {
         self.again(contents);
     }
 
-    /// A sealing lane hands its batch to the engine, or drops it; others get theirs back.
+    /// A sealing lane hands its batch to the engine, or drops it; other lanes get theirs back.
     fn seal(&mut self) {
         if !self.sealing.is_empty() {
             let which = self.dice.of(0..self.sealing.len() as u64) as usize;
@@ -392,7 +392,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// As a lane does that finds the connection gone: after the others have done with what they have in hand.
+    /// Acts as a lane that finds the connection gone, after the other lanes have finished their records.
     fn cut_receiver(&mut self) {
         while !self.opening.is_empty() {
             self.take();
@@ -403,14 +403,14 @@ impl<'a> World<'a> {
         self.ground.receiver.cut(&self.ground.receive_pool);
     }
 
-    /// A receiving lane hands its records to the engine, or fails; others are done with theirs.
+    /// A receiving lane hands its records to the engine, or fails; other lanes finish theirs.
     fn take(&mut self) {
         if !self.opening.is_empty() {
             let which = self.dice.of(0..self.opening.len() as u64) as usize;
             let mut in_hand = self.opening.swap_remove(which);
             if self.fault(300) {
                 drop(in_hand);
-                // The transfer ends, and another goes on: here by another connection.
+                // The transfer ends, and another continues; here, over another connection.
                 return self.ground.receiver.hang_up(self.openings);
             }
             let work = in_hand.lay(Work::default()).unwrap();
@@ -442,7 +442,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A record was taken over, after all those in front of it.
+    /// Counts a record that was taken over after all its predecessors.
     fn count(&mut self, content: u64, record: u64) {
         let expected = self.coming.take().unwrap_or((content, 0));
         assert_eq!((content, record), expected, "records leave in the order in which they were numbered");
@@ -460,7 +460,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What both ends' keepers do.
+    /// Does the work of both ends' keepers.
     fn keep(&mut self) {
         if !self.ground.is_cut() {
             return;
@@ -485,12 +485,12 @@ impl<'a> World<'a> {
         self.settle(settled);
     }
 
-    /// Time passes: some of it, or until something has taken too long.
+    /// Lets time pass: a random step, or until a timeout expires.
     fn wait(&mut self) {
         let until = self.ground.sender.interest().until;
         match until {
             Some(until) if self.faults_left == 0 || self.fault(20) => {
-                // Nothing but a wire that swallows everything takes so long.
+                // Only a wire that discards everything takes so long.
                 let step = Duration::from_millis(self.dice.of(0..500));
                 self.ground.clock.advance_to(until.min(self.ground.clock.now() + step));
             }
@@ -514,7 +514,7 @@ impl<'a> World<'a> {
         assert!(self.ground.sender.unacknowledged_bytes() < most, "more is under way than the window admits");
     }
 
-    /// Goes on until all is acknowledged, or the stream is given up; then nothing may be missing.
+    /// Runs until everything is acknowledged, or the stream is given up; then nothing may be missing.
     fn run(mut self, batches: u64) -> Outcome {
         for _ in 0..400_000 {
             if self.stalled || self.acknowledged.len() as u64 == batches {
@@ -548,7 +548,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Seals a batch and leaves it to its stream; false when the connection was cut.
+/// Seals a batch and passes it to its stream; returns false if the connection was cut.
 fn seal_and_fill(place: Place<'_, TestWire>, batch: &mut Builder) -> bool {
     let mut work = place.lay(batch, Work::default());
     Software::default().run(&mut work);
@@ -581,7 +581,7 @@ fn whatever_breaks_every_batch_arrives_once_and_it_ends() {
     assert!(pending_jobs > 1000, "{pending_jobs} jobs were handed back");
 }
 
-/// Sends a batch into a wire that swallows it.
+/// Sends a batch into a wire that discards it.
 fn swallowed(ground: &Ground, opening: u32, unanswered: u8) {
     let mut connection = Connection::new(&ground.clock, Duration::ZERO);
     connection.swallows = true;
@@ -667,7 +667,7 @@ fn acknowledgements_that_come_again_or_too_late_change_nothing() {
         expected.push(content);
         connection.way(0).chunks.clear();
     }
-    // Two records, three, and four. The first batch; one record more; again; what was told before; and all.
+    // Two records, three, and four. The first batch; one more record; repetitions of earlier counts; and everything.
     let told = [(2, 1), (3, 0), (3, 0), (2, 0), (5, 1), (9, 1), (9, 0), (u64::MAX, 0)];
     for (taken, batches) in told {
         let record = seal(&mut keys, Kind::Acknowledge, 0, taken, &[]);
@@ -678,7 +678,7 @@ fn acknowledgements_that_come_again_or_too_late_change_nothing() {
         let acknowledged: Vec<u64> = flushed.acknowledged.iter().map(Content::bytes).collect();
         assert_eq!(acknowledged, expected.drain(..batches).collect::<Vec<_>>());
     }
-    // The same count, told once more when the stream is opened again.
+    // The same count, repeated after the stream is opened again.
     ground.sender.cut(&ground.send_pool);
     let settled = ground.sender.open(&ground.keys, 2, TestWire(connection, 0), 9);
     assert_eq!((settled.arrived.batches, settled.batches, settled.again.len()), (0, 0, 0));

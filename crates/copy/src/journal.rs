@@ -1,17 +1,17 @@
-//! What a receiving end has, so that the same command can go on after a crash of either end.
+//! The record of a receiving end's progress, with which the same command continues after a crash of either end.
 //!
-//! A journal is a file in the target directory, `.sealane-<key>.journal`, which only grows while a transfer
-//! runs and is removed when it is complete. The key names the transfer; one transfer holds it at a time.
+//! A journal is a file in the target directory, `.sealane-<key>.journal`, which only grows while a transfer runs and
+//! is removed when it is complete. The key names the transfer; one process holds the journal at a time.
 //!
 //! Guarantees, once [`Journal::append`] has returned:
 //! - when the process is killed, nothing is lost: the entries are in the kernel;
-//! - when the kernel crashes or power fails, what was appended before the last [`Journal::sync`] is kept. Later
-//!   entries may be lost, from some entry to the end; never one from the middle. Conversely an entry may
-//!   outlive the file content it speaks of. Where that matters, sync the content before appending the entry;
-//! - a torn or corrupt entry ends the journal, and opening it again cuts that off. What is lost with it is
+//! - when the kernel crashes or power fails, everything appended before the last [`Journal::sync`] is kept. Later
+//!   entries may be lost, always from some entry to the end; never one from the middle. Conversely, an entry may
+//!   survive file content that it refers to. Where that matters, sync the content before appending the entry;
+//! - a torn or corrupt entry ends the journal, and opening it again cuts that off. The content of lost entries is
 //!   transferred again.
 //!
-//! The names in a journal are returned as they were written. Resolve them below the target as those of a peer.
+//! The names in a journal are returned as they were written. Resolve them below the target like a peer's names.
 
 mod codec;
 
@@ -32,33 +32,33 @@ use codec::{MAGIC, Replayer};
 const REWRITE_FROM_BYTES: u64 = 1 << 20;
 /// Read and written at once.
 const PIECE_BYTES: usize = 256 * 1024;
-/// What a buffer for appending keeps from one use to the next.
+/// The capacity that a buffer for appending keeps between uses.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// How often a journal may vanish between opening and locking it.
+/// The number of times that a journal may vanish between opening and locking it.
 const OPEN_ATTEMPTS: u32 = 16;
 
-/// What is wrong with a journal, beyond what the kernel says.
+/// The errors of a journal, in addition to the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JournalError {
-    /// Another transfer with this key runs into this directory.
+    /// Another transfer with this key writes into this directory.
     #[error("the same transfer is already running into this directory (it holds {name})")]
     InUse {
         /// The journal's file name.
         name: String,
     },
-    /// The file is not one that we, or the directory's owner, made for this.
+    /// The file was not made by us or by the directory's owner for this purpose.
     #[error("{name} is not a journal of this user; remove it or choose another target")]
     Foreign {
         /// The journal's file name.
         name: String,
     },
-    /// Others created and removed the journal all the time.
+    /// Other processes created and removed the journal repeatedly.
     #[error("{name} was replaced again and again while it was opened")]
     Unsettled {
         /// The journal's file name.
         name: String,
     },
-    /// An append failed half-way and could not be taken back.
+    /// An append failed half-way and could not be undone.
     #[error("the journal ends in a torn entry")]
     Torn,
     /// Longer than [`NAMES_BYTES_MAX`].
@@ -70,7 +70,7 @@ pub(crate) enum JournalError {
 }
 
 impl JournalError {
-    /// The journal's own error within an [`io::Error`], if it is one.
+    /// Returns the journal's own error within an [`io::Error`], if it is one.
     pub(crate) fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
@@ -88,7 +88,7 @@ impl From<JournalError> for io::Error {
     }
 }
 
-/// The open journal of a running transfer; no other process has it as long as this value lives.
+/// The open journal of a running transfer; no other process can hold it while this value lives.
 #[derive(Debug)]
 pub(crate) struct Journal {
     directory: OwnedFd,
@@ -108,13 +108,13 @@ struct Writer {
 }
 
 impl Journal {
-    /// Opens the journal of the transfer `key` in the target directory, or creates it, and returns what it says.
+    /// Opens the journal of the transfer `key` in the target directory, or creates it, and returns its state.
     ///
-    /// A torn end is cut off, and a journal that says little for its length is replaced by a compact one.
+    /// A torn end is cut off, and a journal that is long for its content is replaced by a compact one.
     ///
     /// # Errors
     /// [`JournalError::InUse`] (of kind [`io::ErrorKind::ResourceBusy`]) while another transfer holds it,
-    /// [`JournalError::Foreign`], and what the kernel says.
+    /// [`JournalError::Foreign`], and errors of the kernel.
     pub(crate) fn open(directory: BorrowedFd<'_>, key: [u8; 16]) -> io::Result<(Self, State)> {
         let name = file_name(key);
         let mut file = open_locked(directory, &name)?;
@@ -128,7 +128,7 @@ impl Journal {
             length = MAGIC.len() as u64;
         }
         if length >= REWRITE_FROM_BYTES && length / 2 >= state.compact_bytes() {
-            // Where there is no room for a second journal, the long one serves as well.
+            // If there is no room for a second journal, the long one is used.
             if let Ok((compact, compact_bytes)) = rewrite(directory, &name, &state) {
                 (file, length) = (compact, compact_bytes);
             }
@@ -146,9 +146,9 @@ impl Journal {
     /// Appends entries, with one write for all of them. Any thread may do so.
     ///
     /// # Errors
-    /// What the kernel says, for example that the disk is full: none of the entries is in the journal then, and
-    /// it can be used on. [`JournalError::NamesTooLong`] likewise. [`JournalError::Torn`] once part of an
-    /// entry could not be taken back.
+    /// Errors of the kernel, for example a full disk: none of the entries is in the journal then, and the journal
+    /// remains usable. [`JournalError::NamesTooLong`], with the same consequence. [`JournalError::Torn`] if part of
+    /// an entry could not be removed again.
     pub(crate) fn append(&self, entries: &[Entry]) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.is_torn {
@@ -168,22 +168,22 @@ impl Journal {
         outcome
     }
 
-    /// Whether an earlier run had opened it, and so may have begun to write to the target.
+    /// Returns whether an earlier run had opened it, and so may have begun to write to the target.
     pub(crate) fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Whether it came with this run and says nothing. One that an earlier run had opened says, even when empty, that
-    /// what lies under the target's name was made by that run.
+    /// Returns whether this run created the journal and it is empty. A journal that an earlier run opened means, even
+    /// when empty, that the target was made by that run.
     pub(crate) fn is_unused(&self) -> bool {
         let length = self.writer.lock().unwrap_or_else(PoisonError::into_inner).length;
         !self.is_resumed && length <= MAGIC.len() as u64
     }
 
-    /// Takes back all it says, but stays: what lies under the target's name was still made by this transfer.
+    /// Removes all entries, but keeps the file: the target was still made by this transfer.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors of the kernel.
     pub(crate) fn forget(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         rustix::fs::ftruncate(&self.file, MAGIC.len() as u64)?;
@@ -195,9 +195,9 @@ impl Journal {
     /// Deletes the journal: the transfer is complete.
     ///
     /// # Errors
-    /// What the kernel says; a journal that someone else removed is no error.
+    /// Errors of the kernel; a journal that another process removed is no error.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        // Still locked, so that nobody can have begun to use the file that is unlinked.
+        // The file is still locked, so nobody can have begun to use the one that is unlinked.
         if is_current(self.directory.as_fd(), &self.name, &self.file)? {
             rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?;
         }
@@ -210,21 +210,21 @@ pub(crate) fn file_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
 }
 
-/// Whether `name` is one that [`file_name`] makes.
+/// Returns whether `name` has the form that [`file_name`] returns.
 pub(crate) fn is_file_name(name: &[u8]) -> bool {
     name.strip_prefix(b".sealane-")
         .and_then(|rest| rest.strip_suffix(b".journal"))
         .is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Opens or creates the journal and takes its lock.
-/// Whether a transfer holds the journal in this file at the moment.
+/// Opens or creates the journal and takes its lock. Returns whether a transfer holds the journal in this file at the
+/// moment.
 pub(crate) fn is_held(file: impl AsFd) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
 fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
-    // Not blocking, in case someone put a pipe there.
+    // Opening does not block, in case the name is a pipe.
     let flags = OFlags::RDWR
         | OFlags::APPEND
         | OFlags::CREATE
@@ -250,8 +250,8 @@ fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Err(JournalError::Unsettled { name: name.to_owned() }.into())
 }
 
-/// Whether we may believe the file and cut it: it is a plain file with no second name elsewhere, and belongs
-/// to us or to the directory's owner, who could replace anything in it.
+/// Returns whether the file may be trusted and truncated: it is a regular file without another name, and belongs to
+/// us or to the directory's owner, who could replace anything in it.
 fn is_ours(directory: BorrowedFd<'_>, file: &OwnedFd) -> io::Result<bool> {
     let stat = rustix::fs::fstat(file)?;
     let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink <= 1;
@@ -259,7 +259,7 @@ fn is_ours(directory: BorrowedFd<'_>, file: &OwnedFd) -> io::Result<bool> {
     Ok(is_plain && (owner_is_us || stat.st_uid == rustix::fs::fstat(directory)?.st_uid))
 }
 
-/// Whether the file is still the one that has this name.
+/// Returns whether the name still refers to this file.
 fn is_current(directory: BorrowedFd<'_>, name: &str, file: &OwnedFd) -> io::Result<bool> {
     let opened = rustix::fs::fstat(file)?;
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -269,10 +269,10 @@ fn is_current(directory: BorrowedFd<'_>, name: &str, file: &OwnedFd) -> io::Resu
     }
 }
 
-/// What the journal says, and how many bytes of it are good.
+/// Returns the state of the journal, and the length of its intact part in bytes.
 fn read(file: &OwnedFd) -> io::Result<(State, u64)> {
     let mut replayer = Replayer::default();
-    // Holds less than one entry between two reads.
+    // The buffer holds less than one entry between two reads.
     let mut buffer = Vec::new();
     let mut offset = 0;
     while !replayer.stopped {
@@ -290,11 +290,11 @@ fn read(file: &OwnedFd) -> io::Result<(State, u64)> {
     Ok((replayer.state, replayer.good_bytes))
 }
 
-/// Puts a compact journal in the place of the one whose lock we hold, and returns it, locked, with its length.
+/// Replaces the journal whose lock we hold by a compact one, and returns that, locked, with its length.
 fn rewrite(directory: BorrowedFd<'_>, name: &str, state: &State) -> io::Result<(OwnedFd, u64)> {
     let new_name = format!("{name}.new");
     let unlink = || rustix::fs::unlinkat(directory, &new_name, AtFlags::empty());
-    // Only the holder of the lock gets here: what lies there is left from a crash.
+    // Only the holder of the lock gets here: an existing file was left by a crash.
     match unlink() {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -310,7 +310,7 @@ fn rewrite(directory: BorrowedFd<'_>, name: &str, state: &State) -> io::Result<(
     let fill_and_rename = || {
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let length = write_compact(&file, state)?;
-        // A crash must find the old journal or all of the new one.
+        // After a crash there must be the old journal or all of the new one.
         rustix::fs::fdatasync(&file)?;
         rustix::fs::renameat(directory, &new_name, directory, name)?;
         Ok(length)

@@ -1,5 +1,5 @@
-//! The lanes of both ends, over sockets and in threads, on an engine that answers late, out of order, and not for all
-//! jobs: every byte arrives in its place, and no nonce protects two texts.
+//! Tests of both ends' lanes, over sockets and in threads, on an engine that answers late, out of order, and not for
+//! all jobs: every byte arrives in its place, and no nonce protects two texts.
 
 use std::{
     fs,

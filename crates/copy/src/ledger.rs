@@ -1,15 +1,15 @@
-//! Which bytes of a file have arrived.
+//! The set of bytes of a file that have arrived.
 //!
 //! Guarantees: the ranges of a ledger are disjoint, never touch each other, and lie within the file; no byte is
-//! counted twice, however often and in whatever order it arrives. A ledger holds at most [`MAX_RANGES`] ranges,
-//! so a peer that sends every second byte gets an error and not our memory.
+//! counted twice, however often and in whatever order it arrives. A ledger holds at most [`MAX_RANGES`] ranges, so a
+//! peer that sends every second byte gets an error and cannot exhaust memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The most fragments one ledger keeps.
 ///
-/// A well-behaved sender leaves about one gap for each range that is under way on a stream: hundreds.
+/// A well-behaved sender leaves about one gap per range in flight on a stream: hundreds.
 pub(crate) const MAX_RANGES: usize = 65_536;
 
 /// Why a range was not entered.
@@ -25,7 +25,7 @@ pub(crate) enum LedgerError {
         /// Bytes of the file.
         size: u64,
     },
-    /// The range touches none of the [`MAX_RANGES`] that are there.
+    /// The range touches none of the [`MAX_RANGES`] existing ranges.
     #[error("a file arrives in more than {MAX_RANGES} fragments")]
     TooManyRanges,
 }
@@ -35,20 +35,20 @@ pub(crate) enum LedgerError {
 pub(crate) struct Ledger {
     size: u64,
     covered_bytes: u64,
-    /// Start of each range and the byte after its last.
+    /// The start of each range and its end (exclusive).
     ends: BTreeMap<u64, u64>,
 }
 
 impl Ledger {
-    /// Nothing of a file of `size` bytes. An empty file is complete from the start.
+    /// Returns the empty ledger of a file of `size` bytes. An empty file is complete from the start.
     pub(crate) fn new(size: u64) -> Self {
         Self { size, covered_bytes: 0, ends: BTreeMap::new() }
     }
 
-    /// Enters `range` and returns how many of its bytes were missing before.
+    /// Adds `range` and returns the number of its bytes that were missing before.
     ///
     /// # Errors
-    /// Ranges outside the file, and fragments beyond [`MAX_RANGES`]; the ledger is then as it was.
+    /// Fails for ranges outside the file, and for fragments beyond [`MAX_RANGES`]; the ledger is then unchanged.
     pub(crate) fn add(&mut self, range: Range<u64>) -> Result<u64, LedgerError> {
         let Range { mut start, mut end } = range;
         if start > end || end > self.size {
@@ -73,49 +73,49 @@ impl Ledger {
         Ok(new_bytes)
     }
 
-    /// The last range that overlaps `start..end` or lies against it.
+    /// Returns the last range that overlaps or touches `start..end`.
     fn last_touching(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let (&known_start, &known_end) = self.ends.range(..=end).next_back()?;
         (known_end >= start).then_some((known_start, known_end))
     }
 
-    /// Whether every byte of the file is there.
+    /// Returns whether every byte of the file has arrived.
     pub(crate) fn is_complete(&self) -> bool {
         self.covered_bytes == self.size
     }
 
-    /// Whether a byte is there. Takes logarithmic time, however fragmented the file is.
+    /// Returns whether the byte at an offset has arrived. Takes logarithmic time, however fragmented the file is.
     pub(crate) fn contains(&self, at: u64) -> bool {
         self.last_touching(at, at).is_some_and(|(_, end)| at < end)
     }
 
-    /// How many bytes are there.
+    /// Returns the number of bytes that have arrived.
     pub(crate) fn covered_bytes(&self) -> u64 {
         self.covered_bytes
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     #[cfg(test)]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether the first `bytes` are there and nothing else is: what a file that grew while it was read has to be.
+    /// Returns whether exactly the first `bytes` have arrived, as required of a file that grew while it was read.
     pub(crate) fn is_exactly(&self, bytes: u64) -> bool {
         self.ranges().eq((bytes > 0).then_some(0..bytes))
     }
 
-    /// How many fragments the ledger holds.
+    /// Returns the number of ranges in the ledger.
     pub(crate) fn range_count(&self) -> usize {
         self.ends.len()
     }
 
-    /// What is there, ascending, in as few ranges as possible.
+    /// Returns the ranges that have arrived, ascending, as few as possible.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ends.iter().map(|(&start, &end)| start..end)
     }
 
-    /// What is not there, ascending, in as few ranges as possible.
+    /// Returns the ranges that are missing, ascending, as few as possible.
     pub(crate) fn missing(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let past_the_end = self.size..self.size;
         self.ranges()
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The slow twin: one flag a byte.
+    /// Returns the ranges from an obvious model with one flag per byte.
     fn runs(flags: &[bool], wanted: bool) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for (at, _) in flags.iter().enumerate().filter(|&(_, &flag)| flag == wanted) {
@@ -211,7 +211,7 @@ mod tests {
         let beyond = MAX_RANGES as u64 * 2;
         assert_eq!(ledger.add(beyond..beyond + 1), Err(LedgerError::TooManyRanges));
         assert_eq!(ledger, full);
-        // What touches a fragment is still taken, and closing a gap makes room.
+        // A range that touches a fragment is still added, and closing a gap makes room.
         assert_eq!(ledger.add(beyond - 1..beyond), Ok(1));
         assert_eq!(ledger.add(1..2), Ok(1));
         assert_eq!(ledger.add(beyond + 1..beyond + 2), Ok(1));

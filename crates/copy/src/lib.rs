@@ -1,11 +1,11 @@
 //! Parallel secure copy: files over several TCP streams, each with its own security context, on several lanes.
 //!
-//! [`copy`] is what `sealane cp` runs; [`serve_stdio`] is its far end over ssh, [`Daemon`] the one that needs
-//! no ssh. The protocol itself ([`proto`]) reads no socket, no file and no clock.
+//! [`copy`] is the implementation of `sealane cp`; [`serve_stdio`] is its far end over ssh, [`Daemon`] the far end
+//! without ssh. The protocol itself ([`proto`]) reads no socket, no file and no clock.
 //!
 //! Invariants: a record is bound by its tag to transfer, stream, opening, position, file and offset; nothing is
-//! written before its tag was verified, and nothing gets its final name before its closing record; numbers
-//! (nonces) are given before work fans out to lanes, so they never depend on scheduling; bytes in flight do not
+//! written before its tag is verified, and nothing gets its final name before its closing record; numbers (nonces)
+//! are assigned before work is distributed to lanes, so they never depend on scheduling; bytes in flight do not
 //! depend on the number of streams.
 
 #![deny(unsafe_code)]

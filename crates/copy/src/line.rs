@@ -1,15 +1,15 @@
-//! How a data stream's connection ends before the transfer does.
+//! The ways in which a data stream's connection ends before the transfer does.
 
 use crate::error::{Error, ErrorKind};
 
 /// Why a stream's connection ended.
 #[derive(Debug)]
 pub(crate) enum LineError {
-    /// Cut; it may be opened again.
+    /// The connection was cut; it may be opened again.
     Cut,
-    /// Content goes out and nothing comes back, opening after opening.
+    /// Content is sent and nothing is acknowledged, for several openings in a row.
     Stalled,
-    /// The peer, or somebody between, sends what cannot be.
+    /// The peer, or an attacker on the path, sends invalid data.
     Fatal(Error),
 }
 
@@ -20,7 +20,7 @@ impl From<std::io::Error> for LineError {
 }
 
 impl LineError {
-    /// A record failed to open, or what should be one is none.
+    /// Returns the error of a record that failed to open or is malformed.
     pub(crate) fn forged(stream: u16, what: &str) -> Self {
         Self::Fatal(Error::new(
             ErrorKind::Integrity,

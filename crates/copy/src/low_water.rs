@@ -1,14 +1,15 @@
-//! `SO_RCVLOWAT`: how much must have arrived before a poll for input wakes. No library wraps it.
+//! `SO_RCVLOWAT`: the number of bytes that must have arrived before a poll for input returns. No library wraps it.
 //!
 //! `unsafe`: setsockopt(2).
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
-/// A poll of the socket wakes when `bytes` can be read, or the end. Where the kernel refuses, it wakes earlier.
+/// Makes a poll of the socket return when `bytes` can be read, or at the end of the stream. If the kernel refuses,
+/// polls return earlier.
 pub(crate) fn set(socket: BorrowedFd<'_>, bytes: usize) {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: a live descriptor, and an integer of the size that is told.
+    // SAFETY: the descriptor is live, and the pointer is to an integer of the given size.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

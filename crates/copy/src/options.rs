@@ -1,6 +1,6 @@
-//! What a user may ask of a transfer, as plain data.
+//! The options of a transfer, as plain data.
 //!
-//! Guarantees: every field is a wish that is met or refused. Nothing here opens, connects or guesses.
+//! Guarantees: every field is a request that is met or refused. Nothing here opens, connects or guesses.
 
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::Error, session::agree};
 
-/// How far the data on the wire is protected: the ladder of the multicore GridFTP study (`PROT` C, S, P
-/// with and without `DCAU`). Ordered: a later level promises all that an earlier one does.
+/// The protection of the data on the wire: the ladder of the multicore GridFTP study (`PROT` C, S, P with and without
+/// `DCAU`). Levels are ordered: a later level includes the guarantees of the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
     /// No protection on the data streams.
     Clear,
-    /// Each data stream proves at its opening that it belongs to the authenticated peer; data is clear.
+    /// Each data stream proves at its opening that it belongs to the authenticated peer; data is not protected.
     Authenticated,
     /// Every record carries a cryptographic integrity tag; data is readable on the wire.
     Safe,
@@ -30,7 +30,7 @@ impl Level {
     /// All levels, weakest first.
     pub const ALL: [Self; 4] = [Self::Clear, Self::Authenticated, Self::Safe, Self::Private];
 
-    /// The name used on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clear => "clear",
@@ -47,15 +47,15 @@ impl fmt::Display for Level {
     }
 }
 
-/// A word on the command line that names nothing we know.
+/// The error for an unknown word on the command line.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown {what} {word:?}; choose one of {choices}")]
 pub struct UnknownName {
-    /// What was looked for.
+    /// The kind of word that was expected.
     pub what: &'static str,
-    /// What was given.
+    /// The given word.
     pub word: String,
-    /// What would have been understood.
+    /// The valid words.
     pub choices: &'static str,
 }
 
@@ -71,21 +71,21 @@ impl FromStr for Level {
     }
 }
 
-/// What the receiving end does with verified data.
+/// The destination of verified data at the receiving end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sink {
     /// Writes files.
     #[default]
     Files,
-    /// Verifies and discards: transport and cryptography alone (`--sink null`).
+    /// Verifies and discards: measures transport and cryptography alone (`--sink null`).
     Null,
 }
 
-/// Which ends do their full work: the laboratory measures one end at a time, as the papers' in-memory
-/// drivers did, because two ends on one machine compete for its cores.
+/// The ends that do their full work: the laboratory measures one end at a time, as the papers' in-memory drivers did,
+/// because two ends on one machine compete for its cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MeasuredEnd {
-    /// As a user would have it.
+    /// Both ends work as in normal use.
     #[default]
     Both,
     /// The sender works in full; the receiver reads and discards without opening a record.
@@ -94,16 +94,16 @@ pub enum MeasuredEnd {
     Receive,
 }
 
-/// What a receiving end does with modes, beyond what its user may do anyway.
+/// The limits on modes at a receiving end, in addition to its user's rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeRules {
-    /// Bits that nothing gets, whatever was sent.
+    /// Bits that no entry gets, whatever was sent.
     pub removed: u32,
-    /// Bits that folders do not get which nobody described, where the process's own umask is 0.
+    /// Bits that implicitly created folders do not get if the process's own umask is 0.
     pub umask: u32,
 }
 
-/// What is copied besides contents, modes, times and symbolic links.
+/// The properties that are copied besides contents, modes, times and symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
     /// Keep hard links within the transfer (`--hard-links`).
@@ -112,62 +112,63 @@ pub struct Preserve {
     pub xattrs: bool,
     /// Keep user and group ids.
     pub owner: Ownership,
-    /// Folders that are there already get the modes of those that are sent; otherwise they keep their own.
+    /// Existing folders get the modes of the sent ones; otherwise they keep their own.
     pub folder_modes: bool,
 }
 
-/// Whether user and group ids are kept.
+/// The treatment of user and group ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ownership {
-    /// They are those of the receiving user.
+    /// Entries get the ids of the receiving user.
     #[default]
     NotKept,
-    /// They are kept if the receiving end may give files away (`--archive`).
+    /// Ids are kept if the receiving end may change owners (`--archive`).
     WherePossible,
-    /// An entry that does not get its owner is not as it was asked for (`--owner`).
+    /// Ids are kept, and an entry that does not get its owner counts as failed (`--owner`).
     Kept,
 }
 
 impl Ownership {
-    /// Whether entries are sent with their owners.
+    /// Returns whether entries are sent with their owners.
     #[must_use]
     pub fn is_wanted(self) -> bool {
         self != Self::NotKept
     }
 
-    /// The part of the wish that is left at a receiving end that may give files away, or may not.
+    /// Returns the effective option for a receiving end that may change owners, or may not.
     #[must_use]
     pub fn where_it(self, may_give: bool) -> Self {
         if self == Self::WherePossible && !may_give { Self::NotKept } else { self }
     }
 }
 
-/// What becomes of what the target has already.
+/// The treatment of entries that the target already has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upkeep {
-    /// Delete what the source does not have.
+    /// Deletes entries that the source does not have.
     pub delete: Option<Deletion>,
-    /// Skip what has the same content at the target, by its BLAKE3 digest, whatever its time.
+    /// Skips files with the same content at the target, by BLAKE3 digest, whatever their times.
     pub checksum: bool,
-    /// What is replaced or deleted stays, here.
+    /// Keeps backups of replaced or deleted entries.
     pub backup: Option<Backup>,
-    /// Remove from the source what has arrived.
+    /// Removes entries from the source once they have arrived.
     pub remove_sources: bool,
-    /// Tell of every change.
+    /// Reports every change.
     pub itemise: bool,
 }
 
-/// Where backups stay.
+/// The place and names of backups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// What their names end in; may be empty where they have a folder of their own.
+    /// The suffix of their names; may be empty if they have a folder of their own.
     pub suffix: Vec<u8>,
-    /// Below this folder of the target, by the paths that they had; beside what replaces them otherwise.
+    /// The folder of the target that keeps backups under their former paths; otherwise they stay in their own
+    /// folders.
     pub folder: Option<RelativePath>,
 }
 
 impl Backup {
-    /// Whether they can be named like this.
+    /// Returns whether backups can be named like this.
     #[must_use]
     pub fn is_sensible(&self) -> bool {
         Upkeep::is_suffix(&self.suffix) || (self.suffix.is_empty() && self.folder.is_some())
@@ -178,7 +179,7 @@ impl Upkeep {
     /// The longest suffix of a backup, in bytes.
     pub const SUFFIX_BYTES_MAX: usize = 64;
 
-    /// Whether backups can have this suffix.
+    /// Returns whether `suffix` is a valid suffix of backups.
     #[must_use]
     pub fn is_suffix(suffix: &[u8]) -> bool {
         let bytes = 1..=Self::SUFFIX_BYTES_MAX;
@@ -186,21 +187,21 @@ impl Upkeep {
     }
 }
 
-/// What may be deleted.
+/// The limits of deleting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
-    /// Delete nothing where there is more.
+    /// Deletes nothing if more entries than this would be deleted.
     pub entries_max: Option<u64>,
-    /// Also what the filters leave out.
+    /// Deletes excluded entries, too.
     pub excluded: bool,
 }
 
 /// One include or exclude pattern; the first match wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
-    /// Take what matches.
+    /// Includes matching entries.
     Include(String),
-    /// Leave out what matches, and do not descend into it.
+    /// Excludes matching entries, and does not descend into them.
     Exclude(String),
 }
 
@@ -215,41 +216,42 @@ pub struct Options {
     pub suite: Option<Suite>,
     /// Allow suites whose algorithms are broken or outdated.
     pub allow_legacy: bool,
-    /// Parallel TCP streams (1 to 64), or the measured default.
+    /// The number of parallel TCP streams (1 to 64), or the measured default.
     pub streams: Option<u16>,
-    /// Lanes (threads) at each end (1 to 64), or the measured default. No end starts more than it has processors.
+    /// The number of lanes (threads) at each end (1 to 64), or the measured default. No end starts more lanes than it
+    /// has processors.
     pub lanes: Option<u16>,
     /// Unit of concurrency.
     pub placement: Option<Placement>,
     /// Compute and check a BLAKE3 digest of every file while it moves.
     pub digest: bool,
-    /// Carry the data inside ssh, where data ports are blocked.
+    /// Carries the data inside ssh, for networks that block data ports.
     pub through_ssh: bool,
     /// Bytes per second over all streams.
     pub limit_rate: Option<u64>,
-    /// Continue what an earlier run of the same command left, and leave what can be continued.
+    /// Continues the work of an earlier run of the same command, and keeps unfinished work for a later one.
     pub resume: bool,
-    /// Skip files whose size and modification time are the same at the target, as those are that an earlier run has
-    /// copied.
+    /// Skips files whose size and modification time are the same at the target, such as those copied by an earlier
+    /// run.
     pub skip_same: bool,
     /// Never replace a file of the target that is newer than its source.
     pub update: bool,
-    /// The target is the new name itself, also where a directory has that.
+    /// The target is the new name itself, even if it is an existing directory.
     pub as_named: bool,
-    /// List what would be sent; change nothing.
+    /// Lists the entries that would be sent; changes nothing.
     pub dry_run: bool,
     /// Attributes kept on request.
     pub preserve: Preserve,
-    /// What becomes of what the target has already.
+    /// The treatment of entries that the target already has.
     pub upkeep: Upkeep,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
-    /// Which symbolic links of the sources are read as what they point to.
+    /// The symbolic links of the sources that are followed.
     pub following: Following,
-    /// Only these paths below the only source, which is a directory, and the directories that they are in.
+    /// Copies only these paths below the only source, a directory, and the directories that contain them.
     pub listed: Option<Vec<RelativePath>>,
-    /// The transfer is one of many of the same sources and target that run at once, and this is its name among them: each
-    /// has a journal of its own.
+    /// The name of this transfer among several simultaneous ones with the same sources and target: each has its own
+    /// journal.
     pub share: Option<[u8; 16]>,
     /// Do not cross file-system boundaries.
     pub one_file_system: bool,
@@ -259,23 +261,23 @@ pub struct Options {
     pub sink: Sink,
     /// Laboratory only.
     pub measured_end: MeasuredEnd,
-    /// Give up on a peer that is silent for so long.
+    /// Gives up on a peer that is silent for this long.
     pub timeout: Duration,
-    /// Listen for data streams only on these ports at the far end (`--data-ports`).
+    /// Listens for data streams only on these ports at the far end (`--data-ports`).
     pub data_ports: Option<(u16, u16)>,
-    /// Whose code seals and opens at this end.
+    /// The implementations of the cipher suites at this end.
     pub implementations: Implementations,
-    /// The engine that runs it at this end (`--engine`). The far end chooses for itself.
+    /// The engine of this end (`--engine`). The far end chooses for itself.
     pub engine: EngineChoice,
-    /// How the far end is reached.
+    /// The way to reach the far end.
     pub remote: RemoteOptions,
 }
 
 impl Options {
-    /// The suite that a session of these options agrees on, or none.
+    /// Returns the suite that a session with these options agrees on, if there is one.
     ///
     /// # Errors
-    /// The suite that was asked for does not fit the level, or is outdated and not allowed.
+    /// Fails if the requested suite does not fit the level, or is outdated and not allowed.
     pub fn agreed_suite(&self) -> Result<Suite, Error> {
         agree::suite(self)
     }
@@ -321,7 +323,7 @@ impl Default for Options {
 /// The program that answers at the far end of ssh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FarEnd {
-    /// sealane, or sshd's SFTP server where there is none.
+    /// sealane, or sshd's SFTP server if sealane is not installed.
     #[default]
     Auto,
     /// sealane, or the transfer is refused.
@@ -330,12 +332,12 @@ pub enum FarEnd {
     Sftp,
 }
 
-/// How to reach the far end; passed on to `ssh` or to the daemon's TLS.
+/// The way to reach the far end; passed on to `ssh` or to the daemon's TLS.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteOptions {
     /// ssh's `-p` (`-P` of scp).
     pub port: Option<u16>,
-    /// Only addresses of this family.
+    /// Uses only addresses of this family.
     pub family: Option<AddressFamily>,
     /// Another program instead of `ssh`.
     pub ssh_program: Option<OsString>,
@@ -347,26 +349,26 @@ pub struct RemoteOptions {
     pub ssh_config: Option<PathBuf>,
     /// ssh's `-J`.
     pub ssh_jump: Option<String>,
-    /// The program that is to answer behind ssh.
+    /// The program to start at the far end of ssh.
     pub far_end: FarEnd,
-    /// The folder for journals of transfers whose target keeps none.
+    /// The folder for journals of transfers whose target keeps no journal.
     pub state_dir: Option<PathBuf>,
-    /// The far end's `sealane`, when it is not in its PATH.
+    /// The far end's `sealane`, if it is not in its PATH.
     pub remote_program: Option<String>,
-    /// The same, where it was found for single hosts.
+    /// The same, as found on particular hosts.
     pub found_programs: Vec<(String, String)>,
-    /// Where the default files are.
+    /// The folder of the default files.
     pub config_dir: Option<PathBuf>,
-    /// Ed25519 identity for daemons, or the default file.
+    /// The Ed25519 identity for daemons, instead of the default file.
     pub identity: Option<PathBuf>,
-    /// Known peers' keys, or the default file.
+    /// The file of known peers' keys, instead of the default file.
     pub known_peers: Option<PathBuf>,
     /// Trust an unknown daemon's key on first use.
     pub accept_new: bool,
 }
 
 impl RemoteOptions {
-    /// How ssh is to be started for a host.
+    /// Returns the command that starts ssh for a host.
     #[must_use]
     pub fn ssh_command(&self, user: Option<String>, host: String, port: Option<u16>) -> SshCommand {
         let found = self.found_programs.iter().find(|(name, _)| *name == host).map(|(_, program)| program);

@@ -1,4 +1,4 @@
-//! TCP segments: how large they may be, and whether they arrive. No library wraps these options.
+//! TCP segments: their maximum size, and whether they arrive. No library wraps these options.
 //!
 //! `unsafe`: setsockopt(2), getsockopt(2).
 #![allow(unsafe_code)]
@@ -6,11 +6,11 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
-/// Neither end of a connection that is made after this sends segments of more than so many bytes. Where the kernel
-/// refuses, they are as large as ever.
+/// Limits the segments of connections made after this call, in both directions, to `bytes`. If the kernel refuses,
+/// their size is unchanged.
 pub(crate) fn limit(socket: BorrowedFd<'_>, bytes: u16) {
     let bytes = libc::c_int::from(bytes);
-    // SAFETY: a live descriptor, and an integer of the size that is told.
+    // SAFETY: the descriptor is live, and the pointer is to an integer of the given size.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -22,11 +22,12 @@ pub(crate) fn limit(socket: BorrowedFd<'_>, bytes: u16) {
     }
 }
 
-/// Bytes of the largest segment that this end sends. 0 for what is no TCP.
+/// Returns the length of the largest segment that this end sends in bytes. The result is 0 for other sockets than
+/// TCP.
 pub(crate) fn size(socket: BorrowedFd<'_>) -> usize {
     let mut bytes: libc::c_int = 0;
     let mut length = size_of_val(&bytes) as libc::socklen_t;
-    // SAFETY: a live descriptor, and an integer of the size that is told.
+    // SAFETY: the descriptor is live, and the pointer is to an integer of the given size.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -39,13 +40,15 @@ pub(crate) fn size(socket: BorrowedFd<'_>) -> usize {
     if outcome == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
-/// How often in a row the kernel has sent the oldest segment again, without any answer to it. 0 for what is no TCP.
+/// Returns the number of times in a row that the kernel has sent the oldest segment again, without an answer. The
+/// result is 0 for other sockets than TCP.
 pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
     // `tcpi_retransmits` of `struct tcp_info`.
     info::<8>(socket)[2]
 }
 
-/// Segments that were sent again, and segments that arrived before one that was sent earlier. 0 for what is no TCP.
+/// Returns the number of segments that were sent again or that arrived before earlier ones. The result is 0 for other
+/// sockets than TCP.
 pub(crate) fn losses(socket: BorrowedFd<'_>) -> u64 {
     const TOTAL_RETRANS: usize = 100;
     const RCV_OOOPACK: usize = 224;
@@ -53,7 +56,8 @@ pub(crate) fn losses(socket: BorrowedFd<'_>) -> u64 {
     field(&info, TOTAL_RETRANS) + field(&info, RCV_OOOPACK)
 }
 
-/// The shortest round trip that the kernel has seen on a connection, with its first packets. Zero for what is no TCP.
+/// Returns the shortest round trip that the kernel has measured on a connection, with its first packets. The result
+/// is zero for other sockets than TCP.
 pub(crate) fn round_trip(socket: BorrowedFd<'_>) -> Duration {
     const MIN_RTT: usize = 148;
     Duration::from_micros(field(&info::<228>(socket), MIN_RTT))
@@ -64,12 +68,13 @@ fn field(info: &[u8], at: usize) -> u64 {
     u64::from(bytes.map_or(0, u32::from_ne_bytes))
 }
 
-/// The first bytes of the kernel's `struct tcp_info`, zeros where it knows none. Its fields stay where they are from
-/// version to version.
+/// Returns the first bytes of the kernel's `struct tcp_info`, zeros if it has none. The positions of its fields are
+/// the same in all versions.
 fn info<const BYTES: usize>(socket: BorrowedFd<'_>) -> [u8; BYTES] {
     let mut info = [0u8; BYTES];
     let mut length = BYTES as libc::socklen_t;
-    // SAFETY: a live descriptor, and a buffer of the size that is told; the kernel gives as much as there is room for.
+    // SAFETY: the descriptor is live, and the pointer is to a buffer of the given size; the kernel writes at most
+    // that many bytes.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! What all threads of one transfer share: whether to go on, and why not.
+//! The state shared by all threads of one transfer: whether to continue, and the reason to stop.
 
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -6,13 +6,13 @@ use sealane_stack::{Bells, OnPanic};
 
 use crate::error::{Error, ErrorKind};
 
-/// What could not be done where the system has no thread to give.
+/// The text of the failure to start a thread.
 pub(crate) const NO_THREAD: &str = "cannot start a thread";
 
 /// The failure of a lane whose engine has no queue to give.
 pub(crate) const NO_QUEUE: &str = "cannot reach the engine that seals and opens records";
 
-/// Starts a thread of the transfer. Where the system has none to give, that is the reason why the transfer ends.
+/// Starts a thread of the transfer. If the system has no thread to spare, the transfer ends for that reason.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,

@@ -1,6 +1,6 @@
-//! Data stream sockets, never blocking.
+//! Non-blocking sockets of data streams.
 //!
-//! Guarantees: no call here waits beyond the deadline that it is given, or at all without one.
+//! Guarantees: no call here waits beyond its deadline, or at all if it has none.
 
 use std::{
     io,
@@ -20,23 +20,23 @@ use rustix::{
 
 use crate::{low_water, segments};
 
-/// Only the loopback device has such segments. Smaller ones on a path to this very machine take another device, behind
-/// which may be any network: an emulated one at least.
+/// Only the loopback device has such segments. If a path to this machine has smaller segments, it goes through
+/// another device, and so possibly through any network, such as an emulated one.
 const LOOPBACK_SEGMENT_BYTES: usize = 16 << 10;
 
-/// What a stream needs of a connection: a socket's, or in tests another's. No call waits.
+/// The operations of a stream on its connection: a socket, or a substitute in tests. No call waits.
 pub(crate) trait Wire {
-    /// Sends what fits now; `None` when nothing does.
+    /// Sends as much as fits now; returns `None` if nothing does.
     fn try_send(&self, bytes: &[u8]) -> io::Result<Option<usize>>;
 
-    /// Receives what is there; `None` when nothing is, 0 at the end.
+    /// Receives the available bytes; returns `None` if there are none, 0 at the end.
     fn try_recv(&self, bytes: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// From now on a wait for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still takes
-    /// what there is.
+    /// Makes a wait for input end only when `bytes` are available, or at the end; [`Self::try_recv`] still returns
+    /// any available bytes.
     fn wake_at(&self, bytes: usize);
 
-    /// How often in a row the same segment was sent again, without any answer.
+    /// Returns the number of times in a row that the same segment was sent again, without an answer.
     fn unanswered(&self) -> u8;
 
     /// Ends both directions at once; the peer and any lane that polls the connection notice.
@@ -53,15 +53,14 @@ impl Socket {
     /// Takes over a TCP connection. Small records must not wait for acknowledgements of earlier ones.
     ///
     /// # Errors
-    /// When the descriptor cannot be made non-blocking.
+    /// Fails if the descriptor cannot be made non-blocking.
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let local = is_this_machine(&stream) && segments::size(stream.as_fd()) >= LOOPBACK_SEGMENT_BYTES;
         let socket = Self::new(stream.into())?;
         if local {
-            // A path by the loopback device loses nothing, so a pacing congestion control (BBR) has nothing to
-            // learn there and costs its timers. Reno is always allowed; where it is not there, the default
-            // does.
+            // A loopback path loses nothing, so a pacing congestion control (BBR) has no benefit there and costs its
+            // timers. Reno is always allowed; if it is missing, the default is used.
             let _ = sockopt::set_tcp_congestion(&socket.fd, "reno");
         }
         Ok(socket)
@@ -97,17 +96,17 @@ impl Socket {
         Ok(())
     }
 
-    /// The shortest round trip so far, zero where there is none to be seen.
+    /// Returns the shortest round trip so far, zero if it is unknown.
     pub(crate) fn round_trip(&self) -> Duration {
         segments::round_trip(self.fd.as_fd())
     }
 
-    /// Packets that this end's kernel knows to have been lost, in either direction.
+    /// Returns the number of packets that this end's kernel counts as lost, in either direction.
     pub(crate) fn losses(&self) -> u64 {
         segments::losses(self.fd.as_fd())
     }
 
-    /// Waits until it can be read or written, or `patience` is over.
+    /// Waits until the socket can be read or written, or `patience` is over.
     pub(crate) fn ready(&self, flags: PollFlags, patience: Duration) -> io::Result<()> {
         sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], patience).map(drop)
     }
@@ -170,7 +169,7 @@ fn is_this_machine(stream: &TcpStream) -> bool {
     }
 }
 
-/// Connects within `timeout`, with segments of at most `segment_bytes` both ways.
+/// Connects within `timeout`, with segments of at most `segment_bytes` in both directions.
 pub(crate) fn connect(
     address: SocketAddr,
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! What a transfer tells its user: progress while it runs, and the facts at its end.
+//! The reports of a transfer to its user: progress while it runs, and the facts at its end.
 //!
 //! Guarantees: counters only grow; reading them never blocks a lane.
 
@@ -14,13 +14,13 @@ use crate::{Level, proto::entry::Entry};
 /// CPU seconds (user and system) of each end, helper processes included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuSeconds {
-    /// This process, and the `ssh` it started.
+    /// This process and the `ssh` it started.
     pub local: f64,
-    /// The far end's process; `None` where it does not tell, as an SFTP server does not.
+    /// The far end's process; `None` if the far end does not report it, such as an SFTP server.
     pub remote: Option<f64>,
 }
 
-/// What was asked for of entries that arrived, and could not be kept: how many of each.
+/// The number of properties, by kind, that arrived entries should have and could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
     /// Entries whose owner could not be set.
@@ -31,14 +31,14 @@ pub struct Dropped {
     pub xattrs: u64,
 }
 
-/// What was made or replaced at the target, and how it differs from what was there.
+/// An entry made or replaced at the target, and its differences from the former one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Path relative to the target.
     pub path: Vec<u8>,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: ChangeKind,
-    /// Nothing of its kind was there.
+    /// There was no entry of its kind.
     pub is_new: bool,
     /// The link leads elsewhere.
     pub target: bool,
@@ -48,16 +48,16 @@ pub struct Change {
     pub time: bool,
     /// The mode differs.
     pub mode: bool,
-    /// The owner differs, where owners are kept.
+    /// The owner differs, if owners are kept.
     pub owner: bool,
-    /// The group differs, where owners are kept.
+    /// The group differs, if owners are kept.
     pub group: bool,
-    /// Extended attributes differ, where they are kept and were compared.
+    /// Extended attributes differ, if they are kept and were compared.
     pub xattrs: bool,
 }
 
 impl Change {
-    /// That of an entry, by how it differs from what was there.
+    /// Returns the change of an entry with these differences.
     pub(crate) fn of(entry: &Entry, differences: Differences) -> Self {
         let kind = match &entry.kind {
             Kind::File => ChangeKind::File,
@@ -72,12 +72,12 @@ impl Change {
     }
 }
 
-/// What a [`Change`] is about.
+/// The subject of a [`Change`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// A regular file that was sent.
     File,
-    /// A regular file that was there with the same content, and whose attributes are brought up to date.
+    /// An existing regular file with the same content, whose attributes are updated.
     Attributes,
     /// A directory.
     Directory,
@@ -90,23 +90,23 @@ pub enum ChangeKind {
 /// The facts of a finished transfer.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Bytes of file content that the target now has by this run.
+    /// Bytes of file content that this run brought to the target.
     pub bytes: u64,
-    /// Entries (files, directories, links) that the target now has by this run.
+    /// Entries (files, directories, links) that this run brought to the target.
     pub files: u64,
-    /// Entries left alone because the target had them.
+    /// Entries skipped because the target had them.
     pub skipped: u64,
     /// Entries that failed; each was reported.
     pub failed: u64,
-    /// Entries of the target that the source does not have, and that were deleted; with `dry_run`, that would be.
+    /// Entries of the target that the source does not have, and that were deleted, or with `dry_run` would be.
     pub deleted: u64,
-    /// Entries that were to be deleted and are there still; why was reported.
+    /// Entries that could not be deleted; the reasons were reported.
     pub undeleted: u64,
     /// Entries removed from the source.
     pub removed: u64,
-    /// Entries that were to be removed from the source and are there still; why was reported.
+    /// Entries that could not be removed from the source; the reasons were reported.
     pub unremoved: u64,
-    /// What the others lost on the way.
+    /// Properties that copied entries lost.
     pub dropped: Dropped,
     /// Wall time from the start of the command, in seconds.
     pub seconds: f64,
@@ -118,7 +118,7 @@ pub struct Summary {
     pub resumed_bytes: u64,
     /// Protection that was in force.
     pub level: Level,
-    /// Algorithm that was in force; `None` where ssh protects the data, by one of its own.
+    /// The algorithm in force; `None` if ssh protects the data, by its own choice.
     pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
@@ -126,7 +126,7 @@ pub struct Summary {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: Placement,
-    /// Implementation of the suite that ran here, for example `native (aws-lc)`.
+    /// The implementation of the suite at this end, for example `native (aws-lc)`.
     pub tier: &'static str,
 }
 
@@ -135,7 +135,7 @@ pub struct Summary {
 pub struct Agreement {
     /// Protection in force.
     pub level: Level,
-    /// Algorithm in force; `None` where ssh protects the data, by one of its own.
+    /// The algorithm in force; `None` if ssh protects the data, by its own choice.
     pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
@@ -145,20 +145,20 @@ pub struct Agreement {
     pub placement: Placement,
 }
 
-/// Live counters of one transfer, shared with whoever draws them.
+/// Live counters of one transfer, shared with the user's interface.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Content bytes found so far that are to be moved; what an earlier run has left at the target is not among them.
+    /// Content bytes to be moved that were found so far, without those that an earlier run left at the target.
     pub bytes_found: AtomicU64,
     /// Entries found so far by the scan.
     pub files_found: AtomicU64,
-    /// Entries whose size is known: lanes look at them after the scan has found them.
+    /// Entries whose size is known: lanes measure them after the scan has found them.
     pub files_measured: AtomicU64,
     /// Content bytes moved by this run, at this end.
     pub bytes_moved: AtomicU64,
     /// Entries finished, at this end.
     pub files_done: AtomicU64,
-    /// The scan has found every entry; the bytes found are final once all are measured as well.
+    /// Whether the scan has found every entry; the number of bytes found is final once all are measured as well.
     pub scan_complete: AtomicBool,
     /// Set by the user's interface to stop the transfer cleanly (Ctrl-C).
     pub cancel: AtomicBool,
@@ -193,19 +193,19 @@ impl Progress {
     }
 }
 
-/// What happens on the way and is worth a line.
+/// An event of a transfer that deserves a line.
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// The far host has no sealane, and its SFTP server is used instead.
     OverSftp {
-        /// The host, as the user calls it.
+        /// The host, as named by the user.
         host: String,
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreement),
-    /// One entry could not be copied; the rest goes on.
+    /// One entry could not be copied; the transfer continues.
     EntryFailed {
-        /// Which: its path below the source or the target, as that was given.
+        /// The entry's path below the source or the target as given.
         path: Vec<u8>,
         /// Why, in words that name it.
         reason: String,
@@ -217,36 +217,35 @@ pub enum Notice {
         /// Content bytes queued again.
         bytes: u64,
     },
-    /// A run before this one left work done; it is not sent again.
+    /// An earlier run left finished work; it is not sent again.
     Resuming {
         /// Content bytes the target already has.
         bytes: u64,
     },
-    /// With `--dry-run`: this entry would be sent, and change this.
+    /// With `--dry-run`: this entry would be sent, and would cause this change.
     WouldSend {
-        /// The entry that would be made or replaced, and how it differs.
+        /// The entry that would be made or replaced, and its differences.
         change: Change,
         /// Content bytes.
         bytes: u64,
     },
-    /// The receiving end may not give files away, and was to keep owners only where that is possible: they are not
-    /// kept.
+    /// The receiving end cannot change owners, which were to be kept only if possible: they are not kept.
     OwnersNotKept,
-    /// An SFTP server tells neither hard links nor extended attributes, and some of these were to be kept.
+    /// An SFTP server reports neither hard links nor extended attributes, and some of these were to be kept.
     NotToldOverSftp {
-        /// Names of one file become files of their own.
+        /// Names of one file become separate files.
         hard_links: bool,
         /// Extended attributes are not copied.
         xattrs: bool,
     },
-    /// Something was made or replaced at the target.
+    /// An entry was made or replaced at the target.
     Changed(Change),
-    /// The target had what the source does not have, and it was deleted; with `--dry-run`, it would be.
+    /// An entry that the source does not have was deleted from the target; with `--dry-run`, it would be.
     Deleted {
         /// Path relative to the target.
         path: Vec<u8>,
     },
-    /// With `--digest`: a file is in place and this is the BLAKE3 hash of its content.
+    /// With `--digest`: a file is in place, with this BLAKE3 hash of its content.
     Digest {
         /// Path relative to the target.
         path: Vec<u8>,
@@ -255,7 +254,7 @@ pub enum Notice {
     },
 }
 
-/// Receives notices; called from the control thread only.
+/// Receives notices; called only from the control thread.
 pub trait Observer: Send {
     /// Something happened.
     fn notice(&mut self, notice: Notice);

@@ -55,7 +55,7 @@ pub enum FileKind {
 }
 
 impl Attributes {
-    /// The kind of the file, by its mode.
+    /// Returns the kind of the file, by its mode.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         match self.mode.unwrap_or(0) & 0o170_000 {

@@ -57,7 +57,7 @@ pub struct PacketInHand {
 }
 
 impl PacketInHand {
-    /// The data: what lies there at first has no meaning.
+    /// Returns the data: what lies there at first has no meaning.
     pub fn data_mut(&mut self) -> &mut [u8] {
         &mut self.packet[self.start..]
     }
@@ -92,7 +92,7 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client that has not greeted yet: its first bytes to be sent do that.
+    /// Returns a client that has not greeted yet: its first bytes to be sent do that.
     #[must_use]
     pub fn new() -> Self {
         let init = [0, 0, 0, 5, request::INIT, 0, 0, 0, 3].to_vec();
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// The server, once it has told of itself all that it has to tell.
+    /// Returns the server, once it has told of itself all that it has to tell.
     #[must_use]
     pub fn server(&self) -> Option<&Server> {
         match &self.state {
@@ -121,7 +121,8 @@ impl Client {
         }
     }
 
-    /// Bytes that requests under way have on the wire or wait for: what is written, and what is to be read.
+    /// Returns the number of bytes that requests under way have on the wire or wait for: what is written, and what is
+    /// to be read.
     #[must_use]
     pub fn bytes_under_way(&self) -> usize {
         self.bytes_under_way
@@ -133,7 +134,7 @@ impl Client {
         self.asked.len()
     }
 
-    /// Whether one more request may be made.
+    /// Returns whether one more request may be made.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.asked.len() < REQUESTS_MAX
@@ -142,7 +143,7 @@ impl Client {
     /// Makes a request.
     ///
     /// # Panics
-    /// When a read asks for more than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are under way.
+    /// Fails if a read asks for more than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are under way.
     pub fn request(&mut self, request: &Request<'_>) -> RequestId {
         let data_bytes = match *request {
             Request::Read { length_bytes, .. } => length_bytes as usize,
@@ -172,11 +173,11 @@ impl Client {
         RequestId(id)
     }
 
-    /// A packet to write `data_bytes` bytes to a file, at `offset`. It is under way once it is sent; one that is
-    /// dropped is none.
+    /// Returns a packet to write `data_bytes` bytes to a file, at `offset`. It is under way once it is sent; one that
+    /// is dropped is none.
     ///
     /// # Panics
-    /// When that is more than a packet holds.
+    /// Fails if that is more than a packet holds.
     pub fn packet(&mut self, handle: &Handle, offset: u64, data_bytes: usize) -> PacketInHand {
         let mut packet = self.spare.pop().unwrap_or_default();
         let id = self.fresh_id();
@@ -195,7 +196,7 @@ impl Client {
     /// Sends a packet that is filled.
     ///
     /// # Panics
-    /// When [`REQUESTS_MAX`] are under way.
+    /// Fails if [`REQUESTS_MAX`] are under way.
     pub fn send(&mut self, PacketInHand { packet, id, .. }: PacketInHand) -> RequestId {
         let asked = Asked {
             code: request::WRITE,
@@ -231,14 +232,15 @@ impl Client {
         self.asked.insert(id, asked);
     }
 
-    /// Bytes to be sent: some, or none where there is nothing to send. Those taken are told by [`Self::transmitted`].
+    /// Returns the bytes to be sent: some, or none where there is nothing to send. Those taken are told by
+    /// [`Self::transmitted`].
     pub fn poll_transmit(&self) -> impl Iterator<Item = &[u8]> {
         let skipped = self.sent_bytes;
         let pieces = self.outgoing.iter().enumerate();
         pieces.map(move |(index, piece)| if index == 0 { &piece[skipped..] } else { &piece[..] })
     }
 
-    /// Whether there is something to send.
+    /// Returns whether there is something to send.
     #[must_use]
     pub fn wants_to_send(&self) -> bool {
         !self.outgoing.is_empty()
@@ -247,7 +249,7 @@ impl Client {
     /// The first `bytes` of what was to be sent are gone.
     ///
     /// # Panics
-    /// When there were not so many.
+    /// Fails if there were not so many.
     pub fn transmitted(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let piece = self.outgoing.front().expect("no more was sent than there was");
@@ -283,7 +285,7 @@ impl Client {
     /// The server breaks the protocol.
     ///
     /// # Panics
-    /// When there was less space.
+    /// Fails if there was less space.
     pub fn filled(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.arrived_bytes += bytes;
         assert!(self.arrived_bytes <= self.arriving.len(), "no more was read than there was room for");
@@ -417,7 +419,7 @@ impl Client {
         }
     }
 
-    /// The next reply that has come.
+    /// Returns the next reply that has come.
     pub fn poll_reply(&mut self) -> Option<(RequestId, Reply)> {
         self.replies.pop_front()
     }
@@ -432,7 +434,7 @@ impl Client {
     }
 }
 
-/// Whether there is nothing to be had but a status.
+/// Returns whether there is nothing to be had but a status.
 fn is_done_by_status(asked: &Asked) -> bool {
     match asked.code {
         request::CLOSE

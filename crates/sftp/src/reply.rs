@@ -24,7 +24,7 @@ const MESSAGE_BYTES_MAX: usize = 256;
 pub struct Handle(Box<[u8]>);
 
 impl Handle {
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -109,7 +109,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// The buffer, to be used again.
+    /// Returns the buffer, to be used again.
     #[must_use]
     pub fn into_buffer(self) -> Vec<u8> {
         self.packet

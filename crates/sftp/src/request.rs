@@ -110,7 +110,7 @@ pub enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// The type byte of its packet.
+    /// Returns the type byte of its packet.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Open { .. } => OPEN,

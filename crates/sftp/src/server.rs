@@ -75,7 +75,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The limits of a server that says nothing.
+    /// Returns the limits of a server that says nothing.
     fn default() -> Self {
         let handles = HANDLES_DEFAULT as u32;
         Self { read_bytes: DATA_BYTES_DEFAULT, write_bytes: DATA_BYTES_DEFAULT, handles }
@@ -109,7 +109,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whether it has an extension, in the version that is understood.
+    /// Returns whether it has an extension, in the version that is understood.
     #[must_use]
     pub fn has(&self, extension: Extension) -> bool {
         self.extensions & extension.bit() != 0

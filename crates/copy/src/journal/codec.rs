@@ -1,9 +1,9 @@
-//! The bytes of a journal, and what they amount to.
+//! The format of a journal, and the replay of its entries.
 //!
-//! Guarantees: [`replay`] takes any bytes without panic. It stops at the first entry that is cut off or does
-//! not match its check, so what it returns was written as it stands. The state it builds has a bound of its
-//! own ([`STATE_BYTES_MAX`]), whatever the bytes say. What no longer fits is forgotten, which is always safe:
-//! forgotten work is done again.
+//! Guarantees: [`replay`] takes any bytes without panic. It stops at the first entry that is cut off or does not
+//! match its check, so every returned entry is as it was written. The state it builds is bounded
+//! ([`STATE_BYTES_MAX`]), whatever the bytes contain. Entries beyond the bound are forgotten, which is always safe:
+//! forgotten work is repeated.
 //!
 //! ```text
 //!   journal:  "sealane2" entry*
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use super::JournalError;
 use crate::ledger::Ledger;
 
-/// What distinguishes an entry of a transfer: a hash over path, size and time of modification.
+/// The identity of an entry of a transfer: a hash over path, size and time of modification.
 pub(crate) type Identity = [u8; 16];
 
 /// The longest names (temporary name and path together) that an entry holds.
@@ -30,15 +30,15 @@ pub(crate) const NAMES_BYTES_MAX: usize = 128 * 1024;
 /// The front of every journal. Another format gets another last byte.
 pub(super) const MAGIC: [u8; 8] = *b"sealane2";
 
-/// The most memory that a replayed state may take, by the estimates below: some two million finished entries.
+/// The maximum memory of a replayed state, by the estimates below: some two million finished entries.
 pub(super) const STATE_BYTES_MAX: usize = 256 << 20;
 
-/// A hash table's slot for a finished entry or an opened directory, at the least favourable load, and the allocation
-/// behind it; its path comes on top.
+/// The cost of a finished entry or an opened directory: a hash table's slot at the least favourable load, and its
+/// allocation, without the path.
 const DONE_COST_BYTES: usize = 112;
-/// A hash table's slot for a partial file, and the allocations behind it; its names come on top.
+/// The cost of a partial file: a hash table's slot and its allocations, without the names.
 const PARTIAL_COST_BYTES: usize = 384;
-/// A B-tree's slot for a range, at the least favourable load.
+/// The cost of a range: a B-tree's slot at the least favourable load.
 const RANGE_COST_BYTES: usize = 48;
 
 const FRAME_BYTES: usize = 8;
@@ -55,13 +55,13 @@ const OPENED: u8 = 4;
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A large file was begun, under a temporary name. Whatever was known of this identity no longer holds.
+    /// A large file was begun, under a temporary name. Earlier entries of this identity are void.
     Started {
         /// Which.
         identity: Identity,
-        /// The name that it has until it is complete.
+        /// The file's name until it is complete.
         temp_name: Vec<u8>,
-        /// Where it will be, relative to the target.
+        /// The final path, relative to the target.
         path: Vec<u8>,
         /// Bytes of its content.
         size: u64,
@@ -79,35 +79,35 @@ pub(crate) enum Entry {
     Done {
         /// Which.
         identity: Identity,
-        /// Where it is, relative to the target.
+        /// The path, relative to the target.
         path: Vec<u8>,
     },
-    /// A directory that was there before is opened up for its owner to write into.
+    /// An existing directory was made writable for its owner.
     Opened {
         /// The mode that it had.
         mode: u32,
-        /// Where it is, relative to the target.
+        /// The path, relative to the target.
         path: Vec<u8>,
     },
 }
 
-/// What a receiving end has.
+/// The progress of a receiving end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Files that are complete, and where they were put, relative to the target.
+    /// Complete files and their paths, relative to the target.
     pub(crate) done: HashMap<Identity, Vec<u8>>,
-    /// Large files that were begun and are not complete.
+    /// Incomplete large files.
     pub(crate) partial: HashMap<Identity, Partial>,
-    /// Directories that were opened up, and the modes that they had.
+    /// Directories that were made writable, and their original modes.
     pub(crate) opened: HashMap<Vec<u8>, u32>,
 }
 
-/// What is there of a large file.
+/// The progress of a large file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Partial {
-    /// The name that it has until it is complete.
+    /// The file's name until it is complete.
     pub(crate) temp_name: Vec<u8>,
-    /// Where it will be, relative to the target.
+    /// The final path, relative to the target.
     pub(crate) path: Vec<u8>,
     /// Bytes of its content.
     pub(crate) size: u64,
@@ -149,7 +149,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Reads a body; `None` for anything that [`encode_into`](Self::encode_into) does not write.
+    /// Reads a body; returns `None` for anything that [`encode_into`](Self::encode_into) does not write.
     fn decode(body: &[u8]) -> Option<Self> {
         let (&kind, rest) = body.split_first()?;
         if kind == OPENED {
@@ -193,17 +193,17 @@ fn check(body: &[u8]) -> [u8; 4] {
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// What the entries of a journal amount to, up to the first that is torn or corrupt.
+/// Returns the state after the entries of a journal, up to the first that is torn or corrupt.
 pub(crate) fn replay(bytes: &[u8]) -> State {
     let mut replayer = Replayer::default();
     replayer.feed(bytes);
     replayer.state
 }
 
-/// For fuzzing: replays `bytes`, and returns how many entries of a transfer they tell of.
+/// Replays `bytes` for fuzzing, and returns the number of replayed entries.
 ///
 /// # Panics
-/// When writing the result down and replaying that gives another result.
+/// Panics if encoding and replaying the result gives another result.
 pub fn replay_any(bytes: &[u8]) -> usize {
     let state = replay(bytes);
     let mut compact = MAGIC.to_vec();
@@ -215,23 +215,23 @@ pub fn replay_any(bytes: &[u8]) -> usize {
     state.done.len() + state.partial.len() + state.opened.len()
 }
 
-/// Builds a [`State`] from a journal that is fed to it piece by piece.
+/// Builds a [`State`] from a journal that is fed in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Replayer {
     pub(super) state: State,
-    /// What the state takes, by estimate; at most [`STATE_BYTES_MAX`].
+    /// The estimated memory of the state; at most [`STATE_BYTES_MAX`].
     state_bytes: usize,
-    /// How much of the journal is good, from its start.
+    /// The length of the intact part of the journal.
     pub(super) good_bytes: u64,
-    /// Nothing after `good_bytes` counts.
+    /// Everything after `good_bytes` is ignored.
     pub(super) stopped: bool,
 }
 
 impl Replayer {
-    /// Takes whole entries from the front of `bytes`, which continue what was taken before, and returns how
-    /// many bytes that were.
+    /// Consumes whole entries from the front of `bytes`, which continue the bytes consumed before, and returns the
+    /// number of consumed bytes.
     ///
-    /// What is left is less than one entry: give it again, with more behind it. Unless `stopped`.
+    /// The rest is less than one entry: pass it again, with more bytes behind it. Unless `stopped`.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         if self.good_bytes == 0 && !self.stopped {
@@ -277,7 +277,7 @@ impl Replayer {
                 let has_room = self.state_bytes + RANGE_COST_BYTES <= STATE_BYTES_MAX;
                 if let Some(partial) = self.state.partial.get_mut(&identity).filter(|_| has_room) {
                     self.state_bytes -= partial.cost_bytes();
-                    // A range that the ledger refuses is one that will be sent again.
+                    // A range that the ledger refuses is sent again.
                     let _ = partial.ledger.add(start..end);
                     self.state_bytes += partial.cost_bytes();
                 }
@@ -322,7 +322,7 @@ impl Partial {
 }
 
 impl State {
-    /// The fewest entries that amount to this state.
+    /// Returns the smallest set of entries that gives this state.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let partial = self.partial.iter().flat_map(|(&identity, partial)| {
             let Partial { temp_name, path, size, ledger } = partial;
@@ -340,7 +340,7 @@ impl State {
         partial.chain(done).chain(opened)
     }
 
-    /// Bytes of a journal that holds [`entries`](Self::entries).
+    /// Returns the number of bytes of a journal that holds [`entries`](Self::entries).
     pub(super) fn compact_bytes(&self) -> u64 {
         const RANGE_BYTES: usize = FRAME_BYTES + 1 + 16 + 16;
         let partial = self.partial.values().map(|partial| {
@@ -385,7 +385,7 @@ mod tests {
         bytes
     }
 
-    /// The slow twin: each identity by itself, from the last entry that settled it.
+    /// Returns the state from an obvious model: each identity by itself, from the last entry that settled it.
     fn model(entries: &[Entry]) -> State {
         let mut state = State::default();
         for number in 0..6 {
@@ -476,7 +476,7 @@ mod tests {
             replay_any(&bytes);
         }
 
-        /// Bodies of any content whose checks are right, as only we or a forger would write them.
+        /// Generates arbitrary bodies with correct checks, as only we or a forger would write them.
         #[test]
         fn any_bodies_replay(bodies in prop::collection::vec((0_u8..5, prop::collection::vec(any::<u8>(), 0..60)), 0..20)) {
             let mut bytes = MAGIC.to_vec();
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn zeros_are_no_entries() {
-        // What a crashed kernel leaves where data was not written back.
+        // The zeros that a crashed kernel leaves in place of data that was not written back.
         let mut bytes = encode(&[Entry::Done { identity: [1; 16], path: b"a".to_vec() }]);
         let good = bytes.len() as u64;
         bytes.extend([0; 100]);
@@ -529,7 +529,7 @@ mod tests {
         let kept = replayer.state.partial.len();
         assert!((1500..2500).contains(&kept), "{kept}");
         assert!(replayer.state_bytes <= STATE_BYTES_MAX);
-        // Finishing one makes room, and the estimate comes back to nothing.
+        // Finishing one makes room, and the estimate returns to zero.
         let identities: Vec<_> = replayer.state.partial.keys().copied().collect();
         for identity in identities {
             replayer.apply(Entry::Range { identity, start: 2, end: 4 });

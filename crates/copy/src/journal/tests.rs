@@ -1,4 +1,4 @@
-//! The journal in a real directory: locks, crashes, full disks.
+//! Tests of the journal in a real directory: locks, crashes, full disks.
 
 #[path = "../../../../testing/skip.rs"]
 mod skip;
@@ -80,7 +80,7 @@ fn what_was_appended_is_there_again() {
     let Partial { temp_name, path, size, ledger } = &state.partial[&identity(1)];
     assert_eq!((&temp_name[..], &path[..], *size), (&b".temp"[..], &b"a/b"[..], 1 << 30));
     assert_eq!(ledger.ranges().collect::<Vec<_>>(), [0..200, 500..600]);
-    // What comes after goes on from there.
+    // Later entries continue from there.
     journal.append(&[done(1)]).unwrap();
     drop(journal);
     let (journal, state) = target.open();
@@ -129,7 +129,7 @@ fn a_torn_end_is_cut_and_what_follows_is_read() {
 fn a_long_journal_is_rewritten_and_says_the_same() {
     let target = Target::new();
     let (journal, _) = target.open();
-    // As from a crash in the middle of an earlier rewrite.
+    // A crash in the middle of an earlier rewrite leaves such a file.
     fs::write(target.path().with_extension("journal.new"), "half").unwrap();
     journal.append(&[started(1), done(2)]).unwrap();
     for step in 0..100 {
@@ -203,7 +203,7 @@ fn openers_and_removers_never_share() {
                             assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two hold one journal");
                             journal.append(&[done(turn)]).unwrap();
                             opened.fetch_add(1, Ordering::SeqCst);
-                            // Long enough for a second holder to show.
+                            // The time is long enough for a second holder to appear.
                             std::thread::sleep(std::time::Duration::from_micros(200));
                             holders.fetch_sub(1, Ordering::SeqCst);
                             journal.remove().unwrap();
@@ -289,7 +289,7 @@ fn a_journal_of_a_stranger_is_refused() {
     drop(target.open());
     std::os::unix::fs::chown(target.path(), Some(12_345), None).unwrap();
     assert!(matches!(JournalError::of(&target.refusal()), Some(JournalError::Foreign { .. })));
-    // In a directory of that user it is as good as the directory.
+    // In that user's directory the file is as trustworthy as the directory.
     std::os::unix::fs::chown(target.directory.path(), Some(12_345), None).unwrap();
     target.open();
 }
@@ -335,7 +335,7 @@ fn a_failed_append_leaves_no_torn_entry() {
         assert!(written < 10_000, "the limit holds");
     };
     assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
-    // One entry still fits where 16 did not.
+    // One entry still fits although 16 did not.
     journal.append(&[done(written)]).unwrap();
     drop(journal);
     let (_, state) = target.open();
@@ -345,7 +345,7 @@ fn a_failed_append_leaves_no_torn_entry() {
     );
 }
 
-/// The folder that a killed run had made is known by it, so a run that fails before its first byte must leave it.
+/// The journal marks the folder as made by a killed run, so a run that fails before its first byte must leave it.
 #[test]
 fn one_that_an_earlier_run_opened_is_in_use_even_when_it_says_nothing() {
     let target = Target::new();

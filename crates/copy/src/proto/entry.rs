@@ -1,33 +1,32 @@
-//! Entries of a tree as they cross the wire: small ones whole and many to a record, large ones announced,
-//! then closed.
+//! Entries of a tree on the wire: small ones complete and many per record, large ones announced, then closed.
 //!
-//! Guarantees: decoding takes any bytes; paths come out checked ([`RelativePath`]), counts and lengths bounded
-//! by the record.
+//! Guarantees: decoding accepts any bytes; decoded paths are checked ([`RelativePath`]), counts and lengths are
+//! bounded by the record.
 
 use sealane_tree::{Kind, Metadata, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// One entry without its content. In a pack, a file's content follows, `metadata.size_bytes` long.
+/// One entry without its content. In a pack, the file's content of `metadata.size_bytes` bytes follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Where it goes, relative to the target.
+    /// The path relative to the target.
     pub path: RelativePath,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
-    /// Size, mode, times and what else is kept.
+    /// Size, mode, times and other preserved properties.
     pub metadata: Metadata,
-    /// BLAKE3 of the content of a small file, when asked for.
+    /// The BLAKE3 digest of a small file's content, if requested.
     pub digest: Option<[u8; 32]>,
 }
 
 impl Entry {
-    /// Bytes of content that follow the entry in a pack.
+    /// Returns the length of the content that follows the entry in a pack in bytes.
     pub fn content_bytes(&self) -> u64 {
         if self.kind == Kind::File { self.metadata.size_bytes } else { 0 }
     }
 
-    /// What tells this version of this entry from any other: a 128-bit BLAKE3 hash of path, size and time of
-    /// last change. Resuming and the check of size and time compare it.
+    /// Returns the identity of this version of this entry: a 128-bit BLAKE3 hash of path, size and time of last
+    /// change. It is used for resuming and for the comparison of size and time.
     pub fn identity(&self) -> [u8; 16] {
         identity(&self.path, &self.metadata)
     }
@@ -45,15 +44,15 @@ pub fn identity(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
     identity
 }
 
-/// As [`identity`], by whole seconds: for files of a receiver that keeps no others.
+/// Returns the same as [`identity`], with the time in whole seconds: for receivers that keep no fractions.
 pub fn identity_by_seconds(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
     let modified = Timestamp { nanoseconds: 0, ..metadata.modified };
     let Metadata { size_bytes, .. } = *metadata;
     identity(path, &Metadata { modified, size_bytes, ..Metadata::default() })
 }
 
-/// What tells this content under this path from any other, whatever its time: a 128-bit BLAKE3 hash of path, size and the
-/// BLAKE3 digest of the content.
+/// Returns the identity of this content under this path, whatever its time: a 128-bit BLAKE3 hash of path, size and
+/// the BLAKE3 digest of the content.
 pub fn content_identity(path: &RelativePath, size_bytes: u64, digest: &[u8; 32]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"content").update(digest).update(&size_bytes.to_le_bytes()).update(path.as_bytes());
@@ -62,12 +61,12 @@ pub fn content_identity(path: &RelativePath, size_bytes: u64, digest: &[u8; 32])
     identity
 }
 
-/// The attributes of a file of which nothing is known but that it has the content.
+/// The attributes of a file of which only the content is known.
 pub const UNKNOWN_ATTRIBUTES: [u8; 8] = [0xff; 8];
 
-/// A word that tells the attributes of a file that is in place from others: its mode in the first two bytes, then a
-/// 48-bit BLAKE3 hash of its owner, `with_owner`, and of its time, where its identity is one of its content and says
-/// nothing of that. Extended attributes are not in it.
+/// Returns a word that identifies the attributes of an existing file: its mode in the first two bytes, then a 48-bit
+/// BLAKE3 hash of its owner, if `with_owner`, and of its time, if `by_content` (that identity does not cover the
+/// time). Extended attributes are not in it.
 pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u8; 8] {
     let mut attributes = [0; 8];
     // A mode has twelve bits.
@@ -86,15 +85,15 @@ pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u
     attributes
 }
 
-/// A 128-bit BLAKE3 hash of a path alone.
+/// Returns a 128-bit BLAKE3 hash of a path alone.
 pub fn path_hash(path: &RelativePath) -> [u8; 16] {
     let mut hash = [0; 16];
     blake3::Hasher::new().update(path.as_bytes()).finalize_xof().fill(&mut hash);
     hash
 }
 
-/// A 128-bit BLAKE3 hash that stands for all that the directory `path` (empty for the target itself) holds: no path ends
-/// in a slash, so it is no [`path_hash`].
+/// Returns a 128-bit BLAKE3 hash that stands for the complete listing of the directory `path` (empty for the target
+/// itself); it differs from every [`path_hash`] because no path ends in a slash.
 pub fn listed_hash(path: &[u8]) -> [u8; 16] {
     let mut hash = [0; 16];
     blake3::Hasher::new().update(path).update(b"/").finalize_xof().fill(&mut hash);
@@ -104,9 +103,9 @@ pub fn listed_hash(path: &[u8]) -> [u8; 16] {
 /// A large file, announced under a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
-    /// The file. Its size is 0 when it is not known yet.
+    /// The file. Its size is 0 if it is not known yet.
     pub entry: Entry,
-    /// The size comes with the closing record (a pipe).
+    /// The closing record gives the size (a pipe).
     pub growing: bool,
 }
 
@@ -117,25 +116,25 @@ pub enum Closing {
     Complete {
         /// Final size in bytes.
         size_bytes: u64,
-        /// BLAKE3 of the content, when asked for.
+        /// The BLAKE3 digest of the content, if requested.
         digest: Option<[u8; 32]>,
     },
-    /// The source changed or could not be read on: what was sent is to be dropped.
+    /// The source changed or became unreadable: the sent content must be dropped.
     Abandoned {
         /// Why.
         reason: String,
     },
 }
 
-/// The bytes are not what they should be.
+/// The bytes are not a valid encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}")]
 pub struct Malformed {
-    /// What was being read.
+    /// The name of the value that was read.
     pub what: &'static str,
 }
 
-/// Writes `value` to the front of `bytes`; `None` when it does not fit.
+/// Writes `value` to the front of `bytes`; returns `None` if it does not fit.
 pub fn encode<T: Serialize>(value: &T, bytes: &mut [u8]) -> Option<usize> {
     Some(postcard::to_slice(value, bytes).ok()?.len())
 }
@@ -158,7 +157,7 @@ pub struct Pack<'a> {
 }
 
 impl<'a> Pack<'a> {
-    /// Over a record's body.
+    /// Returns the entries of a record's body.
     pub fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }

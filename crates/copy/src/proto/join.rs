@@ -1,4 +1,4 @@
-//! How a TCP connection proves that it is a data stream of a transfer.
+//! The proof that a TCP connection is a data stream of a transfer.
 //!
 //! ```text
 //! connector:  magic(4) transfer(16) stream(2) generation(4) last(4) taken(8) proof(16)     = 54 bytes
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Guarantees: both proofs are HMAC-SHA-256 (RFC 2104, truncated to 128 bits) under the transfer's join key over all
-//! that precedes them, the acceptor's also over the connector's message: a stranger is told nothing and can do nothing
-//! but hang up, even one who has listened to earlier joins. At level `clear` the acceptor proves nothing: its proof is
-//! zero. A generation joins once.
+//! preceding bytes, the acceptor's also over the connector's message: a stranger learns nothing and can only
+//! disconnect, even after listening to earlier joins. At level `clear` the acceptor proves nothing: its proof is
+//! zero. A generation can join only once.
 
 use aws_lc_rs::hmac;
 use sealane_stack::Secret;
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 
 use crate::options::Level;
 
-/// First bytes of a data stream. The first one tells it from a TLS ClientHello.
+/// First bytes of a data stream. The first byte distinguishes it from a TLS ClientHello.
 pub const MAGIC: [u8; 4] = [sealane_peer::DATA_FIRST_BYTE, b'S', b'L', 1];
 /// Length of the connector's message.
 pub const JOIN_BYTES: usize = 54;
@@ -31,12 +31,12 @@ pub struct Join {
     pub transfer: [u8; 16],
     /// Which of its streams.
     pub stream: u16,
-    /// How often this stream was opened before.
+    /// The number of earlier openings of this stream.
     pub generation: u32,
-    /// The last opening that the connector knows of. The acceptor may have taken up a later one whose answer was
-    /// lost, and then must not count what follows as of that one.
+    /// The last opening known to the connector. The acceptor may have accepted a later one whose answer was lost, and
+    /// then must not count the following number as of that opening.
     pub last: u32,
-    /// Where the connector receives: records taken over from that opening.
+    /// If the connector receives: the records taken over from that opening.
     pub taken: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Join {
 pub struct Joined {
     /// Whether the stream is open; a refusal means that this generation was used before.
     pub accepted: bool,
-    /// Where the acceptor receives: records taken over from the stream's last opening.
+    /// If the acceptor receives: the records taken over from the stream's last opening.
     pub taken: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Prover {
 }
 
 impl Prover {
-    /// A prover for the given join key, at the given level.
+    /// Returns a prover for the given join key, at the given level.
     pub fn new(key: &Secret, level: Level) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, key.expose()), mutual: level > Level::Clear }
     }
@@ -78,7 +78,7 @@ impl Prover {
         }
     }
 
-    /// The connector's message.
+    /// Returns the connector's message.
     pub fn join(&self, join: &Join) -> [u8; JOIN_BYTES] {
         let mut bytes = [0; JOIN_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -92,12 +92,12 @@ impl Prover {
         bytes
     }
 
-    /// Whether the connector's proof is right.
+    /// Returns whether the connector's proof is right.
     pub fn verify_join(&self, bytes: &[u8; JOIN_BYTES]) -> bool {
         self.proof(&[b"join", &bytes[..38]]).ct_eq(&bytes[38..]).into()
     }
 
-    /// The acceptor's answer to `join`.
+    /// Returns the acceptor's answer to `join`.
     pub fn joined(&self, join: &[u8; JOIN_BYTES], joined: &Joined) -> [u8; JOINED_BYTES] {
         let mut bytes = [0; JOINED_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -108,7 +108,7 @@ impl Prover {
         bytes
     }
 
-    /// Reads the acceptor's answer to `join`; `None` when its proof or form is wrong.
+    /// Reads the acceptor's answer to `join`; returns `None` if its proof or form is wrong.
     pub fn verify_joined(&self, join: &[u8; JOIN_BYTES], bytes: &[u8; JOINED_BYTES]) -> Option<Joined> {
         let proven: bool = self.answer_proof(join, &bytes[..13]).ct_eq(&bytes[13..]).into();
         let taken = u64::from_le_bytes(*bytes[5..].first_chunk()?);
@@ -116,7 +116,7 @@ impl Prover {
     }
 }
 
-/// Reads the connector's message without checking its proof: the transfer named in it knows the key.
+/// Reads the connector's message without checking its proof: the key is found by the transfer named in it.
 pub fn decode(bytes: &[u8; JOIN_BYTES]) -> Option<Join> {
     (bytes[..4] == MAGIC).then_some(())?;
     Some(Join {
@@ -163,7 +163,7 @@ mod tests {
             let mut join = prover.join(&JOIN);
             assert!(prover.verify_join(&join));
             assert!(!Prover::new(&Secret::new([2; 32]), level).verify_join(&join));
-            // What a listener makes of a join that it has seen: the stream's next opening.
+            // A listener could alter a recorded join to the stream's next opening.
             join[22] += 1;
             assert!(!prover.verify_join(&join), "{level}");
             join[38..].fill(0);

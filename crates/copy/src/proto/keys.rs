@@ -7,16 +7,17 @@
 //! transfer ──► stream key  = derive("stream", index, generation, direction)     one per TCP connection and way
 //! ```
 //!
-//! Guarantees: both ends have the same keys only if they saw the same request and the same answer, so a level
-//! lowered on the way fails instead of passing (between two servers it is their client that compares); no two connections, openings or directions share a key.
+//! Guarantees: both ends have the same keys only if they saw the same request and the same answer, so lowering the
+//! level on the way makes the transfer fail (between two servers, their client compares); no two connections,
+//! openings or directions share a key.
 
 use sealane_engine::{Implementations, Suite};
 use sealane_stack::{Association, Secret};
 
-/// Label of the TLS exporter (RFC 8446, section 7.5) that gives the master secret.
+/// The label of the TLS exporter (RFC 8446, section 7.5) that gives the master secret.
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-transfer-1";
 
-/// Which way a data stream's records go.
+/// The direction of a data stream's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// File contents, from the sender to the receiver.
@@ -33,7 +34,7 @@ pub struct TransferKeys {
 }
 
 impl TransferKeys {
-    /// Derives from the master secret and the two handshake frames as they crossed the control channel.
+    /// Derives the keys from the master secret and the two handshake frames as they crossed the control channel.
     pub fn new(implementations: Implementations, master: &Secret, request: &[u8], answer: &[u8]) -> Self {
         let mut transcript = blake3::Hasher::new();
         transcript.update(&(request.len() as u64).to_le_bytes());
@@ -41,18 +42,18 @@ impl TransferKeys {
         Self { implementations, transfer: master.derive(&[b"transfer", transcript.finalize().as_bytes()]) }
     }
 
-    /// Derives from the master secret and the transfer's name, where two servers of one client are the ends of its
-    /// streams: each has its own request and answer, which the client compares.
+    /// Derives the keys from the master secret and the transfer's name, for streams between two servers of one
+    /// client: each has its own request and answer, which the client compares.
     pub fn relayed(implementations: Implementations, master: &Secret, transfer: &[u8; 16]) -> Self {
         Self { implementations, transfer: master.derive(&[b"relayed", transfer]) }
     }
 
-    /// The key that proves that a TCP connection belongs to the transfer.
+    /// Returns the key that proves that a TCP connection belongs to the transfer.
     pub fn join(&self) -> Secret {
         self.transfer.derive(&[b"join"])
     }
 
-    /// Keys of one direction of one opening of one stream.
+    /// Returns the keys of one direction of one opening of one stream.
     pub fn stream(&self, suite: Suite, stream: u16, generation: u32, way: Way) -> Association {
         let way: &[u8] = match way {
             Way::Forward => b"forward",

@@ -18,8 +18,8 @@
 //!       ◄────────────────────────────── Settled
 //! ```
 //!
-//! Either may send Abort at any time, with the reason; it is also how a server refuses a request. Guarantees: a frame is bounded by the channel, and decoding any bytes
-//! allocates no more than a small multiple of them.
+//! Either may send Abort at any time, with the reason; a server also refuses a request with it. Guarantees: a frame
+//! is bounded by the channel, and decoding any bytes allocates no more than a small multiple of them.
 
 use std::fmt;
 
@@ -46,15 +46,15 @@ pub const LANES_MAX: u16 = 64;
 pub enum Message {
     /// First message of either end.
     Hello(Hello),
-    /// What the client wants.
+    /// The client's request.
     Request(Box<Request>),
     /// The server agrees.
     Accept(Accept),
-    /// The server will answer when there is a place; also a sign of life.
+    /// The server will answer when there is a free place; also a sign of life.
     Waiting,
-    /// The server does not; or either end gives up. Nothing follows.
+    /// The server refuses, or either end gives up. No message follows.
     Abort(Abort),
-    /// Receiver to sender: do not send these again.
+    /// Receiver to sender: do not send these entries again.
     Have(Have),
     /// Receiver to sender: no more `Have`.
     HaveEnd,
@@ -67,63 +67,63 @@ pub enum Message {
         /// The totals are final.
         complete: bool,
     },
-    /// Receiver to sender, also as a sign of life: done so far.
+    /// Receiver to sender, also as a sign of life: progress so far.
     Taken {
         /// Content bytes.
         bytes: u64,
         /// Entries.
         files: u64,
     },
-    /// One entry could not be copied; the rest goes on.
+    /// One entry could not be copied; the transfer continues.
     EntryFailed {
-        /// Which: its path below the source or the target, as that was given.
+        /// The entry's path below the source or the target as given.
         path: Vec<u8>,
         /// Why, in words that name it.
         reason: String,
     },
-    /// With `--dry-run`, sender to receiver: this would be sent.
+    /// With `--dry-run`, sender to receiver: this entry would be sent.
     WouldSend(Box<Entry>),
     /// Sender to receiver: everything was sent and acknowledged.
     Finished(Finished),
     /// Receiver to sender: everything is in place.
     Complete(Complete),
-    /// Sender to receiver: it is known here that everything is in place. Its last message.
+    /// Sender to receiver: the sender knows that everything is in place. Its last message.
     Bye {
         /// CPU time of the sender's process, in microseconds.
         cpu_us: u64,
         /// Entries removed from the source.
         removed: u64,
-        /// Entries that were to be removed from the source and are there still.
+        /// Entries that could not be removed from the source.
         unremoved: u64,
     },
-    /// Receiver to sender: nothing is left of the transfer but what was copied. Last message.
+    /// Receiver to sender: no traces of the transfer are left but the copied entries. Last message.
     Settled,
-    /// Server to client: a connection of a data stream is lost here, which the client may not notice. One that sends
-    /// may say so after `Finished`.
+    /// Server to client: a connection of a data stream was lost here, which the client may not notice. A sending
+    /// server may say so after `Finished`.
     StreamLost {
         /// Which of the parallel streams.
         stream: u16,
         /// Which opening of it.
         generation: u32,
-        /// How often smaller segments are to be tried, because what was sent did not arrive.
+        /// The number of times that smaller segments are to be tried, because content did not arrive.
         narrowed: u8,
     },
-    /// Sender to receiver, where what the source does not have is deleted: names that it has, and directories all of
-    /// whose names are told, by [`path_hash`](crate::proto::entry::path_hash) and
-    /// [`listed_hash`](crate::proto::entry::listed_hash). All come before `Finished`.
+    /// Sender to receiver, if entries that the source does not have are deleted: hashes of names that it has
+    /// ([`path_hash`](crate::proto::entry::path_hash)) and of directories whose names are all listed
+    /// ([`listed_hash`](crate::proto::entry::listed_hash)). All come before `Finished`.
     Known(Vec<[u8; 16]>),
-    /// Receiver to sender: this was made or replaced.
+    /// Receiver to sender: this entry was made or replaced.
     Changed(Change),
-    /// Receiver to sender: this was deleted, or with `--dry-run` would be.
+    /// Receiver to sender: this entry was deleted, or with `--dry-run` would be.
     Deleted {
         /// Path relative to the target.
         path: Vec<u8>,
     },
-    /// After a request that announces it: paths below the only source, which are all that is wanted of it.
+    /// After a request that announces it: the paths below the only source to which the transfer is limited.
     Listed(Vec<RelativePath>),
-    /// With `--dry-run`, receiver to sender: this would be made or replaced.
+    /// With `--dry-run`, receiver to sender: this entry would be made or replaced.
     WouldChange {
-        /// The entry, and how it differs from the one that is there.
+        /// The entry, and its differences from the existing one.
         change: Change,
         /// Content bytes that would be sent.
         bytes: u64,
@@ -151,7 +151,7 @@ impl MasterSecret {
         Self(bytes)
     }
 
-    /// The bytes, for the key schedule.
+    /// Returns the bytes, for the key schedule.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
@@ -163,7 +163,7 @@ impl fmt::Debug for MasterSecret {
     }
 }
 
-/// Who sends.
+/// The role of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// The client sends, the server receives.
@@ -172,34 +172,34 @@ pub enum Role {
     Pull,
 }
 
-/// How data streams reach the server's listener.
+/// The way in which data streams reach the server's listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataPath {
     /// Both ends are on one machine.
     Loopback,
     /// Straight over the network.
     Direct,
-    /// Through a process at the server's host.
+    /// The streams go through a process at the server's host.
     Relay,
 }
 
-/// What the client wants.
+/// The client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Random name of this transfer.
     pub transfer: [u8; 16],
-    /// Who sends.
+    /// The end that sends.
     pub role: Role,
     /// The far end's paths: one target, or several sources.
     pub paths: Vec<Vec<u8>>,
-    /// Where the client receives: what it calls the only source, unless sources keep their names.
+    /// If the client receives: its name for the only source, unless sources keep their names.
     pub name: Option<Vec<u8>>,
-    /// Where the server receives: what each source is called, `.` for one that comes without its name. Nothing else
-    /// is taken, unless there are none here because they are too many for a request.
+    /// If the server receives: the name of each source, `.` for one that comes without its name. No other names are
+    /// accepted, unless the list is empty because it is too long for a request.
     pub names: Vec<Vec<u8>>,
     /// There are several sources, so the target must be a directory.
     pub into_directory: bool,
-    /// The target is the new name itself, also where a directory has that.
+    /// The target is the new name itself, even if it is an existing directory.
     pub as_named: bool,
     /// Level asked for.
     pub level: Level,
@@ -209,19 +209,19 @@ pub struct Request {
     pub allow_legacy: bool,
     /// Data streams that are opened at first.
     pub streams: u16,
-    /// Data streams that may be open in the end, where the path is worth more than at first.
+    /// The maximum number of data streams, if the path benefits from more than at first.
     pub streams_max: u16,
-    /// Lanes at the far end, or its own choice.
+    /// The number of lanes at the far end, or its own choice.
     pub lanes: Option<u16>,
-    /// Unit of concurrency is the packet, not the connection.
+    /// The unit of concurrency is the packet, not the connection.
     pub packet_placement: bool,
-    /// Master secret, where the channel may carry secrets; elsewhere it is exported from TLS.
+    /// The master secret, if the channel may carry secrets; otherwise it is exported from TLS.
     pub secret: Option<MasterSecret>,
-    /// How the data streams reach the listener.
+    /// The way in which the data streams reach the listener.
     pub data_path: DataPath,
     /// Ports the far end may listen on.
     pub data_ports: Option<(u16, u16)>,
-    /// What becomes of the data.
+    /// The destination of the data.
     pub sink: Sink,
     /// Laboratory only.
     pub measured_end: MeasuredEnd,
@@ -229,11 +229,11 @@ pub struct Request {
     pub digest: bool,
     /// Bytes per second.
     pub limit_rate: Option<u64>,
-    /// Name of the journal, when the transfer can be resumed: the same command has the same.
+    /// The name of the journal, if the transfer can be resumed: the same command has the same name.
     pub journal: Option<[u8; 16]>,
-    /// Skip what has the same size and time at the target.
+    /// Skips entries with the same size and time at the target.
     pub skip_same: bool,
-    /// Never replace what is newer at the target.
+    /// Never replaces newer entries of the target.
     pub update: bool,
     /// Change nothing.
     pub dry_run: bool,
@@ -241,99 +241,100 @@ pub struct Request {
     pub recursive: bool,
     /// Attributes kept on request.
     pub preserve: Preserve,
-    /// What becomes of what the target has already.
+    /// The treatment of entries that the target already has.
     pub upkeep: Upkeep,
     /// Filters.
     pub patterns: Vec<Pattern>,
-    /// Which symbolic links of the sources are followed.
+    /// The symbolic links of the sources that are followed.
     pub following: Following,
-    /// Where the server sends: `*`, `?` and `[` in its paths stand for names, unless there is one of that spelling.
+    /// If the server sends: `*`, `?` and `[` in its paths are patterns, unless a path of exactly that spelling
+    /// exists.
     pub globs: bool,
-    /// So many messages [`Message::Listed`] follow: only what they name is wanted.
+    /// The number of [`Message::Listed`] messages that follow: only the paths they name are copied.
     pub listed: Option<u16>,
-    /// The other end of the data streams is a second server of the same client, whose request and answer are not the
-    /// same: keys come of the secret alone.
+    /// The other end of the data streams is a second server of the same client, with another request and answer: keys
+    /// are derived from the secret alone.
     pub relayed: bool,
     /// Stay on one file system.
     pub one_file_system: bool,
     /// Flush files to stable storage.
     pub fsync: bool,
-    /// Silence after which an end gives up, in milliseconds.
+    /// The silence after which an end gives up, in milliseconds.
     pub timeout_ms: u64,
 }
 
 /// The server agrees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accept {
-    /// The level, again: what both ends now hold each other to.
+    /// The level, again: both ends now hold each other to it.
     pub level: Level,
     /// Wire number of the suite.
     pub suite: u8,
     /// Data streams that are opened at first.
     pub streams: u16,
-    /// Data streams that may be open in the end: what was asked for, or fewer.
+    /// The maximum number of data streams: as requested, or fewer.
     pub streams_max: u16,
     /// Lanes at the server.
     pub lanes: u16,
-    /// Port that takes the data streams, on the host that was reached.
+    /// The port that accepts the data streams, on the host that was reached.
     pub data_port: u16,
-    /// Where the server receives: what it calls the only source, unless sources keep their names.
+    /// If the server receives: its name for the only source, unless sources keep their names.
     pub name: Option<Vec<u8>>,
-    /// If the server receives: it may give entries the owners that they are sent with.
+    /// If the server receives: it can set the owners of entries.
     pub may_own: bool,
 }
 
 /// An end gives up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Abort {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// For people.
+    /// The text for people.
     pub message: String,
 }
 
-/// What the receiver has.
+/// Entries that the receiver has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Have {
     /// Files that are in place.
     pub done: Vec<Held>,
-    /// Files of which a part is there.
+    /// Partial files.
     pub partial: Vec<Partial>,
-    /// Files that are not to be replaced by older ones.
+    /// Files that must not be replaced by older ones.
     pub dated: Vec<Dated>,
 }
 
 /// A file that is in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Which: a hash of path, size and time, or of path and content.
+    /// A hash of path, size and time, or of path and content.
     pub identity: [u8; 16],
     /// Its mode, and a hash of the rest ([`attributes`](crate::proto::entry::attributes)).
     pub attributes: [u8; 8],
 }
 
-/// A file that is there, where it is not to be replaced by an older one.
+/// An existing file that must not be replaced by an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dated {
-    /// Which: a hash of its path ([`path_hash`](crate::proto::entry::path_hash)).
+    /// The hash of its path ([`path_hash`](crate::proto::entry::path_hash)).
     pub path: [u8; 16],
-    /// When it was changed last.
+    /// The time of its last change.
     pub modified: Timestamp,
 }
 
-/// A file of which a part is there.
+/// A partial file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
     /// Identity of the file.
     pub identity: [u8; 16],
-    /// Start and end of each range, in order.
+    /// The start and end of each range, in order.
     pub ranges: Vec<(u64, u64)>,
 }
 
 /// Everything was sent and acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Content bytes sent, without what was sent again.
+    /// Content bytes sent, without repetitions.
     pub bytes: u64,
     /// Entries sent.
     pub files: u64,
@@ -343,11 +344,11 @@ pub struct Finished {
     pub skipped: u64,
     /// Entries that failed here.
     pub failed: u64,
-    /// How many of them no repetition could copy, so that they are no reason to keep a journal.
+    /// The number of failed entries that no repetition could copy, so they are no reason to keep a journal.
     pub unfit: u64,
     /// Content bytes that the receiver had from an earlier run.
     pub resumed_bytes: u64,
-    /// From the first byte read to the last acknowledgement, in microseconds.
+    /// The time from the first byte read to the last acknowledgement, in microseconds.
     pub active_us: u64,
 }
 
@@ -356,26 +357,26 @@ pub struct Finished {
 pub struct Complete {
     /// Content bytes taken over.
     pub bytes: u64,
-    /// Entries made or changed, or with `--dry-run` to be.
+    /// Entries made or changed, or with `--dry-run` to be made or changed.
     pub files: u64,
-    /// Entries that were sent and are as they were: nothing of them differed.
+    /// Sent entries that did not differ from the existing ones.
     pub unchanged: u64,
     /// Entries that failed here.
     pub failed: u64,
-    /// Entries deleted, or with `--dry-run` to be.
+    /// Entries deleted, or with `--dry-run` to be deleted.
     pub deleted: u64,
-    /// Entries that were to be deleted and are there still.
+    /// Entries that could not be deleted.
     pub undeleted: u64,
-    /// What the target could not keep.
+    /// Properties that the target could not keep.
     pub dropped: Dropped,
-    /// From the first record to the last rename, in microseconds.
+    /// The time from the first record to the last rename, in microseconds.
     pub active_us: u64,
     /// CPU time of the receiver's process, in microseconds.
     pub cpu_us: u64,
 }
 
 impl Message {
-    /// The frame.
+    /// Returns the frame.
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("messages are plain data, which postcard always encodes")
     }
@@ -383,18 +384,18 @@ impl Message {
     /// Reads a frame.
     ///
     /// # Errors
-    /// Anything that is not exactly one message.
+    /// Fails for anything that is not exactly one message.
     pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
         decode("control message", frame)
     }
 }
 
-/// Bytes of paths in one `Listed`, with two for the length of each.
+/// The bytes of paths in one `Listed`, with two per path for its length.
 pub const LISTED_BYTES: usize = 512 << 10;
 /// Messages `Listed` of one request.
 pub const LISTED_MESSAGES_MAX: u16 = 16;
 
-/// How many identities go into one `Have`, well below the channel's frame limit.
+/// The number of identities per `Have`, well below the channel's frame limit.
 pub const HAVE_PER_MESSAGE: usize = 16 * 1024;
 
 #[cfg(test)]

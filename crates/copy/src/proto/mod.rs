@@ -1,7 +1,7 @@
 //! The transfer protocol: what crosses the wire, as values.
 //!
-//! Guarantees: nothing here reads a socket, a file or a clock; every decoder takes any bytes without panic
-//! and allocates no more than a small multiple of the bytes it was given.
+//! Guarantees: nothing here reads a socket, a file or a clock; every decoder accepts any bytes without panic and
+//! allocates at most a small multiple of its input.
 
 pub mod entry;
 pub mod join;

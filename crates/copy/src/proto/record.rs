@@ -1,4 +1,4 @@
-//! Records: what a data stream is made of.
+//! The records of a data stream.
 //!
 //! ```text
 //!   0        1            4            8                16
@@ -20,20 +20,20 @@ pub const DATA_BYTES_MAX: usize = 64 * 1024;
 /// The longest body on the wire: data, or a pack of entries, and the suite's expansion.
 pub const BODY_BYTES_MAX: usize = DATA_BYTES_MAX + 64;
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Announces a large file under a number; comes before the first data of each range on its stream.
+    /// Announces a large file under a number; precedes the first data of each range on its stream.
     Open,
     /// Bytes of a file at an offset.
     Data,
     /// A range of a file holds no data (a hole); the body is its length.
     Hole,
-    /// Closing record of a file: everything was sent.
+    /// The closing record of a file: everything was sent.
     Close,
-    /// Whole small entries, many to a record.
+    /// Complete small entries, many per record.
     Pack,
-    /// In the other direction: so many records were taken over.
+    /// In the other direction: the number of records taken over.
     Acknowledge,
 }
 
@@ -59,17 +59,17 @@ impl Kind {
 /// The clear, authenticated front of every record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the record says.
+    /// The kind of the record.
     pub kind: Kind,
-    /// Bytes that follow the header on the wire.
+    /// The number of bytes that follow the header on the wire.
     pub body_bytes: usize,
-    /// Number of the file within the transfer; 0 where there is none.
+    /// The number of the file within the transfer; 0 if there is none.
     pub file: u32,
-    /// Offset in the file, or another count that belongs to the kind.
+    /// The offset in the file, or another count that belongs to the kind.
     pub offset: u64,
 }
 
-/// What is wrong with a header.
+/// The error of a malformed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Unknown kind.
@@ -90,7 +90,7 @@ impl Header {
     /// Writes the header to the front of `bytes`.
     ///
     /// # Panics
-    /// When `bytes` is shorter than [`HEADER_BYTES`] or the body longer than [`BODY_BYTES_MAX`].
+    /// Panics if `bytes` is shorter than [`HEADER_BYTES`] or the body longer than [`BODY_BYTES_MAX`].
     pub fn encode(&self, bytes: &mut [u8]) {
         assert!(self.body_bytes <= BODY_BYTES_MAX, "bodies are sized by their makers");
         bytes[0] = self.kind.code();
@@ -119,11 +119,11 @@ impl Header {
     }
 }
 
-/// One record with the next number, sealed by the calling thread: for a short one that goes by itself, and costs less
-/// than to hand it to an engine.
+/// Returns one record with the next number, sealed by the calling thread: for a short, single record, this costs less
+/// than a job of an engine.
 ///
 /// # Panics
-/// When the body is longer than [`DATA_BYTES_MAX`].
+/// Panics if the body is longer than [`DATA_BYTES_MAX`].
 pub fn seal(association: &mut Association, kind: Kind, file: u32, offset: u64, body: &[u8]) -> Vec<u8> {
     let claim = association.claim(1);
     let body_bytes = body.len() + association.suite().expansion_bytes(body.len());
@@ -141,8 +141,8 @@ pub fn seal(association: &mut Association, kind: Kind, file: u32, offset: u64, b
 
 /// Finds whole records at the front of `bytes`.
 ///
-/// Returns them with their positions, and the number of bytes they take; what is left is the beginning of a
-/// record that has not arrived in full.
+/// Returns them with their positions, and the number of bytes they occupy; the rest is the beginning of an incomplete
+/// record.
 ///
 /// # Errors
 /// The first bad header.

@@ -70,7 +70,7 @@ impl<'a> Applier<'a> {
         bytes
     }
 
-    /// Whether a record is about a file that neither this batch nor any that is in place has announced.
+    /// Returns whether a record is about a file that neither this batch nor any that is in place has announced.
     pub(crate) fn lacks_announcement(&self, arrived: &Arrived) -> bool {
         let mut announced = None;
         arrived.headers.iter().any(|header| match header.kind {

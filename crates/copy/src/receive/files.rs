@@ -143,8 +143,8 @@ pub(crate) struct Previewed {
 }
 
 impl Preview {
-    /// The change that sending an entry would make; `None` if nothing differs, the entry that is there is newer, or
-    /// sending would fail, which is told.
+    /// Returns the change that sending an entry would make; `None` if nothing differs, the entry that is there is
+    /// newer, or sending would fail, which is told.
     pub(crate) fn look(&mut self, files: &Files, entry: &Entry) -> Result<Option<Previewed>, Error> {
         files.intake.permit.check(entry)?;
         let mut differences = Differences::NEW;
@@ -178,7 +178,7 @@ pub(crate) enum Lookup {
 }
 
 impl Files {
-    /// An empty table.
+    /// Returns an empty table.
     pub(crate) fn new(
         destination: Destination,
         intake: Intake,
@@ -204,7 +204,7 @@ impl Files {
         self.table.lock().expect("no lane panics holding the table of files")
     }
 
-    /// A writer into the tree, if there is one.
+    /// Returns a writer into the tree, if there is one.
     pub(crate) fn writer(&self) -> Option<Writer> {
         match &self.destination {
             Destination::Tree { target, .. } => Some(target.writer()),
@@ -212,7 +212,7 @@ impl Files {
         }
     }
 
-    /// The target that a dry run compares with; nothing is made in it.
+    /// Returns the target that a dry run compares with; nothing is made in it.
     pub(crate) fn preview(&self) -> Option<Preview> {
         match &self.destination {
             Destination::Preview { target, .. } => {
@@ -243,7 +243,7 @@ impl Files {
         }
     }
 
-    /// Whether folders were made here, or go back to a run that was cut off.
+    /// Returns whether folders were made here, or go back to a run that was cut off.
     pub(crate) fn made_folders(&self) -> bool {
         matches!(&self.destination, Destination::Tree { target, .. } if target.made_directories())
     }
@@ -350,7 +350,7 @@ impl Files {
         }
     }
 
-    /// The file of a number that was announced.
+    /// Returns the file of a number that was announced.
     pub(crate) fn lookup(&self, number: u32) -> Result<Lookup, Error> {
         let table = self.table();
         match table.open.get(&number) {
@@ -360,7 +360,7 @@ impl Files {
         }
     }
 
-    /// Whether a number was announced.
+    /// Returns whether a number was announced.
     pub(crate) fn knows(&self, number: u32) -> bool {
         let table = self.table();
         table.open.contains_key(&number) || is_settled(&table, number)
@@ -440,7 +440,7 @@ impl Files {
         Ok(Lookup::Open(file))
     }
 
-    /// Whether the entry would replace what is newer, where that is not to be.
+    /// Returns whether the entry would replace what is newer, where that is not to be.
     pub(crate) fn would_age(&self, writer: &mut Writer, entry: &Entry) -> bool {
         let mut modified = |path: &RelativePath| {
             let found = writer.existing(path).ok()??;
@@ -456,7 +456,8 @@ impl Files {
         modified(&entry.path) > sent
     }
 
-    /// The change that replacing a file will make, if changes are told: to be asked before the file is replaced.
+    /// Returns the change that replacing a file will make, if changes are told: to be asked before the file is
+    /// replaced.
     pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
         if !self.intake.itemise {
             return None;
@@ -622,7 +623,7 @@ impl Files {
         journal.append(done).map_err(|error| Error::io("cannot write the journal", &error))
     }
 
-    /// A directory that has to be opened up gets its mode back in the end, even if this run is killed.
+    /// Returns a directory that has to be opened up gets its mode back in the end, even if this run is killed.
     pub(crate) fn journal_mode(&self, writer: &mut Writer, path: &RelativePath) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let Some(mode) = writer.mode_to_restore(path) else { return Ok(()) };
@@ -673,7 +674,7 @@ impl ReceiveFile {
     }
 }
 
-/// The name under which an unfinished file is kept; the same file has the same, so it can be resumed.
+/// Returns the name under which an unfinished file is kept; the same file has the same, so it can be resumed.
 pub(crate) fn temp_name(identity: [u8; 16]) -> TempName {
     let [a, b, c, d, e, f, g, h, ..] = identity;
     TempName::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))

@@ -55,7 +55,8 @@ impl Arrived {
         work
     }
 
-    /// The header and the plain body of each record, once an engine has run its job; no body of what is not genuine.
+    /// Returns the header and the plain body of each record, once an engine has run its job; no body of what is not
+    /// genuine.
     pub(crate) fn opened(&self) -> impl Iterator<Item = (&Header, Option<&[u8]>)> {
         let places = self.headers.iter().zip(&self.records).enumerate();
         places.map(|(place, (header, record))| (header, self.suite.opened(&self.work, place, record)))
@@ -106,15 +107,15 @@ impl Inbound {
         (self.filled == capacity).then_some(capacity / DATA_BYTES_MAX * DATA_BYTES_MAX)
     }
 
-    /// Whether a record is whole, and waits to be taken.
+    /// Returns whether a record is whole, and waits to be taken.
     pub(crate) fn holds_records(&self) -> bool {
         let Some(buffer) = &self.buffer else { return false };
         let mut found = Vec::new();
         split_records(&buffer.bytes()[..self.filled], &mut found).is_ok() && !found.is_empty()
     }
 
-    /// The records that are whole, and the number after the last of them. `None` when there are none, or no buffer is
-    /// left for what comes behind them.
+    /// Returns the records that are whole, and the number after the last of them. `None` when there are none, or no
+    /// buffer is left for what comes behind them.
     ///
     /// # Errors
     /// What should be a header is none.
@@ -184,7 +185,7 @@ impl Outbound {
         }
     }
 
-    /// Whether records were lost.
+    /// Returns whether records were lost.
     pub(crate) fn has_gap(&self) -> bool {
         self.has_gap
     }
@@ -194,12 +195,12 @@ impl Outbound {
         self.taken
     }
 
-    /// Whether the sender is to be told.
+    /// Returns whether the sender is to be told.
     pub(crate) fn is_due(&self) -> bool {
         self.taken - self.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT
     }
 
-    /// Bytes for the connection that tell the sender how far we are; `None` when it was told.
+    /// Returns the bytes for the connection that tell the sender how far we are; `None` when it was told.
     pub(crate) fn unsent(&mut self) -> Option<&[u8]> {
         if self.unsent.is_empty() && self.taken > self.acknowledged {
             self.unsent = seal(self.association.as_mut()?, Kind::Acknowledge, 0, self.taken, &[]);

@@ -14,8 +14,8 @@ use crate::{error::Error, journal, proto::entry::Entry};
 /// What a target is called that is the directory itself, so that it gets what the only source contains.
 pub(crate) const ITSELF: &[u8] = b".";
 
-/// The name that an entry of this path has of its own; `None` for one that is called by what contains it (`/`, `.`,
-/// `data/.`, `data/..`).
+/// Returns the name that an entry of this path has of its own; `None` for one that is called by what contains it
+/// (`/`, `.`, `data/.`, `data/..`).
 pub(crate) fn last_component(path: &[u8]) -> Option<&[u8]> {
     let last = path.split(|&byte| byte == b'/').rfind(|component| !component.is_empty())?;
     (last != b"." && last != b"..").then_some(last)
@@ -46,7 +46,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The paths that a survey of what is there already has to look at; `None` stands for all.
+    /// Returns the paths that a survey of what is there already has to look at; `None` stands for all.
     pub(crate) fn names(&self) -> Option<Box<dyn Iterator<Item = &[u8]> + '_>> {
         match &self.names {
             Names::Only(names) => Some(Box::new(names.iter().map(Vec::as_slice))),
@@ -55,17 +55,17 @@ impl Permit {
         }
     }
 
-    /// Whether it takes looking at the target to know all names that may come.
+    /// Returns whether it takes looking at the target to know all names that may come.
     pub(crate) fn has_patterns(&self) -> bool {
         matches!(self.names, Names::Matching(..))
     }
 
-    /// Whether only what a list names may come.
+    /// Returns whether only what a list names may come.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.names, Names::Listed { .. })
     }
 
-    /// Whether a path may begin with this name.
+    /// Returns whether a path may begin with this name.
     pub(crate) fn may_begin(&self, name: &[u8]) -> bool {
         match &self.names {
             Names::Only(names) => names.contains(name),
@@ -80,12 +80,12 @@ impl Permit {
         }
     }
 
-    /// Whether sources may come whose names nobody has told.
+    /// Returns whether sources may come whose names nobody has told.
     pub(crate) fn is_unnamed(&self) -> bool {
         matches!(self.names, Names::Any)
     }
 
-    /// Whether what lies below the names may come.
+    /// Returns whether what lies below the names may come.
     pub(crate) fn is_recursive(&self) -> bool {
         self.recursive
     }
@@ -151,7 +151,7 @@ impl Permit {
         )))
     }
 
-    /// Whether it is a folder that something on a list lies in.
+    /// Returns whether it is a folder that something on a list lies in.
     fn is_folder(&self, entry: &Entry) -> bool {
         match (&self.names, &entry.kind) {
             (Names::Listed { folders, .. }, Kind::Directory) => folders.contains(&entry.path),

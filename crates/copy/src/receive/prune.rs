@@ -73,7 +73,7 @@ pub(crate) trait Prunable {
         false
     }
 
-    /// Whether this is the name of a directory: to be asked only of a name that an entry waits for.
+    /// Returns whether this is the name of a directory: to be asked only of a name that an entry waits for.
     fn is_directory(&self, _path: &RelativePath) -> bool {
         false
     }
@@ -229,7 +229,7 @@ impl<T: Prunable> Prune<T> {
         Ok(pruned)
     }
 
-    /// The extraneous entries that go: a directory stays if backups of files in it stay there.
+    /// Returns the extraneous entries that go: a directory stays if backups of files in it stay there.
     fn without_backups(&self, mut entries: Vec<Extra>) -> Vec<Extra> {
         if self.backup.as_ref().is_none_or(|backups| backups.folder.is_some()) {
             return entries;
@@ -386,7 +386,7 @@ impl<T: Prunable> Prune<T> {
         self.look_by(root, entries_max, tell, |path, is_directory| self.judge(path, is_directory))
     }
 
-    /// The same by another judgement.
+    /// Returns the same by another judgement.
     fn look_by(
         &self,
         root: Option<&RelativePath>,
@@ -470,7 +470,7 @@ impl<T: Prunable> Prune<T> {
     }
 }
 
-/// Whether a name is no directory of the target: a link, a file, nothing.
+/// Returns whether a name is no directory of the target: a link, a file, nothing.
 fn is_no_directory(error: &sealane_tree::Error) -> bool {
     match error {
         sealane_tree::Error::BlockedPath { .. } => true,

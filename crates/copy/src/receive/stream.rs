@@ -64,7 +64,7 @@ pub(crate) struct InHand<'a, W: Wire = Socket> {
 }
 
 impl<'a, W: Wire> InHand<'a, W> {
-    /// The stream that they have come by.
+    /// Returns the stream that they have come by.
     pub(crate) fn stream(&self) -> &'a ReceiveStream<W> {
         self.stream
     }
@@ -85,9 +85,9 @@ impl<'a, W: Wire> InHand<'a, W> {
         LineError::forged(self.stream.index, "a record that is not authentic")
     }
 
-    /// Whether every record before these on the stream is in place, or the transfer stops: as it will when one of them
-    /// was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one before it
-    /// announces.
+    /// Returns whether every record before these on the stream is in place, or the transfer stops: as it will when
+    /// one of them was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one
+    /// before it announces.
     pub(crate) fn is_next(&self, stop: &Stop) -> bool {
         let (Some(ticket), flow) = (self.ticket, &self.stream.flow) else { return true };
         let is_in_place =
@@ -129,7 +129,7 @@ impl<W: Wire> Drop for InHand<'_, W> {
 }
 
 impl<W: Wire> ReceiveStream<W> {
-    /// A stream without a connection. At most `in_flight` batches are worked on at once.
+    /// Returns a stream without a connection. At most `in_flight` batches are worked on at once.
     pub(crate) fn new(index: u16, suite: Suite, in_flight: usize) -> Self {
         let inbound = Inbound::default();
         let input = Input { opening: 0, wire: None, inbound, patient: false, narrowed: 0 };
@@ -138,7 +138,7 @@ impl<W: Wire> ReceiveStream<W> {
         Self { index, suite, flow, waiting: Mutex::new(0), settled: Condvar::new() }
     }
 
-    /// The connection, for polling.
+    /// Returns the connection, for polling.
     pub(crate) fn socket(&self) -> Option<Arc<W>> {
         self.flow.with_given(|input| input.wire.clone())
     }
@@ -211,7 +211,7 @@ impl<W: Wire> ReceiveStream<W> {
         failed.map_or_else(|| Ok(given.map(in_hand)), Err)
     }
 
-    /// Whether lanes sleep until much has arrived; they must not sleep long then.
+    /// Returns whether lanes sleep until much has arrived; they must not sleep long then.
     pub(crate) fn is_patient(&self) -> bool {
         self.flow.with_given(|input| input.patient)
     }

@@ -54,18 +54,18 @@ impl Builder {
         }
     }
 
-    /// The largest body that one more record could have, and a closing record after it.
+    /// Returns the largest body that one more record could have, and a closing record after it.
     pub(crate) fn room(&self) -> usize {
         self.room_beside(record_bytes_max(self.suite, CLOSING_BYTES_MAX))
     }
 
-    /// The same if so many bytes are to be left.
+    /// Returns the same if so many bytes are to be left.
     fn room_beside(&self, kept_bytes: usize) -> usize {
         let left = self.buffer.capacity_bytes() - self.end;
         left.saturating_sub(record_bytes_max(self.suite, 0) + kept_bytes).min(DATA_BYTES_MAX)
     }
 
-    /// Whether data of this file may follow.
+    /// Returns whether data of this file may follow.
     pub(crate) fn announces(&self, file: u32) -> bool {
         self.announced == Some(file)
     }
@@ -155,7 +155,8 @@ impl Builder {
         work.sessions.clear();
     }
 
-    /// The records as they are before they are sealed: for a receiver that is reached by other means than a stream.
+    /// Returns the records as they are before they are sealed: for a receiver that is reached by other means than a
+    /// stream.
     pub(crate) fn plain(&self) -> impl Iterator<Item = (Header, &[u8])> {
         self.records.iter().map(|&(start, body_bytes)| {
             let bytes = &self.buffer.bytes()[start..];
@@ -165,7 +166,7 @@ impl Builder {
         })
     }
 
-    /// All that is in it, for a stream to send; nothing is left, and nothing to answer for.
+    /// Returns all that is in it, for a stream to send; nothing is left, and nothing to answer for.
     pub(crate) fn hand_over(&mut self, records_end: u64) -> Outgoing {
         self.counted = false;
         let (buffer, contents) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.contents));

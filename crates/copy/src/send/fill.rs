@@ -220,7 +220,7 @@ impl<'a> Filler<'a> {
         self.hand = None;
     }
 
-    /// Whether the lane is through with its range.
+    /// Returns whether the lane is through with its range.
     fn fill_range(&self, batch: &mut Builder, file: &Arc<SendFile>, range: &mut Range<u64>) -> bool {
         if !batch.announces(file.number) {
             if !batch.push_value(RecordKind::Open, file.number, 0, &file.announcement) {

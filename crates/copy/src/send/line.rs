@@ -120,8 +120,8 @@ impl Line {
         }
     }
 
-    /// A fresh connection, whose acknowledgements come under these keys. `taken` records of the opening before it were
-    /// taken over by the receiver; the rest comes back.
+    /// Returns a fresh connection, whose acknowledgements come under these keys. `taken` records of the opening
+    /// before it were taken over by the receiver; the rest comes back.
     pub(crate) fn open(&mut self, opening: u32, keys: Association, taken: u64, now: Instant) -> Settled {
         let settled = self.settle(taken, now);
         self.opening = opening;
@@ -172,13 +172,13 @@ impl Line {
         self.leaving = Some(outgoing);
     }
 
-    /// Bytes for the connection: what is left of the batch that is going out.
+    /// Returns the bytes for the connection: what is left of the batch that is going out.
     pub(crate) fn to_send(&self) -> Option<&[u8]> {
         let leaving = self.leaving.as_ref()?;
         Some(&leaving.buffer.bytes()[self.sent_bytes..leaving.wire_bytes])
     }
 
-    /// The connection took so many of them. Returns the buffer when the batch is out.
+    /// Returns the connection took so many of them. Returns the buffer when the batch is out.
     pub(crate) fn sent(&mut self, bytes: usize, now: Instant) -> Option<Buffer> {
         self.news.progress |= bytes > 0;
         // The kernel has room only as long as the far one takes what it was sent.
@@ -271,7 +271,7 @@ impl Line {
         self.is_under_way().then(|| self.heard + self.patience().min(left))
     }
 
-    /// Whether an answer is due.
+    /// Returns whether an answer is due.
     pub(crate) fn is_under_way(&self) -> bool {
         self.sent_bytes > 0 || !self.unacknowledged.is_empty()
     }
@@ -281,7 +281,7 @@ impl Line {
         self.window.share(sharers);
     }
 
-    /// Whether more content may go under way.
+    /// Returns whether more content may go under way.
     pub(crate) fn has_window(&self) -> bool {
         self.unacknowledged_bytes < self.window.bytes()
     }

@@ -31,7 +31,7 @@ impl<T> Outgoing<T> {
         self.in_.send(one).expect("this end of the channel is held here");
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) fn take(&self) -> Option<T> {
         self.out.try_recv().ok()
     }
@@ -55,7 +55,7 @@ impl Manifest {
         Self { is_wanted, names: Outgoing::bounded(WAITING_MAX) }
     }
 
-    /// Whether anybody asks.
+    /// Returns whether anybody asks.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
@@ -72,7 +72,7 @@ impl Manifest {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) fn take(&self) -> Option<Vec<[u8; 16]>> {
         self.names.take()
     }

@@ -59,7 +59,7 @@ enum Written {
 }
 
 impl Filler<'_> {
-    /// Whether the lane is through with its pack.
+    /// Returns whether the lane is through with its pack.
     pub(super) fn fill_pack(&mut self, batch: &mut Builder, pack: &mut Pack) -> bool {
         let mut written = 0;
         let mut bytes = 0;
@@ -260,7 +260,8 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// The attributes of what the receiver has with the same content under this path, where that is looked at.
+    /// Returns the attributes of what the receiver has with the same content under this path, where that is looked
+    /// at.
     fn with_content(&self, path: &RelativePath, open: &OpenFile) -> Option<&[u8; 8]> {
         let shared = self.shared;
         if !shared.checksum || shared.possessions.done.is_empty() {

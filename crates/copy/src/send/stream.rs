@@ -92,7 +92,7 @@ impl<W: Wire> Drop for Place<'_, W> {
 }
 
 impl<W: Wire> SendStream<W> {
-    /// A stream without a connection. At most `ring` batches are being sealed or wait to be sent.
+    /// Returns a stream without a connection. At most `ring` batches are being sealed or wait to be sent.
     pub(crate) fn new(
         index: u16,
         suite: Suite,
@@ -135,7 +135,7 @@ impl<W: Wire> SendStream<W> {
         self.has_window.store(line.has_window(), SeqCst);
     }
 
-    /// The connection, for polling; `None` while there is none.
+    /// Returns the connection, for polling; `None` while there is none.
     pub(crate) fn socket(&self) -> Option<Arc<W>> {
         self.flow.with_restored(|end| end.wire.clone())
     }
@@ -178,12 +178,12 @@ impl<W: Wire> SendStream<W> {
         self.flow.with_restored(|end| end.line.abandon(self.clock.now()))
     }
 
-    /// Whether it was given up.
+    /// Returns whether it was given up.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(SeqCst)
     }
 
-    /// Whether another batch may be started: connected, room in the order and in the window.
+    /// Returns whether another batch may be started: connected, room in the order and in the window.
     pub(crate) fn has_room(&self) -> bool {
         self.has_window.load(SeqCst) && self.flow.has_room()
     }
@@ -245,7 +245,7 @@ pub(crate) struct Interest {
 }
 
 impl<W: Wire> End<W> {
-    /// Whether the next batch may go out: the one before it is out.
+    /// Returns whether the next batch may go out: the one before it is out.
     fn write(&mut self, pool: &Pool, clock: &Clock) -> bool {
         let Some(wire) = &self.wire else { return false };
         while let Some(bytes) = self.line.to_send() {

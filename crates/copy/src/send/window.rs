@@ -31,9 +31,8 @@ pub(crate) struct Departure {
 }
 
 impl Window {
-    /// The window of a stream that has still to learn what its path takes: a near receiver answers before much is under
-    /// way, and a far one is not kept waiting. Sizes in bytes, of
-    /// all streams together.
+    /// Returns the window of a stream that has still to learn what its path takes: a near receiver answers before
+    /// much is under way, and a far one is not kept waiting. Sizes in bytes, of all streams together.
     pub(crate) fn new(least: u64, most: u64) -> Self {
         Self { least, most, sharers: 1, bytes: most, delivered: 0, shortest: Duration::MAX }
     }

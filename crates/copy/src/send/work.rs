@@ -99,7 +99,7 @@ pub(crate) enum Close {
 }
 
 impl SendFile {
-    /// A file to be sent in the given ranges; `holes` read as zeros and are announced only.
+    /// Returns a file to be sent in the given ranges; `holes` read as zeros and are announced only.
     pub(crate) fn new(
         number: u32,
         announcement: Announcement,
@@ -169,7 +169,7 @@ impl SendFile {
         Some(start..cut)
     }
 
-    /// The next hole to tell of.
+    /// Returns the next hole to tell of.
     pub(crate) fn take_hole(&self) -> Option<Range<u64>> {
         let mut progress = self.progress();
         let hole = progress.holes.get(progress.holes_told).cloned()?;
@@ -224,7 +224,7 @@ impl SendFile {
         self.progress().digest.as_mut().map_or(Ok(()), |digest| digest.add(hash))
     }
 
-    /// Whether a digest is asked for.
+    /// Returns whether a digest is asked for.
     pub(crate) fn wants_digest(&self) -> bool {
         self.progress().digest.is_some()
     }
@@ -257,7 +257,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Bytes of file content.
+    /// Returns the length of file content in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Range { start, end, .. } => end - start,
@@ -303,7 +303,7 @@ impl Queue {
         self.state.lock().expect("no thread panics holding the queue")
     }
 
-    /// A number for a large file.
+    /// Returns a number for a large file.
     pub(crate) fn next_file(&self) -> u32 {
         self.next_file.fetch_add(1, Relaxed)
     }
@@ -401,19 +401,19 @@ impl Queue {
         self.push_file(file);
     }
 
-    /// Whether everything was sent and acknowledged.
+    /// Returns whether everything was sent and acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         let state = self.state();
         state.scan_complete && state.queued.is_empty() && state.out == 0 && state.last.is_empty()
     }
 
-    /// Whether the scan is complete and nothing is queued; lanes may still hold work.
+    /// Returns whether the scan is complete and nothing is queued; lanes may still hold work.
     pub(crate) fn is_drained(&self) -> bool {
         let state = self.state();
         state.scan_complete && state.queued.is_empty()
     }
 
-    /// Whether nothing more is wanted.
+    /// Returns whether nothing more is wanted.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }

@@ -138,7 +138,7 @@ pub(crate) enum Verdict {
 
 impl Registry {
     /// # Errors
-    /// When the process has no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub(crate) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { transfers: Arc::new(Transfers { by_name: Mutex::default(), bell }) })

@@ -62,7 +62,7 @@ fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Refused, message)
 }
 
-/// The suite that a level gets when none is named: the fastest unbroken one on processors of our day.
+/// Returns the suite that a level gets when none is named: the fastest unbroken one on processors of our day.
 fn default_suite(level: Level) -> Suite {
     match level {
         Level::Clear | Level::Authenticated => Suite::Null,
@@ -72,7 +72,7 @@ fn default_suite(level: Level) -> Suite {
     }
 }
 
-/// Whether this processor has instructions for AES.
+/// Returns whether this processor has instructions for AES.
 pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -82,7 +82,7 @@ pub(crate) fn has_aes() -> bool {
     return false;
 }
 
-/// Whether a suite gives what a level promises, to the letter: a suite that does more is refused too, because
+/// Returns whether a suite gives what a level promises, to the letter: a suite that does more is refused too, because
 /// the user would pay for what was not asked.
 fn fits(level: Level, suite: Suite) -> bool {
     match level {
@@ -107,7 +107,7 @@ fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The suite that the user's options come to.
+/// Returns the suite that the user's options come to.
 pub(crate) fn suite(options: &Options) -> Result<Suite, Error> {
     let suite = options.suite.unwrap_or_else(|| default_suite(options.level));
     check(options.level, suite, options.allow_legacy)?;
@@ -139,9 +139,9 @@ pub(crate) fn default_lanes(streams: u16, processors: u16) -> u16 {
     streams.min(processors).max(1)
 }
 
-/// The lanes of one end, where the user or the peer asks for some. More than there are processors only take each
-/// other's caches (at 4 lanes on 2 processors the CPU time of a copy grows by 80 %), so no more are started, except
-/// in the laboratory, which measures that too.
+/// Returns the lanes of one end, where the user or the peer asks for some. More than there are processors only take
+/// each other's caches (at 4 lanes on 2 processors the CPU time of a copy grows by 80 %), so no more are started,
+/// except in the laboratory, which measures that too.
 pub(crate) fn lanes(asked: u16, processors: u16, measured_end: MeasuredEnd) -> u16 {
     match measured_end {
         MeasuredEnd::Both => asked.min(processors).max(1),
@@ -155,7 +155,7 @@ pub(crate) fn default_placement(streams: u16, lanes: u16) -> Placement {
     if lanes > streams { Placement::Packet } else { Placement::Connection }
 }
 
-/// The server's side: checks a request against its policy.
+/// Returns the server's side: checks a request against its policy.
 pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Result<Terms, Error> {
     let suite = Suite::from_code(request.suite)
         .ok_or_else(|| Error::protocol(format!("suite number {} is unknown here", request.suite)))?;
@@ -234,7 +234,7 @@ impl From<Abort> for Error {
     }
 }
 
-/// The master secret of a transfer: from the request, or exported from TLS.
+/// Returns the master secret of a transfer: from the request, or exported from TLS.
 pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Error> {
     match &request.secret {
         Some(secret) => Ok(Secret::new(*secret.expose())),

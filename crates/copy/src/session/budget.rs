@@ -119,7 +119,7 @@ impl Budget {
         }
     }
 
-    /// Whether the first in the queue whose peer has room in its share is this one, and has what it needs.
+    /// Returns whether the first in the queue whose peer has room in its share is this one, and has what it needs.
     fn is_next(&self, state: &State, number: u64) -> bool {
         let fits = |ticket: &&Ticket| {
             let own = state.by_peer.get(&ticket.peer).copied().unwrap_or_default();

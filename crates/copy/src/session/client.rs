@@ -66,8 +66,8 @@ const LOGIN_TIME: Duration = Duration::from_secs(120);
 /// A source or target that is the local path `-` is standard input or output.
 ///
 /// # Errors
-/// When the transfer as a whole failed. Entries that failed by themselves are counted in the summary and
-/// reported to the observer.
+/// Fails if the transfer as a whole failed. Entries that failed by themselves are counted in the summary and reported
+/// to the observer.
 pub fn copy(
     sources: &[Location],
     target: &Location,
@@ -172,7 +172,7 @@ fn roles(sources: &[Location], target: &Location) -> Result<Roles, Error> {
     }
 }
 
-/// A path on this machine.
+/// Returns a path on this machine.
 fn local_path(location: &Location) -> Option<&Path> {
     match location {
         Location::Local(path) if path != Path::new("-") => Some(path),
@@ -204,7 +204,7 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     }
 }
 
-/// A list, in parts that fit into a message.
+/// Returns a list, in parts that fit into a message.
 pub(super) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<Item = &[RelativePath]> {
     let mut rest = listed.unwrap_or_default();
     std::iter::from_fn(move || {
@@ -619,12 +619,13 @@ impl Transfer<'_> {
         if bytes <= NAMES_BYTES_MAX { names } else { Vec::new() }
     }
 
-    /// Whether a source may be a pattern, which its host's end expands. This host's own shell has expanded its own.
+    /// Returns whether a source may be a pattern, which its host's end expands. This host's own shell has expanded
+    /// its own.
     pub(crate) fn has_globs(&self) -> bool {
         *self.far != FarPlace::Here && self.sources.iter().any(|source| is_pattern(&far_path(source)))
     }
 
-    /// Whether the target is to be a directory that takes several.
+    /// Returns whether the target is to be a directory that takes several.
     pub(crate) fn takes_several(&self) -> bool {
         self.sources.len() > 1
             || self.options.listed.is_some()

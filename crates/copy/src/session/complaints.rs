@@ -28,7 +28,7 @@ impl Complaints {
         self.0.lock().expect("nobody panics holding a line")
     }
 
-    /// A sink that holds a child's complaints back.
+    /// Returns a sink that holds a child's complaints back.
     pub(super) fn held(self: Arc<Self>) -> StderrMode {
         StderrMode::Relay(Arc::new(move |line| {
             let mut held = self.lines();

@@ -153,7 +153,7 @@ impl Control<'_> {
         }
     }
 
-    /// Whether the user sits at this end, as at a client's.
+    /// Returns whether the user sits at this end, as at a client's.
     fn is_client(&self) -> bool {
         matches!(self.notices, Notices::User(_))
     }
@@ -545,7 +545,7 @@ impl Control<'_> {
         }
     }
 
-    /// A sign of life amid long work of this thread; hears whether the other end still wants it.
+    /// Returns a sign of life amid long work of this thread; hears whether the other end still wants it.
     fn show_life(&mut self) -> Result<(), Error> {
         let done = self.progress.snapshot();
         send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
@@ -587,7 +587,7 @@ impl Control<'_> {
     }
 }
 
-/// Whether a thread is through, or never began.
+/// Returns whether a thread is through, or never began.
 fn has_ended(thread: &Option<ScopedJoinHandle<'_, ()>>) -> bool {
     thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
 }
@@ -600,7 +600,7 @@ fn lanes_ended<T>(run: std::io::Result<T>, lines: &Lines) {
     }
 }
 
-/// Whether nothing failed that may succeed next time, and then need not begin anew.
+/// Returns whether nothing failed that may succeed next time, and then need not begin anew.
 fn is_complete(receiving: &Receiving, finished: &Finished) -> bool {
     finished.failed == finished.unfit && receiving.files.counters.failed.load(Relaxed) == 0
 }

@@ -159,7 +159,7 @@ impl Daemon {
     /// Opens the identity, checks the peers' file and starts to listen.
     ///
     /// # Errors
-    /// When any of these cannot be done.
+    /// Fails if any of these cannot be done.
     pub fn bind(options: DaemonOptions) -> Result<Self, Error> {
         let identity = Identity::load(&options.identity)?;
         let roll = Roll::load(options.authorised_peers.clone())?;
@@ -189,7 +189,7 @@ impl Daemon {
     /// The address in use; the port is chosen by the system when 0 was asked for.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// Fails if the system does not tell.
     pub fn local_addr(&self) -> Result<SocketAddr, Error> {
         self.listener.local_addr().map_err(|error| Error::io("cannot tell the address", &error))
     }
@@ -207,7 +207,7 @@ impl Daemon {
     /// Serves until `stop` is set; transfers under way then are waited for.
     ///
     /// # Errors
-    /// When the listener fails.
+    /// Fails if the listener fails.
     pub fn run(&self, stop: &AtomicBool, report: &(dyn Fn(DaemonEvent) + Sync)) -> Result<(), Error> {
         thread::scope(|scope| {
             let hall = Hall { daemon: self, scope, report };

@@ -130,7 +130,7 @@ fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
     records * record + 4096
 }
 
-/// The limiter that holds a sender to a rate.
+/// Returns the limiter that holds a sender to a rate.
 pub(crate) fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
     // A lane that is woken late on a busy machine makes up for up to 50 ms.
     let batches = u64::from(plan.terms.lanes) * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64;
@@ -466,7 +466,7 @@ pub(crate) fn restore_modes(target: &Target, state: &JournalState) {
     }
 }
 
-/// Whether a file has its name, and size and time as when it was finished.
+/// Returns whether a file has its name, and size and time as when it was finished.
 fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     let Ok(path) = RelativePath::new(path) else { return false };
     match writer.existing(&path) {
@@ -475,7 +475,7 @@ fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     }
 }
 
-/// Whether an unfinished file has its temporary name and its size.
+/// Returns whether an unfinished file has its temporary name and its size.
 fn is_begun(writer: &mut Writer, identity: Identity, partial: &journal::Partial) -> bool {
     let Ok(path) = RelativePath::new(&partial.path) else { return false };
     let name = temp_name(identity);

@@ -23,7 +23,7 @@ impl FarPlace {
         }
     }
 
-    /// The name that messages give it; none for this host.
+    /// Returns the name that messages give it; none for this host.
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Self::Here => None,
@@ -32,7 +32,7 @@ impl FarPlace {
         }
     }
 
-    /// The words of this place, with its name before them.
+    /// Returns the words of this place, with its name before them.
     pub(super) fn says(&self, what: String) -> String {
         self.name().map_or_else(|| what.clone(), |name| format!("{name}: {what}"))
     }

@@ -87,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// The most that segments of the next opening may have.
+    /// Returns the most that segments of the next opening may have.
     pub(crate) fn segment_bytes(&self, stream: u16) -> Option<u16> {
         let step = usize::from(self.narrowed(stream)).checked_sub(1)?;
         Some(SEGMENT_BYTES[step.min(SEGMENT_BYTES.len() - 1)])
@@ -120,12 +120,12 @@ impl Lines {
         }
     }
 
-    /// Whether the stream has no connection and might get one.
+    /// Returns whether the stream has no connection and might get one.
     pub(crate) fn is_cut(&self, stream: u16) -> bool {
         self.socket(stream).is_none() && !self.is_abandoned(stream)
     }
 
-    /// Whether the stream has been given up.
+    /// Returns whether the stream has been given up.
     pub(crate) fn is_abandoned(&self, stream: u16) -> bool {
         match self {
             Self::Send(sending) => sending.streams[usize::from(stream)].is_abandoned(),
@@ -133,12 +133,12 @@ impl Lines {
         }
     }
 
-    /// Whether any stream has a connection.
+    /// Returns whether any stream has a connection.
     pub(crate) fn is_connected(&self) -> bool {
         (0..self.count()).any(|stream| self.socket(stream).is_some())
     }
 
-    /// The path's round trip, as the kernel sees it: programs may answer late.
+    /// Returns the path's round trip, as the kernel sees it: programs may answer late.
     pub(crate) fn round_trip(&self) -> Duration {
         let trips = (0..self.count()).filter_map(|stream| Some(self.socket(stream)?.round_trip()));
         trips.min().unwrap_or_default()
@@ -162,7 +162,7 @@ impl Lines {
         }
     }
 
-    /// Whether nothing is left that needs a stream. A receiver hears of it by the control channel only.
+    /// Returns whether nothing is left that needs a stream. A receiver hears of it by the control channel only.
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Send(sending) => sending.filling.queue.is_done(),

@@ -116,7 +116,7 @@ pub(crate) fn sources(sought: Sought<'_>, confinement: Option<&Confinement>) -> 
     Ok(Sources { source: Source::new(roots), missing })
 }
 
-/// Whether there is something of this very spelling.
+/// Returns whether there is something of this very spelling.
 fn is_there(anchor: &Anchor, path: &Path) -> bool {
     anchor.find(path).is_ok_and(|spot| spot.entry_type(false).is_ok_and(|found| found.is_some()))
 }
@@ -182,7 +182,7 @@ impl Place {
         }
     }
 
-    /// An error of this place in the words of whoever asked for it.
+    /// Returns an error of this place in the words of whoever asked for it.
     pub(crate) fn explain(&self, error: sealane_tree::Error) -> Error {
         explain(&self.asked, error)
     }
@@ -244,8 +244,8 @@ pub(crate) enum At {
     New,
 }
 
-/// The meaning of a target, by what is there: where entries go, and the name that the only source gets there, if it
-/// does not keep its own name. `name` is the target's last component, if it has one.
+/// Returns the meaning of a target, by what is there: where entries go, and the name that the only source gets there,
+/// if it does not keep its own name. `name` is the target's last component, if it has one.
 ///
 /// # Errors
 /// The target cannot be meant; the text says why.
@@ -274,7 +274,7 @@ pub(crate) fn meaning(
     }
 }
 
-/// Whether this transfer has begun before, into the folder that the target lies in.
+/// Returns whether this transfer has begun before, into the folder that the target lies in.
 fn began(spot: &Spot, journal: Option<[u8; 16]>) -> bool {
     journal.is_some_and(|key| spot.has_beside(&journal::file_name(key)))
 }

@@ -234,7 +234,7 @@ pub(crate) fn hold_journal(
     })
 }
 
-/// The journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
+/// Returns the journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
 /// but a journal might claim it; so after a reboot the copy starts anew.
 pub(crate) fn this_boot(name: [u8; 16]) -> [u8; 16] {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -340,8 +340,8 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// The next frame of an end, if there is one. An end that never pauses does not keep the user from stopping the
-    /// transfer.
+    /// Returns the next frame of an end, if there is one. An end that never pauses does not keep the user from
+    /// stopping the transfer.
     fn heard(&self, channel: &mut Channel, place: &FarPlace) -> Result<Option<Vec<u8>>, Error> {
         if self.relay.to.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
@@ -361,7 +361,7 @@ impl Talk<'_, '_> {
         Message::decode(frame).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    /// Whether the receiver is to hear it.
+    /// Returns whether the receiver is to hear it.
     fn hear_sender(&mut self, frame: &[u8]) -> Result<bool, Error> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {
@@ -397,7 +397,7 @@ impl Talk<'_, '_> {
         Ok(true)
     }
 
-    /// Whether the sender is to hear it, and whether it was the last word.
+    /// Returns whether the sender is to hear it, and whether it was the last word.
     fn hear_receiver(&mut self, frame: &[u8]) -> Result<(bool, bool), Error> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {

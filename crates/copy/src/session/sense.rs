@@ -79,7 +79,7 @@ fn is_same(source: &Metadata, place: &Path) -> bool {
     place.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (source.dev(), source.ino()))
 }
 
-/// Whether the path stands for what is in a directory, not for the directory by its name.
+/// Returns whether the path stands for what is in a directory, not for the directory by its name.
 fn names_contents(path: &Path) -> bool {
     path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/.")
 }

@@ -92,7 +92,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The journal's name here, for the name that the peer gives it.
+    /// Returns the journal's name here, for the name that the peer gives it.
     fn journal(&self, asked: [u8; 16]) -> [u8; 16] {
         let Some(peer) = &self.peer else { return this_boot(asked) };
         let mut own = [0; 16];
@@ -327,7 +327,7 @@ fn serve_greeted(
     Ok(())
 }
 
-/// The list that a request announces.
+/// Returns the list that a request announces.
 fn listed(
     channel: &mut Channel,
     request: &Request,
@@ -393,7 +393,7 @@ fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: i
     }
 }
 
-/// Whether entries can get the owners that they are sent with.
+/// Returns whether entries can get the owners that they are sent with.
 fn may_own(rules: &Rules) -> bool {
     rules.may_own && sealane_tree::may_give_away()
 }
@@ -425,7 +425,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
     }
 }
 
-/// The address to listen on for the data streams of one transfer: as narrow as the path allows.
+/// Returns the address to listen on for the data streams of one transfer: as narrow as the path allows.
 fn own_address(data_path: DataPath, reached: Option<IpAddr>) -> SocketAddr {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let ip = match data_path {

@@ -66,7 +66,7 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
 /// Passes bytes between standard input and output and a port of this host: one data stream carried by ssh.
 ///
 /// # Errors
-/// When the port cannot be reached or the connection breaks.
+/// Fails if the port cannot be reached or the connection breaks.
 pub fn serve_relay(port: u16) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error::io("cannot relay a data stream", &error);
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;

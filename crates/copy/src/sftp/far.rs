@@ -189,7 +189,7 @@ impl Far {
         }
     }
 
-    /// Whether what is known to be left takes so much longer than a login that half of it would be gained.
+    /// Returns whether what is known to be left takes so much longer than a login that half of it would be gained.
     fn is_worth_a_login(&self, began: Instant) -> bool {
         let login = self.login_time.get();
         let elapsed = began.elapsed();
@@ -202,13 +202,13 @@ impl Far {
         left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
     }
 
-    /// The connection with the least under way.
+    /// Returns the connection with the least under way.
     pub(super) fn link(&self) -> Option<Rc<Link>> {
         let usable = |link: &Rc<Link>| link.is_greeted();
         self.reactor.live().into_iter().filter(usable).min_by_key(|link| link.bytes_under_way())
     }
 
-    /// The same where the transfer is over without one.
+    /// Returns the same where the transfer is over without one.
     pub(super) fn any(&self) -> Result<Rc<Link>, Error> {
         self.link().ok_or_else(|| self.lost())
     }
@@ -221,7 +221,7 @@ impl Far {
         })
     }
 
-    /// Whether a connection that was of use is lost.
+    /// Returns whether a connection that was of use is lost.
     pub(super) fn has_lost(&self) -> bool {
         self.reactor.has_lost()
     }
@@ -231,7 +231,7 @@ impl Far {
         self.reactor.live().iter().filter(|link| link.is_greeted()).count() as u16
     }
 
-    /// A fault as the failure of the whole.
+    /// Returns a fault as the failure of the whole.
     pub(super) fn error(&self, link: &Link, what: &str, fault: Fault) -> Error {
         match fault {
             Fault::Lost => link.reason().unwrap_or_else(|| self.lost()),
@@ -246,7 +246,7 @@ impl Far {
         }
     }
 
-    /// A fault with an entry. `root` lies on the file system that it is about.
+    /// Returns a fault with an entry. `root` lies on the file system that it is about.
     pub(super) async fn trouble(
         &self,
         link: &Link,
@@ -267,7 +267,8 @@ impl Far {
         Trouble::Entry(format!("{shown}: cannot {doing}: {} says: {code}", self.host))
     }
 
-    /// Whether the account may give files to other users, as root may: SFTP names no user, but tells whose its home is.
+    /// Returns whether the account may give files to other users, as root may: SFTP names no user, but tells whose
+    /// its home is.
     pub(super) async fn may_give_files_away(&self) -> Result<bool, Error> {
         match self.any()?.lstat(b".").await {
             Ok(home) => Ok(home.and_then(|home| home.owner).is_some_and(|owner| owner.uid == 0)),
@@ -276,7 +277,7 @@ impl Far {
         }
     }
 
-    /// A path as the server is to be asked for it: `~` is a home folder.
+    /// Returns a path as the server is to be asked for it: `~` is a home folder.
     pub(super) async fn expand(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
         let path = if path.is_empty() { b"." } else { path };
         let Some(rest) = path.strip_prefix(b"~") else { return Ok(path.to_vec()) };
@@ -301,7 +302,7 @@ impl Far {
     }
 }
 
-/// Whether a file system has no room, as far as its server can tell.
+/// Returns whether a file system has no room, as far as its server can tell.
 async fn is_full(link: &Link, path: &[u8]) -> bool {
     /// File systems keep some room back from users, and others write meanwhile.
     const ROOM_BYTES_MIN: u64 = 1 << 20;

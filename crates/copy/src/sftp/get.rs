@@ -106,7 +106,7 @@ impl Get<'_> {
         Entry { path: path.clone(), kind: Kind::File, metadata: metadata.clone(), digest: None }
     }
 
-    /// The connection with the least under way, once one has room.
+    /// Returns the connection with the least under way, once one has room.
     async fn link(&self) -> Result<Rc<Link>, Trouble> {
         loop {
             let link = self.far.any().map_err(Trouble::Fatal)?;
@@ -142,7 +142,7 @@ impl Get<'_> {
         Trouble::Entry(format!("{}: cannot read it: {} says: {code}", found.shown, self.far.host))
     }
 
-    /// The content of a small file; `None` where it is not as it was found.
+    /// Returns the content of a small file; `None` where it is not as it was found.
     async fn read_small(&self, link: &Link, found: &Found) -> Result<Option<Vec<u8>>, Fault> {
         let _leave = link.leave().await;
         let handle = link.open(&found.at, Access::Read).await?;

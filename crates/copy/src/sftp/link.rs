@@ -84,7 +84,7 @@ impl Pending {
     }
 }
 
-/// A status other than OK is a fault; any other reply was not asked for, which the client has seen to.
+/// Returns a status other than OK is a fault; any other reply was not asked for, which the client has seen to.
 fn said(reply: Reply) -> Fault {
     match reply {
         Reply::Status(status) => Fault::Said(status),
@@ -127,7 +127,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// A child that was just started.
+    /// Returns a child that was just started.
     pub(super) fn new(index: usize, process: RemoteProcess, host: &str) -> io::Result<Rc<Self>> {
         let socket = process.socket().try_clone()?;
         socket.set_nonblocking(true)?;
@@ -150,7 +150,7 @@ impl Link {
         self.lost.borrow().is_some()
     }
 
-    /// Whether the server has told of itself all that it has to tell.
+    /// Returns whether the server has told of itself all that it has to tell.
     pub(super) fn is_greeted(&self) -> bool {
         self.client.borrow().server().is_some()
     }
@@ -265,12 +265,12 @@ impl Link {
         self.begin(request).reply().await
     }
 
-    /// A request that is done by a status.
+    /// Returns a request that is done by a status.
     pub(super) async fn act(&self, request: &Request<'_>) -> Result<(), Fault> {
         done(self.call(request).await?)
     }
 
-    /// A packet to be filled with data of a file.
+    /// Returns a packet to be filled with data of a file.
     pub(super) fn packet(&self, handle: &Handle, offset: u64, data_bytes: usize) -> PacketInHand {
         self.client.borrow_mut().packet(handle, offset, data_bytes)
     }
@@ -281,7 +281,7 @@ impl Link {
         Ok(self.write_now(packet))
     }
 
-    /// The same for one packet of a file whose other requests follow at once.
+    /// Returns the same for one packet of a file whose other requests follow at once.
     pub(super) fn write_now(&self, packet: PacketInHand) -> Pending {
         if self.is_lost() {
             return Pending(Rc::new(RefCell::new(Slot { reply: Some(Err(Fault::Lost)), waker: None })));
@@ -318,7 +318,7 @@ impl Link {
         }
     }
 
-    /// All names of a directory but `.` and `..`, `names_max` of them at most: `None` where there are more.
+    /// Returns all names of a directory but `.` and `..`, `names_max` of them at most: `None` where there are more.
     pub(super) async fn list(&self, path: &[u8], names_max: usize) -> Result<Option<Vec<Name>>, Fault> {
         let _leave = self.leave().await;
         let handle = match self.call(&Request::OpenDirectory { path }).await? {

@@ -105,7 +105,7 @@ fn told<T>(
     })
 }
 
-/// An option of the user that only an end of our own can follow, if there is one.
+/// Returns an option of the user that only an end of our own can follow, if there is one.
 fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     let is_pull = role == Role::Pull;
     if options.level != Level::Private {

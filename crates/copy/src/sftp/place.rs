@@ -34,7 +34,7 @@ pub(super) fn entry_type(attributes: &Attributes) -> EntryType {
     }
 }
 
-/// A path without its last component.
+/// Returns a path without its last component.
 fn parent(path: &[u8]) -> Vec<u8> {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     match path[..end].iter().rposition(|&byte| byte == b'/') {
@@ -44,7 +44,7 @@ fn parent(path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether a path can only be that of a folder.
+/// Returns whether a path can only be that of a folder.
 fn wants_folder(path: &[u8]) -> bool {
     let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     matches!(last, b"" | b"." | b"..")

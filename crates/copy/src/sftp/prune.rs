@@ -80,7 +80,7 @@ struct FarTarget<'a> {
     put: &'a Put,
 }
 
-/// A fault as the tree's own words have it.
+/// Returns a fault as the tree's own words have it.
 fn failed(operation: Operation, path: &RelativePath, fault: &Fault) -> TreeError {
     let source = match fault.code() {
         None => io::ErrorKind::NotConnected.into(),
@@ -123,7 +123,7 @@ impl Look {
         }
     }
 
-    /// Whether the entry is entered.
+    /// Returns whether the entry is entered.
     fn see(
         &mut self,
         path: RelativePath,

@@ -416,7 +416,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// An entry of a folder. Whether it is entered.
+    /// Returns an entry of a folder. Whether it is entered.
     fn sighted(
         &self,
         get: &Get<'_>,
@@ -513,8 +513,8 @@ impl Pull<'_> {
         }
     }
 
-    /// An entry without content. Where the target's time is the same in whole seconds, which is all that a server tells,
-    /// it stays as it is.
+    /// Returns an entry without content. Where the target's time is the same in whole seconds, which is all that a
+    /// server tells, it stays as it is.
     fn bare(&self, found: &Found, kind: Kind) -> Entry {
         let (path, mut metadata) = (found.path.clone(), found.metadata.clone());
         let there = match self.present.borrow_mut().as_mut() {

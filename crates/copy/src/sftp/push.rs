@@ -102,8 +102,8 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
     }
 }
 
-/// The name of a journal for as long as the far kernel runs, as far as its server tells: what a kernel had not
-/// written when it crashed is lost, but a journal might claim it.
+/// Returns the name of a journal for as long as the far kernel runs, as far as its server tells: what a kernel had
+/// not written when it crashed is lost, but a journal might claim it.
 async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
     let Some(name) = transfer.journal_name() else { return Ok(None) };
     let link = far.any()?;
@@ -128,7 +128,7 @@ async fn boot_id(link: &Link) -> Vec<u8> {
     }
 }
 
-/// The folder that journals of far targets are in.
+/// Returns the folder that journals of far targets are in.
 fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;

@@ -137,7 +137,7 @@ pub(super) struct Put {
     pub(super) dropped: Cell<Dropped>,
 }
 
-/// The path of an entry below a folder that the server knows by `root`.
+/// Returns the path of an entry below a folder that the server knows by `root`.
 pub(super) fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
     match root.last() {
         _ if path.is_empty() => root.to_vec(),

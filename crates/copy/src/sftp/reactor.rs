@@ -81,7 +81,7 @@ impl Reactor {
         self.links.borrow_mut().push(link);
     }
 
-    /// The connections that are of use still.
+    /// Returns the connections that are of use still.
     pub(super) fn live(&self) -> Vec<Rc<Link>> {
         self.links.borrow().iter().filter(|link| !link.is_lost()).cloned().collect()
     }

@@ -34,7 +34,7 @@ pub(super) struct Wanted<'a> {
     pub(super) globs: bool,
 }
 
-/// A path in the words of the user.
+/// Returns a path in the words of the user.
 pub(super) fn text(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
@@ -91,7 +91,7 @@ fn wants_folder(path: &[u8]) -> bool {
     path.ends_with(b"/")
 }
 
-/// A root as it is taken: a link by what it leads to, where that is asked for.
+/// Returns a root as it is taken: a link by what it leads to, where that is asked for.
 async fn look(
     link: &Link,
     path: &[u8],

@@ -25,7 +25,7 @@ pub(super) fn times(modified: Timestamp) -> Times {
     Times { accessed: u32::try_from(now).unwrap_or(u32::MAX), modified: seconds(modified) }
 }
 
-/// The server's attributes as metadata.
+/// Returns the server's attributes as metadata.
 pub(in crate::sftp) fn metadata(attributes: &Attributes) -> Metadata {
     let modified = attributes.times.map_or(0, |times| i64::from(times.modified));
     Metadata {

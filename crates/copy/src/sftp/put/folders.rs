@@ -23,7 +23,7 @@ const UNFINISHED_FOLDER: u32 = 0o1700;
 const FOLDERS_AT_ONCE: usize = 64;
 
 impl Put {
-    /// A folder of the target, made where it is missing, with those that it lies in.
+    /// Returns a folder of the target, made where it is missing, with those that it lies in.
     pub(super) fn folder<'a>(
         &'a self,
         link: &'a Link,
@@ -80,7 +80,7 @@ impl Put {
         Ok(Found { is_new: false, is_made, original_mode, attributes: Some(attributes) })
     }
 
-    /// The same in a dry run, which makes nothing and opens up nothing.
+    /// Returns the same in a dry run, which makes nothing and opens up nothing.
     async fn find_folder(&self, link: &Link, path: &[u8]) -> Result<Found, Trouble> {
         let attributes = match link.lstat(&self.at(path)).await {
             Ok(attributes) => attributes,

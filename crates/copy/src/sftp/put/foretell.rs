@@ -39,7 +39,7 @@ impl Put {
         }
     }
 
-    /// The differences that an entry would remove; `None` where there are none, or something newer stays.
+    /// Returns the differences that an entry would remove; `None` where there are none, or something newer stays.
     async fn foresee(&self, link: &Link, entry: &Entry) -> Result<Option<Differences>, Trouble> {
         let path = entry.path.as_bytes();
         let found = match entry.kind {

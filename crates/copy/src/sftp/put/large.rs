@@ -36,7 +36,7 @@ impl Put {
         let _ = self.settled.borrow_mut().add(number..number + 1);
     }
 
-    /// A large file; none where no more of it is wanted.
+    /// Returns a large file; none where no more of it is wanted.
     pub(super) fn announce(&self, number: u32, announcement: Announcement) -> Option<Rc<PutFile>> {
         if let Some(file) = self.file(number) {
             return Some(file);
@@ -69,7 +69,7 @@ impl Put {
         Some(file)
     }
 
-    /// The file's handle on a connection. The first one to ask begins the file.
+    /// Returns the file's handle on a connection. The first one to ask begins the file.
     pub(super) async fn handle(&self, link: &Link, file: &PutFile) -> Result<Handle, Trouble> {
         let mut handles = file.handles.lock().await;
         if let Some(handle) = handles.open.get(&link.index) {
@@ -258,7 +258,7 @@ impl Put {
         self.take_name(link, &file.entry, &file.part, found).await
     }
 
-    /// Whether a file has got its name by a request whose answer was lost.
+    /// Returns whether a file has got its name by a request whose answer was lost.
     pub(super) async fn has_name(&self, link: &Link, file: &PutFile) -> bool {
         if !file.is_named.get() || !matches!(link.lstat(&file.part).await, Ok(None)) {
             return false;

@@ -79,7 +79,7 @@ impl Put {
         Err(Trouble::Entry(format!("{}: {what}", self.shown(entry.path.as_bytes()))))
     }
 
-    /// Whether what is there is newer than the entry, where that is to stay.
+    /// Returns whether what is there is newer than the entry, where that is to stay.
     pub(super) fn is_newer(&self, entry: &Entry, found: Option<&Attributes>) -> bool {
         found.is_some_and(|found| {
             self.rules.keep_newer && metadata(found).modified.seconds > entry.metadata.modified.seconds
@@ -178,7 +178,7 @@ impl Put {
     }
 }
 
-/// Whether a file is there as it was sent, as far as size and time tell.
+/// Returns whether a file is there as it was sent, as far as size and time tell.
 pub(super) fn is_same(entry: &Entry, found: &Attributes) -> bool {
     let found = metadata(found);
     let Metadata { size_bytes, modified, .. } = entry.metadata;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Put {
-    /// A small entry, each kind of which says whether it changed anything.
+    /// Returns a small entry, each kind of which says whether it changed anything.
     pub(super) async fn entry(&self, link: &Link, entry: Entry, content: &[u8]) -> Result<(), Trouble> {
         let placed = match &entry.kind {
             Kind::File => self.small_file(link, &entry, content).await,
@@ -113,7 +113,7 @@ impl Put {
         Ok(differences.any())
     }
 
-    /// The attributes of a file that has the content of its source.
+    /// Returns the attributes of a file that has the content of its source.
     async fn attributes(&self, link: &Link, entry: &Entry) -> Result<bool, Trouble> {
         let path = entry.path.as_bytes();
         let at = self.at(path);
@@ -176,7 +176,7 @@ impl Put {
         self.take_name(link, entry, &part, there).await
     }
 
-    /// A link that leads where it is to lead gets what else differs.
+    /// Returns a link that leads where it is to lead gets what else differs.
     async fn update_link(
         &self,
         link: &Link,
