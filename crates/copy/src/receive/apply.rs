@@ -1,6 +1,6 @@
-//! Putting verified records in place.
+//! Writes verified records to their places.
 //!
-//! Guarantees: a record is refused unless it makes sense for its file; what the journal says is written has
+//! Guarantees: a record is refused unless it makes sense for its file; everything that the journal calls written has
 //! been written.
 
 use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
@@ -28,20 +28,20 @@ pub(crate) struct Applier<'a> {
     files: &'a Files,
     stop: &'a Stop,
     writer: Option<Writer>,
-    /// The file that the last record was about.
+    /// The file of the last record.
     current: Option<Current>,
-    /// Written ranges that the journal does not know yet.
+    /// Written ranges that are not in the journal yet.
     unjournaled: Vec<([u8; 16], Range<u64>)>,
 }
 
 #[derive(Debug)]
 struct Current {
     number: u32,
-    /// `None` when no more of it is wanted.
+    /// `None` if no more of the file is wanted.
     file: Option<Arc<ReceiveFile>>,
 }
 
-/// How many records at the front are data of one file that follow one another.
+/// Returns the number of records at the front that are consecutive data of one file.
 fn data_run(records: &[(&Header, &[u8])]) -> usize {
     let Some(&(first, _)) = records.first() else { return 0 };
     let mut next = first.offset;
@@ -70,7 +70,7 @@ impl<'a> Applier<'a> {
         bytes
     }
 
-    /// Returns whether a record is about a file that neither this batch nor any that is in place has announced.
+    /// Returns whether a record is about a file that neither this batch nor any finished one has announced.
     pub(crate) fn lacks_announcement(&self, arrived: &Arrived) -> bool {
         let mut announced = None;
         arrived.headers.iter().any(|header| match header.kind {
@@ -86,7 +86,7 @@ impl<'a> Applier<'a> {
         })
     }
 
-    /// Puts every record of a batch in place. Returns the bytes of content.
+    /// Writes every record of a batch to its place. Returns the bytes of content.
     pub(crate) fn apply(&mut self, arrived: &Arrived) -> Result<u64, Error> {
         let mut records = Vec::with_capacity(arrived.headers.len());
         for (header, body) in arrived.opened() {
@@ -159,7 +159,7 @@ impl<'a> Applier<'a> {
         Ok(self.current.as_ref().and_then(|current| current.file.clone()))
     }
 
-    /// Takes over a run of data records that follow one another in their file.
+    /// Takes over consecutive data records of a file.
     fn data(&mut self, first: &Header, run: &[(&Header, &[u8])]) -> Result<u64, Error> {
         let bytes = run.iter().map(|(_, body)| body.len() as u64).sum();
         let Some(file) = self.file(first.file)? else { return Ok(bytes) };
@@ -205,7 +205,7 @@ impl<'a> Applier<'a> {
         let end = end.ok_or_else(|| Error::protocol("a hole beyond the end of its file"))?;
         if self.files.intake.verify_digests {
             for group in (header.offset..end).step_by(GROUP_BYTES) {
-                // A hole is announced in no time and may take for ever to digest.
+                // A hole is announced quickly and can take very long to digest.
                 if self.stop.is_set() {
                     return Ok(());
                 }
@@ -249,7 +249,7 @@ impl<'a> Applier<'a> {
             }
             bytes += content.len() as u64;
             self.files.entry_done(&entry, entry.digest);
-            // Directories are finished at the end, so a transfer that resumes must have them sent again.
+            // Directories are finished at the end, so a resumed transfer must receive them again.
             if self.files.journal.is_some() && entry.kind == Kind::File {
                 let path = entry.path.as_bytes().to_vec();
                 done.push(JournalEntry::Done { identity: entry.identity(), path });
@@ -262,7 +262,7 @@ impl<'a> Applier<'a> {
         Ok(bytes)
     }
 
-    /// Makes one small entry, or brings what is there up to date.
+    /// Makes one small entry, or updates the existing one.
     fn place(&mut self, entry: &Entry, content: &[u8]) -> Result<Placed, Error> {
         let Some(writer) = &mut self.writer else {
             if let (Destination::Output(_), Kind::File) = (&self.files.destination, &entry.kind) {

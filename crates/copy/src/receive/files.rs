@@ -1,8 +1,8 @@
 //! The files of a transfer at its receiving end.
 //!
-//! Guarantees: a file gets its name only when every byte of it was written, its closing record has come, and
-//! its digest, where one is checked, is right; after [`Files::poison`] no file gets its name any more; the
-//! number of files open at once is bounded.
+//! Guarantees: a file gets its name only when every byte of it is written, its closing record has arrived, and its
+//! digest, if checked, is right; after [`Files::poison`] no file gets its name any more; the number of files open at
+//! once is bounded.
 
 use std::{
     collections::HashMap,
@@ -35,33 +35,33 @@ use crate::{
     summary::{Change, Dropped, Notice, Progress},
 };
 
-/// Where content goes.
+/// The destination of content.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// Into a tree. `sole` is what its only source is called there, if that is not the source's own choice; `shown`
-    /// is what messages call the folder that everything lies in.
+    /// Into a tree. `sole` is the name of the only source at the target, unless the source keeps its own; `shown` is
+    /// the name of the top folder in messages.
     Tree { target: Target, sole: Option<Vec<u8>>, shown: PathBuf },
-    /// Nowhere, in a dry run: what is there is compared with what would be sent. `None` where nothing is looked at, or
-    /// nothing is there.
+    /// Nowhere, in a dry run: the existing entries are compared with those that would be sent. `None` if nothing is
+    /// compared, or nothing exists.
     Preview { target: Option<Target>, sole: Option<Vec<u8>>, shown: PathBuf },
-    /// To standard output, in order.
+    /// Standard output, in order.
     Output(Mutex<File>),
-    /// Nowhere: verified and discarded.
+    /// Nowhere: content is verified and discarded.
     Null,
 }
 
-/// What is taken, and what is done with it.
+/// The accepted entries, and their treatment.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) permit: Permit,
-    /// Nothing is replaced by what is older.
+    /// Newer entries are not replaced by older ones.
     pub(crate) keep_newer: bool,
-    /// Every change is told.
+    /// Every change is reported.
     pub(crate) itemise: bool,
     pub(crate) fsync: bool,
-    /// Digest what arrives and compare; where records carry no integrity of their own.
+    /// Content is digested on arrival and compared, if records carry no integrity tags.
     pub(crate) verify_digests: bool,
-    /// Large files that may be begun and not finished.
+    /// The maximum number of unfinished large files.
     pub(crate) open_max: usize,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct Files {
     table: Mutex<Table>,
 }
 
-/// What was done, for the summary.
+/// Counters for the summary.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) entries: AtomicU64,
-    /// Entries that were as they are sent, so that nothing was made.
+    /// Sent entries that did not differ from the existing ones, so nothing was made.
     pub(crate) unchanged: AtomicU64,
     pub(crate) failed: AtomicU64,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 struct Table {
     open: HashMap<u32, Arc<ReceiveFile>>,
-    /// Numbers of files that are through, one way or the other.
+    /// Numbers of files that are finished, failed or abandoned.
     settled: Ledger,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct ReceiveFile {
     pub(crate) identity: [u8; 16],
     growing: bool,
     part: Option<PartFile>,
-    /// What is told once it has its name.
+    /// The change to report once the file has its name.
     change: Option<Change>,
     writing: Mutex<()>,
     state: Mutex<FileState>,
@@ -120,11 +120,11 @@ pub(crate) struct FileState {
 /// The fate of a small entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// It was made, or what was there was brought up to date.
+    /// The entry was made, or an existing one was updated.
     Made,
-    /// It was there as it was sent.
+    /// The existing entry did not differ.
     Unchanged,
-    /// It failed, which is reported, or something newer stays.
+    /// The entry failed, which is reported, or a newer one is kept.
     No,
 }
 
@@ -134,17 +134,17 @@ pub(crate) struct Preview {
     writer: Option<Writer>,
 }
 
-/// The change that an entry would make.
+/// The change that an entry would cause.
 #[derive(Debug)]
 pub(crate) struct Previewed {
     pub(crate) change: Change,
-    /// Something of another kind has its name, and would give way.
+    /// An entry of another kind has the name, and would be replaced.
     pub(crate) gives_way: bool,
 }
 
 impl Preview {
-    /// Returns the change that sending an entry would make; `None` if nothing differs, the entry that is there is
-    /// newer, or sending would fail, which is told.
+    /// Returns the change that sending an entry would cause; `None` if nothing differs, the existing entry is newer,
+    /// or sending would fail, which is reported.
     pub(crate) fn look(&mut self, files: &Files, entry: &Entry) -> Result<Option<Previewed>, Error> {
         files.intake.permit.check(entry)?;
         let mut differences = Differences::NEW;
@@ -158,7 +158,7 @@ impl Preview {
                 Err(error) => return files.entry_failed(entry, error).map(|()| None),
             };
         }
-        // The content of a file that is sent differs, or is sent anyway.
+        // The content of a sent file differs, or is sent anyway.
         if !differences.any() && entry.kind != Kind::File {
             files.unchanged();
             return Ok(None);
@@ -170,7 +170,7 @@ impl Preview {
     }
 }
 
-/// A file of which no more is wanted: it is complete, failed or was abandoned.
+/// No more of the file is wanted: it is complete, failed or was abandoned.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Open(Arc<ReceiveFile>),
@@ -212,7 +212,7 @@ impl Files {
         }
     }
 
-    /// Returns the target that a dry run compares with; nothing is made in it.
+    /// Returns the target that a dry run compares with; nothing is created in it.
     pub(crate) fn preview(&self) -> Option<Preview> {
         match &self.destination {
             Destination::Preview { target, .. } => {
@@ -222,43 +222,43 @@ impl Files {
         }
     }
 
-    /// From now on nothing is kept that is not complete already.
+    /// From now on, no incomplete file is kept.
     pub(crate) fn poison(&self) {
         self.poisoned.store(true, SeqCst);
     }
 
-    /// Unfinished files. None may be left when the sender says that it has finished.
+    /// Unfinished files. The count must be 0 when the sender says that it has finished.
     pub(crate) fn open_count(&self) -> usize {
         self.table().open.len()
     }
 
-    /// Drops every unfinished file, with `discard` also what was written of it.
+    /// Drops every unfinished file, with `discard` also its written content.
     pub(crate) fn close_all(&self, discard: bool) {
         let open: Vec<_> = self.table().open.drain().collect();
         for (_, file) in open {
             if let (true, Some(part)) = (discard, &file.part) {
-                // What cannot be removed now is found by its name later.
+                // A file that cannot be removed now is found by its name later.
                 let _ = part.discard();
             }
         }
     }
 
-    /// Returns whether folders were made here, or go back to a run that was cut off.
+    /// Returns whether folders were made here, or by an earlier run that was cut off.
     pub(crate) fn made_folders(&self) -> bool {
         matches!(&self.destination, Destination::Tree { target, .. } if target.made_directories())
     }
 
-    /// Entries that waited for the names of other things go, and those things stay as they are.
+    /// Removes entries that waited for the names of others; those others stay as they are.
     pub(crate) fn withdraw_successors(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.withdraw_all();
         }
     }
 
-    /// An entry that waited for a name does not get it: something else keeps the name, and this is why.
+    /// An entry does not get the name that it waited for: another entry keeps it, for the given reason.
     pub(crate) fn not_replaced(&self, path: &RelativePath, why: &str) {
         if let Destination::Tree { target, .. } = &self.destination {
-            // An entry that cannot be removed takes up room, no more.
+            // An entry that cannot be removed only occupies space.
             let _ = target.withdraw(path);
         }
         // It was counted when it was made.
@@ -268,35 +268,35 @@ impl Files {
         self.tell_failed(&shown, reason);
     }
 
-    /// A transfer failed that nothing can take up again: folders get the modes they were sent with, or go where only
-    /// their names had come.
+    /// The transfer failed and cannot be resumed: folders get the modes they were sent with, or are removed if only
+    /// their names had arrived.
     pub(crate) fn abandon_folders(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.abandon_directories();
         }
     }
 
-    /// A transfer failed that the same command can go on with: folders that were opened up are closed again.
+    /// The transfer failed and can be resumed: folders that were made writable get their modes back.
     pub(crate) fn restore_modes(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.restore_modes();
         }
     }
 
-    /// Everything is in place: what an earlier run began and nobody has gone on with, because it is no longer sent or
-    /// another name of it came first, is removed.
+    /// The transfer is complete: files that an earlier run began and this one did not continue, because they are no
+    /// longer sent or another of their names came first, are removed.
     pub(crate) fn discard_abandoned(&self) {
         let Destination::Tree { target, .. } = &self.destination else { return };
         let mut writer = target.writer();
         for (&identity, partial) in &self.resumable.partial {
             if let Ok(path) = RelativePath::new(&partial.path) {
-                // What cannot be removed takes up room, no more.
+                // A file that cannot be removed only occupies space.
                 let _ = writer.discard(&path, &temp_name(identity));
             }
         }
     }
 
-    /// What the target could not keep of what was sent.
+    /// Returns the properties that the target could not keep.
     pub(crate) fn dropped(&self) -> Dropped {
         let Destination::Tree { target, .. } = &self.destination else { return Dropped::default() };
         let sealane_tree::Dropped { owners, xattrs, privileges } = target.dropped();
@@ -308,8 +308,7 @@ impl Files {
         let _ = self.notices.send(notice);
     }
 
-    /// One entry failed. A failure of the whole target ends the transfer, and so does one of the folder that all else
-    /// lies in.
+    /// One entry failed. A failure of the whole target ends the transfer, and so does a failure of the top folder.
     pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
         let error = error.shown_as(|path| self.shown(path.as_bytes()));
         if let Destination::Tree { target, .. } = &self.destination {
@@ -328,7 +327,7 @@ impl Files {
         Ok(())
     }
 
-    /// A folder could not be given its mode and times.
+    /// Reports a folder that could not get its mode and times.
     pub(crate) fn folder_failed(&self, error: sealane_tree::Error) {
         let error = error.shown_as(|path| self.shown(path.as_bytes()));
         let reason = chain(&error);
@@ -340,7 +339,7 @@ impl Files {
         self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
     }
 
-    /// What the user calls the entry of this path on the wire.
+    /// Returns the user's name for the entry of this path on the wire.
     pub(crate) fn shown(&self, path: &[u8]) -> ShownPath {
         match &self.destination {
             Destination::Tree { shown, .. } | Destination::Preview { shown, .. } => {
@@ -350,7 +349,7 @@ impl Files {
         }
     }
 
-    /// Returns the file of a number that was announced.
+    /// Returns the file of an announced number.
     pub(crate) fn lookup(&self, number: u32) -> Result<Lookup, Error> {
         let table = self.table();
         match table.open.get(&number) {
@@ -360,13 +359,13 @@ impl Files {
         }
     }
 
-    /// Returns whether a number was announced.
+    /// Returns whether a number has been announced.
     pub(crate) fn knows(&self, number: u32) -> bool {
         let table = self.table();
         table.open.contains_key(&number) || is_settled(&table, number)
     }
 
-    /// A large file is announced; the first announcement begins it.
+    /// Handles the announcement of a large file; the first announcement begins the file.
     pub(crate) fn announce(
         &self,
         number: u32,
@@ -440,7 +439,7 @@ impl Files {
         Ok(Lookup::Open(file))
     }
 
-    /// Returns whether the entry would replace what is newer, where that is not to be.
+    /// Returns whether the entry would replace a newer one although that is not allowed.
     pub(crate) fn would_age(&self, writer: &mut Writer, entry: &Entry) -> bool {
         let mut modified = |path: &RelativePath| {
             let found = writer.existing(path).ok()??;
@@ -452,30 +451,30 @@ impl Files {
             Kind::HardLink { to } => modified(to),
             Kind::File | Kind::Attributes | Kind::Symlink { .. } => Some(entry.metadata.modified),
         };
-        // What is not there is older than anything.
+        // A missing entry is older than any other.
         modified(&entry.path) > sent
     }
 
-    /// Returns the change that replacing a file will make, if changes are told: to be asked before the file is
+    /// Returns the change that replacing a file will cause, if changes are reported; call this before the file is
     /// replaced.
     pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
         if !self.intake.itemise {
             return None;
         }
-        // Making it will say what is wrong.
+        // An error here is reported when the entry is made.
         let differences =
             writer.compare(&entry.path, &entry.kind, &entry.metadata).unwrap_or(Differences::NEW);
         Some(Change::of(entry, differences))
     }
 
-    /// Tells a change once it is made.
+    /// Reports a change after it is made.
     pub(crate) fn tell_change(&self, change: Option<Change>) {
         if let Some(change) = change {
             self.notice(Notice::Changed(change));
         }
     }
 
-    /// Something without content is in place, and this was different.
+    /// Counts an entry without content that is in place, with these differences.
     pub(crate) fn entry_made(&self, entry: &Entry, differences: Differences) -> Placed {
         if !differences.any() {
             self.unchanged();
@@ -487,7 +486,7 @@ impl Files {
         Placed::Made
     }
 
-    /// An entry was sent and is as it was.
+    /// Counts an entry that was sent and did not differ.
     pub(crate) fn unchanged(&self) {
         self.counters.unchanged.fetch_add(1, Relaxed);
         self.progress.files_done.fetch_add(1, Relaxed);
@@ -507,7 +506,7 @@ impl Files {
         let resume = known.then(|| temp_name(identity));
         match (resume, &self.journal) {
             (Some(name), _) => writer.begin_file(&entry.path, &entry.metadata, Some(&name)),
-            // A name that the journal can tell us again; what an earlier attempt left under it is written over.
+            // The journal can give the name again; content that an earlier attempt left under it is overwritten.
             (None, Some(_)) => {
                 let part = writer.begin_file(&entry.path, &entry.metadata, Some(&temp_name(identity)))?;
                 if part.resumed_bytes().is_some() {
@@ -519,7 +518,7 @@ impl Files {
         }
     }
 
-    /// The closing record of a file has come.
+    /// Handles the closing record of a file.
     pub(crate) fn close(&self, file: &ReceiveFile, closing: Closing) -> Result<(), Error> {
         match closing {
             Closing::Abandoned { .. } => {
@@ -541,9 +540,9 @@ impl Files {
         }
     }
 
-    /// Gives the file its name if nothing is missing any more.
+    /// Gives the file its name if nothing is missing.
     pub(crate) fn finish_if_complete(&self, file: &ReceiveFile) -> Result<(), Error> {
-        // The transfer has failed: what is not in place already stays unfinished, and the journal silent about it.
+        // The transfer has failed: incomplete files stay unfinished, and the journal does not mention them.
         if self.poisoned.load(SeqCst) {
             return Ok(());
         }
@@ -557,7 +556,7 @@ impl Files {
         let computed = state.digest.as_ref().map(TreeDigest::finish);
         drop(state);
         match computed {
-            // Some of its content is still being digested by another lane, which will come here.
+            // Some of its content is still being digested by another lane, which will call this function.
             Some(None) => return Ok(()),
             Some(Some(computed)) if has_digest && computed != digest => {
                 let path = String::from_utf8_lossy(file.entry.path.as_bytes()).into_owned();
@@ -577,10 +576,10 @@ impl Files {
             if !table.open.contains_key(&file.number) {
                 return Ok(());
             }
-            // At once, so that a record of it that comes twice never finds it neither open nor settled.
+            // This happens at once, so that a repeated record never finds the file neither open nor settled.
             settle(&mut table, file.number)?;
         }
-        // It may have become newer while this one was on its way.
+        // The existing file may have become newer meanwhile.
         if let (Destination::Tree { target, .. }, Some(part)) = (&self.destination, &file.part)
             && self.would_age(&mut target.writer(), &file.entry)
         {
@@ -603,7 +602,7 @@ impl Files {
         let Some(part) = &file.part else { return Ok(()) };
         let mut metadata = file.entry.metadata.clone();
         metadata.size_bytes = size_bytes;
-        // Content that comes twice must not change the times that are given here.
+        // Repeated content must not change the times that are set here.
         let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
         part.finish(&metadata, self.intake.fsync)
     }
@@ -623,7 +622,8 @@ impl Files {
         journal.append(done).map_err(|error| Error::io("cannot write the journal", &error))
     }
 
-    /// Returns a directory that has to be opened up gets its mode back in the end, even if this run is killed.
+    /// Writes the mode of a directory that must be made writable into the journal, so that it is restored even if
+    /// this run is killed.
     pub(crate) fn journal_mode(&self, writer: &mut Writer, path: &RelativePath) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let Some(mode) = writer.mode_to_restore(path) else { return Ok(()) };
@@ -638,8 +638,8 @@ impl Files {
         output.write_all(bytes).map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
-    /// Writes records that follow one another in `file`, from `offset` on. False when they are not written, because
-    /// the file is finished or has failed; then they must not be noted as there.
+    /// Writes consecutive records into `file`, from `offset` on. Returns false if they are not written, because the
+    /// file is finished or has failed; then they must not be counted as present.
     pub(crate) fn write(
         &self,
         file: &ReceiveFile,
@@ -652,14 +652,14 @@ impl Files {
         let Some(part) = &file.part else { return Ok(true) };
         let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, body)| IoSlice::new(body)).collect();
         let written = {
-            // The kernel lets one writer at a time into a file and has the others spin. Waiting here costs no
-            // processor, which on the same machine the sender needs.
+            // The kernel admits one writer per file at a time and lets the others spin. Waiting here uses no
+            // processor time, which a sender on the same machine needs.
             let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
             part.write_vectored_at(offset, &slices)
         };
         let Err(error) = written else { return Ok(true) };
-        // Content that comes twice, after a cut or a resumption, may find its file finished; and another lane may
-        // have found out before this one that the disk is full.
+        // Repeated content, after a cut or a resumption, may find its file finished; and another lane may have
+        // noticed the full disk before this one.
         if self.table().open.contains_key(&file.number) {
             settle(&mut self.table(), file.number)?;
             self.entry_failed(&file.entry, error)?;
@@ -674,7 +674,7 @@ impl ReceiveFile {
     }
 }
 
-/// Returns the name under which an unfinished file is kept; the same file has the same, so it can be resumed.
+/// Returns the name of an unfinished file; the same file always has the same name, so it can be resumed.
 pub(crate) fn temp_name(identity: [u8; 16]) -> TempName {
     let [a, b, c, d, e, f, g, h, ..] = identity;
     TempName::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))

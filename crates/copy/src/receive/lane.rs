@@ -1,7 +1,7 @@
-//! A lane of the receiving end: receives, has opened and writes, from the streams that its placement gives it.
+//! A lane of the receiving end: receives records, has them opened and writes them, for the streams of its placement.
 //!
-//! Guarantees: as for the sending end, it sleeps only as every lane does; what it read is in place before it is
-//! acknowledged; it waits for other lanes only while it has nothing in hand that they may wait for.
+//! Guarantees: like a lane of the sending end, it sleeps only in [`run_lane`]; records are in place before they are
+//! acknowledged; it waits for other lanes only while it holds nothing that they may wait for.
 
 use std::{
     io,
@@ -26,13 +26,13 @@ use crate::{
     socket::Socket,
 };
 
-/// Longest sleep while a stream waits for much at once.
+/// The longest sleep while a stream waits for a large amount.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Batches of one lane that an engine has at a time.
+/// The maximum number of one lane's batches in an engine at a time.
 const WORKS_MAX: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
 
-/// What the lanes of a receiving end share.
+/// The state shared by the lanes of a receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) files: Files,
@@ -46,7 +46,7 @@ pub(crate) struct Receiving {
     pub(crate) bells: Arc<Bells>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) first_byte: OnceLock<Instant>,
-    /// Woken when a stream needs opening.
+    /// Woken when a stream must be opened.
     pub(crate) control: Arc<Bells>,
     /// Count without opening or writing (laboratory).
     pub(crate) blind: bool,
@@ -85,14 +85,14 @@ struct Lane<'a> {
     streams: Vec<&'a ReceiveStream>,
     applier: Applier<'a>,
     engine: Submitter<InHand<'a>>,
-    /// Opened, but not in place: they wait for what comes before them on their stream.
+    /// Opened batches that wait for earlier ones of their streams.
     opened: Vec<InHand<'a>>,
-    /// Streams whose connection is gone. A lane takes a connection away only when it has nothing in hand: it then
-    /// waits for other lanes' batches of that stream, and they may wait for what it has.
+    /// Streams with lost connections. A lane removes a connection only when it holds no batches: it then waits for
+    /// other lanes' batches of that stream, and they may wait for its own.
     failed: Vec<(&'a ReceiveStream, LineError)>,
-    /// Works without a buffer, for the memory of their jobs.
+    /// Works without a buffer, kept for the memory of their jobs.
     spare: Vec<Work>,
-    /// What it sleeps for.
+    /// The sockets to sleep on.
     waits: Vec<Arc<Socket>>,
 }
 
@@ -120,7 +120,7 @@ impl LaneWork for Lane<'_> {
 
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
         self.waits.clear();
-        // While the engine has all buffers, a lane could not take the bytes that a socket has.
+        // While the engine has all buffers, a lane could not read a socket's bytes.
         let has_room = self.engine.in_hand() == 0 || self.receiving.pool.left() > 0;
         if has_room && self.failed.is_empty() {
             self.waits.extend(self.streams.iter().filter_map(|stream| stream.socket()));
@@ -158,7 +158,7 @@ impl<'a> Lane<'a> {
         self.engine.in_hand() > 0 || !self.opened.is_empty()
     }
 
-    /// The transfer fails at once, but a connection is taken away when the lane is through with what it has in hand.
+    /// The failure counts at once, but the connection is removed when the lane has finished its batches.
     fn fail(&mut self, stream: &'a ReceiveStream, error: LineError) {
         match error {
             LineError::Fatal(_) => self.receiving.line_failed(stream, error),
@@ -166,7 +166,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Receives what is there on a stream and has it opened.
+    /// Receives the available bytes of a stream and has the records opened.
     fn look(&mut self, stream: &'a ReceiveStream) -> Result<bool, LineError> {
         let receiving = self.receiving;
         let Some(mut in_hand) = stream.look(&receiving.pool)? else {
@@ -185,7 +185,7 @@ impl<'a> Lane<'a> {
         Ok(true)
     }
 
-    /// Takes up what the engine has opened, and puts it in place.
+    /// Collects the records that the engine has opened, and writes them.
     fn collect(&mut self) -> bool {
         let mut any = false;
         while let Some((work, mut in_hand)) = self.engine.finished() {
@@ -199,7 +199,7 @@ impl<'a> Lane<'a> {
         any | self.put_in_place()
     }
 
-    /// Puts in place what does not wait for an earlier batch of its stream.
+    /// Writes the batches that do not wait for an earlier one of their stream.
     fn put_in_place(&mut self) -> bool {
         let stop = &self.receiving.stop;
         let mut any = false;
@@ -230,7 +230,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Records are in place, with so many bytes of content.
+/// Records are in place, with this many bytes of content.
 fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), LineError> {
     // Names count as well: a tree of empty files has no content.
     let wire_bytes = in_hand.arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
@@ -239,7 +239,7 @@ fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), L
     Ok(())
 }
 
-/// Holds the lane back to the agreed rate; the sockets fill up and the sender feels it.
+/// Holds the lane back to the agreed rate; the sockets then fill up and slow down the sender.
 fn pause(receiving: &Receiving, bytes: u64) {
     let until = Instant::now() + receiving.limiter.delay(bytes, Instant::now());
     while !receiving.stop.is_set() {

@@ -1,8 +1,9 @@
-//! The two halves of a receiving stream's connection as values: [`Inbound`] takes bytes and gives whole records,
-//! [`Outbound`] takes counts and gives the bytes that tell the sender of them. They have no socket and no clock.
+//! The two halves of a receiving stream's connection as values: [`Inbound`] takes bytes and returns whole records,
+//! [`Outbound`] takes counts and returns the bytes of acknowledgements. They have no socket and no clock.
 //!
-//! Guarantees: records come out whole, in the order of the stream, each with its number under the opening's key; a buffer
-//! at most is held for what has not arrived in full; what is told was taken over, with all that came before it.
+//! Guarantees: records are returned whole, in the order of the stream, each with its number under the opening's key;
+//! at most one buffer is held for an incomplete record; every acknowledged record was taken over, with all records
+//! before it.
 
 use sealane_engine::{
     Buffer, Direction, Suite, Work,
@@ -15,14 +16,14 @@ use crate::{
     proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind, seal, split_records},
 };
 
-/// Records after which an acknowledgement is due; an idle stream is acknowledged at once.
+/// The number of records after which an acknowledgement is due; an idle stream is acknowledged at once.
 const RECORDS_PER_ACKNOWLEDGEMENT: u64 = 32;
 
 /// Whole records.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     suite: Suite,
-    /// The buffer that they are in, and, once they are laid, their jobs.
+    /// The buffer that contains the records, and their jobs once they are laid.
     pub(crate) work: Work,
     pub(crate) headers: Vec<Header>,
     pub(crate) records: Vec<Record>,
@@ -31,7 +32,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Lays the records' jobs into `work`, and the buffer with them, for an engine to open.
+    /// Lays the records' jobs, with the buffer, into `work`, for an engine to open.
     pub(crate) fn lay(&mut self, mut work: Work) -> Result<Work, LayError> {
         work.direction = Direction::Open;
         let sessions = self.claims.iter().flat_map(Claim::numbers).map(|(_, session)| session);
@@ -45,8 +46,8 @@ impl Arrived {
         Ok(work)
     }
 
-    /// The work without its buffer, for the memory of its jobs: the records have been read. Keys are not kept beyond
-    /// them.
+    /// Returns the work without its buffer, for the memory of its jobs, after the records have been read. Keys are
+    /// not kept beyond them.
     pub(crate) fn reclaim(&mut self) -> Work {
         let mut work = std::mem::take(&mut self.work);
         std::mem::swap(&mut work.buffer, &mut self.work.buffer);
@@ -55,26 +56,26 @@ impl Arrived {
         work
     }
 
-    /// Returns the header and the plain body of each record, once an engine has run its job; no body of what is not
-    /// genuine.
+    /// Returns the header and the plain body of each record after an engine has run its job; a record that is not
+    /// genuine has no body.
     pub(crate) fn opened(&self) -> impl Iterator<Item = (&Header, Option<&[u8]>)> {
         let places = self.headers.iter().zip(&self.records).enumerate();
         places.map(|(place, (header, record))| (header, self.suite.opened(&self.work, place, record)))
     }
 }
 
-/// What arrives, up to where it is numbered.
+/// The receiving half, up to the numbering of records.
 #[derive(Debug, Default)]
 pub(crate) struct Inbound {
     /// `None` while there is no connection.
     association: Option<Association>,
-    /// Holds the beginning of a record that has not arrived in full.
+    /// The buffer of an incomplete record.
     buffer: Option<Buffer>,
     filled: usize,
 }
 
 impl Inbound {
-    /// A fresh connection, whose records come under these keys.
+    /// Starts a new connection, whose records are sealed with these keys.
     pub(crate) fn open(&mut self, keys: Association) {
         self.association = Some(keys);
     }
@@ -86,7 +87,7 @@ impl Inbound {
         self.buffer.take()
     }
 
-    /// Where the next bytes go; `None` where there is no room for any.
+    /// Returns the place of the next bytes; `None` if there is no room for any.
     pub(crate) fn room(&mut self, pool: &Pool) -> Option<&mut [u8]> {
         if self.buffer.is_none() {
             self.buffer = pool.take();
@@ -95,30 +96,30 @@ impl Inbound {
         (!room.is_empty()).then_some(room)
     }
 
-    /// So many have arrived there.
+    /// Records that this many bytes have arrived there.
     pub(crate) fn received(&mut self, bytes: usize) {
         self.filled += bytes;
     }
 
-    /// What a stream that has filled its buffer lets a lane sleep for: every waking costs a context switch, and on another
-    /// core an interrupt.
+    /// Returns the number of bytes that a lane may sleep for on a stream that has filled its buffer: every wake-up
+    /// costs a context switch, and on another core an interrupt.
     pub(crate) fn bulk_bytes(&self) -> Option<usize> {
         let capacity = self.buffer.as_ref()?.capacity_bytes();
         (self.filled == capacity).then_some(capacity / DATA_BYTES_MAX * DATA_BYTES_MAX)
     }
 
-    /// Returns whether a record is whole, and waits to be taken.
+    /// Returns whether a complete record waits to be taken.
     pub(crate) fn holds_records(&self) -> bool {
         let Some(buffer) = &self.buffer else { return false };
         let mut found = Vec::new();
         split_records(&buffer.bytes()[..self.filled], &mut found).is_ok() && !found.is_empty()
     }
 
-    /// Returns the records that are whole, and the number after the last of them. `None` when there are none, or no
-    /// buffer is left for what comes behind them.
+    /// Returns the complete records, and the number after the last of them. Returns `None` if there are none, or
+    /// there is no buffer for the bytes behind them.
     ///
     /// # Errors
-    /// What should be a header is none.
+    /// Fails if a header is malformed.
     pub(crate) fn take(&mut self, stream: u16, pool: &Pool) -> Result<Option<(Arrived, u64)>, LineError> {
         let (Some(association), Some(buffer)) = (&mut self.association, &self.buffer) else {
             return Ok(None);
@@ -129,8 +130,8 @@ impl Inbound {
         let tail = whole..self.filled;
         let mut next = None;
         if !tail.is_empty() && !found.is_empty() {
-            // The tail goes to the front of another buffer, so that the next lane can read on. Without one nothing is
-            // lost: the records wait in this one until another lane gives one back.
+            // The incomplete tail goes to the front of another buffer, so that the next lane can continue to read. If
+            // there is none, nothing is lost: the records wait in this one until another lane returns a buffer.
             let Some(mut another) = pool.take() else { return Ok(None) };
             another.bytes_mut()[..tail.len()].copy_from_slice(&buffer.bytes()[tail.clone()]);
             next = Some(another);
@@ -159,25 +160,25 @@ impl Inbound {
     }
 }
 
-/// What goes back: how many records were taken over.
+/// The acknowledging half: the count of records that were taken over.
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
     association: Option<Association>,
     taken: u64,
     acknowledged: u64,
-    /// Records were lost; nothing that comes behind them counts.
+    /// Records were lost; none after them count.
     has_gap: bool,
-    /// An acknowledgement that the connection has not taken in full.
+    /// An acknowledgement that the connection has not accepted completely.
     unsent: Vec<u8>,
 }
 
 impl Outbound {
-    /// A fresh connection, whose acknowledgements go under these keys.
+    /// Starts a new connection, whose acknowledgements are sealed with these keys.
     pub(crate) fn open(&mut self, keys: Association) {
         *self = Self { association: Some(keys), ..Self::default() };
     }
 
-    /// The next records in order were taken over, up to this number; `None` if they were not.
+    /// Counts the next records in order as taken over, up to this number; `None` if they were not.
     pub(crate) fn take(&mut self, records_end: Option<u64>) {
         match records_end {
             Some(records_end) if !self.has_gap => self.taken = records_end,
@@ -190,17 +191,17 @@ impl Outbound {
         self.has_gap
     }
 
-    /// How many records of this connection were taken over.
+    /// Returns the number of records of this connection that were taken over.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Returns whether the sender is to be told.
+    /// Returns whether an acknowledgement is due.
     pub(crate) fn is_due(&self) -> bool {
         self.taken - self.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT
     }
 
-    /// Returns the bytes for the connection that tell the sender how far we are; `None` when it was told.
+    /// Returns the bytes of the next acknowledgement; `None` if the sender knows the count.
     pub(crate) fn unsent(&mut self) -> Option<&[u8]> {
         if self.unsent.is_empty() && self.taken > self.acknowledged {
             self.unsent = seal(self.association.as_mut()?, Kind::Acknowledge, 0, self.taken, &[]);
@@ -209,7 +210,7 @@ impl Outbound {
         (!self.unsent.is_empty()).then_some(&*self.unsent)
     }
 
-    /// The connection took so many of them.
+    /// Records that the connection accepted this many of them.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.unsent.drain(..bytes);
     }

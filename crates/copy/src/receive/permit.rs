@@ -1,9 +1,9 @@
-//! Which names may arrive: those that the request asks for, and no others.
+//! The names that may arrive: those that the request asks for, and no others.
 //!
-//! Guarantees: a sender cannot choose a name. What arrives is one of the sources by its last component, or lies below
-//! it where folders are descended into; of a pattern only names that it stands for; of a list only what it names and the
-//! folders that this lies in; where the target is a new name, that one and no other; never a journal, by which a later run
-//! would be deceived. It is checked for every entry, at every level.
+//! Guarantees: a sender cannot choose a name. An arriving entry is one of the sources by its last component, or lies
+//! below it if folders are copied recursively; for a pattern, only names that match it; for a list, only its paths
+//! and the folders that contain them; for a target that is a new name, only that name; never a journal, which would
+//! deceive a later run. The check is done for every entry, at every level.
 
 use std::collections::HashSet;
 
@@ -11,28 +11,28 @@ use sealane_tree::{Glob, Kind, RelativePath, ShownPath, is_pattern};
 
 use crate::{error::Error, journal, proto::entry::Entry};
 
-/// What a target is called that is the directory itself, so that it gets what the only source contains.
+/// The name of a target that is the directory itself, so that it gets the contents of the only source.
 pub(crate) const ITSELF: &[u8] = b".";
 
-/// Returns the name that an entry of this path has of its own; `None` for one that is called by what contains it
-/// (`/`, `.`, `data/.`, `data/..`).
+/// Returns the last component of a path as an entry's own name; `None` for a path without one (`/`, `.`, `data/.`,
+/// `data/..`).
 pub(crate) fn last_component(path: &[u8]) -> Option<&[u8]> {
     let last = path.split(|&byte| byte == b'/').rfind(|component| !component.is_empty())?;
     (last != b"." && last != b"..").then_some(last)
 }
 
-/// First components of what may come.
+/// The first components that may arrive.
 #[derive(Clone, Debug)]
 enum Names {
     Only(HashSet<Vec<u8>>),
-    /// These, and what patterns stand for.
+    /// These names, and the matches of patterns.
     Matching(HashSet<Vec<u8>>, Vec<Glob>),
-    /// Whole paths, and the folders that they lie in.
+    /// Whole paths, and the folders that contain them.
     Listed {
         paths: HashSet<RelativePath>,
         folders: HashSet<RelativePath>,
     },
-    /// What a source contains, without its name.
+    /// The contents of a source, without its name.
     Contents,
     Any,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Returns the paths that a survey of what is there already has to look at; `None` stands for all.
+    /// Returns the paths at which a survey of the existing entries must look; `None` stands for all.
     pub(crate) fn names(&self) -> Option<Box<dyn Iterator<Item = &[u8]> + '_>> {
         match &self.names {
             Names::Only(names) => Some(Box::new(names.iter().map(Vec::as_slice))),
@@ -55,12 +55,12 @@ impl Permit {
         }
     }
 
-    /// Returns whether it takes looking at the target to know all names that may come.
+    /// Returns whether the complete set of names depends on the target's contents.
     pub(crate) fn has_patterns(&self) -> bool {
         matches!(self.names, Names::Matching(..))
     }
 
-    /// Returns whether only what a list names may come.
+    /// Returns whether only listed paths may arrive.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.names, Names::Listed { .. })
     }
@@ -80,17 +80,17 @@ impl Permit {
         }
     }
 
-    /// Returns whether sources may come whose names nobody has told.
+    /// Returns whether unknown sources may arrive.
     pub(crate) fn is_unnamed(&self) -> bool {
         matches!(self.names, Names::Any)
     }
 
-    /// Returns whether what lies below the names may come.
+    /// Returns whether entries below the names may arrive.
     pub(crate) fn is_recursive(&self) -> bool {
         self.recursive
     }
 
-    /// For a target that is called `name`, or takes the names of the sources that have one.
+    /// Returns the permit of a target with the name `name`, or with the names of the sources that have one.
     pub(crate) fn new<'a>(
         name: Option<&[u8]>,
         sources: impl IntoIterator<Item = &'a [u8]>,
@@ -105,7 +105,7 @@ impl Permit {
         Self { names: names.map_or(Names::Contents, Names::Only), recursive, hard_links }
     }
 
-    /// For sources whose last components may be patterns, into a target that is a directory.
+    /// Returns the permit of sources whose last components may be patterns, into a target that is a directory.
     pub(crate) fn matching<'a>(
         sources: impl IntoIterator<Item = &'a [u8]>,
         recursive: bool,
@@ -122,7 +122,7 @@ impl Permit {
         Self { names: Names::Matching(names, globs), recursive, hard_links }
     }
 
-    /// For a list of paths below the only source.
+    /// Returns the permit of a list of paths below the only source.
     pub(crate) fn listed(paths: &[RelativePath], recursive: bool, hard_links: bool) -> Self {
         let above = |path: &RelativePath| std::iter::successors(path.parent(), RelativePath::parent);
         let folders = paths.iter().flat_map(above).collect();
@@ -130,12 +130,12 @@ impl Permit {
         Self { names, recursive, hard_links }
     }
 
-    /// For sources of a client that sends, and has more of them than it can name in its request.
+    /// Returns the permit of a sending client with more sources than its request can name.
     pub(crate) fn unnamed(recursive: bool, hard_links: bool) -> Self {
         Self { names: Names::Any, recursive, hard_links }
     }
 
-    /// Refuses an entry that was not asked for.
+    /// Refuses an entry that was not requested.
     pub(crate) fn check(&self, entry: &Entry) -> Result<(), Error> {
         let is_fitting = match &entry.kind {
             Kind::File | Kind::Attributes | Kind::Symlink { .. } => true,
@@ -151,7 +151,7 @@ impl Permit {
         )))
     }
 
-    /// Returns whether it is a folder that something on a list lies in.
+    /// Returns whether the entry is a folder that contains a listed path.
     fn is_folder(&self, entry: &Entry) -> bool {
         match (&self.names, &entry.kind) {
             (Names::Listed { folders, .. }, Kind::Directory) => folders.contains(&entry.path),

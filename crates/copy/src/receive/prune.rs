@@ -1,10 +1,10 @@
-//! Deleting what the target has and its source has not.
+//! Deletes entries of the target that the source does not have.
 //!
-//! Guarantees: nothing is deleted before everything has arrived, nothing where the sender could not read all of its
-//! source, nothing where more would go than was allowed; an entry gives way to one of another kind only once that is
-//! there in full, and a directory not at all if something in it is protected. What goes lies below a name that was
-//! asked for, in a directory all of whose names the sender has told; a link is removed, never followed; what the
-//! filters leave out stays.
+//! Guarantees: nothing is deleted before everything has arrived, nothing if the sender could not read all of its
+//! source, nothing if more than the permitted number would be deleted; an entry is replaced by one of another kind
+//! only once that is complete, and a directory not at all if something in it is protected. Deleted entries lie below
+//! a requested name, in a directory whose names the sender has listed completely; a link is removed, never followed;
+//! excluded entries stay.
 
 use std::collections::HashSet;
 
@@ -19,39 +19,39 @@ use crate::{
     receive::permit::Permit,
 };
 
-/// Names that are kept in mind of what a source has, two for a directory.
+/// The maximum number of remembered hashes of the source's names, two per directory.
 pub(crate) const KNOWN_MAX: usize = 4 << 20;
-/// Names that are removed in one go.
+/// The number of names removed at a time.
 const ENTRIES_AT_ONCE: usize = 1 << 16;
-/// Names that are counted, or listed by a dry run.
+/// The maximum number of names that are counted, or listed by a dry run.
 const COUNT_MAX: usize = 1 << 20;
-/// Names that are looked at between two signs of life.
+/// The number of names that are looked at between two signs of life.
 const NAMES_A_BREATH: usize = 1 << 12;
 
-/// What is to be told on the way.
+/// The events to report.
 pub(crate) enum Step {
-    /// This is gone, or would be.
+    /// This entry was deleted, or would be.
     Deleted(RelativePath),
-    /// This could not be looked at or removed.
+    /// This entry could not be examined or removed.
     Failed(sealane_tree::Error),
-    /// The entry that was sent does not get this name, for this reason: something of another kind keeps it.
+    /// The sent entry does not get this name, for this reason: an entry of another kind keeps it.
     NotReplaced(RelativePath, String),
     /// Why nothing is deleted.
     Refused(String),
-    /// Nothing; a sign of life may be due.
+    /// Nothing happened; a sign of life may be due.
     Going,
 }
 
-/// How it went.
+/// The result of pruning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pruned {
     pub(crate) deleted: u64,
     pub(crate) undeleted: u64,
 }
 
-/// A target that names can be removed from.
+/// A target whose entries can be removed.
 pub(crate) trait Prunable {
-    /// As [`Target::extraneous`].
+    /// Returns the same as [`Target::extraneous`].
     fn extraneous(
         &self,
         below: Option<&RelativePath>,
@@ -60,30 +60,30 @@ pub(crate) trait Prunable {
         judge: &mut dyn FnMut(&RelativePath, bool) -> Judgement,
     ) -> sealane_tree::Result<Extraneous>;
 
-    /// As [`sealane_tree::Writer::remove`], for one name after the other.
+    /// Returns a function that acts as [`sealane_tree::Writer::remove`], for one name after the other.
     fn remover(&self) -> impl FnMut(&Extra) -> sealane_tree::Result<bool>;
 
-    /// As [`Target::successors`]: none where no entry waits for its name.
+    /// Returns the same as [`Target::successors`]: nothing if no entry waits for its name.
     fn successors(&self) -> Vec<Successor> {
         Vec::new()
     }
 
-    /// As [`sealane_tree::Writer::has_successor`].
+    /// Returns the same as [`sealane_tree::Writer::has_successor`].
     fn has_successor(&self, _path: &RelativePath) -> bool {
         false
     }
 
-    /// Returns whether this is the name of a directory: to be asked only of a name that an entry waits for.
+    /// Returns whether this is the name of a directory; call this only for a name that an entry waits for.
     fn is_directory(&self, _path: &RelativePath) -> bool {
         false
     }
 
-    /// As [`sealane_tree::Writer::set_aside`].
+    /// Acts as [`sealane_tree::Writer::set_aside`].
     fn set_aside(&self, _path: &RelativePath) -> sealane_tree::Result<bool> {
         Ok(false)
     }
 
-    /// As [`sealane_tree::Writer::succeed`].
+    /// Acts as [`sealane_tree::Writer::succeed`].
     fn succeed(&self, _path: &RelativePath) -> sealane_tree::Result<()> {
         Ok(())
     }
@@ -135,19 +135,19 @@ pub(crate) struct Prune<T = Target> {
     pub(crate) one_file_system: bool,
     pub(crate) entries_max: Option<u64>,
     pub(crate) dry_run: bool,
-    /// Where backups are.
+    /// The place of backups.
     pub(crate) backup: Option<Backups>,
-    /// Every deletion is told.
+    /// Every deletion is reported.
     pub(crate) itemise: bool,
-    /// In a dry run, the names of things that would give way to entries of other kinds.
+    /// In a dry run, the names of entries that would be replaced by entries of other kinds.
     pub(crate) replaced: Vec<RelativePath>,
-    /// What the source has; sorted when all is there.
+    /// The hashes of the source's names; sorted when all have arrived.
     pub(crate) known: Vec<[u8; 16]>,
     pub(crate) is_incomplete: bool,
 }
 
 impl<T: Prunable> Prune<T> {
-    /// Takes in what the sender has told.
+    /// Adds hashes that the sender has sent.
     pub(crate) fn learn(&mut self, known: &[[u8; 16]]) {
         self.is_incomplete |= self.known.len() + known.len() > KNOWN_MAX;
         if !self.is_incomplete {
@@ -155,7 +155,7 @@ impl<T: Prunable> Prune<T> {
         }
     }
 
-    /// Why nothing is deleted, if so. `unread` sources failed at the sending end.
+    /// Why nothing is deleted, if so. `unread` is the number of sources that failed at the sending end.
     pub(crate) fn refusal(&self, unread: u64) -> Option<String> {
         if unread > 0 {
             return Some("nothing was deleted, because not all of the source could be read".to_owned());
@@ -167,7 +167,7 @@ impl<T: Prunable> Prune<T> {
         })
     }
 
-    /// Deletes, or with a dry run only tells.
+    /// Deletes entries; in a dry run, only reports them.
     pub(crate) fn run(&mut self, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<Pruned, Error> {
         self.known.sort_unstable();
         let mut pruned = Pruned::default();
@@ -198,7 +198,7 @@ impl<T: Prunable> Prune<T> {
                     "nothing was deleted: more than {most} entries would be, and --max-delete does not allow that"
                 );
                 for (Successor { path, .. }, entries) in replacements {
-                    // An entry that is no directory is replaced, not deleted.
+                    // An entry that is not a directory is replaced, not deleted.
                     match entries {
                         0 => self.replace(&path, 0, &mut pruned, &mut tell)?,
                         _ => tell(Step::NotReplaced(path, "--max-delete does not allow it".to_owned()))?,
@@ -229,7 +229,7 @@ impl<T: Prunable> Prune<T> {
         Ok(pruned)
     }
 
-    /// Returns the extraneous entries that go: a directory stays if backups of files in it stay there.
+    /// Returns the extraneous entries to delete: a directory stays if backups of its files stay in it.
     fn without_backups(&self, mut entries: Vec<Extra>) -> Vec<Extra> {
         if self.backup.as_ref().is_none_or(|backups| backups.folder.is_some()) {
             return entries;
@@ -247,7 +247,7 @@ impl<T: Prunable> Prune<T> {
         entries
     }
 
-    /// Nothing is deleted, so that nothing gives way either.
+    /// Deletes nothing, and so replaces nothing by another kind either.
     pub(crate) fn keep_all(
         &self,
         reason: &str,
@@ -260,7 +260,8 @@ impl<T: Prunable> Prune<T> {
         Ok(())
     }
 
-    /// How many entries go with the directory that gives way to a successor, 0 where it is none; or why nothing does.
+    /// Returns the number of entries that are deleted with a directory that a successor replaces, 0 for other
+    /// entries; or the reason why it is not replaced.
     fn replaceable(
         &self,
         successor: &Successor,
@@ -273,7 +274,7 @@ impl<T: Prunable> Prune<T> {
         if !self.dry_run && !self.target.has_successor(path) {
             return Ok(Err("somebody has removed it since it arrived".to_owned()));
         }
-        // An entry that gives way to a directory is none itself, and has nothing in it.
+        // An entry that is replaced by a directory is not one itself, and contains nothing.
         if *is_directory {
             return Ok(Ok(0));
         }
@@ -289,7 +290,7 @@ impl<T: Prunable> Prune<T> {
                 Err("something in it is excluded, a backup, or of an unfinished copy".to_owned())
             }
             None if found.has_more => Err("it holds more than is looked at; delete it by hand".to_owned()),
-            // A device, pipe or socket has nothing in it, and is no directory that is deleted.
+            // A device, pipe or socket contains nothing, and is not a directory that is deleted.
             None => Ok(found.entries.len() as u64 + u64::from(self.target.is_directory(path))),
         })
     }
@@ -338,7 +339,7 @@ impl<T: Prunable> Prune<T> {
         }
     }
 
-    /// The directories to look below; `None` stands for the target itself.
+    /// Returns the directories to look below; `None` stands for the target itself.
     fn roots(&self) -> Vec<Option<RelativePath>> {
         let is_listed = |path: &[u8]| self.has(&listed_hash(path));
         match self.permit.names() {
@@ -358,7 +359,7 @@ impl<T: Prunable> Prune<T> {
     fn judge(&self, path: &RelativePath, is_directory: bool) -> Judgement {
         let name = path.file_name();
         let is_backup = self.backup.as_ref().is_some_and(|backups| backups.has(path));
-        // An unfinished copy's, maybe of one that runs.
+        // The file belongs to an unfinished copy, possibly of a running transfer.
         if is_backup || TempName::matches(name) || journal::is_file_name(name) {
             return Judgement::Protected;
         }
@@ -376,7 +377,7 @@ impl<T: Prunable> Prune<T> {
         }
     }
 
-    /// What is extraneous below a root: nothing where the target has no such directory.
+    /// Returns the extraneous entries below a root: none if the target has no such directory.
     fn look(
         &self,
         root: Option<&RelativePath>,
@@ -418,7 +419,7 @@ impl<T: Prunable> Prune<T> {
         let mut count = 0;
         for root in self.roots() {
             let found = self.look(root.as_ref(), most - count, tell)?;
-            // The folders that the rest is in are not among those found.
+            // The folders that contain the rest are not among those found.
             if found.has_more {
                 return Ok(most as u64);
             }
@@ -447,7 +448,7 @@ impl<T: Prunable> Prune<T> {
         loop {
             let found = self.look_by(root, ENTRIES_AT_ONCE, tell, &judge)?;
             let (mut removed, mut errors) = (0, found.errors);
-            // What a directory holds comes after it.
+            // The contents of a directory come after it.
             for extra in found.entries.iter().rev() {
                 match remove(extra) {
                     Ok(false) => {}
@@ -459,7 +460,7 @@ impl<T: Prunable> Prune<T> {
                 }
             }
             pruned.deleted += removed;
-            // What failed may be in the way of the rest.
+            // Entries that failed may block the rest.
             if found.has_more && removed > 0 {
                 continue;
             }
@@ -470,7 +471,7 @@ impl<T: Prunable> Prune<T> {
     }
 }
 
-/// Returns whether a name is no directory of the target: a link, a file, nothing.
+/// Returns whether the error means that a name is not a directory of the target: a link, a file, or missing.
 fn is_no_directory(error: &sealane_tree::Error) -> bool {
     match error {
         sealane_tree::Error::BlockedPath { .. } => true,
@@ -479,7 +480,7 @@ fn is_no_directory(error: &sealane_tree::Error) -> bool {
     }
 }
 
-/// Refuses what cannot be done for a peer's request.
+/// Refuses requests of a peer that cannot be met.
 pub(crate) fn check(permit: &Permit) -> Result<(), Error> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Refused, what));
     if permit.has_patterns() || permit.is_list() {

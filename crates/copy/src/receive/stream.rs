@@ -1,9 +1,9 @@
-//! One data stream at its receiving end: the [`Flow`] in whose order records are numbered and counted as taken, and the
-//! connection that they come by.
+//! One data stream at its receiving end: the [`Flow`] that numbers records and counts them as taken in order, and the
+//! current connection.
 //!
-//! Guarantees: no byte of a record is handed on before its tag is verified; records are counted as taken in
-//! the order of the stream, whatever lane finished them first; a new connection is answered only when every
-//! record of the old one is settled.
+//! Guarantees: no byte of a record is passed on before its tag is verified; records are counted as taken in the order
+//! of the stream, whatever lane finished them first; a new connection is answered only when every record of the old
+//! one is settled.
 
 use std::{
     sync::{Arc, Condvar, Mutex},
@@ -21,19 +21,19 @@ use crate::{
     socket::{Socket, Wire},
 };
 
-/// Where records come in, and get their numbers.
+/// The half that receives and numbers records.
 #[derive(Debug)]
 struct Input<W> {
     opening: u32,
     wire: Option<Arc<W>>,
     inbound: Inbound,
-    /// Whether the connection wakes a lane for no less than [`Inbound::bulk_bytes`].
+    /// Whether the connection wakes a lane only for [`Inbound::bulk_bytes`] or more.
     patient: bool,
-    /// How often smaller segments are to be tried.
+    /// The number of times that smaller segments are to be tried.
     narrowed: u8,
 }
 
-/// Where they are counted, in order.
+/// The half that counts records, in order.
 #[derive(Debug)]
 struct Output<W> {
     wire: Option<Arc<W>>,
@@ -45,15 +45,15 @@ struct Output<W> {
 pub(crate) struct ReceiveStream<W = Socket> {
     index: u16,
     suite: Suite,
-    /// What comes back from a lane is the number after its last record, or nothing if it could not take them over.
+    /// A lane returns the number after its last record, or nothing if it could not take the records over.
     flow: Flow<Input<W>, Option<u64>, Output<W>>,
-    /// Threads that wait until batches are settled.
+    /// The number of threads that wait until batches are settled.
     waiting: Mutex<usize>,
     settled: Condvar,
 }
 
-/// Records in a lane's hands, with their place on the stream. Dropped before they were taken over, they leave a gap:
-/// nothing behind them counts.
+/// Records held by a lane, with their place on the stream. If they are dropped before they were taken over, they
+/// leave a gap: no record after them counts.
 #[derive(Debug)]
 pub(crate) struct InHand<'a, W: Wire = Socket> {
     pub(crate) arrived: Arrived,
@@ -64,7 +64,7 @@ pub(crate) struct InHand<'a, W: Wire = Socket> {
 }
 
 impl<'a, W: Wire> InHand<'a, W> {
-    /// Returns the stream that they have come by.
+    /// Returns the stream of the records.
     pub(crate) fn stream(&self) -> &'a ReceiveStream<W> {
         self.stream
     }
@@ -85,9 +85,9 @@ impl<'a, W: Wire> InHand<'a, W> {
         LineError::forged(self.stream.index, "a record that is not authentic")
     }
 
-    /// Returns whether every record before these on the stream is in place, or the transfer stops: as it will when
-    /// one of them was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one
-    /// before it announces.
+    /// Returns whether every record before these on the stream is in place, or the transfer stops, as it will when
+    /// one of them was lost. Lanes that share a stream hold its batches at the same time, and a batch may need a file
+    /// that the previous one announces.
     pub(crate) fn is_next(&self, stop: &Stop) -> bool {
         let (Some(ticket), flow) = (self.ticket, &self.stream.flow) else { return true };
         let is_in_place =
@@ -95,12 +95,12 @@ impl<'a, W: Wire> InHand<'a, W> {
         is_in_place() || stop.is_set()
     }
 
-    /// Waits until [`Self::is_next`]. A lane that waits must have nothing else in hand, which others may wait for.
+    /// Waits until [`Self::is_next`]. A lane that waits must hold nothing else that others may wait for.
     pub(crate) fn wait_for_earlier(&self, stop: &Stop) {
         self.stream.wait_until(Duration::from_millis(100), || self.is_next(stop));
     }
 
-    /// The records' content is in place: they count, in order, and are acknowledged when it is time.
+    /// Counts the records, whose content is in place, in order; acknowledges them when that is due.
     pub(crate) fn taken(mut self) -> Result<(), LineError> {
         self.settle(Some(self.records_end));
         self.stream.count(false)
@@ -122,14 +122,14 @@ impl<W: Wire> Drop for InHand<'_, W> {
     fn drop(&mut self) {
         if self.ticket.is_some() {
             self.settle(None);
-            // Whoever finds the connection broken says so.
+            // The lane that finds the connection broken reports it.
             let _ = self.stream.count(false);
         }
     }
 }
 
 impl<W: Wire> ReceiveStream<W> {
-    /// Returns a stream without a connection. At most `in_flight` batches are worked on at once.
+    /// Returns a stream without a connection. At most `in_flight` batches are in work at once.
     pub(crate) fn new(index: u16, suite: Suite, in_flight: usize) -> Self {
         let inbound = Inbound::default();
         let input = Input { opening: 0, wire: None, inbound, patient: false, narrowed: 0 };
@@ -143,22 +143,22 @@ impl<W: Wire> ReceiveStream<W> {
         self.flow.with_given(|input| input.wire.clone())
     }
 
-    /// Number of the opening that is or was in force.
+    /// Returns the number of the current or last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.flow.with_given(|input| input.opening)
     }
 
-    /// How often smaller segments are to be tried.
+    /// Returns the number of times that smaller segments are to be tried.
     pub(crate) fn narrowed(&self) -> u8 {
         self.flow.with_given(|input| input.narrowed)
     }
 
-    /// What the sender sends does not arrive here; smaller segments may.
+    /// The sender's segments do not arrive here; smaller ones may.
     pub(crate) fn narrow(&self, times: u8) {
         self.flow.with_given(|input| input.narrowed = input.narrowed.max(times));
     }
 
-    /// Ends this opening's connection; the lane that looks next finds it cut.
+    /// Ends this opening's connection; the next lane that looks finds it cut.
     pub(crate) fn hang_up(&self, opening: u32) {
         self.flow.with_given(|input| {
             if let (true, Some(wire)) = (input.opening == opening, &input.wire) {
@@ -167,8 +167,8 @@ impl<W: Wire> ReceiveStream<W> {
         });
     }
 
-    /// Takes the connection away and returns how many of its records were taken over, once every lane that
-    /// works on some has finished.
+    /// Removes the connection and returns the number of its records that were taken over, once every lane has
+    /// finished its records.
     pub(crate) fn cut(&self, pool: &Pool) -> u64 {
         self.flow.close(|input| {
             if let Some(wire) = input.wire.take() {
@@ -180,7 +180,7 @@ impl<W: Wire> ReceiveStream<W> {
         self.flow.with_restored(|output| output.outbound.taken())
     }
 
-    /// Puts a fresh connection in place, after [`Self::cut`].
+    /// Sets a new connection, after [`Self::cut`].
     pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W) {
         let key = |way| keys.stream(self.suite, self.index, opening, way);
         let (forward, backward) = (key(Way::Forward), key(Way::Backward));
@@ -195,7 +195,7 @@ impl<W: Wire> ReceiveStream<W> {
         });
     }
 
-    /// Receives what is there and takes the records that are complete in hand; `None` when there are none for now.
+    /// Receives the available bytes and takes the complete records; returns `None` if there are none for now.
     pub(crate) fn look<'a>(&'a self, pool: &'a Pool) -> Result<Option<InHand<'a, W>>, LineError> {
         let mut failed = None;
         let given = self.flow.give(|input, _| {
@@ -211,12 +211,12 @@ impl<W: Wire> ReceiveStream<W> {
         failed.map_or_else(|| Ok(given.map(in_hand)), Err)
     }
 
-    /// Returns whether lanes sleep until much has arrived; they must not sleep long then.
+    /// Returns whether lanes sleep until many bytes have arrived; they must not sleep long then.
     pub(crate) fn is_patient(&self) -> bool {
         self.flow.with_given(|input| input.patient)
     }
 
-    /// Lets any byte wake a lane again: less came than the stream waited for.
+    /// Lets any byte wake a lane again: fewer bytes came than the stream waited for.
     pub(crate) fn hurry(&self) {
         self.flow.with_given(|input| {
             if let (true, Some(wire)) = (std::mem::take(&mut input.patient), &input.wire) {
@@ -225,7 +225,8 @@ impl<W: Wire> ReceiveStream<W> {
         });
     }
 
-    /// Waits until something is so that changes as batches are settled, or is so at a look after some time.
+    /// Waits until a condition holds that changes as batches are settled; it is also checked at intervals of
+    /// `look_again`.
     fn wait_until(&self, look_again: Duration, is_so: impl Fn() -> bool) {
         const HELD: &str = "no lane panics waiting for a stream";
         let mut waiting = self.waiting.lock().expect(HELD);
@@ -236,12 +237,12 @@ impl<W: Wire> ReceiveStream<W> {
         }
     }
 
-    /// Tells the sender how far we are, if it does not know.
+    /// Acknowledges the current count, unless the sender knows it.
     pub(crate) fn acknowledge(&self) -> Result<(), LineError> {
         self.count(true)
     }
 
-    /// Counts what is settled, in order, and tells the sender: at once where the stream is idle.
+    /// Counts the settled records, in order, and acknowledges them: at once if the stream is idle.
     fn count(&self, is_idle: bool) -> Result<(), LineError> {
         let mut outcome = Ok(());
         let counted = self.flow.visit(
@@ -253,7 +254,7 @@ impl<W: Wire> ReceiveStream<W> {
                 }
             },
         );
-        // To wake is a call of the system, whether or not anybody waits.
+        // Waking is a system call, whether or not a thread waits.
         if counted > 0 && *self.waiting.lock().expect("no lane panics waiting for a stream") > 0 {
             self.settled.notify_all();
         }
@@ -276,7 +277,7 @@ impl<W: Wire> Input<W> {
             self.patient = true;
         }
         let arrived = self.inbound.take(stream, pool)?;
-        // What has arrived before the end is taken first.
+        // Bytes that arrived before the end are taken first.
         if has_ended && arrived.is_none() && !self.inbound.holds_records() {
             return Err(LineError::Cut);
         }
@@ -315,7 +316,7 @@ mod tests {
         record
     }
 
-    /// Takes what is there off the records that are to come.
+    /// Takes the available records off the number of expected ones.
     fn take(stream: &ReceiveStream, pool: &Pool, ahead: &mut usize) {
         while let Some(in_hand) = stream.look(pool).unwrap() {
             *ahead -= in_hand.arrived.headers.len();
@@ -323,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Takes so many records, and finds no more.
+    /// Takes this many records, and finds no more.
     fn take_all(stream: &ReceiveStream, pool: &Pool, mut ahead: usize) {
         let until = Instant::now() + Duration::from_secs(20);
         while ahead > 0 {

@@ -1,7 +1,8 @@
-//! What a sending stream reads: the receiver's records, which say how many of ours it has taken over.
+//! The reading half of a sending stream: the receiver's records, which contain the number of records that it has
+//! taken over.
 //!
-//! Guarantees: no count is believed that was not sealed under the opening's key, in its order; no more than a few records
-//! are held.
+//! Guarantees: a count is accepted only if it was sealed under the opening's key, in order; no more than a few
+//! records are held.
 
 use sealane_engine::{Buffer, Direction, Software, Work, record::Record};
 use sealane_stack::Association;
@@ -13,14 +14,14 @@ use crate::{
 
 const ACKNOWLEDGEMENT_BYTES: usize = 4096;
 
-/// The reader of one opening after the other.
+/// The reader, reused for each opening.
 #[derive(Debug)]
 pub(crate) struct Acknowledgements {
     association: Option<Association>,
-    /// Its buffer holds what has arrived, whose first record is opened in place.
+    /// Its buffer holds the received bytes, whose first record is opened in place.
     work: Work,
     filled: usize,
-    /// An acknowledgement costs less than to hand it to an engine.
+    /// Opening an acknowledgement here costs less than a job of an engine.
     software: Software,
 }
 
@@ -36,12 +37,13 @@ impl Acknowledgements {
         self.filled = 0;
     }
 
-    /// Where the next bytes go. It is never empty: whole records are taken out, and none is as long as the buffer.
+    /// Returns the place of the next bytes. It is never empty: whole records are removed, and no record is as long as
+    /// the buffer.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.work.buffer.bytes_mut()[self.filled..]
     }
 
-    /// `received` bytes have arrived: the latest count among the records that are whole, if any.
+    /// Takes `received` more bytes and returns the latest count among the complete records, if any.
     pub(crate) fn take(&mut self, stream: u16, received: usize) -> Result<Option<u64>, LineError> {
         let Some(association) = &mut self.association else { return Ok(None) };
         self.filled += received;

@@ -1,7 +1,7 @@
 //! A batch of records under construction.
 //!
-//! Guarantees: records lie one after another exactly as they go onto the wire; a record is only begun where
-//! its longest form fits; the list of what is in the batch is complete, so a lost batch loses nothing.
+//! Guarantees: records lie one after another exactly as they go onto the wire; a record is begun only if its longest
+//! form fits; the list of the batch's contents is complete, so a lost batch can be repeated.
 
 use sealane_engine::{Buffer, Direction, JobStatus, Suite, Work, record::Record};
 use sealane_stack::Claim;
@@ -19,23 +19,23 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Builder {
     buffer: Buffer,
-    /// Offset and plain length of each record.
+    /// The offset and plain length of each record.
     records: Vec<(usize, usize)>,
     end: usize,
     suite: Suite,
-    /// What is in it.
+    /// The contents of the batch.
     pub(crate) contents: Vec<Content>,
     /// The file announced last, whose data may follow.
     pub(crate) announced: Option<u32>,
-    /// The queue knows that the batch is under way.
+    /// Whether the queue counts the batch as in flight.
     pub(crate) counted: bool,
 }
 
-/// Longest body of a closing record. All other records leave room for one, so that whoever is through with the last
-/// range of a file can say so.
+/// Longest body of a closing record. All other records leave room for one, so that the lane that finishes the last
+/// range of a file can close it.
 pub(crate) const CLOSING_BYTES_MAX: usize = 1024;
 
-/// Room that one more record of `body_bytes` may take.
+/// Returns the maximum room that one more record of `body_bytes` takes.
 pub(crate) fn record_bytes_max(suite: Suite, body_bytes: usize) -> usize {
     HEADER_BYTES + body_bytes + suite.expansion_bytes_max()
 }
@@ -54,12 +54,12 @@ impl Builder {
         }
     }
 
-    /// Returns the largest body that one more record could have, and a closing record after it.
+    /// Returns the largest possible body of one more record, with room for a closing record after it.
     pub(crate) fn room(&self) -> usize {
         self.room_beside(record_bytes_max(self.suite, CLOSING_BYTES_MAX))
     }
 
-    /// Returns the same if so many bytes are to be left.
+    /// Returns the same with this many bytes left free.
     fn room_beside(&self, kept_bytes: usize) -> usize {
         let left = self.buffer.capacity_bytes() - self.end;
         left.saturating_sub(record_bytes_max(self.suite, 0) + kept_bytes).min(DATA_BYTES_MAX)
@@ -78,12 +78,12 @@ impl Builder {
         self.records.len() as u64
     }
 
-    /// What it takes on the wire.
+    /// Returns the length of the batch on the wire.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.end as u64
     }
 
-    /// Where the body of the next record goes.
+    /// Returns the place of the next record's body.
     pub(crate) fn body(&mut self) -> &mut [u8] {
         let room = self.room();
         self.body_of(room)
@@ -94,8 +94,8 @@ impl Builder {
         self.buffer.bytes_mut().get_mut(start..start + room).unwrap_or_default()
     }
 
-    /// Adds a closing record. False when it does not fit, which it does if it is at most [`CLOSING_BYTES_MAX`] long and no
-    /// other was added since there last was [`Self::room`].
+    /// Adds a closing record. Returns false if it does not fit; it always fits if it is at most [`CLOSING_BYTES_MAX`]
+    /// long and no other closing record was added since the last [`Self::room`].
     pub(crate) fn push_closing(&mut self, file: u32, closing: &Closing) -> bool {
         let room = self.room_beside(0);
         self.push_encoded(Kind::Close, file, 0, closing, room)
@@ -111,7 +111,7 @@ impl Builder {
         self.end += HEADER_BYTES + sealed_bytes;
     }
 
-    /// Adds a record whose body is an encoded value. False when it does not fit.
+    /// Adds a record whose body is an encoded value. Returns false if it does not fit.
     pub(crate) fn push_value<T: Serialize>(&mut self, kind: Kind, file: u32, offset: u64, value: &T) -> bool {
         let room = self.room();
         self.push_encoded(kind, file, offset, value, room)
@@ -130,8 +130,8 @@ impl Builder {
         true
     }
 
-    /// Lays the records' jobs into `work`, and the buffer with them. `claims` cover them all, in order: more than one
-    /// where the key changes.
+    /// Lays the records' jobs, with the buffer, into `work`. `claims` cover all records, in order: more than one if
+    /// the key changes.
     pub(crate) fn lay(&mut self, claims: &[Claim], mut work: Work) -> Work {
         work.direction = Direction::Seal;
         work.jobs.clear();
@@ -146,7 +146,7 @@ impl Builder {
         work
     }
 
-    /// Takes the buffer back, once an engine has sealed all that is in it. Nothing else may ever leave.
+    /// Takes the buffer back after an engine has sealed all records. Only sealed records may ever leave.
     pub(crate) fn sealed(&mut self, work: &mut Work) {
         let is_sealed = work.jobs.iter().all(|job| job.status == JobStatus::Done);
         assert!(is_sealed, "what lies within its buffer can be sealed");
@@ -155,8 +155,7 @@ impl Builder {
         work.sessions.clear();
     }
 
-    /// Returns the records as they are before they are sealed: for a receiver that is reached by other means than a
-    /// stream.
+    /// Returns the records before they are sealed, for a receiver that is not reached through a stream.
     pub(crate) fn plain(&self) -> impl Iterator<Item = (Header, &[u8])> {
         self.records.iter().map(|&(start, body_bytes)| {
             let bytes = &self.buffer.bytes()[start..];
@@ -166,7 +165,7 @@ impl Builder {
         })
     }
 
-    /// Returns all that is in it, for a stream to send; nothing is left, and nothing to answer for.
+    /// Returns the contents for a stream to send; the batch is empty afterwards.
     pub(crate) fn hand_over(&mut self, records_end: u64) -> Outgoing {
         self.counted = false;
         let (buffer, contents) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.contents));
@@ -178,8 +177,8 @@ impl Builder {
         (self.buffer, self.contents, self.counted) = (buffer, contents, true);
     }
 
-    /// Gives up what it holds: the buffer, unless an engine has it, the content, and whether the queue counts
-    /// it as under way.
+    /// Returns its parts: the buffer, unless an engine has it, the content, and whether the queue counts it as in
+    /// flight.
     pub(crate) fn dissolve(&mut self) -> (Option<Buffer>, Vec<Content>, bool) {
         let buffer = std::mem::take(&mut self.buffer);
         let contents = std::mem::take(&mut self.contents);
@@ -191,7 +190,7 @@ impl Builder {
 mod tests {
     use super::*;
 
-    /// A file's last bytes may fill a batch to the brim; its closing record comes behind them all the same.
+    /// A file's last bytes may fill a batch completely; its closing record still fits behind them.
     #[test]
     fn whatever_is_in_a_batch_a_closing_record_fits() {
         let longest = Closing::Abandoned { reason: "x".repeat(CLOSING_BYTES_MAX - 8) };

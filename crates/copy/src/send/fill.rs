@@ -1,8 +1,7 @@
-//! Turning files into records: the work in a lane's hands, and ranges of large files.
+//! Turns files into records: the work held by a lane, and ranges of large files.
 //!
-//! Guarantees: every entry that a lane takes ends in a record, in the skipped count, or in a notice that says
-//! why not; a file that changes while it is read is never closed as complete; no more than one range of
-//! content is in a lane's hands.
+//! Guarantees: every entry that a lane takes ends in a record, in the skipped count, or in a notice with the reason;
+//! a file that changes while it is read is never closed as complete; a lane holds at most one range of content.
 
 use std::{
     collections::HashMap,
@@ -35,26 +34,26 @@ use crate::{
     summary::{Notice, Progress},
 };
 
-/// Why a file was given up, in no more bytes than a closing record takes.
+/// Shortens the reason why a file was abandoned to the length that a closing record permits.
 fn shortened(mut reason: String) -> String {
     reason.truncate(reason.floor_char_boundary(CLOSING_BYTES_MAX / 2));
     reason
 }
 
-/// What the receiver has and need not be sent.
+/// The entries that the receiver has and that need not be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Possessions {
-    /// Files that are in place, with their attributes.
+    /// Files in place, with their attributes.
     pub(crate) done: HashMap<[u8; 16], [u8; 8]>,
     pub(crate) partial: HashMap<[u8; 16], Vec<Range<u64>>>,
-    /// Files that are not to be replaced by older ones, by the hash of their path.
+    /// Files that must not be replaced by older ones, by the hash of their path.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
-    /// The receiver keeps whole seconds, and what is done is told by them.
+    /// The receiver keeps whole seconds, and `done` is computed with them.
     pub(crate) whole_seconds: bool,
 }
 
 impl Possessions {
-    /// The attributes of this file at the receiver, if it has the file, as far as it can tell.
+    /// Returns the attributes of this file at the receiver, if the receiver has it, as far as it reports them.
     pub(super) fn of(
         &self,
         path: &RelativePath,
@@ -67,7 +66,7 @@ impl Possessions {
         self.done.get(&identity_by_seconds(path, metadata))
     }
 
-    /// Whether the receiver has something, and nothing of this.
+    /// Returns whether the receiver has some files, but no part of this one.
     pub(super) fn has_others_than(
         &self,
         path: &RelativePath,
@@ -79,30 +78,30 @@ impl Possessions {
     }
 }
 
-/// What the lanes of a sending end share while they fill batches.
+/// The state shared by the lanes of a sending end while they fill batches.
 #[derive(Debug)]
 pub(crate) struct Filling {
     pub(crate) queue: Queue,
     pub(crate) possessions: Possessions,
     pub(crate) manifest: Manifest,
-    /// Entries of a dry run, on their way to a receiver that says what each would change.
+    /// Entries of a dry run, on their way to a receiver that reports the change each would cause.
     pub(crate) preview: Outgoing<Entry>,
     pub(crate) sent: Sent,
-    /// What the receiver has the content of is skipped, whatever its time.
+    /// Files whose content the receiver has are skipped, whatever their times.
     pub(crate) checksum: bool,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
-    /// The receiver digests as well, and so needs all bytes of a file: its records carry no integrity of their own.
+    /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
     pub(crate) both_digest: bool,
     pub(crate) dry_run: bool,
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
-    /// The name by which a file that has several is sent.
+    /// The name under which a file with several names is sent.
     pub(crate) inodes: Mutex<HashMap<Inode, RelativePath>>,
 }
 
-/// What was done, for the summary.
+/// Counters for the summary.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
@@ -110,19 +109,19 @@ pub(crate) struct Counters {
     pub(crate) resent_bytes: AtomicU64,
     pub(crate) skipped: AtomicU64,
     pub(crate) failed: AtomicU64,
-    /// Of those that failed, what no repetition could copy.
+    /// The number of failed entries that no repetition could copy.
     pub(crate) unfit: AtomicU64,
     pub(crate) resumed_bytes: AtomicU64,
 }
 
 impl Filling {
-    /// What was to be sent is not, for a reason that names it.
+    /// Reports an entry that could not be sent, with a reason that names it.
     pub(crate) fn failed(&self, shown: &ShownPath, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);
         self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
     }
 
-    /// What is never sent: what it is cannot be copied by these options.
+    /// Reports an entry that is never sent: its kind cannot be copied with these options.
     pub(crate) fn unfit(&self, shown: &ShownPath, reason: String) {
         self.counters.unfit.fetch_add(1, Relaxed);
         self.failed(shown, reason);
@@ -140,7 +139,7 @@ enum Piece {
     Pack(Pack),
 }
 
-/// A piece of work in a lane's hands. Dropped before the lane is through with it, what is left goes back to the queue.
+/// A piece of work held by a lane. If it is dropped unfinished, the rest goes back to the queue.
 #[derive(Debug)]
 struct InHand<'a> {
     queue: &'a Queue,
@@ -148,7 +147,7 @@ struct InHand<'a> {
 }
 
 impl<'a> InHand<'a> {
-    /// Takes a piece up, if there is any now.
+    /// Takes a piece of work, if there is any now.
     fn take(queue: &'a Queue) -> Option<Self> {
         let left = match queue.take()? {
             Work::Range { file, range } => Piece::Range { file, range },
@@ -157,7 +156,7 @@ impl<'a> InHand<'a> {
         Some(Self { queue, left: Some(left) })
     }
 
-    /// All of it is in batches that the queue counts, or needs none.
+    /// Finishes the work: all of it is in batches that the queue counts, or needs none.
     fn put_down(mut self) {
         self.left = None;
     }
@@ -191,8 +190,8 @@ impl<'a> Filler<'a> {
         Self { shared, reader, hand: None }
     }
 
-    /// Puts as much into the batch as fits and is there. Work whose last byte went in is put down; the batch
-    /// must be counted ([`Queue::batch_out`]) before the next call if it is not empty.
+    /// Puts as much available work into the batch as fits. Work is finished with its last byte; if the batch is not
+    /// empty, it must be counted ([`Queue::batch_out`]) before the next call.
     pub(crate) fn fill(&mut self, batch: &mut Builder) {
         while batch.room() == DATA_BYTES_MAX {
             let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
@@ -206,7 +205,7 @@ impl<'a> Filler<'a> {
                 self.hand = Some(hand);
                 continue;
             }
-            // Counted as a batch before it is no longer counted as in hand.
+            // It is counted as a batch before it is no longer counted as held by the lane.
             if !batch.is_empty() && !batch.counted {
                 self.shared.queue.batch_out();
                 batch.counted = true;
@@ -215,12 +214,12 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Gives back what the lane has in hand, because it has no stream left to send it on.
+    /// Returns the lane's work to the queue, because it has no stream left to send it on.
     pub(crate) fn release(&mut self) {
         self.hand = None;
     }
 
-    /// Returns whether the lane is through with its range.
+    /// Returns whether the lane has finished its range.
     fn fill_range(&self, batch: &mut Builder, file: &Arc<SendFile>, range: &mut Range<u64>) -> bool {
         if !batch.announces(file.number) {
             if !batch.push_value(RecordKind::Open, file.number, 0, &file.announcement) {
@@ -257,7 +256,7 @@ impl<'a> Filler<'a> {
             Bytes::Pipe(pipe) => self.read_pipe(batch, file, pipe, range.clone()),
         };
         if end > start || finished || holes {
-            // Also when it is empty: the closing record or holes may come with it, and must come back with it.
+            // An empty range is included: the closing record or holes may belong to it, and must be repeated with it.
             self.shared.counters.bytes.fetch_add(end - start, Relaxed);
             batch.contents.push(Content::Range { file: file.clone(), start, end });
         }
@@ -268,7 +267,7 @@ impl<'a> Filler<'a> {
         finished
     }
 
-    /// Returns how far it came, and whether the lane is through with its range.
+    /// Returns the offset that was reached, and whether the lane has finished its range.
     fn read_range(
         &self,
         batch: &mut Builder,
@@ -279,7 +278,8 @@ impl<'a> Filler<'a> {
         let size_bytes = file.announcement.entry.metadata.size_bytes;
         let mut at = range.start;
         while at < range.end && !file.has_failed() {
-            // Up to the next multiple of the record size, so that every record is a whole group of the digest.
+            // The length reaches to the next multiple of the record size, so that every record is a whole group of
+            // the digest.
             let length = (range.end - at).min(DATA_BYTES_MAX as u64 - at % DATA_BYTES_MAX as u64) as usize;
             if batch.room() < length {
                 return (at, false);
@@ -336,7 +336,7 @@ impl<'a> Filler<'a> {
         (at, at == range.end)
     }
 
-    /// Returns whether there were some, and whether all had room.
+    /// Returns whether there were holes, and whether all fitted.
     fn push_holes(&self, batch: &mut Builder, file: &SendFile) -> Result<(bool, bool), String> {
         let size_bytes = file.announcement.entry.metadata.size_bytes;
         let mut some = false;
@@ -356,7 +356,7 @@ impl<'a> Filler<'a> {
         Ok((some, true))
     }
 
-    /// Nothing is left of the lane's range; whoever puts the last one down closes the file.
+    /// The lane's range is finished; the lane that finishes the last range closes the file.
     fn put_down(&self, batch: &mut Builder, file: &SendFile) {
         let changed = match &file.bytes {
             Bytes::File(open) => !open.unchanged(),
@@ -388,7 +388,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// Digests some of what the receiver has, and all of it where no other range is left.
+/// Digests a part of the content that the receiver has, and all of it if no other range is left.
 fn hash_unsent(file: &SendFile) -> Result<(), String> {
     let Bytes::File(open) = &file.bytes else { return Ok(()) };
     let size_bytes = file.announcement.entry.metadata.size_bytes;

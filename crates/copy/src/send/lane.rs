@@ -1,7 +1,7 @@
-//! A lane of the sending end: fills, has sealed and sends, on the streams that its placement gives it.
+//! A lane of the sending end: fills batches, has them sealed and sends them, on the streams of its placement.
 //!
-//! Guarantees: a lane never blocks on one socket while another of its streams could go on; it sleeps only as every lane
-//! does ([`run_lane`]), and wakes for work, room, acknowledgements and the end.
+//! Guarantees: a lane never blocks on one socket while another of its streams could continue; it sleeps only in
+//! [`run_lane`], and wakes for work, room, acknowledgements and the end.
 
 use std::{
     io,
@@ -32,15 +32,15 @@ use crate::{
     socket::Socket,
 };
 
-/// What a user reads whose data streams open and then carry nothing.
+/// The message for a user whose data streams open and then carry nothing.
 const STALLED: &str = "the data streams open, but no data arrives through them, not even in small segments\n\
     Something on the way drops the data, often a path with a smaller MTU than its ends expect (a VPN, a tunnel). \
     Lower the MTU of this machine's interface, or send the data inside ssh with --through-ssh, to HOST:PATH";
 
-/// Batches of one lane that an engine has at a time.
+/// The maximum number of one lane's batches in an engine at a time.
 const WORKS_MAX: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
 
-/// What the lanes of a sending end share.
+/// The state shared by the lanes of a sending end.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) filling: Filling,
@@ -57,13 +57,13 @@ pub(crate) struct Sending {
     pub(crate) hold: Option<Hold>,
     pub(crate) first_byte: OnceLock<Instant>,
     pub(crate) last_byte: OnceLock<Instant>,
-    /// Woken when all is done or a stream needs opening.
+    /// Woken when everything is done or a stream must be opened.
     pub(crate) control: Arc<Bells>,
-    /// A stream was given up because nothing that it sent was answered.
+    /// Whether a stream was abandoned because none of its segments were answered.
     pub(crate) stalled: AtomicBool,
 }
 
-/// A batch in a lane's hands. Dropped, it gives back what it still holds: the buffer to the pool, content to the queue.
+/// A batch in a lane's hands. If it is dropped, it returns its buffer to the pool and its content to the queue.
 #[derive(Debug)]
 struct InHand<'a> {
     sending: &'a Sending,
@@ -80,8 +80,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// Seal everything before the first byte is sent: what the laboratory's sender does when the receiver is
-/// measured.
+/// Seals everything before the first byte is sent: the laboratory's sender does this when the receiver is measured.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) barrier: Barrier,
@@ -93,7 +92,7 @@ impl Sending {
         self.hold.as_ref().is_some_and(|hold| !hold.released.load(Relaxed))
     }
 
-    /// Takes note of what the receiver has.
+    /// Counts content that the receiver has.
     pub(crate) fn arrived(&self, flushed: Flushed) {
         let progress = &self.filling.progress;
         for content in &flushed.acknowledged {
@@ -114,7 +113,7 @@ impl Sending {
         }
     }
 
-    /// Streams that have been opened share what may be under way.
+    /// Divides the permitted bytes in flight among the opened streams.
     pub(crate) fn share_windows(&self) {
         let opened = self.streams.iter().filter(|stream| stream.opening() > 0).count();
         self.streams.iter().for_each(|stream| stream.share_window(opened as u16));
@@ -137,7 +136,7 @@ impl Sending {
         for content in contents {
             let entries = match &content {
                 Content::Pack { candidates, .. } => candidates.len() as u64,
-                // The closing record, if it was made, is made and counted again.
+                // If the closing record was made, it is made and counted again.
                 Content::Range { file, .. } => u64::from(file.reopen()),
             };
             counters.entries.fetch_sub(entries, Relaxed);
@@ -174,7 +173,7 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
     sending.control.ring();
 }
 
-/// A batch that an engine seals, and where it goes.
+/// A batch that an engine seals, and its place.
 struct Sealing<'a> {
     in_hand: InHand<'a>,
     place: Place<'a>,
@@ -185,13 +184,13 @@ struct Lane<'a> {
     streams: Vec<&'a SendStream>,
     filler: Filler<'a>,
     engine: Submitter<Sealing<'a>>,
-    /// Works without a buffer, for the memory of their jobs.
+    /// Works without a buffer, kept for the memory of their jobs.
     spare: Vec<Work>,
     /// Filled, but without a place yet.
     ready: Option<InHand<'a>>,
     ready_at: Instant,
     turn: usize,
-    /// What it sleeps for.
+    /// The sockets to sleep on.
     waits: Vec<(Arc<Socket>, PollFlags)>,
 }
 
@@ -274,7 +273,7 @@ impl<'a> Lane<'a> {
         progress
     }
 
-    /// Fills a batch if there is a stream that could take it.
+    /// Fills a batch if a stream could take it.
     fn build(&mut self) -> bool {
         let sending = self.sending;
         if self.ready.is_some() || !self.streams.iter().any(|stream| stream.has_room()) {
@@ -322,7 +321,7 @@ impl<'a> Lane<'a> {
         false
     }
 
-    /// Leaves to the streams what the engine has sealed.
+    /// Passes batches that the engine has sealed to the streams.
     fn collect(&mut self) -> bool {
         let mut any = false;
         while let Some((work, sealing)) = self.engine.finished() {
@@ -338,7 +337,7 @@ impl<'a> Lane<'a> {
         self.spare.push(work);
     }
 
-    /// Gives back what it holds, because none of its streams will be opened again.
+    /// Returns everything it holds, because none of its streams will be opened again.
     fn release(&mut self) {
         let sending = self.sending;
         self.filler.release();
@@ -407,7 +406,7 @@ mod tests {
         for turn in 0..40 {
             let mut lane = Lane::new(&sending, 0, source.reader()).unwrap();
             assert!(lane.build(), "turn {turn}: there is work for a lane");
-            // Some is put down whole, and waits for nothing but to be sealed.
+            // Some batches are complete and only need sealing.
             if turn % 4 == 0 {
                 let ready = lane.ready.as_mut().unwrap();
                 let place = sending.streams[0].place(ready.batch.records()).unwrap();

@@ -1,9 +1,9 @@
-//! The connections of one sending stream, one after the other, as a value: batches in their order and bytes that have
-//! arrived go in, with the time; bytes, deadlines, and what became of content come out. It has no socket and no clock.
+//! The successive connections of one sending stream, as a value: batches in their order and received bytes go in,
+//! with the time; bytes, deadlines, and the fate of content come out. It has no socket and no clock.
 //!
-//! Guarantees: content is forgotten only when the receiver has acknowledged it under the key of its opening; what an
-//! opening leaves unacknowledged comes back exactly once, with the next opening or when there is to be none; a receiver
-//! that stays silent ends the opening, and one that stays silent opening after opening ends the stream.
+//! Guarantees: content is forgotten only when the receiver has acknowledged it under the key of its opening;
+//! unacknowledged content of an opening is returned exactly once, with the next opening or when there will be no
+//! other; a silent receiver ends the opening, and one that is silent in several openings in a row ends the stream.
 
 use std::{
     collections::VecDeque,
@@ -22,13 +22,13 @@ use crate::{
     },
 };
 
-/// Segments for a path that swallows larger ones: what IPv6 promises everywhere, then what IPv4 does.
+/// The segment sizes for a path that drops larger ones: the guaranteed size of IPv6, then that of IPv4.
 pub(crate) const SEGMENT_BYTES: [u16; 2] = [1220, 536];
-/// Time without an answer before anybody asks why.
+/// The time without an answer before the reason is examined.
 const SUSPICION: Duration = Duration::from_millis(500);
-/// The first segments were sent so often again: the path swallows them.
+/// The number of retransmissions of the first segments after which the path counts as dropping them.
 const UNANSWERED_MAX: u8 = 3;
-/// The least that a connection costs which breaks as soon as it is used.
+/// The minimum cost of a connection that breaks as soon as it is used.
 const REOPENING: Duration = Duration::from_millis(100);
 
 /// A sealed batch on its way out.
@@ -41,7 +41,7 @@ pub(crate) struct Outgoing {
     pub(crate) contents: Vec<Content>,
 }
 
-/// What is not acknowledged yet.
+/// A batch that is not acknowledged yet.
 #[derive(Debug)]
 struct Unacknowledged {
     records_end: u64,
@@ -50,7 +50,7 @@ struct Unacknowledged {
     departure: Departure,
 }
 
-/// What a turn at a stream came to.
+/// The result of one turn at a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
     /// Something moved.
@@ -61,14 +61,14 @@ pub(crate) struct Flushed {
     pub(crate) batches: usize,
 }
 
-/// What became of the batches of a connection that is gone.
+/// The fate of the batches of a lost connection.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    /// To be sent again.
+    /// The content to send again.
     pub(crate) again: Vec<Content>,
     /// Batches that this content was in.
     pub(crate) batches: usize,
-    /// What had arrived after all.
+    /// The content that had arrived after all.
     pub(crate) arrived: Flushed,
 }
 
@@ -77,10 +77,10 @@ pub(crate) struct Settled {
 pub(crate) struct Line {
     index: u16,
     timeout: Duration,
-    /// Number of the opening that is or was in force.
+    /// The number of the current or last opening.
     opening: u32,
     is_open: bool,
-    /// The batch that is going out, and how much of it is out.
+    /// The batch that is being sent, and its number of sent bytes.
     leaving: Option<Outgoing>,
     sent_bytes: usize,
     unacknowledged: VecDeque<Unacknowledged>,
@@ -88,18 +88,18 @@ pub(crate) struct Line {
     window: Window,
     acknowledgements: Acknowledgements,
     news: Flushed,
-    /// When the receiver was last heard of, its kernel made room, or nothing was due.
+    /// The last time when the receiver answered, its kernel made room, or no answer was due.
     heard: Instant,
-    /// Whether the receiver has taken anything over from this connection.
+    /// Whether the receiver has taken over anything from this connection.
     answered: bool,
-    /// What the receiver's silences since it last took something over come to, connection after connection.
+    /// The sum of the receiver's silences since it last took over anything, over all connections.
     barren: Duration,
-    /// How often it was tried with smaller segments.
+    /// The number of times that smaller segments were tried.
     narrowed: u8,
 }
 
 impl Line {
-    /// Of stream `index`, without a connection. Silences of `timeout` end it.
+    /// Returns stream `index`, without a connection. Silences of `timeout` end it.
     pub(crate) fn new(index: u16, window: Window, timeout: Duration, now: Instant) -> Self {
         Self {
             index,
@@ -120,8 +120,8 @@ impl Line {
         }
     }
 
-    /// Returns a fresh connection, whose acknowledgements come under these keys. `taken` records of the opening
-    /// before it were taken over by the receiver; the rest comes back.
+    /// Starts a new connection, whose acknowledgements are sealed with these keys. The receiver took over `taken`
+    /// records of the previous opening; the rest is returned.
     pub(crate) fn open(&mut self, opening: u32, keys: Association, taken: u64, now: Instant) -> Settled {
         let settled = self.settle(taken, now);
         self.opening = opening;
@@ -133,15 +133,16 @@ impl Line {
         settled
     }
 
-    /// The connection is gone, and `waiting` were next. What was sent, or would have been, stays known until
-    /// [`Self::open`] or [`Self::abandon`]. Returns the buffers.
+    /// Handles the loss of the connection; the batches in `waiting` were next. Batches that were sent, or were about
+    /// to be, are kept until [`Self::open`] or [`Self::abandon`]. Returns the buffers.
     pub(crate) fn cut(
         &mut self,
         waiting: impl IntoIterator<Item = Outgoing>,
         now: Instant,
     ) -> impl Iterator<Item = Buffer> {
         if self.is_open && self.is_under_way() {
-            // At least the pause before it is opened again, so that connections that break at once come to an end.
+            // At least the pause before the next opening is added, so that connections that break at once come to an
+            // end.
             self.barren += now.saturating_duration_since(self.heard).max(REOPENING);
         }
         self.is_open = false;
@@ -149,7 +150,7 @@ impl Line {
         self.leaving.take().into_iter().chain(waiting).map(move |outgoing| self.remember(outgoing, now))
     }
 
-    /// There will be no other connection: everything that was not acknowledged comes back.
+    /// There will be no other connection: returns everything that was not acknowledged.
     pub(crate) fn abandon(&mut self, now: Instant) -> Settled {
         self.settle(0, now)
     }
@@ -166,22 +167,22 @@ impl Line {
         Settled { again, batches, arrived }
     }
 
-    /// The next batch in order goes out, after [`Self::to_send`] has given `None`.
+    /// Starts to send the next batch in order, after [`Self::to_send`] has returned `None`.
     pub(crate) fn begin(&mut self, outgoing: Outgoing) {
         debug_assert!(self.leaving.is_none(), "one after the other");
         self.leaving = Some(outgoing);
     }
 
-    /// Returns the bytes for the connection: what is left of the batch that is going out.
+    /// Returns the bytes for the connection: the rest of the batch that is being sent.
     pub(crate) fn to_send(&self) -> Option<&[u8]> {
         let leaving = self.leaving.as_ref()?;
         Some(&leaving.buffer.bytes()[self.sent_bytes..leaving.wire_bytes])
     }
 
-    /// Returns the connection took so many of them. Returns the buffer when the batch is out.
+    /// Records that the connection accepted this many of them. Returns the buffer when the batch has been sent.
     pub(crate) fn sent(&mut self, bytes: usize, now: Instant) -> Option<Buffer> {
         self.news.progress |= bytes > 0;
-        // The kernel has room only as long as the far one takes what it was sent.
+        // The kernel has room only as long as the far kernel accepts data.
         self.heard = now;
         self.sent_bytes += bytes;
         let outgoing = self.leaving.take_if(|leaving| leaving.wire_bytes <= self.sent_bytes)?;
@@ -197,15 +198,15 @@ impl Line {
         buffer
     }
 
-    /// Where bytes that arrive go; never empty.
+    /// Returns the place of the next received bytes; never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.acknowledgements.room()
     }
 
-    /// So many have arrived there.
+    /// Records that this many bytes have arrived there.
     ///
     /// # Errors
-    /// They are no acknowledgements by the receiver.
+    /// Fails if they are not acknowledgements by the receiver.
     pub(crate) fn received(&mut self, bytes: usize, now: Instant) -> Result<(), LineError> {
         if let Some(taken) = self.acknowledgements.take(self.index, bytes)? {
             self.heard = now;
@@ -228,17 +229,17 @@ impl Line {
         }
     }
 
-    /// What happened since it was asked last.
+    /// Returns the events since the last call.
     pub(crate) fn news(&mut self) -> Flushed {
         std::mem::take(&mut self.news)
     }
 
-    /// Bears the receiver's silence, or not. A path that swallows what is large lets small packets pass (so the stream
-    /// was opened) and answers to nothing else; the next opening then has smaller segments. `unanswered` tells how often
-    /// the same segment was sent in vain, for one that knows.
+    /// Bears the receiver's silence, or not. A path that drops large segments passes small packets (so the stream was
+    /// opened) and nothing else is answered; the next opening then has smaller segments. `unanswered` returns the
+    /// number of times that the same segment was sent in vain, if the wire knows it.
     ///
     /// # Errors
-    /// The connection is to be cut, or the stream given up.
+    /// Fails if the connection must be cut, or the stream abandoned.
     pub(crate) fn bear(&mut self, now: Instant, unanswered: impl FnOnce() -> u8) -> Result<(), LineError> {
         if !self.is_under_way() {
             return Ok(());
@@ -261,11 +262,11 @@ impl Line {
     }
 
     fn patience(&self) -> Duration {
-        // A stream that never carried anything is given less: there are smaller segments to be tried.
+        // A stream that never carried anything gets less time: smaller segments remain to be tried.
         if self.answered { self.timeout / 2 } else { self.timeout / 4 }
     }
 
-    /// When a silence that lasts is borne no longer ([`Self::bear`]); `None` while no answer is due.
+    /// Returns the time at which a lasting silence becomes a failure ([`Self::bear`]); `None` while no answer is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let left = self.timeout.saturating_sub(self.barren);
         self.is_under_way().then(|| self.heard + self.patience().min(left))
@@ -276,22 +277,22 @@ impl Line {
         self.sent_bytes > 0 || !self.unacknowledged.is_empty()
     }
 
-    /// So many streams share what may be under way.
+    /// Sets the number of streams that share the permitted bytes in flight.
     pub(crate) fn share_window(&mut self, sharers: u16) {
         self.window.share(sharers);
     }
 
-    /// Returns whether more content may go under way.
+    /// Returns whether more content may be sent.
     pub(crate) fn has_window(&self) -> bool {
         self.unacknowledged_bytes < self.window.bytes()
     }
 
-    /// Number of the opening that is or was in force.
+    /// Returns the number of the current or last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.opening
     }
 
-    /// How often smaller segments are to be tried.
+    /// Returns the number of times that smaller segments are to be tried.
     pub(crate) fn narrowed(&self) -> u8 {
         self.narrowed
     }

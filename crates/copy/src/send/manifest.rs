@@ -1,19 +1,19 @@
-//! The names that the source has, on their way to a receiver that deletes the rest, and the entries of a dry run.
+//! The names that the source has, for a receiver that deletes the rest, and the entries of a dry run.
 //!
-//! Guarantees: what was handed on is told before the end of the transfer; no more than a few messages' worth is held, and
+//! Guarantees: everything passed on is sent before the end of the transfer; only a few messages' worth is held, and
 //! the scan and the lanes wait for the control channel.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::proto::entry::{Entry, listed_hash};
 
-/// Messages' worth of names that wait for the control thread.
+/// The maximum number of messages' worth of names that wait for the control thread.
 const WAITING_MAX: usize = 8;
 
-/// Entries that wait for the control thread.
+/// The maximum number of entries that wait for the control thread.
 const ENTRIES_MAX: usize = 8 << 10;
 
-/// Messages that threads of the sending end hand on to the control thread.
+/// Messages from threads of the sending end to the control thread.
 #[derive(Debug)]
 pub(crate) struct Outgoing<T> {
     in_: Sender<T>,
@@ -26,7 +26,7 @@ impl<T> Outgoing<T> {
         Self { in_, out }
     }
 
-    /// Hands on; waits while there is no room.
+    /// Passes one value on; waits while there is no room.
     pub(crate) fn hand_on(&self, one: T) {
         self.in_.send(one).expect("this end of the channel is held here");
     }
@@ -38,7 +38,7 @@ impl<T> Outgoing<T> {
 }
 
 impl Outgoing<Entry> {
-    /// For the entries that a dry run would send.
+    /// Returns the queue for the entries that a dry run would send.
     pub(crate) fn entries() -> Self {
         Self::bounded(ENTRIES_MAX)
     }
@@ -55,17 +55,17 @@ impl Manifest {
         Self { is_wanted, names: Outgoing::bounded(WAITING_MAX) }
     }
 
-    /// Returns whether anybody asks.
+    /// Returns whether the receiver needs the names.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
 
-    /// All that lies in the target itself will be told.
+    /// Records that all names in the target itself will be listed.
     pub(crate) fn list_target(&self) {
         self.hand_on(vec![listed_hash(b"")]);
     }
 
-    /// Names, and directories all of whose names are told. Waits while there is no room.
+    /// Passes on names, and directories whose names are all listed. Waits while there is no room.
     pub(crate) fn hand_on(&self, known: Vec<[u8; 16]>) {
         if self.is_wanted && !known.is_empty() {
             self.names.hand_on(known);

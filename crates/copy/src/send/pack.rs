@@ -1,6 +1,6 @@
-//! Turning small entries into records, many to one.
+//! Turns small entries into records, many per record.
 //!
-//! Guarantees: a small file is in a record whole and as it was at one moment, or not at all.
+//! Guarantees: a small file is in a record completely and as of one moment, or not at all.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -23,18 +23,18 @@ use crate::{
     summary::Notice,
 };
 
-/// Files up to this size go whole, many to a record.
+/// Files up to this size are sent whole, many per record.
 const SMALL_FILE_BYTES: u64 = 32 * 1024;
-/// How often a small file that changes under the reader's hands is read again.
+/// The number of attempts to read a small file that changes meanwhile.
 const SMALL_FILE_TRIES: usize = 3;
 
-/// Small entries that a lane has in hand.
+/// Small entries held by a lane.
 #[derive(Debug)]
 pub(super) struct Pack {
     candidates: std::vec::IntoIter<Candidate>,
-    /// The first of them, where it was opened already and then found no room.
+    /// The first entry's file, if it was opened and then did not fit.
     opened: Option<OpenFile>,
-    /// Those that are in a record which is not in the batch yet.
+    /// The entries in the record that is not in the batch yet.
     written: Vec<Candidate>,
 }
 
@@ -48,18 +48,18 @@ impl Pack {
     }
 }
 
-/// Where an entry went.
+/// The fate of an entry.
 enum Written {
     /// Into the record.
     Entry { length: usize, content_bytes: u64 },
     /// Skipped, failed, large, or a link: not in this record.
     Elsewhere,
-    /// The record is full; a file that was opened in vain comes back.
+    /// The record is full; a file that was opened in vain is returned.
     NoRoom(Option<OpenFile>),
 }
 
 impl Filler<'_> {
-    /// Returns whether the lane is through with its pack.
+    /// Returns whether the lane has finished its pack.
     pub(super) fn fill_pack(&mut self, batch: &mut Builder, pack: &mut Pack) -> bool {
         let mut written = 0;
         let mut bytes = 0;
@@ -98,7 +98,7 @@ impl Filler<'_> {
         !full
     }
 
-    /// Writes one entry to the front of `body`, or finds another place for it.
+    /// Writes one entry to the front of `body`, or handles it otherwise.
     fn write_candidate(
         &mut self,
         candidate: &Candidate,
@@ -141,12 +141,12 @@ impl Filler<'_> {
         self.shared.failed(&self.reader.show(found.root, &found.path), reason);
     }
 
-    /// What is the matter with the entry, which it names.
+    /// Returns a message about the entry, with its name.
     fn of(&self, found: &Found, what: &str) -> String {
         format!("{}: {what}", self.reader.show(found.root, &found.path))
     }
 
-    /// Why the entry cannot be read, in words that call it what the user calls it.
+    /// Returns the reason why the entry cannot be read, with the user's name for it.
     fn reason(&self, found: &Found, error: sealane_tree::Error) -> String {
         chain(&error.shown_as(|_| self.reader.show(found.root, &found.path)))
     }
@@ -162,7 +162,7 @@ impl Filler<'_> {
         }
     }
 
-    /// In a dry run the receiver is told of the entry, and says what it would change.
+    /// In a dry run the receiver gets the entry, and reports the change it would cause.
     fn would_send(&self, entry: &Entry) -> Written {
         self.shared.counters.entries.fetch_add(1, Relaxed);
         self.shared.counters.bytes.fetch_add(entry.content_bytes(), Relaxed);
@@ -200,7 +200,7 @@ impl Filler<'_> {
                 let with_owner = shared.preserve.owner.is_wanted();
                 let is_same = *known == entry::attributes(open.metadata(), shared.checksum, with_owner);
                 let mut metadata = open.metadata().clone();
-                // Those at the other end are not known here.
+                // The attributes at the other end are not known here.
                 if shared.preserve.xattrs {
                     metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
                 }
@@ -260,8 +260,7 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// Returns the attributes of what the receiver has with the same content under this path, where that is looked
-    /// at.
+    /// Returns the attributes of the receiver's file with the same content under this path, if contents are compared.
     fn with_content(&self, path: &RelativePath, open: &OpenFile) -> Option<&[u8; 8]> {
         let shared = self.shared;
         if !shared.checksum || shared.possessions.done.is_empty() {
@@ -272,8 +271,8 @@ impl Filler<'_> {
         shared.possessions.done.get(&content_identity(path, size_bytes, &digest))
     }
 
-    /// Why this name has to wait for another of its file, where links are to stay links: that one is sent, or may be what
-    /// the receiver has some of.
+    /// Returns the reason why this name must wait for another one of its file, if links are preserved: that one is
+    /// sent, or the receiver may have a part of it.
     fn other_names(&self, candidate: &Candidate, open: &OpenFile, identity: &[u8; 16]) -> Option<OtherNames> {
         if !self.shared.preserve.hard_links || open.links() == 1 {
             return None;
@@ -293,7 +292,7 @@ impl Filler<'_> {
         None
     }
 
-    /// Writes a small file with its content; `None` where it changed meanwhile.
+    /// Writes a small file with its content; returns `None` if it changed meanwhile.
     fn write_whole(
         &self,
         mut entry: Entry,
@@ -311,7 +310,7 @@ impl Filler<'_> {
             _ => return Ok(Some(Written::NoRoom(Some(open)))),
         };
         let read = open.read_at(0, content).map_err(|error| chain(&error))?;
-        // Files of the kernel's own (/proc, /sys) have content and no size, or less of it than their size.
+        // Files of the kernel's own (/proc, /sys) have content and no size, or more content than their size.
         let has_more = content_bytes == 0 && !matches!(open.read_at(0, &mut [0]), Ok(0));
         if !open.unchanged() {
             return Ok(None);
@@ -344,7 +343,7 @@ impl Filler<'_> {
         let data = align(open.extents(), alignment, size_bytes);
         let holes = complement(&data, size_bytes);
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
-        // A digest needs every byte once, also of what is not sent.
+        // A digest needs every byte once, including those that are not sent.
         let unhashed = match known {
             Some(known) if shared.digest => subtract(&data, &subtract(&data, known)),
             _ => Vec::new(),
@@ -357,7 +356,7 @@ impl Filler<'_> {
         };
         let to_send: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         shared.progress.bytes_found.fetch_add(to_send, Relaxed);
-        // The file must be announced and closed even where nothing of it is left to send.
+        // The file must be announced and closed even if nothing of it is left to send.
         let nothing = ranges.is_empty().then_some(size_bytes..size_bytes);
         let ranges = ranges.into_iter().chain(nothing);
         let digest = shared.digest.then(|| TreeDigest::new(size_bytes));

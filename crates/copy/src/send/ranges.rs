@@ -1,4 +1,4 @@
-//! Arithmetic of byte ranges: ascending, apart from each other.
+//! Arithmetic of byte ranges that are ascending and do not touch.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ pub(super) fn align(ranges: impl Iterator<Item = Range<u64>>, alignment: u64, si
     aligned
 }
 
-/// What `ranges` (ascending, apart) leave out of `0..size`.
+/// Returns the parts of `0..size` outside `ranges` (ascending, not touching).
 pub(super) fn complement(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     subtract(std::slice::from_ref(&(0..size)), ranges)
 }
 
-/// What is in `from` and not in `take` (both ascending, apart).
+/// Returns the parts of `from` that are not in `take` (both ascending, not touching).
 pub(super) fn subtract(from: &[Range<u64>], take: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut left = Vec::new();
     for range in from {

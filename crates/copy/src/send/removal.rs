@@ -1,7 +1,8 @@
-//! Removing from the source what has arrived (`--remove-source-files`).
+//! Removes entries that have arrived from the source (`--remove-source-files`).
 //!
-//! Guarantees: nothing is removed before the receiver has said that everything is in place; what goes is a file or link that
-//! was sent or that the target had already, and that still has the size and time of then; directories stay.
+//! Guarantees: nothing is removed before the receiver has reported that everything is in place; a removed entry is a
+//! file or link that was sent or that the target had already, and that still has its former size and time;
+//! directories stay.
 
 use std::sync::{
     Mutex,
@@ -17,7 +18,7 @@ const SENT_MAX: usize = 4 << 20;
 /// Entries between two signs of life.
 const ENTRIES_A_BREATH: usize = 1 << 10;
 
-/// What was sent, by identity.
+/// The sent entries, by identity.
 #[derive(Debug)]
 pub(crate) struct Sent {
     is_wanted: bool,
@@ -30,7 +31,7 @@ impl Sent {
         Self { is_wanted, identities: Mutex::default(), is_incomplete: AtomicBool::new(false) }
     }
 
-    /// An entry was sent, or the receiver has it.
+    /// Adds an entry that was sent, or that the receiver has.
     pub(crate) fn add(&self, identity: impl FnOnce() -> [u8; 16]) {
         if !self.is_wanted {
             return;
@@ -48,22 +49,22 @@ impl Sent {
     }
 }
 
-/// How it went.
+/// The result of the removal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Removed {
     pub(crate) removed: u64,
     pub(crate) unremoved: u64,
 }
 
-/// What is to be told on the way.
+/// The events to report.
 pub(crate) enum Step {
-    /// This could not be removed.
+    /// This entry could not be removed.
     Failed(sealane_tree::Error),
     Refused(String),
     Going,
 }
 
-/// The sources that what was sent is removed from.
+/// The sources from which sent entries are removed.
 #[derive(Debug)]
 pub(crate) struct Removal {
     pub(crate) source: Source,
@@ -84,7 +85,7 @@ impl Removal {
             if number.is_multiple_of(ENTRIES_A_BREATH) {
                 tell(Step::Going)?;
             }
-            // What cannot be walked any more stays.
+            // Folders that can no longer be walked stay.
             let Ok(found) = found else { continue };
             if !matches!(found.kind, EntryKind::File | EntryKind::Symlink) {
                 continue;

@@ -1,7 +1,7 @@
-//! Finding what there is to send.
+//! The search for entries to send.
 //!
-//! Guarantees: memory is bounded by the queue, which makes the scan wait for the lanes; what cannot be read
-//! is reported and the scan goes on.
+//! Guarantees: memory is bounded by the queue, which makes the scan wait for the lanes; unreadable entries are
+//! reported and the scan continues.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Names in one message; a directory is told by two hashes.
+/// The number of names per message; a directory takes two hashes.
 const KNOWN_PER_MESSAGE: usize = HAVE_PER_MESSAGE;
 
 /// Walks the sources into the queue.
@@ -30,10 +30,10 @@ pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
     let mut known = Vec::new();
     for found in walk {
         match found {
-            // A receiver would take it for what it knows of an earlier run.
+            // A receiver would mistake it for its own journal of an earlier run.
             Ok(found) if is_file_name(found.path.file_name()) => {
                 let mut reader = reader();
-                // Nobody misses the journal of a copy that is over; the folder of one under way is not complete yet.
+                // The journal of a finished copy is not needed; the folder of a running one is not complete yet.
                 let file = reader.open(found.root, &found.path);
                 if file.is_ok_and(|file| journal::is_held(&file)) {
                     let shown = reader.show(found.root, &found.path);
@@ -80,7 +80,7 @@ pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
     finish(sending);
 }
 
-/// Nothing more will be found.
+/// Ends the scan: no more entries will be found.
 pub(crate) fn finish(sending: &Sending) {
     sending.filling.queue.scan_complete();
     sending.filling.progress.scan_complete.store(true, Relaxed);

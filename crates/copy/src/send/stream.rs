@@ -1,8 +1,8 @@
-//! One data stream at its sending end: the [`Flow`] in whose order batches are numbered and leave, and the connection
-//! that they leave by.
+//! One data stream at its sending end: the [`Flow`] that numbers batches and sends them in order, and the current
+//! connection.
 //!
-//! Guarantees: batches leave in the order in which their records were numbered, whatever lane sealed them; what was
-//! numbered for a connection never leaves by another; no lock is held while a batch is sealed.
+//! Guarantees: batches are sent in the order in which their records were numbered, whatever lane sealed them; records
+//! numbered for a connection are never sent on another; no lock is held while a batch is sealed.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use crate::{
     socket::{Socket, Wire},
 };
 
-/// The end of a stream that batches leave by, in order.
+/// The end of a stream that sends batches, in order.
 #[derive(Debug)]
 struct End<W> {
     line: Line,
@@ -42,16 +42,16 @@ pub(crate) struct SendStream<W = Socket> {
     index: u16,
     suite: Suite,
     clock: Clock,
-    /// Numbers are given in it, under keys that last as long as a connection.
+    /// Assigns numbers, under keys that last as long as a connection.
     flow: Flow<Option<Association>, Outgoing, End<W>>,
-    /// Whether the window admits another batch: a look at it needs no lock of the sending side.
+    /// Whether the window admits another batch: reading this needs no lock of the sending side.
     has_window: AtomicBool,
     /// Will not be opened again.
     abandoned: AtomicBool,
 }
 
-/// A batch's place on the stream, given before it is sealed. One that is dropped without its batch ends the connection:
-/// what comes behind it would wait for it.
+/// A batch's place on the stream, assigned before it is sealed. A place that is dropped without its batch ends the
+/// connection, because the batches behind it would wait for it.
 #[derive(Debug)]
 pub(crate) struct Place<'a, W: Wire = Socket> {
     stream: &'a SendStream<W>,
@@ -60,13 +60,13 @@ pub(crate) struct Place<'a, W: Wire = Socket> {
 }
 
 impl<W: Wire> Place<'_, W> {
-    /// Lays the batch's jobs into `work`, with its buffer, for an engine to seal.
+    /// Lays the batch's jobs, with its buffer, into `work`, for an engine to seal.
     pub(crate) fn lay(&self, batch: &mut Builder, work: Work) -> Work {
         batch.lay(&self.claims, work)
     }
 
-    /// Leaves the batch, which an engine has sealed, to the stream. False when the connection was cut meanwhile: the
-    /// batch is still the caller's then.
+    /// Passes the batch, sealed by an engine, to the stream. Returns false if the connection was cut meanwhile: the
+    /// caller then still owns the batch.
     pub(crate) fn fill(mut self, batch: &mut Builder, work: &mut Work) -> bool {
         batch.sealed(work);
         let records_end = self.claims.last().map_or(0, |claim| claim.first_sequence + claim.records);
@@ -108,8 +108,7 @@ impl<W: Wire> SendStream<W> {
         Self { index, suite, clock, flow, has_window, abandoned }
     }
 
-    /// Puts a fresh connection in place, after [`Self::cut`]. `taken` records of the opening before it were taken over by
-    /// the receiver.
+    /// Sets a new connection, after [`Self::cut`]. The receiver took over `taken` records of the previous opening.
     pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W, taken: u64) -> Settled {
         let key = |way| keys.stream(self.suite, self.index, opening, way);
         let (forward, backward) = (key(Way::Forward), key(Way::Backward));
@@ -123,7 +122,7 @@ impl<W: Wire> SendStream<W> {
         settled
     }
 
-    /// So many streams share what may be under way.
+    /// Sets the number of streams that share the permitted bytes in flight.
     pub(crate) fn share_window(&self, sharers: u16) {
         self.flow.with_restored(|end| {
             end.line.share_window(sharers);
@@ -140,18 +139,18 @@ impl<W: Wire> SendStream<W> {
         self.flow.with_restored(|end| end.wire.clone())
     }
 
-    /// Number of the opening that is or was in force.
+    /// Returns the number of the current or last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.flow.with_restored(|end| end.line.opening())
     }
 
-    /// How often smaller segments are to be tried.
+    /// Returns the number of times that smaller segments are to be tried.
     pub(crate) fn narrowed(&self) -> u8 {
         self.flow.with_restored(|end| end.line.narrowed())
     }
 
-    /// Takes the connection away; what was sent stays known until [`Self::open`] or [`Self::abandon`].
-    /// Batches that wait to be sent give their buffers back.
+    /// Removes the connection; sent batches are kept until [`Self::open`] or [`Self::abandon`]. Batches that wait to
+    /// be sent return their buffers.
     pub(crate) fn cut(&self, pool: &Pool) {
         self.flow.cut(|association, end, waiting| {
             *association = None;
@@ -163,7 +162,7 @@ impl<W: Wire> SendStream<W> {
         });
     }
 
-    /// Ends this opening's connection; the lane that looks next finds it cut.
+    /// Ends this opening's connection; the next lane that looks finds it cut.
     pub(crate) fn hang_up(&self, opening: u32) {
         self.flow.with_restored(|end| {
             if let (true, Some(wire)) = (end.line.opening() == opening, &end.wire) {
@@ -172,30 +171,31 @@ impl<W: Wire> SendStream<W> {
         });
     }
 
-    /// The stream will not be opened again: everything that was not acknowledged comes back.
+    /// The stream will not be opened again: returns everything that was not acknowledged.
     pub(crate) fn abandon(&self) -> Settled {
         self.abandoned.store(true, SeqCst);
         self.flow.with_restored(|end| end.line.abandon(self.clock.now()))
     }
 
-    /// Returns whether it was given up.
+    /// Returns whether the stream was abandoned.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(SeqCst)
     }
 
-    /// Returns whether another batch may be started: connected, room in the order and in the window.
+    /// Returns whether another batch may be started: the stream is connected, with room in the order and in the
+    /// window.
     pub(crate) fn has_room(&self) -> bool {
         self.has_window.load(SeqCst) && self.flow.has_room()
     }
 
-    /// Gives `records` records their numbers and place, if the stream is connected and has room.
+    /// Assigns numbers and a place to `records` records, if the stream is connected and has room.
     pub(crate) fn place(&self, records: u64) -> Option<Place<'_, W>> {
         let numbered = self.flow.give(|association, _| Some(association.as_mut()?.claim_all(records)));
         numbered.map(|(ticket, claims)| Place { stream: self, ticket: Some(ticket), claims })
     }
 
-    /// Sends what the connection takes and reads acknowledgements. Skips when another lane is at it. What moved counts,
-    /// whether or not the connection failed after it.
+    /// Sends as much as the connection accepts and reads acknowledgements. Does nothing while another lane does this.
+    /// The events count, whether or not the connection failed after them.
     pub(crate) fn flush(&self, pool: &Pool) -> (Flushed, Result<(), LineError>) {
         let (mut flushed, mut outcome) = (Flushed::default(), Ok(()));
         self.flow.visit(
@@ -218,7 +218,7 @@ impl<W: Wire> SendStream<W> {
         (flushed, outcome)
     }
 
-    /// What there is to wait for.
+    /// Returns the events to wait for.
     pub(crate) fn interest(&self) -> Interest {
         let is_next_ready = self.flow.is_ready();
         self.flow.with_restored(|end| Interest {
@@ -235,17 +235,17 @@ impl<W: Wire> SendStream<W> {
     }
 }
 
-/// What a stream waits for.
+/// The events that a stream waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interest {
     pub(crate) send: bool,
     pub(crate) receive: bool,
-    /// When a silence is borne no longer.
+    /// The time at which a silence becomes a failure.
     pub(crate) until: Option<Instant>,
 }
 
 impl<W: Wire> End<W> {
-    /// Returns whether the next batch may go out: the one before it is out.
+    /// Returns whether the next batch may be sent because the previous one has been.
     fn write(&mut self, pool: &Pool, clock: &Clock) -> bool {
         let Some(wire) = &self.wire else { return false };
         while let Some(bytes) = self.line.to_send() {

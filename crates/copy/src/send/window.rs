@@ -1,29 +1,29 @@
-//! How much of a stream's content may be under way.
+//! The limit on a stream's content in flight.
 //!
-//! What the path does not take waits in the receiver's socket, and what has waited there behind many megabytes has left
-//! the caches when it is read. So a window is twice what the path takes (what is delivered in the time of the shortest
-//! flight) and some more for pauses of the receiver. Where it holds the path back, flights are as short as they can be
-//! and as much as the window is delivered in each: it more than doubles.
+//! Data beyond the capacity of the path waits in the receiver's socket, and after many megabytes of waiting it has
+//! left the caches when it is read. So a window is twice the capacity of the path (the amount delivered in the
+//! shortest flight time), plus an allowance for pauses of the receiver. If the window limits the path, flights are as
+//! short as possible and deliver a full window each: the window then more than doubles.
 //!
-//! Guarantees: never below its least or beyond its most; no clock but the caller's.
+//! Guarantees: the window is never below its minimum or above its maximum; only the caller's clock is used.
 
 use std::time::{Duration, Instant};
 
 /// The window of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Of all streams together.
+    /// The minimum, for all streams together.
     least: u64,
     most: u64,
     /// Streams that share it.
     sharers: u64,
     bytes: u64,
-    /// Content delivered since the stream was opened.
+    /// The content delivered since the stream was opened.
     delivered: u64,
     shortest: Duration,
 }
 
-/// When a batch left, and what had been delivered by then.
+/// The time when a batch was sent, and the content delivered by then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Departure {
     at: Instant,
@@ -31,25 +31,25 @@ pub(crate) struct Departure {
 }
 
 impl Window {
-    /// Returns the window of a stream that has still to learn what its path takes: a near receiver answers before
-    /// much is under way, and a far one is not kept waiting. Sizes in bytes, of all streams together.
+    /// Returns the window of a stream on an unmeasured path: a near receiver answers before much is in flight, and a
+    /// far one is not kept waiting. Sizes are in bytes, for all streams together.
     pub(crate) fn new(least: u64, most: u64) -> Self {
         Self { least, most, sharers: 1, bytes: most, delivered: 0, shortest: Duration::MAX }
     }
 
-    /// So many streams share what may be under way.
+    /// Sets the number of streams that share the permitted bytes in flight.
     pub(crate) fn share(&mut self, sharers: u16) {
         self.sharers = u64::from(sharers.max(1));
         self.bytes = self.bytes.min(self.most / self.sharers);
     }
 
-    /// As before anything was sent: another connection may take another path.
+    /// Resets the window: another connection may take another path.
     pub(crate) fn begin_anew(&mut self) {
         let sharers = self.sharers;
         *self = Self { sharers, bytes: self.most / sharers, ..Self::new(self.least, self.most) };
     }
 
-    /// How many bytes may be under way.
+    /// Returns the permitted number of bytes in flight.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -59,7 +59,7 @@ impl Window {
         Departure { at: now, delivered: self.delivered }
     }
 
-    /// The receiver has a batch of so many bytes of content.
+    /// Records that the receiver has a batch with this many bytes of content.
     pub(crate) fn delivered(&mut self, departure: Departure, bytes: u64, now: Instant) {
         self.delivered += bytes;
         let flight = now.saturating_duration_since(departure.at).max(Duration::from_nanos(1));
@@ -89,7 +89,7 @@ mod tests {
         now: Instant,
         window: Window,
         in_flight: VecDeque<(Departure, Instant)>,
-        /// When the receiver is through with what has been sent to it.
+        /// The time when the receiver has processed everything sent to it.
         free_at: Instant,
     }
 
@@ -99,8 +99,8 @@ mod tests {
             Self { now, window: Window::new(LEAST, MOST), in_flight: VecDeque::new(), free_at: now }
         }
 
-        /// Delivers so many batches over a path of this round trip to a receiver of this rate. Returns the rate, both in
-        /// bytes a second.
+        /// Delivers this many batches over a path of this round trip to a receiver of this rate. Returns the rate;
+        /// both rates are in bytes per second.
         fn deliver(&mut self, batches: u32, round_trip: Duration, rate: f64) -> f64 {
             let began = self.now;
             for _ in 0..batches {

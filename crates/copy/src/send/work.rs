@@ -1,8 +1,8 @@
-//! What there is to send, and who has it in hand.
+//! The work of a sending end, and its holders.
 //!
-//! Guarantees: a piece of work is in the queue, in a lane's hands, in a batch under way, or done: never in
-//! none of them, so [`Queue::is_done`] is true only when nothing can come back. The queue is bounded: the scan
-//! waits for the lanes. What comes back from a cut stream is taken up first.
+//! Guarantees: a piece of work is in the queue, held by a lane, in a batch in flight, or done, and always in one of
+//! them, so [`Queue::is_done`] is true only when nothing can come back. The queue is bounded: the scan waits for the
+//! lanes. Work that comes back from a cut stream is taken first.
 
 use std::{
     collections::VecDeque,
@@ -21,37 +21,37 @@ use crate::{
     proto::entry::Announcement,
 };
 
-/// Largest part of a file that one lane takes in hand. Resuming after a cut sends at most what was under way,
-/// so smaller is safer; larger saves announcements. A multiple of the record size.
+/// The largest part of a file that one lane takes. Resuming after a cut sends at most the content in flight, so
+/// smaller is safer; larger saves announcements. A multiple of the record size.
 const RANGE_BYTES_MAX: u64 = 8 << 20;
-/// Smallest: a batch.
+/// The smallest part: one batch.
 const RANGE_BYTES_MIN: u64 = 512 << 10;
-/// A file is cut into this many ranges at least, if they are not too small then: when the last is taken, the
-/// other lanes are nearly done as well.
+/// A file is cut into at least this many ranges, unless they would be too small: when the last is taken, the other
+/// lanes are nearly done as well.
 const RANGES_MIN: u64 = 64;
-/// Small entries that one lane takes in hand.
+/// The number of small entries that one lane takes.
 pub(crate) const PACK_ENTRIES: usize = 128;
 const QUEUE_MAX: usize = 256;
 
-/// An entry that the scan found and no lane has looked at.
+/// An entry that the scan found and no lane has examined.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) found: Found,
     pub(crate) others: OtherNames,
 }
 
-/// What is known of the other names of a candidate's file, where links are to stay links.
+/// The known state of the other names of a candidate's file, if links are preserved.
 #[derive(Clone, Debug)]
 pub(crate) enum OtherNames {
-    /// Nothing yet.
+    /// Nothing is known yet.
     Unknown,
-    /// The receiver has the file under none that the scan has found.
+    /// The receiver has the file under none of the names that the scan has found.
     Seen,
-    /// This one was sent.
+    /// This name was sent.
     Sent(sealane_tree::RelativePath),
 }
 
-/// Where the bytes of a large file come from.
+/// The source of a large file's bytes.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     File(OpenFile),
@@ -59,13 +59,13 @@ pub(crate) enum Bytes {
     Pipe(Mutex<std::fs::File>),
 }
 
-/// A file that goes in ranges over any number of streams.
+/// A file that is sent in ranges over any number of streams.
 #[derive(Debug)]
 pub(crate) struct SendFile {
     /// Its number within the transfer.
     pub(crate) number: u32,
     pub(crate) announcement: Announcement,
-    /// What the user calls it.
+    /// The user's name for it.
     pub(crate) shown: ShownPath,
     pub(crate) bytes: Bytes,
     range_bytes: u64,
@@ -81,17 +81,17 @@ struct FileProgress {
     holes: Vec<Range<u64>>,
     /// Ranges that the receiver has and the digest still lacks: whole groups.
     unhashed: VecDeque<Range<u64>>,
-    /// How many of the holes were told; from the first again, if what was sent may be lost.
+    /// The number of holes that were sent; back to 0 if sent records may be lost.
     holes_told: usize,
     digest: Option<TreeDigest>,
     size_bytes: u64,
     /// Why the file cannot be completed.
     failure: Option<String>,
-    /// The closing record was made; it is made again if a range comes back.
+    /// Whether the closing record was made; it is made again if a range comes back.
     closed: bool,
 }
 
-/// What the closing record is to say, once there is nothing left.
+/// The content of the closing record once nothing is left.
 #[derive(Debug)]
 pub(crate) enum Close {
     Complete { digest: Option<[u8; 32]>, size_bytes: u64 },
@@ -130,7 +130,7 @@ impl SendFile {
         self.progress.lock().expect("no lane panics holding a file's progress")
     }
 
-    /// The next range; the caller has it in hand until [`Self::put_down`].
+    /// Returns the next range; the caller holds it until [`Self::put_down`].
     fn take_range(&self) -> Option<Range<u64>> {
         let mut progress = self.progress();
         let range = progress.left.pop_front()?;
@@ -146,19 +146,19 @@ impl SendFile {
         Some(range.start..cut)
     }
 
-    /// No range is left for another lane.
+    /// Returns whether no range is left for another lane.
     pub(crate) fn is_taken(&self) -> bool {
         self.progress().left.is_empty()
     }
 
-    /// The receiver has these ranges: they are digested here and not sent.
+    /// Adds ranges that the receiver has: they are digested here and not sent.
     pub(crate) fn with_unhashed(mut self, ranges: Vec<Range<u64>>) -> Self {
         self.progress.get_mut().expect("nobody has it yet").unhashed = ranges.into();
         self
     }
 
-    /// The next part to digest without sending it, for whoever has a range in hand: before the last range is put down,
-    /// all have been taken.
+    /// Returns the next part to digest without sending it, for a lane that holds a range: all are taken before the
+    /// last range is finished.
     pub(crate) fn take_unhashed(&self) -> Option<Range<u64>> {
         let mut progress = self.progress();
         let Range { start, end } = progress.unhashed.pop_front()?;
@@ -169,7 +169,7 @@ impl SendFile {
         Some(start..cut)
     }
 
-    /// Returns the next hole to tell of.
+    /// Returns the next hole to send.
     pub(crate) fn take_hole(&self) -> Option<Range<u64>> {
         let mut progress = self.progress();
         let hole = progress.holes.get(progress.holes_told).cloned()?;
@@ -177,24 +177,25 @@ impl SendFile {
         Some(hole)
     }
 
-    /// A hole did not fit: it, and all after it, are still to be told.
+    /// Takes back a hole that did not fit: it and all later ones are still to be sent.
     pub(crate) fn put_back_hole(&self, hole: &Range<u64>) {
         let mut progress = self.progress();
         let before = progress.holes.partition_point(|other| other.start < hole.start);
         progress.holes_told = progress.holes_told.min(before);
     }
 
-    /// A range came back from a cut stream.
+    /// Takes back a range from a cut stream.
     fn give_back(&self, range: Range<u64>) {
         if matches!(self.bytes, Bytes::Pipe(_)) {
             self.fail("a stream was lost, and a pipe cannot be read again".into());
         }
         let mut progress = self.progress();
-        // Also after a failure: the closing record that says so may be what was lost.
+        // This also happens after a failure: the closing record that reports it may have been lost.
         progress.left.push_front(range);
     }
 
-    /// The closing record may be lost, and the holes. True when it had been made; it will be made again.
+    /// Handles the possible loss of the closing record and of the holes. Returns true if the closing record had been
+    /// made; it will be made again.
     pub(crate) fn reopen(&self) -> bool {
         let mut progress = self.progress();
         progress.holes_told = 0;
@@ -208,7 +209,7 @@ impl SendFile {
         progress.left.clear();
     }
 
-    /// The file cannot be completed; nothing more of it is sent.
+    /// Abandons the file, which cannot be completed; nothing more of it is sent.
     pub(crate) fn fail(&self, reason: String) {
         let mut progress = self.progress();
         progress.failure.get_or_insert(reason);
@@ -224,12 +225,12 @@ impl SendFile {
         self.progress().digest.as_mut().map_or(Ok(()), |digest| digest.add(hash))
     }
 
-    /// Returns whether a digest is asked for.
+    /// Returns whether a digest is requested.
     pub(crate) fn wants_digest(&self) -> bool {
         self.progress().digest.is_some()
     }
 
-    /// A lane has read its range to the end. The last one to do so gets the closing record to send.
+    /// Records that a lane has read its range to the end. The last lane to do so gets the closing record to send.
     pub(crate) fn put_down(&self) -> Option<Close> {
         let mut progress = self.progress();
         progress.in_hand -= 1;
@@ -247,7 +248,7 @@ impl SendFile {
     }
 }
 
-/// Content of a batch: what must be done again should it be lost.
+/// Content of a batch, to be repeated if the batch is lost.
 #[derive(Debug)]
 pub(crate) enum Content {
     /// Part of a large file.
@@ -257,7 +258,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Returns the length of file content in bytes.
+    /// Returns the length of the file content in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Range { start, end, .. } => end - start,
@@ -266,7 +267,7 @@ impl Content {
     }
 }
 
-/// One piece of work, in a lane's hands.
+/// One piece of work, held by a lane.
 #[derive(Debug)]
 pub(crate) enum Work {
     Range { file: Arc<SendFile>, range: Range<u64> },
@@ -290,10 +291,10 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     queued: VecDeque<Queued>,
-    /// Taken by lanes or in batches under way.
+    /// The number of pieces held by lanes or in batches in flight.
     out: usize,
     scan_complete: bool,
-    /// Names of files that have several, for when all others are there.
+    /// Names of files with several names, to be sent after all other entries.
     last: Vec<Candidate>,
     stopped: bool,
 }
@@ -303,12 +304,12 @@ impl Queue {
         self.state.lock().expect("no thread panics holding the queue")
     }
 
-    /// Returns a number for a large file.
+    /// Returns the next number for a large file.
     pub(crate) fn next_file(&self) -> u32 {
         self.next_file.fetch_add(1, Relaxed)
     }
 
-    /// Adds what the scan found, waiting for room. False when the transfer has stopped.
+    /// Adds entries that the scan found, waiting for room. Returns false if the transfer has stopped.
     pub(crate) fn push_found(&self, pack: Vec<Candidate>) -> bool {
         let mut state = self.state();
         while state.queued.len() >= QUEUE_MAX && !state.stopped {
@@ -327,19 +328,19 @@ impl Queue {
         self.state().scan_complete = true;
     }
 
-    /// A lane found that a candidate is a large file. It goes to the front, so that at most one lane's worth
+    /// Adds a candidate that a lane found to be a large file. It goes to the front, so that at most one lane's worth
     /// of large files is open at a time.
     pub(crate) fn push_file(&self, file: Arc<SendFile>) {
         self.state().queued.push_front(Queued::File(file));
     }
 
-    /// A lane found that a candidate has to wait until the other names of its file were seen, and what was found is
-    /// there.
+    /// Adds a candidate that must wait until the other names of its file have been found and everything else has
+    /// arrived.
     pub(crate) fn push_last(&self, candidate: Candidate) {
         self.state().last.push(candidate);
     }
 
-    /// Takes a piece of work in hand, if there is any now.
+    /// Takes a piece of work, if there is any now.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.state();
         if state.queued.is_empty() && state.scan_complete && state.out == 0 && !state.last.is_empty() {
@@ -371,17 +372,17 @@ impl Queue {
         }
     }
 
-    /// Counts a batch that goes under way.
+    /// Counts a batch as in flight.
     pub(crate) fn batch_out(&self) {
         self.state().out += 1;
     }
 
-    /// A lane has put its work into batches, or a batch was acknowledged.
+    /// Counts work as done: a lane has put it into batches, or a batch was acknowledged.
     pub(crate) fn done(&self) {
         self.state().out -= 1;
     }
 
-    /// Content of a lost batch comes back; call before [`Self::done`] for the batch.
+    /// Takes back content of a lost batch; call this before [`Self::done`] for the batch.
     pub(crate) fn give_back(&self, content: Content) {
         match content {
             Content::Range { file, start, end } => {
@@ -394,7 +395,7 @@ impl Queue {
         }
     }
 
-    /// A lane puts a range back that it did not begin or finish; call before [`Self::done`].
+    /// Takes back a range that a lane did not begin or finish; call this before [`Self::done`].
     pub(crate) fn put_back_range(&self, file: Arc<SendFile>, range: Range<u64>) {
         file.give_back(range);
         file.progress().in_hand -= 1;
@@ -413,12 +414,12 @@ impl Queue {
         state.scan_complete && state.queued.is_empty()
     }
 
-    /// Returns whether nothing more is wanted.
+    /// Returns whether the work was stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// Nothing more is wanted: lets a waiting scan return.
+    /// Stops the work: lets a waiting scan return.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
         self.room.notify_all();
