@@ -1,7 +1,7 @@
-//! Taking up data streams at the end that is connected to.
+//! Accepts data streams at the end that is connected to.
 //!
-//! Guarantees: a connection is handed to a transfer only after its proof was verified; a generation is taken up once,
-//! and only a newer one replaces another; no more connections wait for a transfer than it has streams, twice.
+//! Guarantees: a connection is passed to a transfer only after its proof was verified; a generation is accepted once,
+//! and only a newer one replaces another; at most twice as many connections wait for a transfer as it has streams.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,7 +23,7 @@ use crate::{
     socket::Socket,
 };
 
-/// For an answer of a few bytes, which any connection takes at once.
+/// The timeout of an answer of a few bytes, which any connection accepts at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A transfer that expects streams.
@@ -35,7 +35,7 @@ pub(crate) struct Expected {
     brought: Mutex<VecDeque<Brought>>,
 }
 
-/// A connection that has proved whose it is.
+/// A connection that has proved its transfer and stream.
 #[derive(Debug)]
 struct Brought {
     join: Join,
@@ -48,7 +48,7 @@ impl Expected {
         self.brought.lock().expect("no thread panics holding what was brought")
     }
 
-    /// Hands over a connection whose proof was right. Where too many wait, it is hung up on.
+    /// Passes on a connection whose proof was right. If too many wait, it is closed.
     pub(crate) fn bring(&self, join: Join, message: [u8; JOIN_BYTES], socket: Socket) {
         {
             let mut brought = self.brought();
@@ -60,15 +60,15 @@ impl Expected {
         self.lines.control().ring();
     }
 
-    /// Takes up what was brought. `newest` holds the generation of each stream that was taken up last. False where
-    /// nothing was there.
+    /// Accepts the connections that were passed on. `newest` holds the generation of each stream that was accepted
+    /// last. Returns false if there were none.
     pub(crate) fn take_up(&self, newest: &mut [u32]) -> bool {
         let mut some = false;
         loop {
             let next = self.brought().pop_front();
             let Some(brought) = next else { return some };
             some = true;
-            // Whatever goes wrong, the connector notices, and opens another.
+            // The connector notices any failure, and opens another connection.
             let _ = self.open(brought, newest);
         }
     }
@@ -99,11 +99,11 @@ pub(crate) struct Registry {
 struct Transfers {
     /// `None` while a transfer is announced, but not ready for its streams.
     by_name: Mutex<HashMap<[u8; 16], Option<Arc<Expected>>>>,
-    /// Rung when one is ready or gone.
+    /// Rung when a transfer becomes ready or ends.
     bell: OwnedFd,
 }
 
-/// Takes the transfer out of the registry when dropped.
+/// Removes the transfer from the registry when dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
     registry: Registry,
@@ -111,7 +111,7 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// The transfer is ready for its streams.
+    /// Makes the transfer ready for its streams.
     pub(crate) fn expect(&self, lines: Lines, keys: TransferKeys, prover: Prover) -> Arc<Expected> {
         let expected = Arc::new(Expected { lines, keys, prover, brought: Mutex::default() });
         self.registry.map().insert(self.transfer, Some(expected.clone()));
@@ -127,9 +127,9 @@ impl Drop for Registration {
     }
 }
 
-/// What a join comes to.
+/// The result of checking a join.
 pub(crate) enum Verdict {
-    /// No transfer, no stream or no proof that is known here.
+    /// The transfer or stream is unknown, or the proof is wrong.
     Unknown,
     /// Its transfer is announced, and will ring the bell when it is ready.
     Unready,
@@ -148,7 +148,7 @@ impl Registry {
         self.transfers.by_name.lock().expect("no thread panics holding the registry")
     }
 
-    /// Readable when there is a reason to look again.
+    /// Returns a descriptor that is readable when joins should be checked again.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.transfers.bell.as_fd()
     }
@@ -163,8 +163,8 @@ impl Registry {
         let _ = rustix::io::read(&self.transfers.bell, &mut [0; 8]);
     }
 
-    /// Announces a transfer: streams that come early wait for [`Registration::expect`]. `None` when its name is in
-    /// use: names are random, so somebody plays.
+    /// Announces a transfer: early streams wait for [`Registration::expect`]. Returns `None` if its name is in use:
+    /// names are random, so the peer is not honest.
     pub(crate) fn announce(&self, transfer: [u8; 16]) -> Option<Registration> {
         let mut map = self.map();
         if map.contains_key(&transfer) {
@@ -174,7 +174,7 @@ impl Registry {
         Some(Registration { registry: self.clone(), transfer })
     }
 
-    /// Whose stream this is, if that is proved.
+    /// Returns the transfer and stream of a join, if it is proved.
     pub(crate) fn judge(&self, message: &[u8; JOIN_BYTES]) -> Verdict {
         let Some(join) = decode(message) else { return Verdict::Unknown };
         let expected = match self.map().get(&join.transfer) {
@@ -189,7 +189,7 @@ impl Registry {
     }
 }
 
-/// Binds a listener, on the first free port of `ports` if they are given.
+/// Binds a listener, on the first free port of `ports` if given.
 pub(crate) fn bind(address: SocketAddr, ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
     let (low, high) = ports.unwrap_or_else(|| (address.port(), address.port()));
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);

@@ -1,7 +1,7 @@
-//! What two ends agree on before data moves.
+//! The agreement of two ends before data moves.
 //!
-//! Guarantees: the level and suite asked for are met or refused, never lowered; a suite that is broken or
-//! outdated needs the user's consent at the client and, at a daemon, its operator's too.
+//! Guarantees: the requested level and suite are met or refused, never lowered; a broken or outdated suite needs the
+//! consent of the user at the client and, at a daemon, of its operator as well.
 
 use sealane_engine::Suite;
 use sealane_peer::Channel;
@@ -18,14 +18,14 @@ use crate::{
     summary::Agreement,
 };
 
-/// What was agreed.
+/// The agreed terms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) level: Level,
     pub(crate) suite: Suite,
     /// Streams at first.
     pub(crate) streams: u16,
-    /// Streams that the path may turn out to be worth.
+    /// The maximum number of streams that the path may turn out to benefit from.
     pub(crate) streams_max: u16,
     /// Lanes at this end.
     pub(crate) lanes: u16,
@@ -33,7 +33,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// What is said of them to who watches.
+    /// Returns the terms that are reported to the observer.
     pub(crate) fn agreement(&self) -> Agreement {
         Agreement {
             level: self.level,
@@ -45,12 +45,12 @@ impl Terms {
     }
 }
 
-/// What a server insists on.
+/// The restrictions of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) minimum_level: Level,
     pub(crate) allow_legacy: bool,
-    /// Serves the laboratory: discards what is sent, or holds in memory what is fetched.
+    /// Serves the laboratory: discards received content, or sends content from memory.
     pub(crate) measuring: bool,
 }
 
@@ -62,7 +62,7 @@ fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Refused, message)
 }
 
-/// Returns the suite that a level gets when none is named: the fastest unbroken one on processors of our day.
+/// Returns the default suite of a level: the fastest unbroken one on current processors.
 fn default_suite(level: Level) -> Suite {
     match level {
         Level::Clear | Level::Authenticated => Suite::Null,
@@ -72,7 +72,7 @@ fn default_suite(level: Level) -> Suite {
     }
 }
 
-/// Returns whether this processor has instructions for AES.
+/// Returns whether this processor has AES instructions.
 pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -82,8 +82,8 @@ pub(crate) fn has_aes() -> bool {
     return false;
 }
 
-/// Returns whether a suite gives what a level promises, to the letter: a suite that does more is refused too, because
-/// the user would pay for what was not asked.
+/// Returns whether a suite gives exactly the guarantees of a level: a suite with more is refused too, because the
+/// user would pay for protection that was not requested.
 fn fits(level: Level, suite: Suite) -> bool {
     match level {
         Level::Clear | Level::Authenticated => suite == Suite::Null,
@@ -107,14 +107,14 @@ fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the suite that the user's options come to.
+/// Returns the suite that the user's options select.
 pub(crate) fn suite(options: &Options) -> Result<Suite, Error> {
     let suite = options.suite.unwrap_or_else(|| default_suite(options.level));
     check(options.level, suite, options.allow_legacy)?;
     Ok(suite)
 }
 
-/// Checks a count that the user gave.
+/// Checks a count given by the user.
 pub(crate) fn check_count(what: &str, count: Option<u16>, most: u16) -> Result<(), Error> {
     match count {
         Some(count) if !(1..=most).contains(&count) => {
@@ -124,24 +124,24 @@ pub(crate) fn check_count(what: &str, count: Option<u16>, most: u16) -> Result<(
     }
 }
 
-/// Streams when the user does not say. Two are as fast as any number on every machine measured, and keep a
-/// second one going where one is held up; more cores at both ends take more.
+/// Returns the default number of streams. Two are as fast as any number on every machine measured, and one of them
+/// can continue while the other is held up; more cores at both ends get more streams.
 pub(crate) fn default_streams(processors: u16, peer_processors: u16) -> u16 {
     processors.min(peer_processors).clamp(1, 8)
 }
 
-/// Streams that a path may turn out to be worth, when the user does not say. Up to this number every stream has
-/// buffers of full size.
+/// The default for the maximum number of streams that a path may turn out to benefit from. Up to this number every
+/// stream has buffers of full size.
 pub(crate) const STREAMS_DEFAULT_MAX: u16 = 16;
 
-/// Lanes when the user does not say: one for each stream, as far as there are processors.
+/// Returns the default number of lanes: one per stream, at most one per processor.
 pub(crate) fn default_lanes(streams: u16, processors: u16) -> u16 {
     streams.min(processors).max(1)
 }
 
-/// Returns the lanes of one end, where the user or the peer asks for some. More than there are processors only take
-/// each other's caches (at 4 lanes on 2 processors the CPU time of a copy grows by 80 %), so no more are started,
-/// except in the laboratory, which measures that too.
+/// Returns the number of lanes of one end for the number that the user or the peer requests. More lanes than
+/// processors only evict each other's caches (with 4 lanes on 2 processors the CPU time of a copy grows by 80 %), so
+/// no more are started, except in the laboratory, which measures that too.
 pub(crate) fn lanes(asked: u16, processors: u16, measured_end: MeasuredEnd) -> u16 {
     match measured_end {
         MeasuredEnd::Both => asked.min(processors).max(1),
@@ -149,13 +149,13 @@ pub(crate) fn lanes(asked: u16, processors: u16, measured_end: MeasuredEnd) -> u
     }
 }
 
-/// Which placement, when the user does not say: streams of their own are cheapest; a single stream with several
-/// lanes would leave all but one idle.
+/// Returns the default placement: separate streams per lane are cheapest; a single stream with several lanes would
+/// leave all but one idle.
 pub(crate) fn default_placement(streams: u16, lanes: u16) -> Placement {
     if lanes > streams { Placement::Packet } else { Placement::Connection }
 }
 
-/// Returns the server's side: checks a request against its policy.
+/// Checks a request against the policy of a server and returns the terms.
 pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Result<Terms, Error> {
     let suite = Suite::from_code(request.suite)
         .ok_or_else(|| Error::protocol(format!("suite number {} is unknown here", request.suite)))?;
@@ -227,7 +227,7 @@ pub(crate) fn greet(message: Message) -> Result<Hello, Error> {
 
 impl From<Abort> for Error {
     fn from(abort: Abort) -> Self {
-        // The text is the peer's; nothing in it may reach a terminal as a control sequence.
+        // The text is the peer's, so control sequences must be kept from a terminal.
         let message: String =
             abort.message.chars().filter(|&c| c == '\n' || !c.is_control()).take(2000).collect();
         Self::new(abort.kind, format!("{FAR}{message}"))
@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(judge(&request, policy(false), 2).unwrap_err().kind, ErrorKind::Refused);
             assert!(judge(&request, policy(true), 2).is_ok());
         }
-        // What the client does with what it fetches is its own affair.
+        // The server does not care what the client does with fetched content.
         let discarded = Request { sink: Sink::Null, lanes: Some(64), ..asked() };
         assert_eq!(judge(&discarded, policy(false), 2).unwrap().lanes, 2);
     }

@@ -1,7 +1,8 @@
-//! Descriptors of a daemon, shared out to the transfers that run at once.
+//! The descriptors of a daemon, divided among simultaneous transfers.
 //!
-//! Guarantees: what all transfers may open together never exceeds the process's limit; no peer has more than its
-//! share; who cannot be served now waits in the order of coming, behind nobody whose own peer has its share already.
+//! Guarantees: all transfers together never exceed the process's limit; no peer has more than its share; transfers
+//! that must wait are served in order of arrival, except that nobody waits behind a transfer whose peer has used up
+//! its share.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,20 +14,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Error, ErrorKind};
 
-/// More than any daemon can use; where the system has no limit at all.
+/// More than any daemon can use; for systems without a limit.
 const UNLIMITED: usize = 1 << 20;
-/// Below so many, peers do not get shares of their own: a share would not do for one transfer.
+/// Below this number, peers have no separate shares: a share would be too small for one transfer.
 const SHARED_FROM: usize = 256;
-/// How often who waits is told so, and looked after.
+/// The interval between two messages to a waiting peer, and between two checks of it.
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest wait for a place.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Raises the number of descriptors that this process may have to what its user may give it.
+/// Raises the number of descriptors of this process to the maximum that its user is allowed.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Who may not has what there is.
+        // If that is not permitted, the present limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }
@@ -64,7 +65,7 @@ impl Budget {
         Self { all, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// What one peer may have.
+    /// Returns the maximum number of descriptors of one peer.
     pub(crate) fn share(&self) -> usize {
         if self.all < SHARED_FROM { self.all } else { self.all / 2 }
     }
@@ -73,10 +74,11 @@ impl Budget {
         self.state.lock().expect("no thread panics holding the budget")
     }
 
-    /// Sets `need` descriptors aside, once they can be had. `look` is called now and then meanwhile, and may give up.
+    /// Reserves `need` descriptors, waiting until they are available. `look` is called regularly meanwhile, and may
+    /// give up.
     ///
     /// # Errors
-    /// More than a share is asked for, `look` gives up, or it takes too long.
+    /// Fails if more than a share is requested, `look` gives up, or it takes too long.
     pub(crate) fn reserve(
         &self,
         peer: [u8; 32],
@@ -119,7 +121,8 @@ impl Budget {
         }
     }
 
-    /// Returns whether the first in the queue whose peer has room in its share is this one, and has what it needs.
+    /// Returns whether `number` is the first in the queue whose peer has room in its share, and enough descriptors
+    /// are free for it.
     fn is_next(&self, state: &State, number: u64) -> bool {
         let fits = |ticket: &&Ticket| {
             let own = state.by_peer.get(&ticket.peer).copied().unwrap_or_default();
@@ -130,7 +133,7 @@ impl Budget {
     }
 }
 
-/// A place in the queue, given up when dropped.
+/// A place in the queue, released when dropped.
 struct Waiting<'a> {
     budget: &'a Budget,
     number: u64,
@@ -143,7 +146,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Descriptors of one transfer, given back when dropped.
+/// The descriptors of one transfer, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     budget: &'a Budget,
@@ -190,7 +193,7 @@ mod tests {
                 budget.reserve(A, 200, move || told.send(()).map_err(|_| Error::protocol("over"))).is_ok()
             });
             waits.recv().unwrap();
-            // Behind it in the queue, and served before it.
+            // This one is behind it in the queue, and is served before it.
             let other = budget.reserve(B, 500, gives_up).unwrap();
             assert_eq!(budget.reserve(B, 100, gives_up).unwrap_err().kind, ErrorKind::Cancelled);
             drop(first);

@@ -1,4 +1,4 @@
-//! The client's side of a transfer: what `sealane cp` runs.
+//! The client's side of a transfer: the implementation of `sealane cp`.
 
 use std::{
     os::{
@@ -54,19 +54,19 @@ use crate::{
     summary::{CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
 };
 
-/// Names of sources in one request, in bytes: a frame has room for more.
+/// The maximum length of the sources' names in one request in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
-/// A far end that was told why this end gives up has so long to end too.
+/// The time that a far end has to end after it was informed of a failure.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
-/// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
+/// The default time for logging in that sshd grants (sshd_config, LoginGraceTime).
 const LOGIN_TIME: Duration = Duration::from_secs(120);
 
-/// Copies `sources` to `target`. Where both are remote, data passes through this host as it is sealed.
+/// Copies `sources` to `target`. If both are remote, sealed data passes through this host unchanged.
 ///
 /// A source or target that is the local path `-` is standard input or output.
 ///
 /// # Errors
-/// Fails if the transfer as a whole failed. Entries that failed by themselves are counted in the summary and reported
+/// Fails if the transfer as a whole failed. Entries that failed individually are counted in the summary and reported
 /// to the observer.
 pub fn copy(
     sources: &[Location],
@@ -100,7 +100,7 @@ pub fn copy(
     let outcome = transfer.run(&mut channel, &complaints, observer);
     match outcome {
         Ok(summary) => {
-            // The transfer is complete; a far end that lingers is not waited for.
+            // The transfer is complete; a lingering far end is not awaited.
             let _ = channel.close(Instant::now() + Duration::from_secs(2));
             Ok(summary)
         }
@@ -111,7 +111,7 @@ pub fn copy(
         Err(Ended::Absent(error) | Ended::Failed(error)) => {
             complaints.tell();
             control::abort(&mut channel, &error);
-            // What it has sent meanwhile and nobody has read would reset the connection, and it might never hear why.
+            // Unread messages of the far end would reset the connection, and it might never receive the reason.
             if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
                 let _ = channel.close(Instant::now() + LINGER);
             }
@@ -120,7 +120,7 @@ pub fn copy(
     }
 }
 
-/// How the far end is reached.
+/// The way to reach the far end.
 enum Far {
     /// A child process on this machine.
     Child,
@@ -164,7 +164,7 @@ fn roles(sources: &[Location], target: &Location) -> Result<Roles, Error> {
             }
             Ok(Roles::Here { role: Role::Pull, far: FarPlace::of(first) })
         }
-        // Somebody must send to us what goes to standard output.
+        // For standard output, the content must come from another host.
         (false, false) if is_standard_stream(target) => {
             Ok(Roles::Here { role: Role::Pull, far: FarPlace::Here })
         }
@@ -180,7 +180,7 @@ fn local_path(location: &Location) -> Option<&Path> {
     }
 }
 
-/// Refuses what cannot be meant, as far as that can be told without the far end.
+/// Refuses senseless requests, as far as they are recognisable without the far end.
 fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
     if options.upkeep.delete.is_some() {
         sense::deletable(sources.iter().map(far_path), options.recursive)?;
@@ -196,7 +196,7 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
     sense::something_to_copy(&sources)?;
     match local_path(target) {
-        // What is listed comes from below the source, and goes by its own path.
+        // Listed entries come from below the source, and keep their own paths.
         Some(target) if options.sink == Sink::Files && options.listed.is_none() => {
             sense::not_into_itself(&sources, target, options.as_named, options.following)
         }
@@ -204,7 +204,7 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     }
 }
 
-/// Returns a list, in parts that fit into a message.
+/// Returns the parts of a list that each fit into a message.
 pub(super) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<Item = &[RelativePath]> {
     let mut rest = listed.unwrap_or_default();
     std::iter::from_fn(move || {
@@ -230,7 +230,7 @@ fn far(place: &FarPlace, options: &Options) -> Far {
     }
 }
 
-/// What the far end that we start is allowed to do besides.
+/// Returns the permissions of the far end that we start.
 fn leave(options: &Options) -> ServeLeave {
     let measuring = options.measured_end != MeasuredEnd::Both || options.sink == Sink::Null;
     ServeLeave { allow_legacy: options.allow_legacy, measuring }
@@ -275,7 +275,7 @@ fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
     options.remote.config_dir.as_ref().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
 }
 
-/// One transfer, as one far end is asked for it.
+/// One transfer, as requested from one far end.
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     pub(crate) sources: &'a [Location],
@@ -287,7 +287,7 @@ pub(crate) struct Transfer<'a> {
     pub(crate) started: Instant,
 }
 
-/// How a transfer ends before its time.
+/// The ways in which a transfer ends early.
 enum Ended {
     /// ssh has logged in, and no sealane answers there.
     Absent(Error),
@@ -454,7 +454,7 @@ impl Transfer<'_> {
         Ok(self.summary(&terms, plan.preserve.owner, &outcome))
     }
 
-    /// This end of a pull.
+    /// Returns the receiving side at this end of a pull.
     pub(crate) fn receiving_side<'a>(
         &'a self,
         plan: &'a Plan,
@@ -487,14 +487,14 @@ impl Transfer<'_> {
         })
     }
 
-    /// How long the far end may take to greet. Where ssh can ask its user for something, the user may take as long as
-    /// sshd waits.
+    /// Returns the time that the far end has for its greeting. If ssh can prompt its user, the user may take as long
+    /// as sshd waits.
     pub(crate) fn patience(&self) -> Duration {
         let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
         if asks { self.options.timeout.max(LOGIN_TIME) } else { self.options.timeout }
     }
 
-    /// `ssh -G` takes a moment, so it runs beside the greeting.
+    /// Runs `ssh -G` in parallel with the greeting, because it takes a moment.
     pub(super) fn resolve_in_background(&self) -> Result<Option<JoinHandle<Result<String, Error>>>, Error> {
         let Far::Ssh(command) = far(self.far, self.options) else { return Ok(None) };
         if self.options.through_ssh {
@@ -536,7 +536,7 @@ impl Transfer<'_> {
         output.transpose().map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
-    /// Where this end writes, when it is the one that receives files.
+    /// Returns the place where this end writes, if it receives files.
     pub(crate) fn own_place(&self) -> Result<Option<Place>, Error> {
         let writes =
             self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
@@ -607,32 +607,32 @@ impl Transfer<'_> {
         })
     }
 
-    /// What the sources of a push are called, unless that is too much for a request.
+    /// Returns the names of the sources of a push, unless they are too long for a request.
     fn names(&self) -> Vec<Vec<u8>> {
         if self.role == Role::Pull || self.options.listed.is_some() {
             return Vec::new();
         }
         let name = |source| last_component(&far_path(source)).unwrap_or(ITSELF).to_vec();
         let names: Vec<_> = self.sources.iter().map(name).collect();
-        // With the bytes that say how long each is.
+        // The sum includes the bytes that give the length of each.
         let bytes: usize = names.iter().map(|name| name.len() + 2).sum();
         if bytes <= NAMES_BYTES_MAX { names } else { Vec::new() }
     }
 
-    /// Returns whether a source may be a pattern, which its host's end expands. This host's own shell has expanded
-    /// its own.
+    /// Returns whether a source may be a pattern, which the end at its host expands. The local shell has already
+    /// expanded local patterns.
     pub(crate) fn has_globs(&self) -> bool {
         *self.far != FarPlace::Here && self.sources.iter().any(|source| is_pattern(&far_path(source)))
     }
 
-    /// Returns whether the target is to be a directory that takes several.
+    /// Returns whether the target must be a directory for several sources.
     pub(crate) fn takes_several(&self) -> bool {
         self.sources.len() > 1
             || self.options.listed.is_some()
             || (self.role == Role::Pull && self.has_globs())
     }
 
-    /// The same command, from the same place, has the same journal.
+    /// Returns the name of the journal: the same command, from the same place, has the same journal.
     pub(crate) fn journal_name(&self) -> Option<[u8; 16]> {
         let options = self.options;
         let resumable = options.resume
@@ -660,7 +660,7 @@ impl Transfer<'_> {
         })
     }
 
-    /// The answer must be what was asked for, though the far end may have room for fewer streams in the end.
+    /// Checks that the answer is as requested, though the far end may permit fewer streams.
     pub(super) fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<Terms, Error> {
         let fits = (terms.streams..=terms.streams_max).contains(&accept.streams_max);
         let answered = (accept.level, accept.suite, accept.streams);
@@ -708,7 +708,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Of what the target could not keep, what was to be kept: set-id bits go with their owner, or not at all.
+    /// Returns the dropped properties that were requested: set-id bits are kept with their owner, or not at all.
     pub(crate) fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
         let owner = owner.is_wanted();
         let count = |count, is_asked: bool| if is_asked { count } else { 0 };
@@ -719,7 +719,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// `owner` is what was left of the wish to keep owners.
+    /// `owner` is the effective ownership option.
     pub(super) fn summary(&self, terms: &Terms, owner: Ownership, outcome: &Outcome) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
         let seconds = match self.options.measured_end {
@@ -727,7 +727,7 @@ impl Transfer<'_> {
             MeasuredEnd::Send => finished.active_us as f64 / 1e6,
             MeasuredEnd::Receive => complete.active_us as f64 / 1e6,
         };
-        // Only the receiver of a dry run knows what would be made.
+        // Only the receiver of a dry run knows the changes.
         let dry_run = self.options.dry_run;
         Summary {
             bytes: if dry_run { complete.bytes } else { finished.bytes },
@@ -756,7 +756,7 @@ impl Transfer<'_> {
     }
 }
 
-/// This process from its start: user and system.
+/// Returns the CPU time of this process from its start: user and system.
 pub(crate) fn own_process_cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

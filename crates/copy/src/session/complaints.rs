@@ -1,6 +1,6 @@
-//! Lines that a child writes to standard error before it is known whether they matter.
+//! Lines that a child writes to standard error before their relevance is known.
 //!
-//! Guarantees: nothing is lost but what the absence of a far end explains; what is held is bounded.
+//! Guarantees: nothing is lost except lines that the absence of a far end explains; the amount held is bounded.
 
 use std::{
     io::Write,
@@ -9,8 +9,8 @@ use std::{
 
 use sealane_peer::StderrMode;
 
-/// Lines that ssh and the far shell write before a far end has greeted: told once it has, or has failed, and not
-/// where its absence is the reason and costs nothing.
+/// Lines that ssh and the far shell write before a far end has greeted: they are printed once it has greeted or
+/// failed, and discarded if its absence is the reason and does no harm.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Mutex<HeldLines>);
 
@@ -28,7 +28,7 @@ impl Complaints {
         self.0.lock().expect("nobody panics holding a line")
     }
 
-    /// Returns a sink that holds a child's complaints back.
+    /// Returns a sink that holds a child's lines back.
     pub(super) fn held(self: Arc<Self>) -> StderrMode {
         StderrMode::Relay(Arc::new(move |line| {
             let mut held = self.lines();
@@ -40,7 +40,7 @@ impl Complaints {
         }))
     }
 
-    /// From now on all are told, and those that were held back first.
+    /// From now on all lines are printed, starting with those that were held back.
     pub(super) fn tell(&self) {
         let mut held = self.lines();
         held.are_told = true;
@@ -49,6 +49,6 @@ impl Complaints {
 }
 
 fn complain(line: &str) {
-    // As the child's own standard error would: where nobody can be told, nobody is.
+    // Like the child's own standard error: if it cannot be written, the line is lost.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,7 +1,7 @@
 //! The control channel while data moves.
 //!
-//! Guarantees: both ends show signs of life, and a silent one is given up after the agreed time; whatever ends
-//! a transfer, the other end is told, lanes stop, and nothing is left waiting.
+//! Guarantees: both ends show signs of life, and a silent one is given up after the agreed time; whatever ends a
+//! transfer, the other end is informed, lanes stop, and no thread is left waiting.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -33,16 +33,16 @@ use crate::{
     summary::{Notice, Observer, Progress},
 };
 
-/// Index of this thread's bell among the control bells.
+/// The index of this thread's bell among the control bells.
 const CONTROL: usize = 0;
-/// Notices that wait for the control thread.
+/// The maximum number of notices that wait for the control thread.
 pub(crate) const NOTICES_MAX: usize = 1024;
-/// How often an end shows that it is there.
+/// The interval between two signs of life.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// How long a message may take to go out.
+/// The timeout of sending a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where notices go: to the user at the client, over the channel at the server.
+/// The destination of notices: the user at the client, the channel at the server.
 pub(crate) enum Notices<'a> {
     User(&'a mut dyn Observer),
     Peer,
@@ -56,24 +56,24 @@ pub(crate) struct Control<'a> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) timeout: Duration,
     pub(crate) clock: CpuClock,
-    /// Openings, by stream, that the client was told are lost here.
+    /// Openings, by stream, that were reported to the client as lost here.
     pub(crate) told: Vec<u32>,
-    /// The name that messages give the other end; none if it is this host, or if nobody here is told.
+    /// The name of the other end in messages; `None` if it is this host, or if nobody here reads them.
     pub(crate) far: Option<String>,
-    /// The other end was asked to tell what it changes.
+    /// The other end was asked to report its changes.
     pub(crate) hears_changes: bool,
-    /// What a receiver deletes at the end.
+    /// The deletions of a receiver at the end.
     pub(crate) prune: Option<Prune>,
 }
 
-/// What the peer reported at the end.
+/// The peer's report at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) finished: Finished,
     pub(crate) complete: Complete,
-    /// CPU time of the other end, in microseconds.
+    /// The CPU time of the other end, in microseconds.
     pub(crate) peer_cpu_us: u64,
-    /// What the sender has removed from its source.
+    /// The entries that the sender has removed from its source.
     pub(crate) removed: Removed,
 }
 
@@ -97,26 +97,26 @@ pub(super) fn silent() -> Error {
     Error::new(ErrorKind::TimedOut, "the far end is silent; is it stopped, or the network down?")
 }
 
-/// Tells the peer why this end gives up. It may be gone, which is no news.
+/// Sends the peer the reason why this end gives up. The peer may be gone, so failures are ignored.
 pub(crate) fn abort(channel: &mut Channel, error: &Error) {
     let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
     let _ = channel.send(&message.encode(), Instant::now() + Duration::from_secs(2));
 }
 
-/// As [`abort`], and waits for nothing.
+/// Does the same as [`abort`] without waiting.
 pub(crate) fn abort_now(channel: &mut Channel, error: &Error) {
     let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
     let _ = channel.send(&message.encode(), Instant::now());
 }
 
-/// What a message means to the loop.
+/// The effect of a message on the loop.
 enum Turn {
     Nothing,
     Message(Message),
 }
 
 impl Control<'_> {
-    /// Hands on what the lanes have to say.
+    /// Passes on the notices of the lanes.
     fn drain_notices(&mut self) -> Result<(), Error> {
         while let Ok(notice) = self.pending.try_recv() {
             self.tell(notice)?;
@@ -142,7 +142,7 @@ impl Control<'_> {
         Ok(())
     }
 
-    /// An entry failed at the other end, of which the user is told, and whose words these are.
+    /// Reports an entry that failed at the other end, with that end's reason.
     fn far_failed(&mut self, path: Vec<u8>, reason: String) {
         if let Notices::User(observer) = &mut self.notices {
             let reason = match &self.far {
@@ -153,12 +153,13 @@ impl Control<'_> {
         }
     }
 
-    /// Returns whether the user sits at this end, as at a client's.
+    /// Returns whether this end is the client's, where the user is.
     fn is_client(&self) -> bool {
         matches!(self.notices, Notices::User(_))
     }
 
-    /// The client opens streams, so it must know which ones are lost here: a firewall may have told this end only.
+    /// The client opens streams, so it must know which ones are lost here: a firewall may have informed this end
+    /// only.
     fn tell_lost(&mut self, lines: &Lines) -> Result<(), Error> {
         if self.is_client() {
             return Ok(());
@@ -176,7 +177,7 @@ impl Control<'_> {
         Ok(())
     }
 
-    /// Waits for a message or a ring, no longer than a heartbeat, and handles what needs no end's knowledge.
+    /// Waits for a message or a ring, at most for a heartbeat, and handles everything that is common to both ends.
     fn turn(&mut self, lines: &Lines, heard: &mut Instant) -> Result<Turn, Error> {
         if let Some(error) = lines.stop().reason() {
             return Err(error);
@@ -228,8 +229,8 @@ impl Control<'_> {
         }
     }
 
-    /// Runs a sending end. `keep` looks after the streams until the transfer stops; `walk` finds what to send
-    /// besides what is queued already.
+    /// Runs a sending end. `keep` maintains the streams until the transfer stops; `walk` finds entries to send in
+    /// addition to those in the queue.
     pub(crate) fn send_all(
         &mut self,
         sending: &Arc<Sending>,
@@ -266,7 +267,7 @@ impl Control<'_> {
             sending.filling.queue.stop();
             sending.stop.finish(&sending.bells);
             sending.control.ring();
-            // Lanes that wait to hand on a notice must not wait for ever.
+            // Lanes that wait to pass on a notice must not wait for ever.
             while !(has_ended(&lanes) && has_ended(&scan) && has_ended(&keeper)) {
                 while self.pending.try_recv().is_ok() {}
                 while sending.filling.manifest.take().is_some() {}
@@ -278,7 +279,7 @@ impl Control<'_> {
             let (finished, complete) = moved?;
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
             let peer_cpu_us = complete.cpu_us;
-            // Everything is in place: a receiver that is lost now takes nothing away, at most its journal stays.
+            // Everything is in place: if the receiver is lost now, at most its journal stays.
             let removed = match removal {
                 Some(removal) => self.remove_sources(removal, sending, &finished, &complete)?,
                 None => Removed::default(),
@@ -291,7 +292,7 @@ impl Control<'_> {
         })
     }
 
-    /// Removes from the source what has arrived, if all has.
+    /// Removes arrived entries from the source, if all have arrived.
     fn remove_sources(
         &mut self,
         removal: Removal,
@@ -397,7 +398,7 @@ impl Control<'_> {
             let finished_at = Instant::now();
             receiving.stop.finish(&receiving.bells);
             receiving.control.ring();
-            // Lanes that wait to hand on a notice must not wait for ever, and what they say is still to be told.
+            // Lanes that wait to pass on a notice must not wait for ever, and their notices must still be reported.
             let mut late = Vec::new();
             while !(has_ended(&lanes) && has_ended(&keeper)) {
                 late.extend(self.pending.try_iter());
@@ -406,7 +407,7 @@ impl Control<'_> {
                 thread::sleep(Duration::from_micros(50));
             }
             let finished = finished?;
-            // All of them before the first deletion: also what a lane told after the last look.
+            // All notices are reported before the first deletion, including those of lanes after the last check.
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
             self.drain_notices()?;
             let pruned = self.settle_files(receiving, &finished)?;
@@ -456,7 +457,7 @@ impl Control<'_> {
                 }
                 Turn::Message(Message::Known(known)) => match &mut self.prune {
                     Some(prune) => prune.learn(&known),
-                    // In a dry run there may be no target yet, and nothing to be deleted.
+                    // In a dry run there may be no target yet, and nothing to delete.
                     None if preview.is_some() => {}
                     None => return Err(Error::protocol("the sender tells names that nobody asked for")),
                 },
@@ -485,17 +486,18 @@ impl Control<'_> {
         }
     }
 
-    /// Everything has arrived: what the source does not have goes, directories get their modes and times.
+    /// Everything has arrived: deletes entries that the source does not have, and gives directories their modes and
+    /// times.
     fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<Pruned, Error> {
         let files = &receiving.files;
-        // Before folders get their times.
+        // This happens before folders get their times.
         if is_complete(receiving, finished) {
             files.discard_abandoned();
         }
         let pruned = self.prune_target(receiving, finished)?;
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
-            // Of the rest there is no more than a number.
+            // Of the rest, only the number is known.
             files.counters.failed.fetch_add(report.failed - report.errors.len() as u64, Relaxed);
             for error in report.errors {
                 files.folder_failed(error);
@@ -508,7 +510,7 @@ impl Control<'_> {
         Ok(pruned)
     }
 
-    /// Deletes what the source does not have, where that was asked for.
+    /// Deletes entries that the source does not have, if requested.
     fn prune_target(&mut self, receiving: &Receiving, finished: &Finished) -> Result<Pruned, Error> {
         let Some(mut prune) = self.prune.take() else { return Ok(Pruned::default()) };
         let refusal = prune.refusal(finished.failed.saturating_sub(finished.unfit));
@@ -545,7 +547,7 @@ impl Control<'_> {
         }
     }
 
-    /// Returns a sign of life amid long work of this thread; hears whether the other end still wants it.
+    /// Sends a sign of life during long work of this thread, and checks whether the other end has given up.
     fn show_life(&mut self) -> Result<(), Error> {
         let done = self.progress.snapshot();
         send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
@@ -556,7 +558,7 @@ impl Control<'_> {
             match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::Found { .. } | Message::EntryFailed { .. } => {}
-                // No stream is needed any more.
+                // No more streams are needed.
                 Message::StreamLost { .. } if self.is_client() => {}
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
@@ -564,11 +566,11 @@ impl Control<'_> {
         Ok(())
     }
 
-    /// Waits until the sender knows that everything is in place. A client that is lost before that will be told
+    /// Waits until the sender knows that everything is in place. A client that is lost before that will ask its user
     /// to try again, and the same command must then find the journal.
     fn farewell(&mut self) -> Result<(u64, Removed), Error> {
         loop {
-            // A sender that removes what has arrived shows signs of life meanwhile.
+            // A sender that removes arrived entries shows signs of life meanwhile.
             match receive(self.channel, Instant::now() + self.timeout) {
                 Ok((Message::Bye { cpu_us, removed, unremoved }, _)) => {
                     return Ok((cpu_us, Removed { removed, unremoved }));
@@ -576,10 +578,11 @@ impl Control<'_> {
                 Ok((Message::Abort(abort), _)) => return Err(abort.into()),
                 Ok((Message::EntryFailed { path, reason }, _)) => self.far_failed(path, reason),
                 Ok((Message::Found { .. }, _)) => {}
-                // Only a server tells it, until it hears that everything is in place: no stream is needed any more.
+                // Only a server reports this, until it learns that everything is in place: no more streams are
+                // needed.
                 Ok((Message::StreamLost { .. }, _)) if self.is_client() => {}
                 Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
-                // The client is here and knows; a sender that does not say good-bye takes nothing away.
+                // The client is at this end and is informed; the missing good-bye of a sender changes nothing.
                 Err(_) if self.is_client() => return Ok((0, Removed::default())),
                 Err(error) => return Err(error),
             }
@@ -587,12 +590,12 @@ impl Control<'_> {
     }
 }
 
-/// Returns whether a thread is through, or never began.
+/// Returns whether a thread has ended, or was never started.
 fn has_ended(thread: &Option<ScopedJoinHandle<'_, ()>>) -> bool {
     thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
 }
 
-/// Lanes that could not be started are why the transfer ends.
+/// If lanes could not be started, the transfer ends for that reason.
 fn lanes_ended<T>(run: std::io::Result<T>, lines: &Lines) {
     if let Err(error) = run {
         lines.stop().fail(Error::io(NO_THREAD, &error), lines.bells());
@@ -600,13 +603,13 @@ fn lanes_ended<T>(run: std::io::Result<T>, lines: &Lines) {
     }
 }
 
-/// Returns whether nothing failed that may succeed next time, and then need not begin anew.
+/// Returns whether no entry failed that may succeed next time without starting anew.
 fn is_complete(receiving: &Receiving, finished: &Finished) -> bool {
     finished.failed == finished.unfit && receiving.files.counters.failed.load(Relaxed) == 0
 }
 
-/// The journal has served, unless a next run may go on with it. One that says nothing, where nothing was made either,
-/// is of no use to any.
+/// Removes the journal, unless a later run can continue with it. An empty journal is useless if nothing was made
+/// either.
 fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
     let made_nothing = receiving.files.counters.entries.load(Relaxed) == 0;
     match &receiving.files.journal {

@@ -1,9 +1,9 @@
 //! The daemon: one listener for control connections (TLS 1.3) and data streams.
 //!
-//! Guarantees: connections, their memory, descriptors and threads, and the time a stranger may take are bounded; each
-//! peer is held to its rights, its directory, its rate and its share, and told why it is refused; what cannot be had
-//! for one peer is no failure of another's; the private key never leaves the process. Whatever was asked of it and
-//! how that ended is reported.
+//! Guarantees: connections, their memory, descriptors and threads, and the time of a stranger are bounded; each peer
+//! is held to its rights, its directory, its rate and its share, and gets the reason of a refusal; a lack of
+//! resources for one peer is no failure for another; the private key never leaves the process. Every request and its
+//! outcome are reported.
 
 use std::{
     collections::HashMap,
@@ -41,47 +41,47 @@ use crate::{
     shared::NO_THREAD,
 };
 
-/// How a daemon serves.
+/// The options of a daemon.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
-    /// The directory that is served; nothing outside it can be reached.
+    /// The served directory; nothing outside it can be reached.
     pub root: PathBuf,
     /// Address and port to listen on.
     pub listen: SocketAddr,
-    /// Refuse every write, whatever the peers' rights.
+    /// Refuses every write, whatever the peers' rights.
     pub read_only: bool,
-    /// File of peers and their rights; read anew when it has changed.
+    /// The file of peers and their rights; read again when it has changed.
     pub authorised_peers: PathBuf,
     /// The daemon's Ed25519 identity.
     pub identity: PathBuf,
     /// Weakest level that is served.
     pub minimum_level: Level,
-    /// Serve outdated suites to clients that ask for them.
+    /// Serves outdated suites to clients that request them.
     pub allow_legacy: bool,
-    /// Serve the laboratory's modes, which discard what is sent or hold in memory what is fetched.
+    /// Serves the laboratory's modes, which discard received content or send content from memory.
     pub measuring: bool,
     /// Transfers at once.
     pub connections_max: usize,
-    /// Bytes per second for each peer, over all its transfers.
+    /// The limit in bytes per second for each peer, over all its transfers.
     pub limit_rate: Option<u64>,
-    /// What becomes of modes.
+    /// The treatment of modes.
     pub modes: ModeRules,
-    /// Silence after which a peer is given up.
+    /// The silence after which a peer is given up.
     pub idle_timeout: Duration,
     /// Time for a handshake.
     pub handshake_timeout: Duration,
-    /// Whose code seals and opens.
+    /// The implementations of the cipher suites.
     pub implementations: Implementations,
 }
 
-/// Something that an operator may want to know of.
+/// An event that an operator may want to know of.
 #[derive(Clone, Debug)]
 pub enum DaemonEvent {
-    /// A connection ended before a transfer was asked for.
+    /// A connection ended before a transfer was requested.
     Refused {
-        /// Where it came from.
+        /// The address of the connection.
         address: SocketAddr,
-        /// Whose it was, where that was proved.
+        /// The peer, if proved.
         peer: Option<String>,
         /// Why.
         error: Error,
@@ -92,18 +92,18 @@ pub enum DaemonEvent {
     Warning(String),
 }
 
-/// What a daemon says of one transfer when it is over.
+/// The report of a daemon on one finished transfer.
 #[derive(Clone, Debug)]
 pub struct TransferRecord {
-    /// Who asked for it, by the name in the list of authorised peers.
+    /// The requesting peer, by its name in the list of authorised peers.
     pub peer: String,
-    /// Where the peer came from.
+    /// The address of the peer.
     pub address: SocketAddr,
-    /// Whether the daemon received; else it sent.
+    /// Whether the daemon received; otherwise it sent.
     pub received: bool,
-    /// The sources or the target, as asked for.
+    /// The requested sources or target.
     pub paths: Vec<Vec<u8>>,
-    /// Level and suite that were in force, unless the request was refused.
+    /// The level and suite in force, unless the request was refused.
     pub protection: Option<(Level, Suite)>,
     /// Content bytes moved.
     pub bytes: u64,
@@ -111,9 +111,9 @@ pub struct TransferRecord {
     pub files: u64,
     /// Entries that failed, at either end.
     pub failed: u64,
-    /// From the end of the handshake to the end.
+    /// The time from the end of the handshake to the end of the transfer.
     pub seconds: f64,
-    /// Why the transfer as a whole failed, if it did.
+    /// The reason why the transfer as a whole failed, if it did.
     pub error: Option<Error>,
 }
 
@@ -129,27 +129,27 @@ pub struct Daemon {
     budget: Budget,
     strangers: usize,
     connections_max: usize,
-    /// What each peer with a transfer under way is held to.
+    /// The rate limit of each peer with a running transfer.
     rates: Mutex<HashMap<[u8; 32], Rate>>,
 }
 
-/// Bytes a second, and who keeps them.
+/// The bytes per second, and the limiter.
 type Rate = (u64, Weak<Limiter>);
 
 /// Connections of peers.
 #[derive(Debug, Default)]
 struct Seats {
     taken: usize,
-    /// Those of each peer, by key.
+    /// The number of connections of each peer, by key.
     by_peer: HashMap<[u8; 32], u32>,
 }
 
 const STRANGERS_MAX: usize = 256;
-/// Descriptors for everything that is not a transfer's.
+/// The number of descriptors for everything outside transfers.
 const OWN_DESCRIPTORS: usize = 32;
-/// What a peer takes that waits for its transfer to begin.
+/// The number of descriptors of a peer that waits for its transfer to begin.
 const CONNECTION_DESCRIPTORS: usize = 3;
-/// What may pass at once after a pause, at least.
+/// The minimum number of bytes that may pass at once after a pause.
 const BURST_BYTES_MIN: u64 = 4 << 20;
 
 /// Set-user-id and set-group-id.
@@ -159,7 +159,7 @@ impl Daemon {
     /// Opens the identity, checks the peers' file and starts to listen.
     ///
     /// # Errors
-    /// Fails if any of these cannot be done.
+    /// Fails if any of these steps fails.
     pub fn bind(options: DaemonOptions) -> Result<Self, Error> {
         let identity = Identity::load(&options.identity)?;
         let roll = Roll::load(options.authorised_peers.clone())?;
@@ -186,25 +186,25 @@ impl Daemon {
         })
     }
 
-    /// The address in use; the port is chosen by the system when 0 was asked for.
+    /// Returns the address in use; the system chooses the port if 0 was requested.
     ///
     /// # Errors
-    /// Fails if the system does not tell.
+    /// Fails if the system does not report the address.
     pub fn local_addr(&self) -> Result<SocketAddr, Error> {
         self.listener.local_addr().map_err(|error| Error::io("cannot tell the address", &error))
     }
 
-    /// What peers must know this daemon by.
+    /// Returns the key by which peers know this daemon.
     pub fn public_key(&self) -> sealane_peer::PublicKey {
         self.identity.public_key()
     }
 
-    /// How many peers are authorised now.
+    /// Returns the number of peers that are authorised now.
     pub fn authorised_count(&self) -> usize {
         self.roll.count()
     }
 
-    /// Serves until `stop` is set; transfers under way then are waited for.
+    /// Serves until `stop` is set; running transfers are then awaited.
     ///
     /// # Errors
     /// Fails if the listener fails.
@@ -248,7 +248,7 @@ impl Daemon {
         })
     }
 
-    /// What all transfers of this peer are held to together.
+    /// Returns the common limiter of all transfers of this peer.
     fn rate(&self, peer: &AuthorisedPeer) -> Option<Arc<Limiter>> {
         let own = peer.rate_bytes_per_s.map(NonZeroU64::get);
         let rate = [own, self.options.limit_rate].into_iter().flatten().min()?;
@@ -257,7 +257,7 @@ impl Daemon {
         match rates.get(peer.key.as_bytes()) {
             Some((known, limiter)) if *known == rate => limiter.upgrade(),
             _ => {
-                // A lane that is woken late makes up for up to 50 ms.
+                // A lane that wakes up late may catch up for as much as 50 ms.
                 let limiter = Limiter::new(NonZeroU64::new(rate), BURST_BYTES_MIN.max(rate / 20));
                 let limiter = Arc::new(limiter);
                 rates.insert(*peer.key.as_bytes(), (rate, Arc::downgrade(&limiter)));
@@ -271,7 +271,7 @@ impl Daemon {
         let mut seats = self.seats();
         let own = seats.by_peer.get(&key).copied().unwrap_or_default();
         let all = self.connections_max;
-        // Who may have any number leaves some to others all the same.
+        // A peer with an unlimited number still leaves some to others.
         let share = peer.connections.map_or((all - all / 8) as u64, |most| u64::from(most.get()));
         let refused = |whose: &str, most: &dyn fmt::Display| {
             let message =
@@ -294,7 +294,7 @@ impl Daemon {
     }
 }
 
-/// A running daemon: where connections go that have proved whose they are.
+/// A running daemon, which takes the connections with proved keys.
 struct Hall<'scope, 'env> {
     daemon: &'env Daemon,
     scope: &'scope Scope<'scope, 'env>,
@@ -306,7 +306,7 @@ impl Hall<'_, '_> {
         (self.report)(DaemonEvent::Refused { address, peer, error });
     }
 
-    /// Gives a peer a thread of its own, or gives it back with the reason why not.
+    /// Gives a peer a thread of its own, or returns the channel with the reason why not.
     fn usher(
         &self,
         channel: Channel,
@@ -322,7 +322,7 @@ impl Hall<'_, '_> {
             Ok(admitted) => admitted,
             Err(error) => return Err(Box::new((channel, error))),
         };
-        // Where no thread can be had the channel must not be lost with the work that was meant for it.
+        // If no thread is available, the channel must not be lost with the closure that was to use it.
         let handed = Arc::new(Mutex::new(Some(channel)));
         let kept = handed.clone();
         let take = |slot: &Mutex<Option<Channel>>| slot.lock().ok().and_then(|mut slot| slot.take());
@@ -362,7 +362,7 @@ impl Reception for Hall<'_, '_> {
             }
         };
         let (mut channel, error) = *self.usher(channel, &peer, address).err()?;
-        // The message is short and the connection fresh: it goes out at once or never.
+        // The message is short and the connection new: it is sent at once or never.
         control::abort_now(&mut channel, &error);
         channel.end_output();
         self.turned_away(address, Some(peer.name), error);
@@ -380,7 +380,7 @@ fn converse(
 ) -> TransferRecord {
     let began = Instant::now();
     let mut account = Account::default();
-    // A fault of this program ends one transfer, and is said.
+    // A panic ends one transfer, and is reported.
     let served = catch_unwind(AssertUnwindSafe(|| serve(&mut channel, rules, doors, &mut account)));
     let served = served.unwrap_or_else(|_| {
         let error = Error::new(ErrorKind::Io, "a thread panicked, which is a fault of this program");
@@ -411,7 +411,7 @@ fn converse(
     }
 }
 
-/// One connection of one peer, given back when dropped.
+/// One connection of one peer, released when dropped.
 struct Seat<'a> {
     daemon: &'a Daemon,
     key: [u8; 32],

@@ -1,8 +1,8 @@
-//! Connections of strangers: accepted, told apart, and made to prove themselves, all of them by one thread.
+//! Connections of strangers: accepted, distinguished, and authenticated, all by one thread.
 //!
-//! Guarantees: a stranger costs a descriptor and some kilobytes for a bounded time, and no thread; no address has more
-//! than its share of them, and one that asks for more loses its oldest; nothing that a stranger does or leaves out
-//! makes another wait, and no lack of descriptors ends the loop. Strangers are told nothing but what TLS tells them.
+//! Guarantees: a stranger costs a descriptor and some kilobytes for a bounded time, and no thread; no address has
+//! more than its share of connections, and one that opens more loses its oldest; no stranger can make another wait,
+//! and a lack of descriptors does not end the loop. Strangers get no information beyond that of TLS.
 
 use std::{
     collections::HashMap,
@@ -22,34 +22,34 @@ use crate::{
     socket::{Socket, Wire as _},
 };
 
-/// Longest sleep; whoever ends the loop by a flag alone waits for it.
+/// The longest sleep, and so the delay of an end requested by a flag alone.
 const NAP: Duration = Duration::from_millis(200);
-/// Pause where the system has no descriptor for one more.
+/// The pause if the system has no descriptor for another connection.
 const SHORTAGE: Duration = Duration::from_millis(20);
-/// How long a peer that was refused has to read why.
+/// The time that a refused peer has to read the reason.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// How many strangers there may be, and for how long.
+/// The limits on the number of strangers and on their time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) all: usize,
-    /// Of one IPv4 address, or of one /64 of IPv6.
+    /// The maximum per IPv4 address, or per /64 of IPv6.
     pub(crate) per_address: usize,
     pub(crate) timeout: Duration,
 }
 
 impl Bounds {
-    /// No more than `all`, of which no address has more than a quarter.
+    /// Returns bounds of at most `all` connections, of which no address has more than a quarter.
     pub(crate) fn new(all: usize, timeout: Duration) -> Self {
         Self { all, per_address: all.div_ceil(4), timeout }
     }
 }
 
-/// Who takes control connections.
+/// The handler of control connections.
 pub(crate) trait Reception {
-    /// One begins. `None` hangs up.
+    /// One begins. `None` closes the connection.
     fn begin(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<TlsArrival>;
-    /// One is over. A channel that comes back belongs to a peer that was told why it cannot stay.
+    /// One is over. A channel that is returned belongs to a peer that was sent the reason of its refusal.
     fn end(&self, arrival: TlsArrival, address: SocketAddr) -> Option<Channel>;
 }
 
@@ -75,14 +75,14 @@ struct Stranger {
 enum State {
     /// Has said nothing yet.
     Silent(TcpStream),
-    /// A data stream, that has said so much of its join.
+    /// A data stream that has sent this many bytes of its join.
     Joining {
         socket: Socket,
         message: [u8; JOIN_BYTES],
         filled: usize,
     },
     Shaking(Box<TlsArrival>),
-    /// Refused, and told so.
+    /// Refused, with the reason sent.
     Leaving(Box<Channel>),
 }
 
@@ -90,7 +90,7 @@ impl Stranger {
     fn poll_fd(&self) -> PollFd<'_> {
         let (fd, flags): (BorrowedFd<'_>, _) = match &self.state {
             State::Silent(stream) => (stream.as_fd(), PollFlags::IN),
-            // A join that is whole waits for its transfer, or for the end of the connection.
+            // A complete join waits for its transfer, or for the end of the connection.
             State::Joining { socket, filled: JOIN_BYTES, .. } => (socket.as_fd(), PollFlags::empty()),
             State::Joining { socket, .. } => (socket.as_fd(), PollFlags::IN),
             State::Shaking(arrival) if arrival.wants_write() => {
@@ -152,9 +152,10 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Takes in who knocks.
+/// Accepts waiting connections.
 fn accept(listener: &TcpListener, strangers: &mut Vec<Stranger>, bounds: Bounds, now: Instant) {
-    // Few at once, so that those who prove themselves quickly are not pushed out by those who come with them.
+    // Only a few are accepted at once, so that connections that authenticate quickly are not displaced by
+    // simultaneous ones.
     for _ in 0..bounds.per_address.div_ceil(4) {
         match listener.accept() {
             Ok((stream, address)) => {
@@ -178,8 +179,8 @@ fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// Hangs up on one of an address that has its share, and, where all places are taken, on one of the address that has
-/// the most.
+/// Closes a connection of an address that has used up its share, and, if all places are taken, one of the address
+/// with the most.
 fn make_room(strangers: &mut Vec<Stranger>, address: &SocketAddr, bounds: Bounds) {
     let own = origin(address);
     let count = strangers.iter().filter(|stranger| origin(&stranger.address) == own).count();
@@ -200,7 +201,8 @@ fn hang_up_on_most(strangers: &mut Vec<Stranger>) {
     }
 }
 
-/// Hangs up on the oldest that has said nothing or little, or else on the oldest. They are in the order of their coming.
+/// Closes the oldest connection that has sent little or nothing, or else the oldest. Connections are in order of
+/// arrival.
 fn hang_up(strangers: &mut Vec<Stranger>, from: IpAddr) {
     let mut own = strangers.iter().enumerate().filter(|(_, stranger)| origin(&stranger.address) == from);
     let oldest = own.clone().next();
@@ -210,7 +212,7 @@ fn hang_up(strangers: &mut Vec<Stranger>, from: IpAddr) {
     }
 }
 
-/// Whom a share belongs to: whoever has one IPv6 address has its /64.
+/// Returns the address to which a share belongs: the owner of one IPv6 address has its /64.
 fn origin(address: &SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(ip) => {
@@ -226,13 +228,13 @@ fn origin(address: &SocketAddr) -> IpAddr {
 struct Turn<'a> {
     registry: &'a Registry,
     reception: &'a dyn Reception,
-    /// A transfer has become ready for its streams.
+    /// Whether a transfer has become ready for its streams.
     is_called: bool,
     now: Instant,
 }
 
 impl Turn<'_> {
-    /// What is left of a stranger.
+    /// Advances a stranger, and returns it unless it is finished.
     fn step(&self, stranger: Stranger, is_ready: bool) -> Option<Stranger> {
         let is_late = self.now >= stranger.deadline();
         let Stranger { address, deadline, state } = stranger;
@@ -284,7 +286,7 @@ impl Turn<'_> {
         is_ready: bool,
     ) -> Option<State> {
         if filled == JOIN_BYTES && is_ready {
-            // Nothing is to come before the answer: it is the end of the connection.
+            // No bytes may come before the answer, so this is the end of the connection.
             return None;
         }
         while filled < JOIN_BYTES {
@@ -338,7 +340,7 @@ mod tests {
                 rustix::net::bind(&socket, &from).unwrap();
                 rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
                 let stream = TcpStream::from(socket);
-                // So that they come in this order.
+                // The pause makes them arrive in this order.
                 thread::sleep(Duration::from_millis(20));
                 stream
             };
@@ -355,7 +357,7 @@ mod tests {
             let own = settle(&streams, &[false, true, true, true, true]);
             streams.extend((0..2).map(|_| connect(2)));
             let others = settle(&streams, &[false, true, true, true, true, true, true]);
-            // All places are taken: the address with the most makes room, whoever comes.
+            // All places are taken: the address with the most makes room, whatever address the new one has.
             streams.push(connect(3));
             let most = settle(&streams, &[false, false, true, true, true, true, true, true]);
             over.store(true, SeqCst);

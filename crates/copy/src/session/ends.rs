@@ -1,4 +1,4 @@
-//! Building the two ends out of what was agreed.
+//! Builds the two ends according to the agreement.
 //!
 //! Guarantees: the bytes in flight at an end are bounded by [`FLIGHT_BYTES`], whatever the number of streams;
 //! unacknowledged content, and so what a cut can cause to be sent again, by [`WINDOW_BYTES`].
@@ -49,39 +49,39 @@ use crate::{
     summary::{Notice, Progress},
 };
 
-/// Buffers at one end, in bytes, over all streams.
+/// The length of the buffers of one end over all streams, in bytes.
 pub(crate) const FLIGHT_BYTES: usize = 24 << 20;
 /// Unacknowledged content over all streams.
 pub(crate) const WINDOW_BYTES: u64 = 64 << 20;
-/// As much of it as there may be on the shortest path.
+/// The part of the window that is permitted on the shortest path.
 const SHORT_WINDOW_BYTES: u64 = 4 << 20;
-/// Records in a batch, at most: 512 KiB stay in a core's second-level cache from the read to the write.
+/// The maximum number of records per batch: 512 KiB stay in a core's second-level cache from the read to the write.
 const BATCH_RECORDS_MAX: usize = 8;
 const BATCH_RECORDS_MIN: usize = 2;
-/// Sealed batches that wait for one socket.
+/// The number of sealed batches that wait for one socket.
 const RING: usize = 2;
-/// Batches of one stream that lanes work on at once.
+/// The number of batches of one stream that lanes process at once.
 const RECEIVE_RING: usize = 16;
 
-/// Large files that a sender of so many lanes has begun and not finished, at most: each lane works on one at a time, a
-/// stream that was cut leaves one, and one of which a batch hangs on a slow stream waits for it. Batches are of the
-/// smallest size here, which they have only with more streams than are added by themselves; that leaves room for what
-/// earlier streams have under way beyond their share when others are added.
+/// Returns the maximum number of unfinished large files of a sender with this many lanes: each lane works on one at a
+/// time, a stream that was cut leaves one, and a file with a batch on a slow stream waits for it. Batches have their
+/// smallest size in this calculation, which occurs only with more streams than are added automatically; that leaves
+/// room for batches that earlier streams have in flight beyond their share when others are added.
 pub(crate) fn open_files_max(lanes: u16, streams: u16) -> usize {
     let batches = WINDOW_BYTES as usize / (BATCH_RECORDS_MIN * DATA_BYTES_MAX);
     2 * (usize::from(lanes) + usize::from(streams)) + batches
 }
 
-/// What both ends need to know of a transfer to be built.
+/// The parameters from which both ends are built.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) terms: Terms,
     /// The engine that seals and opens records at this end.
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limit_rate: Option<u64>,
-    /// What all transfers of the peer are held to together.
+    /// The common limiter of all transfers of the peer.
     pub(crate) shared_rate: Option<Arc<Limiter>>,
-    /// Large files that may be begun and not finished at once.
+    /// The maximum number of unfinished large files.
     pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Plan {
 
 #[cfg(test)]
 impl Plan {
-    /// Two streams and a lane, without security, into nothing.
+    /// Returns a plan of two streams and a lane, without security, that discards its data.
     pub(crate) fn bare() -> Self {
         let terms = Terms {
             level: Level::Clear,
@@ -123,7 +123,7 @@ impl Plan {
     }
 }
 
-/// Size of a buffer: some records, and room for a closing record.
+/// Returns the size of a buffer: some records, and room for a closing record.
 fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
     let record = record_bytes_max(plan.terms.suite, DATA_BYTES_MAX);
     let records = (FLIGHT_BYTES / buffers / record).clamp(BATCH_RECORDS_MIN, BATCH_RECORDS_MAX);
@@ -132,7 +132,7 @@ fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
 
 /// Returns the limiter that holds a sender to a rate.
 pub(crate) fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
-    // A lane that is woken late on a busy machine makes up for up to 50 ms.
+    // A lane that wakes up late on a busy machine may catch up for as much as 50 ms.
     let batches = u64::from(plan.terms.lanes) * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64;
     let burst = batches.max(1 << 20).max(rate.unwrap_or(0) / 20);
     Limiter::new(rate.and_then(NonZeroU64::new), burst).beside(plan.shared_rate.clone())
@@ -147,7 +147,7 @@ pub(crate) fn sending(
 ) -> Result<Sending, Error> {
     let terms = plan.terms;
     let (streams, lanes) = (usize::from(terms.streams_max), usize::from(terms.lanes));
-    // Sealing everything beforehand takes whatever memory it takes: the laboratory chooses small inputs.
+    // Sealing everything beforehand takes unbounded memory: the laboratory chooses small inputs.
     let hold = (plan.measured_end == MeasuredEnd::Receive).then(|| {
         let busy = match terms.placement {
             Placement::Connection => lanes.min(streams),
@@ -235,7 +235,7 @@ pub(crate) fn receiving(
         engine: Arc::clone(&plan.engine),
         placement: terms.placement,
         lanes,
-        // The sender holds itself to what was asked for.
+        // The sender itself observes the requested limit.
         limiter: limiter(plan, None),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
@@ -245,14 +245,14 @@ pub(crate) fn receiving(
     })
 }
 
-/// Where what is replaced or deleted stays. `sole` is what the target calls its only source.
+/// Returns the place of backups of replaced or deleted entries. `sole` is the target's name for its only source.
 pub(crate) fn backups(plan: &Plan, sole: Option<&[u8]>) -> Option<Backups> {
     let Backup { suffix, folder } = plan.upkeep.backup.clone()?;
     let within = sole.filter(|&name| name != ITSELF).and_then(|name| RelativePath::new(name).ok());
     Some(Backups { suffix, folder, within })
 }
 
-/// How a tree is written.
+/// Returns the options for writing a tree.
 pub(crate) fn target_options(
     plan: &Plan,
     may_own: bool,
@@ -275,25 +275,25 @@ pub(crate) fn target_options(
     }
 }
 
-/// What of a target is told to the sender.
+/// The entries of a target that are reported to the sender.
 #[derive(Debug)]
 pub(crate) struct Survey<'a> {
     pub(crate) target: &'a Target,
-    /// What may arrive: nothing else is looked at.
+    /// The names that may arrive: other entries are not examined.
     pub(crate) permit: Permit,
-    /// By path, size and time.
+    /// Reports files by path, size and time.
     pub(crate) skip_same: bool,
-    /// By path, with the time.
+    /// Reports files by path, with the time.
     pub(crate) update: bool,
-    /// By path, size and content, which so many threads read.
+    /// Reports files by path, size and content, read by this many threads.
     pub(crate) checksum: Option<u16>,
     /// Owners are compared too.
     pub(crate) with_owner: bool,
 }
 
 impl Survey<'_> {
-    /// Calls `each` for every file that what arrives may replace, until it says no. What cannot be read is passed
-    /// over, and so is sent.
+    /// Calls `each` for every file that arriving entries may replace, until it returns false. Unreadable files are
+    /// skipped, and so are sent.
     fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
         let paths: Vec<RelativePath> = match self.permit.names() {
             Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
@@ -336,7 +336,7 @@ fn visit(
     Ok(true)
 }
 
-/// What the receiver tells the sender not to send again: from the journal, and from the tree.
+/// Reports the entries that the sender need not send again: from the journal, and from the tree.
 pub(crate) fn possessions(
     journal: &JournalState,
     survey: Option<Survey<'_>>,
@@ -347,7 +347,7 @@ pub(crate) fn possessions(
             .iter()
             .map(|&(&identity, partial)| Partial {
                 identity,
-                // Records of the digest's size: what covers a group in part only is sent again.
+                // Ranges are aligned to groups of the digest: a partly covered group is sent again.
                 ranges: partial
                     .ledger
                     .ranges()
@@ -358,7 +358,7 @@ pub(crate) fn possessions(
             .collect();
         tell(Message::Have(Have { partial, ..Have::default() }))?;
     }
-    // Their attributes follow if the tree is looked at as well.
+    // Their attributes follow if the tree is examined as well.
     let unknown = |&identity: &Identity| Held { identity, attributes: UNKNOWN_ATTRIBUTES };
     let mut have = Have { done: journal.done.keys().map(unknown).collect(), ..Have::default() };
     let mut told = 0;
@@ -390,7 +390,7 @@ pub(crate) fn possessions(
     tell(Message::HaveEnd)
 }
 
-/// Files whose content is still to be read.
+/// Files whose content has not been read yet.
 struct Unread<'a> {
     survey: &'a Survey<'a>,
     files: Vec<ExistingFile>,
@@ -418,11 +418,11 @@ impl Unread<'_> {
     }
 }
 
-/// Files whose contents are read before the next ones are looked for.
+/// The number of files whose contents are read before the search for others continues.
 const UNREAD_FILES: usize = HAVE_PER_MESSAGE / 4;
 const UNREAD_BYTES: u64 = 4 << 30;
 
-/// Tells all of it, in messages that fit a frame.
+/// Sends everything, in messages that fit a frame.
 fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<(), Error> {
     for chunk in have.done.chunks(HAVE_PER_MESSAGE) {
         tell(Message::Have(Have { done: chunk.to_vec(), ..Have::default() }))?;
@@ -433,9 +433,9 @@ fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> 
     Ok(())
 }
 
-/// Identities that a sender keeps of what the receiver has, at most; what is beyond is sent again.
+/// The maximum number of identities that a sender keeps of the receiver's entries; the rest is sent again.
 pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
-/// Ranges that a sender keeps of what the receiver has in part, at most.
+/// The maximum number of ranges that a sender keeps of the receiver's partial files.
 pub(crate) const RANGES_MAX: usize = 1 << 20;
 
 fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
@@ -445,9 +445,10 @@ fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
     (start < end).then_some((start, end))
 }
 
-/// Keeps of a journal only what is really there: whoever was interrupted may have removed or changed some of it.
+/// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an
+/// interruption.
 pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
-    // In the order of their paths, so that every parent is opened once.
+    // The order of their paths ensures that every parent is opened once.
     let mut done: Vec<_> = std::mem::take(&mut state.done).into_iter().collect();
     done.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
     let mut writer = target.writer();
@@ -456,7 +457,7 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     state.partial.retain(|&identity, partial| is_begun(&mut writer, identity, partial));
 }
 
-/// Directories that an interrupted run opened up get their modes back at the end of this one.
+/// Restores the modes of directories that an interrupted run made writable, at the end of this one.
 pub(crate) fn restore_modes(target: &Target, state: &JournalState) {
     let mut writer = target.writer();
     for (path, &mode) in &state.opened {
@@ -466,7 +467,7 @@ pub(crate) fn restore_modes(target: &Target, state: &JournalState) {
     }
 }
 
-/// Returns whether a file has its name, and size and time as when it was finished.
+/// Returns whether a file has its final name, and still the size and time with which it was finished.
 fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     let Ok(path) = RelativePath::new(path) else { return false };
     match writer.existing(&path) {

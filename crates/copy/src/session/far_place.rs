@@ -1,4 +1,4 @@
-//! Hosts and paths of locations, as one end of a transfer tells them to the other.
+//! Hosts and paths of locations, as sent by one end of a transfer to the other.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -23,7 +23,7 @@ impl FarPlace {
         }
     }
 
-    /// Returns the name that messages give it; none for this host.
+    /// Returns its name in messages; `None` for this host.
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Self::Here => None,
@@ -32,7 +32,7 @@ impl FarPlace {
         }
     }
 
-    /// Returns the words of this place, with its name before them.
+    /// Returns a message of this place, with its name as the prefix.
     pub(super) fn says(&self, what: String) -> String {
         self.name().map_or_else(|| what.clone(), |name| format!("{name}: {what}"))
     }

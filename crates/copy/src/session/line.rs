@@ -1,7 +1,7 @@
-//! The data streams of one end, whichever way they go.
+//! The data streams of one end, in either direction.
 //!
-//! Guarantees: opening, cutting and giving up are the same calls for a sender and a receiver, so whoever
-//! connects or accepts need not know which end it serves.
+//! Guarantees: opening, cutting and abandoning are the same calls for a sender and a receiver, so connecting and
+//! accepting code need not know the direction.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -35,8 +35,8 @@ impl Lines {
         count as u16
     }
 
-    /// Ends what is left of the stream's old connection. Returns the number to be told to the peer: records
-    /// of that connection that were taken over (0 where this end sends).
+    /// Ends the rest of the stream's old connection. Returns the number for the peer: records of that connection that
+    /// were taken over (0 if this end sends).
     pub(crate) fn prepare(&self, stream: u16) -> u64 {
         match self {
             Self::Send(sending) => {
@@ -47,8 +47,8 @@ impl Lines {
         }
     }
 
-    /// Puts a connection in place. `taken` is the number that the peer told of its opening `last`. Returns the bytes of content that
-    /// go again.
+    /// Puts a connection in place. `taken` is the number that the peer reported for its opening `last`. Returns the
+    /// number of content bytes to send again.
     pub(crate) fn install(
         &self,
         keys: &TransferKeys,
@@ -61,7 +61,7 @@ impl Lines {
         let again = match self {
             Self::Send(sending) => {
                 let stream = &sending.streams[usize::from(stream)];
-                // Of an opening that the peer has not seen, it has nothing.
+                // The peer has no records of an opening that it has not seen.
                 let taken = if stream.opening() == last { taken } else { 0 };
                 let is_first = stream.opening() == 0;
                 let settled = stream.open(keys, generation, socket, taken);
@@ -79,7 +79,7 @@ impl Lines {
         again
     }
 
-    /// How often an opening was to be tried with smaller segments.
+    /// Returns the number of times that smaller segments are to be tried.
     pub(crate) fn narrowed(&self, stream: u16) -> u8 {
         match self {
             Self::Send(sending) => sending.streams[usize::from(stream)].narrowed(),
@@ -87,13 +87,14 @@ impl Lines {
         }
     }
 
-    /// Returns the most that segments of the next opening may have.
+    /// Returns the maximum segment size of the next opening.
     pub(crate) fn segment_bytes(&self, stream: u16) -> Option<u16> {
         let step = usize::from(self.narrowed(stream)).checked_sub(1)?;
         Some(SEGMENT_BYTES[step.min(SEGMENT_BYTES.len() - 1)])
     }
 
-    /// The peer has lost an opening of a stream, which this end may not have noticed. False for what cannot be.
+    /// Records that the peer has lost an opening of a stream, which this end may not have noticed. Returns false for
+    /// impossible reports.
     pub(crate) fn lost(&self, stream: u16, generation: u32, narrowed: u8) -> bool {
         match self {
             Self::Send(sending) => {
@@ -110,7 +111,7 @@ impl Lines {
         true
     }
 
-    /// The stream will not be opened again; what was under way goes by the others.
+    /// Abandons the stream; its content in flight is sent on the others.
     pub(crate) fn abandon(&self, stream: u16) {
         if let Self::Send(sending) = self {
             let stream = &sending.streams[usize::from(stream)];
@@ -125,7 +126,7 @@ impl Lines {
         self.socket(stream).is_none() && !self.is_abandoned(stream)
     }
 
-    /// Returns whether the stream has been given up.
+    /// Returns whether the stream has been abandoned.
     pub(crate) fn is_abandoned(&self, stream: u16) -> bool {
         match self {
             Self::Send(sending) => sending.streams[usize::from(stream)].is_abandoned(),
@@ -138,13 +139,13 @@ impl Lines {
         (0..self.count()).any(|stream| self.socket(stream).is_some())
     }
 
-    /// Returns the path's round trip, as the kernel sees it: programs may answer late.
+    /// Returns the path's round trip as measured by the kernel, because programs may answer late.
     pub(crate) fn round_trip(&self) -> Duration {
         let trips = (0..self.count()).filter_map(|stream| Some(self.socket(stream)?.round_trip()));
         trips.min().unwrap_or_default()
     }
 
-    /// What there is to be seen of the path.
+    /// Returns the present measurements of the path.
     pub(crate) fn sight(&self) -> Sight {
         let progress = match self {
             Self::Send(sending) => &sending.filling.progress,
@@ -162,7 +163,7 @@ impl Lines {
         }
     }
 
-    /// Returns whether nothing is left that needs a stream. A receiver hears of it by the control channel only.
+    /// Returns whether no remaining work needs a stream. A receiver learns this through the control channel only.
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Send(sending) => sending.filling.queue.is_done(),
@@ -170,7 +171,7 @@ impl Lines {
         }
     }
 
-    /// Number of the opening that is or was in force.
+    /// Returns the number of the current or last opening.
     pub(crate) fn generation(&self, stream: u16) -> u32 {
         match self {
             Self::Send(sending) => sending.streams[usize::from(stream)].opening(),
@@ -192,7 +193,7 @@ impl Lines {
         }
     }
 
-    /// Bells of the threads that look after the transfer.
+    /// Returns the bells of the transfer's control threads.
     pub(crate) fn control(&self) -> &Bells {
         match self {
             Self::Send(sending) => &sending.control,

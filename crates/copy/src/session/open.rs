@@ -1,7 +1,7 @@
-//! Keeping data streams open, at the end that connects and at the end that is connected to.
+//! Keeps data streams open, at the end that connects and at the end that is connected to.
 //!
-//! Guarantees: a stream that was cut is opened again while the others go on; attempts are bounded in time;
-//! a stream that stays away is given up and its content goes by the others.
+//! Guarantees: a stream that was cut is opened again while the others continue; attempts are bounded in time; a
+//! stream that cannot be opened is abandoned and its content is sent on the others.
 
 use std::{
     io,
@@ -32,26 +32,26 @@ use crate::{
     summary::Notice,
 };
 
-/// Index of this thread's bell among the control bells.
+/// The index of this thread's bell among the control bells.
 pub(crate) const KEEPER: usize = 1;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
-/// While streams are added nobody looks after those that are cut.
+/// While streams are added, streams that are cut must wait.
 const ADDING_TIMEOUT_MAX: Duration = Duration::from_secs(2);
-/// How long it sleeps at most.
+/// The longest sleep of this thread.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// How the connecting end reaches the port that takes its streams.
+/// The connecting end's way to the port that accepts its streams.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// TCP to one of these addresses.
     Direct(Vec<SocketAddr>),
-    /// A process on the far host, started by ssh for each stream, that passes the bytes on to the port.
+    /// Through a process on the far host, started by ssh for each stream, that passes the bytes on to the port.
     ThroughSsh { command: Box<SshCommand>, port: u16, processes: Mutex<Vec<RemoteProcess>> },
 }
 
 impl Route {
-    /// To a port on a host by name.
+    /// Returns the direct route to a port on a host by name.
     pub(crate) fn direct(host: &str, port: u16, family: Option<AddressFamily>) -> Result<Self, Error> {
         let addresses = (host, port).to_socket_addrs().map_err(|error| {
             Error::new(ErrorKind::Connect, format!("cannot resolve {host} for the data streams: {error}"))
@@ -87,7 +87,7 @@ impl Route {
         }
     }
 
-    /// What to do where no stream can be opened on this way.
+    /// Adds advice for the case that no stream can be opened this way.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match (error.kind, self) {
             (ErrorKind::Connect, Self::Direct(_)) => Error::new(
@@ -113,14 +113,14 @@ pub(crate) struct Connector<'a> {
     pub(crate) route: Route,
     pub(crate) timeout: Duration,
     pub(crate) notices: Sender<Notice>,
-    /// Streams that are opened at first; the path decides how many of the others are.
+    /// The number of streams opened at first; the path decides the number of others.
     pub(crate) first: u16,
-    /// Streams that have been opened, for the summary.
+    /// The number of streams that have been opened, for the summary.
     pub(crate) opened: &'a AtomicU16,
 }
 
 impl Connector<'_> {
-    /// Opens the first streams, then more for as long as they bring more, and opens again what is cut, until the
+    /// Opens the first streams, then more for as long as they raise the rate, and reopens cut ones, until the
     /// transfer stops.
     pub(crate) fn run(&self) {
         let streams = self.first;
@@ -128,12 +128,13 @@ impl Connector<'_> {
         let failures = self.open_all(0..streams, self.timeout);
         let cost = began.elapsed();
         let mut growth = Growth::new(streams, self.lines.count(), self.lines.round_trip(), cost);
-        // A far end that was told so closes its port, and if there was nothing to send, before any stream is open.
+        // A far end that was informed of this closes its port, and if there was nothing to send, before any stream is
+        // open.
         if self.lines.is_done() {
             return;
         }
-        // A stream that was reached and then cut is opened again like any other; one that is blocked may do without
-        // the others, unless all are.
+        // A stream that was connected and then cut is opened again like any other; a blocked stream is not needed,
+        // unless all are blocked.
         let blocked = failures.len() == usize::from(streams)
             && failures.iter().all(|(_, error)| error.kind != ErrorKind::Disconnected);
         let fatal = |(_, error): &(u16, Error)| blocked || error.kind == ErrorKind::Integrity;
@@ -145,7 +146,7 @@ impl Connector<'_> {
         while !self.lines.stop().is_set() {
             let streams = growth.wanted();
             if (0..streams).all(|stream| self.lines.is_abandoned(stream)) {
-                // The others will not be opened either, so no lane is to wait for them.
+                // The others will not be opened either, so no lane must wait for them.
                 (streams..self.lines.count()).for_each(|stream| self.lines.abandon(stream));
                 self.lines.bells().ring();
             }
@@ -175,12 +176,12 @@ impl Connector<'_> {
         let failures = self.open_all(before..wanted, self.timeout.min(ADDING_TIMEOUT_MAX));
         match failures.iter().map(|(stream, _)| *stream).min() {
             None => growth.came(Instant::now()),
-            // It is opened again like one that was cut.
+            // It is opened again like a stream that was cut.
             Some(_) => growth.refused(),
         }
     }
 
-    /// Opens streams for the first time, side by side. Returns what failed.
+    /// Opens streams for the first time, in parallel. Returns the failures.
     fn open_all(&self, streams: Range<u16>, timeout: Duration) -> Vec<(u16, Error)> {
         let failures = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -236,7 +237,7 @@ impl Connector<'_> {
         let mut pause = FIRST_PAUSE;
         let mut generation = self.lines.generation(stream);
         while !self.lines.stop().is_set() {
-            // An attempt may have been taken up by the peer without our knowing, so its number is spent.
+            // The peer may have accepted an attempt without our knowledge, so its number is used up.
             generation += 1;
             let left = give_up.saturating_duration_since(Instant::now());
             match self.open(stream, generation, left) {
@@ -260,15 +261,15 @@ impl Connector<'_> {
     }
 }
 
-/// Works in a thread of its own, or, where the system has none to give, in this one.
+/// Runs the work in a separate thread, or, if the system has none to spare, in this one.
 fn beside<'scope>(scope: &'scope Scope<'scope, '_>, work: impl Fn() + Copy + Send + 'scope) {
     if thread::Builder::new().name("opener".into()).spawn_scoped(scope, work).is_err() {
         work();
     }
 }
 
-/// At the end that is connected to: takes up streams (`take_up` says whether there were any), and gives up those that
-/// stay away for too long. One that was never opened is missed only while there is no other.
+/// At the end that is connected to: accepts streams (`take_up` returns whether there were any), and abandons those
+/// that stay away for too long. A stream that was never opened is missed only while there is no other.
 pub(crate) fn watch(lines: &Lines, timeout: Duration, mut take_up: impl FnMut() -> bool) {
     let mut cut_since: Vec<Option<Instant>> = vec![None; usize::from(lines.count())];
     while !lines.stop().is_set() {
@@ -292,7 +293,7 @@ pub(crate) fn watch(lines: &Lines, timeout: Duration, mut take_up: impl FnMut() 
 
 fn sleep(lines: &Lines, patience: Duration) {
     let bell = lines.control().fd(KEEPER);
-    // A transfer that ended rings before this thread could announce; then the stop is seen right away.
+    // A transfer that ended rings before this thread could announce; the stop is then noticed at once.
     if !lines.stop().is_set() {
         let _ = sealane_stack::wait(&mut [PollFd::new(&bell, PollFlags::IN)], patience);
     }
@@ -314,7 +315,7 @@ mod tests {
         session::ends::{self, Plan},
     };
 
-    /// What a sending end says after all its streams were refused.
+    /// Returns the error of a sending end all of whose streams were refused.
     fn refused(has_sent_all: bool) -> Option<Error> {
         let plan = Plan::bare();
         let (notices, _) = crossbeam_channel::bounded(1);

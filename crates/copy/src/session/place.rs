@@ -1,9 +1,9 @@
-//! Where a transfer reads and writes: the meaning of source and target paths.
+//! The places where a transfer reads and writes: the meaning of source and target paths.
 //!
-//! Guarantees: a target that is an existing directory gets the sources under their own names, as `cp` and
-//! `scp` have it; any other target, and every one that is to be no directory of that kind, is the new name itself,
-//! also for a transfer that made it and is taken up again. Below a daemon's root no path leads out of it, also over
-//! no link. A path is resolved once, here; what comes of it is held by descriptor.
+//! Guarantees: a target that is an existing directory gets the sources under their own names, as with `cp` and `scp`;
+//! any other target, and every one that must not be treated as such a directory, is the new name itself, also for a
+//! resumed transfer that created it. Below a daemon's root no path leads out of it, not even through a link. A path
+//! is resolved once, here; the result is held by descriptor.
 
 use std::{
     ffi::OsStr,
@@ -22,14 +22,14 @@ use crate::{
     receive::permit::ITSELF,
 };
 
-/// The directory beneath which a peer must stay.
+/// The directory that confines a peer.
 #[derive(Debug)]
 pub(crate) struct Confinement {
     anchor: Anchor,
 }
 
 impl Confinement {
-    /// To the directory `root`.
+    /// Returns the confinement to the directory `root`.
     pub(crate) fn new(root: &Path) -> Result<Self, Error> {
         if std::fs::metadata(root).is_ok_and(|found| !found.is_dir()) {
             return Err(Error::new(ErrorKind::Io, format!("{} is not a folder", root.display())));
@@ -37,13 +37,13 @@ impl Confinement {
         Ok(Self { anchor: Anchor::served(root)? })
     }
 
-    /// To a directory beneath this one.
+    /// Returns the confinement to a directory beneath this one.
     pub(crate) fn narrowed(&self, path: &Path) -> Result<Self, Error> {
         Ok(Self { anchor: self.anchor.narrowed(path)? })
     }
 }
 
-/// Where paths begin: anywhere, for a user of this machine.
+/// Returns the start of paths: anywhere, for a user of this machine.
 fn anchor(confinement: Option<&Confinement>) -> Anchor {
     confinement.map(|confinement| confinement.anchor.clone()).unwrap_or_default()
 }
@@ -52,35 +52,35 @@ fn anchor(confinement: Option<&Confinement>) -> Anchor {
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) source: Source,
-    /// Those that could not be opened, beside some that could.
+    /// Sources that could not be opened, beside some that could.
     pub(crate) missing: Vec<(Vec<u8>, Error)>,
 }
 
-/// Names that the patterns of one transfer stand for, together.
+/// The maximum number of matches of one transfer's patterns together.
 const MATCHES_MAX: usize = 1 << 16;
-/// Names that are looked at for them.
+/// The maximum number of names that are examined for them.
 const NAMES_MAX: usize = 1 << 20;
-/// Folders and links among what they stand for, each of which takes a descriptor.
+/// The maximum number of folders and links among the matches, each of which takes a descriptor.
 const EXPANDED_ROOTS_MAX: usize = 512;
 
 /// Sources as they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sought<'a> {
     pub(crate) paths: &'a [Vec<u8>],
-    /// What the target calls the only one, if it does not take the sources' own names.
+    /// The target's name for the only source, if the sources do not keep their names.
     pub(crate) name: Option<&'a [u8]>,
     /// Which links are followed.
     pub(crate) following: Following,
-    /// Patterns in the paths stand for names.
+    /// Whether paths may contain patterns.
     pub(crate) globs: bool,
-    /// Only these paths below the only source.
+    /// The paths below the only source to which the transfer is limited.
     pub(crate) listed: Option<&'a [RelativePath]>,
 }
 
 /// Opens the sources.
 ///
 /// # Errors
-/// None can be opened.
+/// Fails if no source can be opened.
 pub(crate) fn sources(sought: Sought<'_>, confinement: Option<&Confinement>) -> Result<Sources, Error> {
     let Sought { paths, name, following, .. } = sought;
     let naming = match name {
@@ -116,12 +116,12 @@ pub(crate) fn sources(sought: Sought<'_>, confinement: Option<&Confinement>) -> 
     Ok(Sources { source: Source::new(roots), missing })
 }
 
-/// Returns whether there is something of this very spelling.
+/// Returns whether a path of exactly this spelling exists.
 fn is_there(anchor: &Anchor, path: &Path) -> bool {
     anchor.find(path).is_ok_and(|spot| spot.entry_type(false).is_ok_and(|found| found.is_some()))
 }
 
-/// Opens what a pattern stands for.
+/// Opens the matches of a pattern.
 fn expand(
     anchor: &Anchor,
     pattern: &Path,
@@ -137,7 +137,7 @@ fn expand(
     for expansion in expansions {
         let given = expansion.folder;
         let folder = if given.as_os_str().is_empty() { Path::new(".") } else { given.as_path() };
-        // A link that is followed is opened by itself.
+        // A link that is followed is opened separately.
         let follows = following != Following::Nowhere;
         let (links, names): (Vec<_>, Vec<_>) =
             expansion.names.into_iter().partition(|found| found.is_link && follows);
@@ -157,7 +157,7 @@ fn expand(
     Ok(())
 }
 
-/// No sources: what is sent does not come from a tree.
+/// Returns no sources: the content does not come from a tree.
 pub(crate) fn no_sources() -> Sources {
     Sources { source: Source::new(Vec::new()), missing: Vec::new() }
 }
@@ -167,14 +167,14 @@ pub(crate) fn no_sources() -> Sources {
 pub(crate) struct Place {
     /// The directory that entries go beneath.
     pub(crate) root: TargetRoot,
-    /// What the only source is to be called; `None` when sources keep their names.
+    /// The name of the only source; `None` if sources keep their names.
     pub(crate) name: Option<Vec<u8>>,
-    /// As it was asked for, for messages.
+    /// The path as requested, for messages.
     asked: PathBuf,
 }
 
 impl Place {
-    /// What the paths of entries lie below in the words of whoever asked for it.
+    /// Returns the folder of the entries' paths as the user named it.
     pub(crate) fn shown(&self) -> PathBuf {
         match (self.name.as_deref(), self.asked.parent()) {
             (Some(name), Some(parent)) if name != ITSELF => parent.to_owned(),
@@ -182,7 +182,7 @@ impl Place {
         }
     }
 
-    /// Returns an error of this place in the words of whoever asked for it.
+    /// Returns an error of this place with the user's names.
     pub(crate) fn explain(&self, error: sealane_tree::Error) -> Error {
         explain(&self.asked, error)
     }
@@ -197,15 +197,15 @@ fn explain(asked: &Path, error: sealane_tree::Error) -> Error {
     }
 }
 
-/// A target as it is asked for.
+/// A target as requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a [u8],
-    /// There are several sources, so it must be a directory.
+    /// The target must be a directory, because there are several sources.
     pub(crate) into_directory: bool,
-    /// It is the new name itself, also where a directory has that.
+    /// The target is the new name itself, even if it is an existing directory.
     pub(crate) as_named: bool,
-    /// The name of the transfer's journal, if it can be taken up again.
+    /// The name of the transfer's journal, if it can be resumed.
     pub(crate) journal: Option<[u8; 16]>,
 }
 
@@ -236,19 +236,19 @@ pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Res
 /// Which directory entries go beneath.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum At {
-    /// The one that the target's name is in.
+    /// The folder that contains the target's name.
     Parent,
     /// The target, which is there.
     Itself,
-    /// The target, which is to be made.
+    /// The target, which does not exist yet.
     New,
 }
 
-/// Returns the meaning of a target, by what is there: where entries go, and the name that the only source gets there,
-/// if it does not keep its own name. `name` is the target's last component, if it has one.
+/// Returns the meaning of a target by its present state: the folder of the entries, and the name of the only source
+/// there, if it does not keep its own. `name` is the target's last component, if it has one.
 ///
 /// # Errors
-/// The target cannot be meant; the text says why.
+/// Fails if the target makes no sense; the text gives the reason.
 pub(crate) fn meaning(
     found: Option<EntryType>,
     name: Option<&[u8]>,
@@ -263,18 +263,18 @@ pub(crate) fn meaning(
         }
         (_, Some(name)) if as_named => Ok((At::Parent, Some(name))),
         (_, None) if as_named => Ok((At::Itself, Some(ITSELF))),
-        // There was nothing of this name when the transfer began: what is there now is what it has made of it.
+        // The name did not exist when the transfer began: this transfer has made the present directory.
         (Some(EntryType::Directory), Some(name)) if !must_be_directory && began() => {
             Ok((At::Parent, Some(name)))
         }
         (Some(EntryType::Directory), _) => Ok((At::Itself, None)),
-        // Made when the target is opened.
+        // The folder is made when the target is opened.
         (None, Some(_)) if must_be_directory => Ok((At::New, None)),
         (_, name) => Ok((At::Parent, name)),
     }
 }
 
-/// Returns whether this transfer has begun before, into the folder that the target lies in.
+/// Returns whether this transfer has begun before, into the folder that contains the target.
 fn began(spot: &Spot, journal: Option<[u8; 16]>) -> bool {
     journal.is_some_and(|key| spot.has_beside(&journal::file_name(key)))
 }

@@ -1,7 +1,7 @@
 //! The end that receives, client or server.
 //!
-//! Guarantees: a failed transfer leaves what the same command can go on from, and after an alteration nothing that is
-//! trusted; one run at a time holds a journal.
+//! Guarantees: a failed transfer leaves everything that the same command needs to continue, and after an alteration
+//! nothing that is trusted; one run at a time holds a journal.
 
 use std::{
     io::ErrorKind as IoKind,
@@ -35,7 +35,7 @@ use crate::{
     summary::{Notice, Progress},
 };
 
-/// How long a journal that another run holds is waited for.
+/// The time to wait for a journal that another run holds.
 const IN_USE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The end that receives, client or server.
@@ -43,19 +43,19 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) place: Option<Place>,
     pub(crate) standard_output: Option<OwnedFd>,
-    /// Name of the journal, of this boot.
+    /// The name of the journal, of this boot.
     pub(crate) journal: Option<[u8; 16]>,
-    /// What has the same size and time is not sent again.
+    /// Entries with the same size and time are not sent again.
     pub(crate) skip_same: bool,
-    /// Nothing newer is replaced.
+    /// Newer entries are not replaced.
     pub(crate) update: bool,
-    /// As the sender filters, so that what it leaves out is not deleted.
+    /// The sender's filters, so that entries it excludes are not deleted.
     pub(crate) patterns: &'a [Pattern],
     pub(crate) one_file_system: bool,
     pub(crate) modes: ModeRules,
-    /// The sender may say whose its files are.
+    /// The sender may set the owners of its files.
     pub(crate) may_own: bool,
-    /// What may arrive.
+    /// The names that may arrive.
     pub(crate) permit: Permit,
     pub(crate) notices: Sender<Notice>,
 }
@@ -89,7 +89,7 @@ impl ReceivingSide<'_> {
         outcome
     }
 
-    /// Opens the target and takes its journal in hand.
+    /// Opens the target and its journal.
     pub(crate) fn open(self, progress: Arc<Progress>) -> Result<Opened, Error> {
         let plan = self.plan;
         let writes = plan.sink == Sink::Files && !plan.dry_run;
@@ -116,7 +116,7 @@ impl ReceivingSide<'_> {
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
             (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
-                // It looks at the target, if it is there, but makes nothing.
+                // The writer examines an existing target, but creates nothing.
                 let options = ends::target_options(plan, self.may_own, self.modes, None, None);
                 let existing = place.root.exists().then_some(&place.root);
                 present = existing.map(|root| Target::build(root, options)).transpose()?;
@@ -153,17 +153,17 @@ impl ReceivingSide<'_> {
     }
 }
 
-/// A target that is open, and what is known of it.
+/// An open target, and the known state of it.
 pub(crate) struct Opened {
     pub(crate) receiving: Receiving,
-    /// The deletion at the end, if one is asked for.
+    /// The deletion at the end, if requested.
     pub(crate) prune: Option<Prune>,
-    /// The target as it is looked at before anything arrives, where that is of use.
+    /// The target for examinations before anything arrives, if that is useful.
     pub(crate) present: Option<Target>,
 }
 
-/// Leaves what a failed transfer has made so that the same command can go on, or, without a journal, as good as it
-/// will ever be.
+/// Leaves the results of a failed transfer such that the same command can continue, or, without a journal, in their
+/// final state.
 pub(crate) fn give_up(receiving: &Receiving, error: &Error) {
     let files = &receiving.files;
     let Some(journal) = &files.journal else {
@@ -173,17 +173,17 @@ pub(crate) fn give_up(receiving: &Receiving, error: &Error) {
         return;
     };
     let made = files.open_count() > 0 || files.made_folders();
-    // What was verified may be continued; after an alteration nothing is trusted.
+    // Verified content may be continued; after an alteration nothing is trusted.
     let altered = error.kind == ErrorKind::Integrity;
     files.close_all(altered);
     if altered {
         files.withdraw_successors();
     }
     files.restore_modes();
-    // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here: if
-    // something was.
+    // Once a byte has arrived, even an empty journal informs the next run that existing entries were made here, if
+    // any were.
     let untouched = (receiving.first_byte.get().is_none() || !made) && journal.is_unused();
-    // The reason why the transfer failed is the one to tell.
+    // The reason why the transfer failed is the one to report.
     let _ = if untouched {
         journal.remove()
     } else if altered {
@@ -201,14 +201,14 @@ fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journa
     Ok((journal, state))
 }
 
-/// Opens a journal in a folder, and waits for a run that is on its way out.
+/// Opens a journal in a folder, and waits for a run that is about to end.
 pub(crate) fn hold_journal(
     folder: BorrowedFd<'_>,
     name: [u8; 16],
     shown: &Path,
 ) -> Result<(Journal, JournalState), Error> {
     let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
-    // The far end of a run that was killed a moment ago may still be on its way out.
+    // The far end of a run that was killed a moment ago may not have ended yet.
     let give_up = Instant::now() + IN_USE_PATIENCE;
     let opened = loop {
         match Journal::open(folder, name) {
@@ -225,7 +225,7 @@ pub(crate) fn hold_journal(
                 "the same copy is running already; wait for it, or use --no-resume to run beside it",
             )
         } else if matches!(error.kind(), IoKind::PermissionDenied | IoKind::ReadOnlyFilesystem) {
-            // Without a journal nothing could be written there either.
+            // If no journal can be created, nothing else could be written either.
             Error::io(&format!("cannot write to {}", shown.display()), &error)
         } else {
             Error::io(&format!("cannot keep a journal in {}", shown.display()), &error)
@@ -234,8 +234,8 @@ pub(crate) fn hold_journal(
     })
 }
 
-/// Returns the journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
-/// but a journal might claim it; so after a reboot the copy starts anew.
+/// Returns the journal's name during this boot of the kernel. Data that a kernel had not written when it crashed is
+/// lost, but a journal might claim it; so after a reboot the copy starts anew.
 pub(crate) fn this_boot(name: [u8; 16]) -> [u8; 16] {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut mixed = [0; 16];

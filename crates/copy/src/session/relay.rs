@@ -1,8 +1,8 @@
-//! A transfer between two far ends, through this host: both are servers, and this end is the client of either.
+//! A transfer between two far ends, through this host: both are servers, and this end is the client of each.
 //!
-//! Guarantees: what the ends say to each other is passed on as it is, once it has been understood; data is passed on as it
-//! is sealed, and never opened here; both ends have accepted the same level, suite and streams; whichever end is lost or
-//! gives up, the other is told.
+//! Guarantees: messages between the ends are passed on unchanged after they have been checked; data is passed on
+//! sealed, and never opened here; both ends have accepted the same level, suite and streams; whichever end is lost or
+//! gives up, the other is informed.
 
 use std::{
     sync::{
@@ -38,13 +38,13 @@ use crate::{
     summary::{Notice, Observer, Summary},
 };
 
-/// What is passed on at once.
+/// The number of bytes passed on at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// How long a direction waits before it looks whether the transfer goes on.
+/// The time that a direction waits before it checks whether the transfer continues.
 const PULSE: Duration = Duration::from_millis(500);
-/// Frames of one end that are heard before the other end has its turn.
+/// The number of frames of one end that are handled before the other end has its turn.
 const FRAMES_A_TURN: usize = 64;
-/// How long the ends' words are waited for when neither has any.
+/// The time to wait for messages when neither end has any.
 const LULL: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -55,9 +55,9 @@ type Pair = (Arc<Socket>, Arc<Socket>);
 /// One data stream.
 #[derive(Debug, Default)]
 struct Line {
-    /// Of the opening that is or was in force.
+    /// The number of the current or last opening.
     generation: AtomicU32,
-    /// How often smaller segments are to be tried.
+    /// The number of times that smaller segments are to be tried.
     narrowed: AtomicU8,
     open: Mutex<Option<Pair>>,
 }
@@ -83,7 +83,7 @@ struct Lines<'a> {
     transfer: [u8; 16],
     timeout: Duration,
     is_over: AtomicBool,
-    /// Streams that were given up, and why the last was.
+    /// The number of abandoned streams, and the reason of the last.
     lost: AtomicUsize,
     reason: Mutex<Option<Error>>,
     reopened: &'a (dyn Fn(u16) + Sync),
@@ -137,7 +137,7 @@ fn naming(error: Error, place: &FarPlace) -> Error {
     }
 }
 
-/// Tells the ends why.
+/// Sends the ends the reason.
 fn give_up<const N: usize>(error: Error, channels: [Channel; N]) -> Error {
     for mut channel in channels {
         control::abort(&mut channel, &error);
@@ -147,7 +147,7 @@ fn give_up<const N: usize>(error: Error, channels: [Channel; N]) -> Error {
 }
 
 struct Relay<'a> {
-    /// As the receiving end sees it.
+    /// The transfer as requested from the receiving end.
     to: Transfer<'a>,
     from: &'a FarPlace,
 }
@@ -164,7 +164,7 @@ impl Relay<'_> {
         let (from_host, to_host) = (from.resolve_in_background()?, self.to.resolve_in_background()?);
         let suite = agree::suite(options)?;
         let sends = greet(sender, &from, agree::processors())?;
-        // The receiver makes room for what lanes of the other end have under way.
+        // The receiver provides buffers for batches that lanes of the other end have in flight.
         let receives = greet(receiver, &self.to, sends.processors)?;
         let terms = self.to.terms(suite, sends.processors.min(receives.processors));
         let terms = Terms { streams_max: terms.streams, ..terms };
@@ -197,7 +197,7 @@ impl Relay<'_> {
         let keys = TransferKeys::relayed(options.implementations, &master, &request.transfer);
         let (reopened, openings) = crossbeam_channel::unbounded();
         let tell = move |stream| {
-            // Nobody listens any more once the transfer is over.
+            // The receiver is gone once the transfer is over.
             let _ = reopened.send(stream);
         };
         let lines = Lines {
@@ -236,7 +236,7 @@ impl Relay<'_> {
 }
 
 impl Transfer<'_> {
-    /// Makes a request, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     fn ask(&self, channel: &mut Channel, request: &Request) -> Result<Accept, Error> {
         control::send(channel, &Message::Request(Box::new(request.clone())))?;
         for paths in list_messages(self.options.listed.as_deref()) {
@@ -254,7 +254,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Greets one end in the name of the other, which has so many processors.
+/// Greets one end on behalf of the other, which has this many processors.
 fn greet(channel: &mut Channel, transfer: &Transfer<'_>, processors: u16) -> Result<Hello, Error> {
     let ours = match agree::hello() {
         Message::Hello(hello) => Message::Hello(Hello { processors, ..hello }),
@@ -265,7 +265,7 @@ fn greet(channel: &mut Channel, transfer: &Transfer<'_>, processors: u16) -> Res
     greeting.and_then(|(message, _)| agree::greet(message)).map_err(|error| naming(error, transfer.far))
 }
 
-/// What the ends say to each other.
+/// The exchange of messages between the ends.
 struct Talk<'a, 'b> {
     relay: &'a Relay<'a>,
     lines: &'a Lines<'a>,
@@ -326,7 +326,7 @@ impl Talk<'_, '_> {
                     "both far ends are silent; is the network down?",
                 ));
             }
-            // Ends that are through close their ports, and then say so.
+            // Ends that have finished close their ports before they report it.
             if self.finished.is_none() && self.lines.lost.load(SeqCst) == self.lines.lines.len() {
                 let since: &mut Instant = blocked_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > LINGER {
@@ -335,13 +335,13 @@ impl Talk<'_, '_> {
                     return Err(reason.unwrap_or_else(|| Error::protocol("no data stream is open")));
                 }
             }
-            // Whoever speaks next is heard within a moment.
+            // The next message is handled after a short delay.
             thread::sleep(LULL);
         }
     }
 
-    /// Returns the next frame of an end, if there is one. An end that never pauses does not keep the user from
-    /// stopping the transfer.
+    /// Returns the next frame of an end, if there is one. A continuous flow of messages does not prevent the user
+    /// from stopping the transfer.
     fn heard(&self, channel: &mut Channel, place: &FarPlace) -> Result<Option<Vec<u8>>, Error> {
         if self.relay.to.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
@@ -361,7 +361,7 @@ impl Talk<'_, '_> {
         Message::decode(frame).map_err(|error| Error::protocol(error.to_string()))
     }
 
-    /// Returns whether the receiver is to hear it.
+    /// Returns whether the frame is passed on to the receiver.
     fn hear_sender(&mut self, frame: &[u8]) -> Result<bool, Error> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {
@@ -397,7 +397,7 @@ impl Talk<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether the sender is to hear it, and whether it was the last word.
+    /// Returns whether the frame is passed on to the sender, and whether it was the last one.
     fn hear_receiver(&mut self, frame: &[u8]) -> Result<(bool, bool), Error> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {
@@ -442,7 +442,7 @@ impl Talk<'_, '_> {
 }
 
 impl Lines<'_> {
-    /// The transfer is over: every stream ends.
+    /// Ends every stream, because the transfer is over.
     fn end(&self) {
         self.is_over.store(true, SeqCst);
         for line in &self.lines {
@@ -450,13 +450,13 @@ impl Lines<'_> {
         }
     }
 
-    /// Opens a stream, passes on what comes, and opens it again when it is cut.
+    /// Opens a stream, passes its bytes on, and reopens it when it is cut.
     fn keep(&self, stream: u16) {
         let line = &self.lines[usize::from(stream)];
         let (mut generation, mut last) = (0, 0);
         let (mut pause, mut give_up) = (FIRST_PAUSE, Instant::now() + self.timeout);
         while !self.is_over.load(SeqCst) {
-            // An attempt may have been taken up by an end without our knowing, so its number is spent.
+            // An end may have accepted an attempt without our knowledge, so its number is used up.
             generation += 1;
             match self.open(line, stream, generation, last) {
                 Ok(pair) => {
@@ -466,7 +466,7 @@ impl Lines<'_> {
                     last = generation;
                     line.generation.store(generation, SeqCst);
                     *line.open.lock().expect("no thread panics holding a stream") = Some(pair.clone());
-                    // Whoever ended the transfer meanwhile has not seen this pair.
+                    // The thread that ended the transfer meanwhile has not seen this pair.
                     if self.is_over.load(SeqCst) {
                         line.hang_up(generation);
                     }
@@ -474,7 +474,7 @@ impl Lines<'_> {
                     *line.open.lock().expect("no thread panics holding a stream") = None;
                     (pause, give_up) = (FIRST_PAUSE, Instant::now() + self.timeout);
                 }
-                // What was never reached is blocked, and stays so.
+                // A port that was never reached is blocked, and stays so.
                 Err(error)
                     if Instant::now() >= give_up
                         || error.kind == ErrorKind::Integrity
@@ -492,7 +492,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The receiver says what it has of the last opening, and the sender is told.
+    /// The receiver reports its records of the last opening, which are passed to the sender.
     fn open(&self, line: &Line, stream: u16, generation: u32, last: u32) -> Result<Pair, Error> {
         let narrowed = usize::from(line.narrowed.load(SeqCst));
         let segment_bytes =
@@ -526,7 +526,7 @@ impl Lines<'_> {
         Ok((sender, receiver))
     }
 
-    /// Passes bytes on, both ways, until one of them ends.
+    /// Passes bytes on in both directions, until one of them ends.
     fn pass_on(&self, (one, other): &Pair) {
         thread::scope(|scope| {
             let back = thread::Builder::new().name("back".into()).spawn_scoped(scope, || {
@@ -534,7 +534,7 @@ impl Lines<'_> {
             });
             match back {
                 Ok(_) => self.pump(one, other),
-                // Without the way back nothing would ever be acknowledged.
+                // Without the other direction nothing would ever be acknowledged.
                 Err(_) => one.shutdown(),
             }
             other.shutdown();

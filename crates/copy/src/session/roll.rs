@@ -1,7 +1,7 @@
 //! The list of authorised peers while a daemon runs.
 //!
-//! Guarantees: a change counts from the next connection on; a list that cannot be understood admits nobody, and those
-//! who are in the last good one are told why.
+//! Guarantees: a change takes effect with the next connection; a malformed list admits nobody, and the peers of the
+//! last valid one get the reason.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -27,12 +27,12 @@ struct State {
     is_faulty: bool,
 }
 
-/// What changes when a file does: device, inode, length, and the time of its last change.
+/// The properties that change with a file: device, inode, length, and the time of its last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Roll {
     /// # Errors
-    /// The file cannot be read or understood.
+    /// Fails if the file cannot be read or parsed.
     pub(crate) fn load(path: PathBuf) -> Result<Self, Error> {
         let stamp = stamp(&path);
         let good = Arc::new(AuthorisedPeers::load(&path)?);
@@ -47,7 +47,7 @@ impl Roll {
         self.state().good.iter().count()
     }
 
-    /// Who is authorised, to the last that was understood; and what is to be said of a change.
+    /// Returns the peers of the last valid list, and a message about a change.
     pub(crate) fn current(&self) -> (Arc<AuthorisedPeers>, Option<String>) {
         let stamp = stamp(&self.path);
         let mut state = self.state();

@@ -1,6 +1,7 @@
 //! The end that sends, client or server.
 //!
-//! Guarantees: what the receiver claims to have is bounded, ordered, and known before the first byte is sent.
+//! Guarantees: the receiver's claims of existing entries are bounded, ordered, and complete before the first byte is
+//! sent.
 
 use std::{
     os::fd::AsFd,
@@ -107,7 +108,7 @@ impl SendingSide<'_> {
     }
 }
 
-/// Standard input as a file of this name.
+/// Returns standard input as a file of this name.
 pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, Error> {
     let name = name.ok_or_else(|| {
         Error::new(
@@ -141,7 +142,7 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
     )))
 }
 
-/// Reads what the receiver has.
+/// Receives the list of the receiver's entries.
 fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
     let mut claims = Claims::default();
     loop {
@@ -158,7 +159,7 @@ fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
     }
 }
 
-/// What a receiver claims to have, as much of it as is kept in mind.
+/// The receiver's claims of existing entries, up to the bound.
 #[derive(Default)]
 struct Claims {
     kept: Possessions,
@@ -173,7 +174,7 @@ impl Claims {
             return Err(Error::protocol("the receiver claims to have more than can be kept in memory"));
         }
         for Held { identity, attributes } in done {
-            // What is beyond the bound is sent again.
+            // Entries beyond the bound are sent again.
             if self.kept.done.len() < POSSESSIONS_MAX {
                 self.kept.done.insert(identity, attributes);
             }
@@ -200,9 +201,9 @@ impl Claims {
     }
 }
 
-/// What a file counts for, in ranges, besides its own.
+/// The cost of a file, in ranges, besides its own.
 const PARTIAL_COST: usize = 4;
-/// More than any honest account takes, whatever it is made of.
+/// More than any honest receiver needs, whatever it has.
 const HAVE_MESSAGES_MAX: usize = 1 << 17;
 
 #[cfg(test)]

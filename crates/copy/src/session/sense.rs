@@ -1,6 +1,6 @@
-//! What can be told of a copy from its paths, before anything is started or opened.
+//! Checks of a copy's paths before anything is started or opened.
 //!
-//! Guarantees: nothing is changed. What cannot be told is let pass: it fails later, with the system's words.
+//! Guarantees: nothing is changed. Undecidable cases pass: they fail later, with the system's message.
 
 use std::{
     fs::Metadata,
@@ -16,7 +16,7 @@ use crate::{
     receive::permit::last_component,
 };
 
-/// Refuses a copy none of whose sources is there.
+/// Refuses a copy of which no source exists.
 pub(crate) fn something_to_copy(sources: &[&Path]) -> Result<(), Error> {
     let mut failures = Vec::with_capacity(sources.len());
     for source in sources {
@@ -49,7 +49,7 @@ pub(crate) fn not_into_itself(
             let (source, place) = (source.display(), place.display());
             return Err(Error::new(ErrorKind::Usage, format!("{source} and {place} are the same")));
         }
-        // A name with a slash at its end stands for what a link points to.
+        // A name with a slash at its end refers to the target of a link.
         let is_directory = source
             .metadata()
             .is_ok_and(|through| through.is_dir() && (found.is_dir() || names_contents(source)));
@@ -62,7 +62,8 @@ pub(crate) fn not_into_itself(
     Ok(())
 }
 
-/// Refuses to delete what sources of one name or none would each leave to the other.
+/// Refuses deletion if several sources have the same name or none, because each would have the other's entries
+/// deleted.
 pub(crate) fn deletable(sources: impl Iterator<Item = Vec<u8>>, recursive: bool) -> Result<(), Error> {
     let usage = |what: &str| Err(Error::new(ErrorKind::Usage, what));
     if !recursive {
@@ -79,12 +80,12 @@ fn is_same(source: &Metadata, place: &Path) -> bool {
     place.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (source.dev(), source.ino()))
 }
 
-/// Returns whether the path stands for what is in a directory, not for the directory by its name.
+/// Returns whether the path refers to the contents of a directory, not to the directory by its name.
 fn names_contents(path: &Path) -> bool {
     path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/.")
 }
 
-/// Without links and dots, though its end may not exist yet.
+/// Returns the path without links and dots; its end need not exist yet.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {

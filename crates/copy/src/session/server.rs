@@ -1,6 +1,6 @@
 //! The far side of a transfer.
 //!
-//! Guarantees: a request is judged before anything is opened; what is refused is explained to the client.
+//! Guarantees: a request is checked before anything is opened; the client gets the reason of a refusal.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
@@ -48,51 +48,51 @@ use crate::{
 
 /// Sources of one request.
 const SOURCES_MAX: usize = 1024;
-/// Connections to a transfer's own port whose proof is awaited at once.
+/// The number of simultaneous unproved connections to a transfer's own port.
 const STRANGERS_MAX: usize = 128;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// What every transfer opens: its channel, bells, journal, lock and folders.
+/// The number of descriptors that every transfer opens: its channel, bells, journal, lock and folders.
 const CHANNEL_DESCRIPTORS: usize = 16;
-/// What a lane keeps open: a bell, the folders it was in last, a file.
+/// The number of descriptors that a lane keeps open: a bell, its most recent folders, a file.
 const LANE_DESCRIPTORS: usize = 12;
-/// What a walk keeps open.
+/// The number of descriptors that a walk keeps open.
 const WALK_DESCRIPTORS: usize = 32;
-/// Address space of a thread, with what its allocator sets aside.
+/// The address space of a thread, with the reserve of its allocator.
 const THREAD_BYTES: usize = 4 << 20;
-/// Threads of a transfer besides its lanes.
+/// The number of threads of a transfer besides its lanes.
 const THREADS: usize = 5;
-/// Memory of a transfer besides buffers and threads.
+/// The memory of a transfer besides buffers and threads.
 const SPARE_BYTES: usize = 32 << 20;
-/// Files that a peer may have begun even where descriptors are few.
+/// The number of files that a peer may have begun even if descriptors are scarce.
 const OPEN_FILES_MIN: usize = 64;
-/// Streams take no more than this part of a peer's descriptors, unless they are asked for.
+/// Streams take at most this fraction of a peer's descriptors, unless they are requested.
 const STREAMS_SHARE: usize = 16;
-/// However little a client asks for, it may be silent for so long, unless the operator says less.
+/// The shortest timeout, whatever the client requests, unless the operator's is shorter.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// What a server is bound to, for one transfer.
+/// The rules of a server for one transfer.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) policy: Policy,
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
     pub(crate) confinement: Option<Confinement>,
-    /// What all transfers of the peer are held to together.
+    /// The common limiter of all transfers of the peer.
     pub(crate) rate: Option<Arc<Limiter>>,
     pub(crate) timeout_max: Duration,
-    /// Whose code seals and opens.
+    /// The implementations of the cipher suites.
     pub(crate) implementations: Implementations,
-    /// Whose journals these are: a name that one peer gives never stands for another's.
+    /// The owner of the journals: a name given by one peer never refers to another's journal.
     pub(crate) peer: Option<[u8; 32]>,
     pub(crate) modes: ModeRules,
-    /// The peer may say whose its files are.
+    /// The peer may set the owners of its files.
     pub(crate) may_own: bool,
-    /// The peer may have deleted what its source does not have.
+    /// The peer may delete entries that its source does not have.
     pub(crate) may_delete: bool,
 }
 
 impl Rules {
-    /// Returns the journal's name here, for the name that the peer gives it.
+    /// Returns the name of the journal here for the name that the peer gives.
     fn journal(&self, asked: [u8; 16]) -> [u8; 16] {
         let Some(peer) = &self.peer else { return this_boot(asked) };
         let mut own = [0; 16];
@@ -101,15 +101,16 @@ impl Rules {
     }
 }
 
-/// Where a server takes up data streams.
+/// The ways in which a server accepts data streams.
 pub(crate) enum Doors<'a> {
-    /// A listener of its own for each transfer, on the address by which the client reached this host, if that is known.
+    /// A separate listener for each transfer, on the address by which the client reached this host, if known.
     Own { reached: Option<IpAddr> },
-    /// The daemon's listener, which looks transfers up here, and its descriptors, of which each takes what it needs.
+    /// The daemon's listener, which finds transfers in the registry, and the daemon's descriptors, of which each
+    /// transfer reserves some.
     Shared { registry: &'a Registry, port: u16, budget: &'a Budget },
 }
 
-/// What is known of a transfer, for a log.
+/// The facts of a transfer for a log.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) role: Option<Role>,
@@ -154,7 +155,7 @@ fn serve_greeted(
     account.paths.clone_from(&request.paths);
     let mut terms = agree::judge(&request, rules.policy, agree::processors())?;
     if let Doors::Shared { budget, .. } = doors {
-        // Where descriptors are few, those for streams that may never be opened are not set aside.
+        // If descriptors are scarce, none are reserved for streams that may never be opened.
         let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);
         terms.streams_max = terms.streams_max.min(spare).max(terms.streams);
     }
@@ -227,7 +228,7 @@ fn serve_greeted(
         name: place.as_ref().and_then(|place| place.name.clone()),
         may_own: may_own(rules),
     };
-    // Before the answer: the client's streams may be quicker than we.
+    // This precedes the answer: the client's streams may arrive very quickly.
     let registration = registry
         .announce(request.transfer)
         .ok_or_else(|| Error::protocol("the transfer's name is in use"))?;
@@ -277,7 +278,7 @@ fn serve_greeted(
             let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
             let permit = match &listed {
                 Some(listed) => Permit::listed(listed, recursive, hard_links),
-                // Of two servers only the one that sends knows what patterns stand for.
+                // Between two servers, only the sender knows the matches of patterns.
                 None if name.is_none() && request.globs => {
                     Permit::matching(request.names.iter().map(Vec::as_slice), recursive, hard_links)
                 }
@@ -327,7 +328,7 @@ fn serve_greeted(
     Ok(())
 }
 
-/// Returns the list that a request announces.
+/// Receives the list that a request announces.
 fn listed(
     channel: &mut Channel,
     request: &Request,
@@ -348,7 +349,7 @@ fn listed(
     Ok(Some(listed))
 }
 
-/// Tells a client that it has to wait, and hears whether it still does.
+/// Sends a client the message that it must wait, and checks whether it still does.
 fn wait(channel: &mut Channel) -> Result<(), Error> {
     control::send(channel, &Message::Waiting)?;
     match channel.recv(Instant::now())?.map(|frame| Message::decode(&frame)) {
@@ -358,7 +359,7 @@ fn wait(channel: &mut Channel) -> Result<(), Error> {
     }
 }
 
-/// Refuses a transfer for which there is no memory: one that begins and then finds none would end the process.
+/// Refuses a transfer if memory is insufficient: running out of it later would end the process.
 fn spare_memory(plan: &Plan) -> Result<(), Error> {
     let need = FLIGHT_BYTES + THREAD_BYTES * (usize::from(plan.terms.lanes) + THREADS) + SPARE_BYTES;
     Vec::<u8>::new().try_reserve_exact(need).map_err(|_| {
@@ -368,7 +369,8 @@ fn spare_memory(plan: &Plan) -> Result<(), Error> {
     })
 }
 
-/// Descriptors that a transfer opens at most, and no more than can be had: where that is too little, single files fail.
+/// Returns the maximum number of descriptors that a transfer opens, limited to its share: if that is too small,
+/// single files fail.
 fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
     let lanes = usize::from(plan.terms.lanes);
     let streams = usize::from(plan.terms.streams_max);
@@ -385,7 +387,7 @@ fn own_door(request: &Request, reached: Option<IpAddr>) -> std::io::Result<TcpLi
 }
 
 fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: impl Fn() -> bool) {
-    // The port is one client's, whose streams come all at once.
+    // The port belongs to one client, whose streams arrive all at once.
     let per_address = STRANGERS_MAX / 4 * 3;
     let bounds = Bounds { all: STRANGERS_MAX, per_address, timeout: JOIN_TIMEOUT };
     if let Err(error) = door::run(listener, registry, bounds, &NoReception, is_over) {
@@ -393,7 +395,7 @@ fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: i
     }
 }
 
-/// Returns whether entries can get the owners that they are sent with.
+/// Returns whether entries can get their original owners.
 fn may_own(rules: &Rules) -> bool {
     rules.may_own && sealane_tree::may_give_away()
 }
@@ -420,7 +422,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         preserve: Preserve { owner, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
         sink: request.sink,
-        // A daemon may be stricter than any peer would be.
+        // A daemon may be stricter than any peer.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
     }
 }

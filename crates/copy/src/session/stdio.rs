@@ -1,4 +1,4 @@
-//! What runs at the far end of ssh: a transfer on standard input and output, or a data stream relayed through them.
+//! The far end of ssh: a transfer on standard input and output, or a data stream relayed through them.
 
 use std::{
     fs::File,
@@ -21,23 +21,23 @@ use crate::{
     },
 };
 
-/// What a far end on standard input and output is started with.
+/// The options of a far end on standard input and output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdioOptions {
-    /// Whose code seals and opens.
+    /// The implementations of the cipher suites.
     pub implementations: Implementations,
-    /// What whoever started it allows.
+    /// The permissions given by the caller.
     pub leave: ServeLeave,
-    /// The user's umask, where the process has set its own to 0.
+    /// The user's umask, if the process has set its own to 0.
     pub modes: ModeRules,
-    /// The ends of the ssh connection, if that is what started it.
+    /// The addresses of the ssh connection, if there is one.
     pub ssh: SshAddresses,
 }
 
-/// Serves one transfer on standard input and output: what runs at the far end of ssh, or as a local child.
+/// Serves one transfer on standard input and output, at the far end of ssh or as a local child.
 ///
 /// # Errors
-/// As the transfer's; the client has been told.
+/// Fails if the transfer fails; the client has been informed.
 pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
     let StdioOptions { implementations, leave, modes, ssh } = options;
     let mut channel = Channel::stdio(ssh.client)?;
@@ -72,10 +72,10 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     let back = stream.try_clone().map_err(failed)?;
-    // Straight on the descriptors: the standard library's output would wait for a line to end.
+    // The descriptors are used directly: the standard library's output would wait for the end of a line.
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
-    // Either direction's end ends the process: a half-open stream is of no use to a transfer.
+    // The end of either direction ends the process: a half-open stream is of no use to a transfer.
     let pumping = |name: &str| thread::Builder::new().name(name.to_owned());
     let outward = pumping("outward").spawn(move || pump(back, &mut output)).map_err(failed)?;
     let inward = pumping("inward").spawn(move || pump(&mut input, stream)).map_err(failed)?;
@@ -85,7 +85,7 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes bytes on as they come. (`std::io::copy` would splice, and a pipe spliced into a socket holds back short
+/// Passes bytes on as they come. (`std::io::copy` would splice, and a pipe spliced into a socket delays short
 /// messages in the expectation of more.)
 fn pump(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
     let mut buffer = vec![0; 256 * 1024];
