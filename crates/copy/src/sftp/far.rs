@@ -1,7 +1,7 @@
-//! The far host: its connections, how they come to be, and paths as its server resolves them.
+//! The far host: its connections, their setup, and paths as its server resolves them.
 //!
-//! Guarantees: the first login is the user's own, with ssh's questions and configuration; the second is made alone,
-//! and of the others no more than eight at a time; a login that is refused is not tried again.
+//! Guarantees: the first login is the user's own, with ssh's prompts and configuration; the second is made alone, and
+//! at most eight of the others at a time; a refused login is not retried.
 
 use std::{
     cell::{Cell, RefCell},
@@ -30,19 +30,20 @@ use crate::{
     summary::Progress,
 };
 
-/// Logins under way at once: half of what sshd takes before it begins to refuse some (MaxStartups 10:30:100).
+/// The maximum number of simultaneous logins: half of the number from which sshd refuses some (MaxStartups
+/// 10:30:100).
 const LOGINS_MAX: usize = 8;
-/// Connections that are added on a short path without being asked for.
+/// The number of connections that are added on a short path without being requested.
 const SHORT_PATH_MAX: u16 = 4;
-/// How often the need of more connections is looked at.
+/// The interval between two checks of the need for more connections.
 const LOOK: Duration = Duration::from_millis(50);
-/// Ciphers that a processor with instructions for AES computes several times as fast as the one that ssh prefers.
+/// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.
 const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
 
 /// The reason why an entry, or the whole transfer, did not succeed.
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
-    /// The connection is lost: what was under way on it is to be done again on another.
+    /// The connection is lost: its unfinished work must be repeated on another.
     Lost,
     /// This entry cannot be copied, for a reason that names it.
     Entry(String),
@@ -50,7 +51,7 @@ pub(super) enum Trouble {
     Fatal(Error),
 }
 
-/// How a far host is reached, and what of it is connected.
+/// The way to reach a far host, and its connections.
 pub(super) struct Far {
     pub(super) reactor: Reactor,
     pub(super) host: String,
@@ -64,7 +65,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// Connects, and waits for the greeting for so long as the user may need to log in.
+    /// Connects, and waits for the greeting as long as the user may need to log in.
     pub(super) fn connect(
         ssh: SshCommand,
         progress: &Arc<Progress>,
@@ -110,7 +111,7 @@ impl Far {
         let mut ssh = self.ssh.clone();
         ssh.is_further = is_further;
         if is_further {
-            // A login that is refused is no failure: what is there goes on.
+            // A refused login is no failure: the existing connections continue.
             ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
         }
         let index = self.next.replace(self.next.get() + 1);
@@ -122,7 +123,7 @@ impl Far {
     }
 
     /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
-    /// are to come.
+    /// will be added.
     pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
         match asked {
             Some(asked) => {
@@ -133,7 +134,7 @@ impl Far {
         }
     }
 
-    /// As many as there are processors for, one after the other.
+    /// Adds connections one after the other, up to the number of processors.
     async fn grow_on_a_short_path(&self, processors: u16) {
         let began = Instant::now();
         for count in 1..processors.div_ceil(2).clamp(2, SHORT_PATH_MAX) {
@@ -146,7 +147,7 @@ impl Far {
         }
     }
 
-    /// As many as bring more.
+    /// Adds connections for as long as they raise the rate.
     async fn grow_on_a_long_path(&self) {
         let most = agree::STREAMS_DEFAULT_MAX;
         let mut growth = Growth::new(1, most, self.round_trip.get(), self.login_time.get());
@@ -166,10 +167,11 @@ impl Far {
         }
     }
 
-    /// Adds connections to `count` until there are `wanted`. False when one was refused; then no more are tried.
+    /// Adds connections to `count` until there are `wanted`. Returns false if a login was refused; then no more are
+    /// tried.
     async fn log_in(&self, mut count: u16, wanted: u16) -> bool {
         while count < wanted {
-            // The second shows whether logins succeed without the user at all.
+            // The second login shows whether logins succeed without the user.
             let logins = if count == 1 { 1 } else { usize::from(wanted - count).min(LOGINS_MAX) };
             let started: FuturesUnordered<_> = (0..logins).map(|_| self.further()).collect();
             let came = started.filter(|came| std::future::ready(*came)).count().await;
@@ -181,7 +183,7 @@ impl Far {
         true
     }
 
-    /// One more connection; false where there is none.
+    /// Adds one connection; returns false if that fails.
     async fn further(&self) -> bool {
         match self.start(true) {
             Ok(link) => link.greeted().await.is_ok(),
@@ -189,7 +191,7 @@ impl Far {
         }
     }
 
-    /// Returns whether what is known to be left takes so much longer than a login that half of it would be gained.
+    /// Returns whether the known remaining work takes so much longer than a login that half of it would be gained.
     fn is_worth_a_login(&self, began: Instant) -> bool {
         let login = self.login_time.get();
         let elapsed = began.elapsed();
@@ -202,18 +204,18 @@ impl Far {
         left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
     }
 
-    /// Returns the connection with the least under way.
+    /// Returns the connection with the least in flight.
     pub(super) fn link(&self) -> Option<Rc<Link>> {
         let usable = |link: &Rc<Link>| link.is_greeted();
         self.reactor.live().into_iter().filter(usable).min_by_key(|link| link.bytes_under_way())
     }
 
-    /// Returns the same where the transfer is over without one.
+    /// Returns the same for callers whose transfer is over without a connection.
     pub(super) fn any(&self) -> Result<Rc<Link>, Error> {
         self.link().ok_or_else(|| self.lost())
     }
 
-    /// Why there is no connection any more.
+    /// Returns the reason why there is no connection any more.
     pub(super) fn lost(&self) -> Error {
         let first = self.first.borrow().as_ref().and_then(|link| link.reason());
         first.unwrap_or_else(|| {
@@ -221,7 +223,7 @@ impl Far {
         })
     }
 
-    /// Returns whether a connection that was of use is lost.
+    /// Returns whether a usable connection has been lost.
     pub(super) fn has_lost(&self) -> bool {
         self.reactor.has_lost()
     }
@@ -231,7 +233,7 @@ impl Far {
         self.reactor.live().iter().filter(|link| link.is_greeted()).count() as u16
     }
 
-    /// Returns a fault as the failure of the whole.
+    /// Returns a fault as the failure of the whole transfer.
     pub(super) fn error(&self, link: &Link, what: &str, fault: Fault) -> Error {
         match fault {
             Fault::Lost => link.reason().unwrap_or_else(|| self.lost()),
@@ -246,7 +248,7 @@ impl Far {
         }
     }
 
-    /// Returns a fault with an entry. `root` lies on the file system that it is about.
+    /// Returns a fault with an entry. `root` lies on the file system in question.
     pub(super) async fn trouble(
         &self,
         link: &Link,
@@ -259,7 +261,7 @@ impl Far {
             Fault::Lost => return Trouble::Lost,
             Fault::Said(status) => status.code,
         };
-        // The one status stands for many reasons; one of them concerns every other entry too.
+        // The single status stands for many reasons; one of them affects every other entry as well.
         if code == StatusCode::Failure && is_full(link, root).await {
             let message = format!("{shown}: cannot {doing}: no room is left on {}", self.host);
             return Trouble::Fatal(Error::new(ErrorKind::DiskFull, message));
@@ -267,8 +269,8 @@ impl Far {
         Trouble::Entry(format!("{shown}: cannot {doing}: {} says: {code}", self.host))
     }
 
-    /// Returns whether the account may give files to other users, as root may: SFTP names no user, but tells whose
-    /// its home is.
+    /// Returns whether the account may change owners, as root may: SFTP names no user, but reveals the owner of the
+    /// home folder.
     pub(super) async fn may_give_files_away(&self) -> Result<bool, Error> {
         match self.any()?.lstat(b".").await {
             Ok(home) => Ok(home.and_then(|home| home.owner).is_some_and(|owner| owner.uid == 0)),
@@ -277,7 +279,7 @@ impl Far {
         }
     }
 
-    /// Returns a path as the server is to be asked for it: `~` is a home folder.
+    /// Returns a path for requests to the server: `~` is a home folder.
     pub(super) async fn expand(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
         let path = if path.is_empty() { b"." } else { path };
         let Some(rest) = path.strip_prefix(b"~") else { return Ok(path.to_vec()) };
@@ -290,7 +292,7 @@ impl Far {
                 let name = &path[..slash.map_or(path.len(), |slash| slash + 1)];
                 (Request::ExpandPath { path: name }, slash.map_or(&[][..], |slash| &rest[slash + 1..]))
             }
-            // A name like any other where nobody knows whose home it is.
+            // If nobody has such a home, it is a name like any other.
             _ => return Ok(path.to_vec()),
         };
         let mut expanded = link.path_of(&home).await.map_err(|fault| self.error(&link, &shown, fault))?;
@@ -302,9 +304,9 @@ impl Far {
     }
 }
 
-/// Returns whether a file system has no room, as far as its server can tell.
+/// Returns whether a file system is full, as far as its server reports it.
 async fn is_full(link: &Link, path: &[u8]) -> bool {
-    /// File systems keep some room back from users, and others write meanwhile.
+    /// File systems reserve some room, and others write meanwhile.
     const ROOM_BYTES_MIN: u64 = 1 << 20;
     if !link.has(Extension::StatVfs) {
         return false;
@@ -314,7 +316,7 @@ async fn is_full(link: &Link, path: &[u8]) -> bool {
         if !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
 }
 
-/// ssh with the ciphers first that this processor has instructions for, unless its user has chosen some.
+/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some.
 fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> SshCommand {
     if !agree::has_aes() {
         return ssh;

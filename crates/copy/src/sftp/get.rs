@@ -1,7 +1,7 @@
-//! Replies become records: the sending end of a pull, played for a far host that has only an SFTP server.
+//! Turns replies into records: acts as the sending end of a pull for a far host that has only an SFTP server.
 //!
-//! Guarantees: a file that changes while it is read is never closed as complete; what is read and not yet put in
-//! place is bounded; a range whose connection is lost is read again on another.
+//! Guarantees: a file that changes while it is read is never closed as complete; the content that is read and not yet
+//! in place is bounded; a range whose connection is lost is read again on another.
 
 use std::{
     cell::{Cell, RefCell},
@@ -34,27 +34,27 @@ use crate::{
     },
 };
 
-/// Files up to this size go whole.
+/// Files up to this size are read whole.
 pub(super) const SMALL_FILE_BYTES: u64 = 32 * 1024;
-/// Reads of one file under way at once.
+/// The number of simultaneous reads of one file.
 const READS_MAX: usize = 64;
-/// An entry without its content: its path, and where a link points.
+/// The length of an entry without its content: its path, and a link's target.
 const ENTRY_BYTES_MAX: usize = 16 << 10;
-/// Zeros from this length on are a hole.
+/// Zeros of at least this length become a hole.
 const HOLE_BYTES_MIN: usize = 4096;
 
 /// A file as it was found.
 pub(super) struct Found {
-    /// As the server is asked for it.
+    /// The path for requests to the server.
     pub(super) at: Vec<u8>,
-    /// As messages call it.
+    /// The path for messages.
     pub(super) shown: String,
     /// Its name in the target.
     pub(super) path: RelativePath,
     pub(super) metadata: Metadata,
 }
 
-/// Reads far files into what puts records in place.
+/// Reads far files and passes them on as records.
 pub(super) struct Get<'a> {
     pub(super) far: &'a Far,
     pub(super) files: &'a Files,
@@ -67,7 +67,7 @@ pub(super) struct Get<'a> {
 type Handles = Mutex<HashMap<usize, Handle>>;
 
 impl Get<'_> {
-    /// Puts one record in place. Returns the bytes of content that it brought.
+    /// Puts one record in place. Returns the number of content bytes.
     fn put(&self, kind: RecordKind, file: u32, offset: u64, body: &[u8]) -> Result<(), Trouble> {
         let header = Header { kind, body_bytes: body.len(), file, offset };
         self.applier.borrow_mut().put(&[(&header, body)]).map(drop).map_err(Trouble::Fatal)
@@ -93,7 +93,7 @@ impl Get<'_> {
         self.put(RecordKind::Pack, 0, 0, &body[..length + content.len()])
     }
 
-    /// Reads a file and puts it in place.
+    /// Reads a file and writes it to its place.
     pub(super) async fn file(&self, found: &Found) -> Result<(), Trouble> {
         match found.metadata.size_bytes <= SMALL_FILE_BYTES {
             true => self.small(found).await,
@@ -106,7 +106,7 @@ impl Get<'_> {
         Entry { path: path.clone(), kind: Kind::File, metadata: metadata.clone(), digest: None }
     }
 
-    /// Returns the connection with the least under way, once one has room.
+    /// Returns the connection with the least in flight, once one has room.
     async fn link(&self) -> Result<Rc<Link>, Trouble> {
         loop {
             let link = self.far.any().map_err(Trouble::Fatal)?;
@@ -117,7 +117,7 @@ impl Get<'_> {
         }
     }
 
-    /// Waits until so many bytes may be asked for.
+    /// Waits until this many bytes may be requested.
     async fn allowed(&self, bytes: u64) {
         self.far.reactor.sleep(self.limiter.delay(bytes, Instant::now())).await;
     }
@@ -142,12 +142,12 @@ impl Get<'_> {
         Trouble::Entry(format!("{}: cannot read it: {} says: {code}", found.shown, self.far.host))
     }
 
-    /// Returns the content of a small file; `None` where it is not as it was found.
+    /// Returns the content of a small file; `None` if the file has changed.
     async fn read_small(&self, link: &Link, found: &Found) -> Result<Option<Vec<u8>>, Fault> {
         let _leave = link.leave().await;
         let handle = link.open(&found.at, Access::Read).await?;
         let size = found.metadata.size_bytes;
-        // One byte more than there should be tells that there are no more.
+        // One byte more than expected is requested, to detect the end.
         let read = link.begin(&read_request(&handle, 0, size + 1));
         let stat = link.begin(&Request::Fstat { handle: &handle });
         let close = link.begin(&Request::Close { handle: &handle });
@@ -178,7 +178,7 @@ impl Get<'_> {
         self.put_value(RecordKind::Open, number, 0, &announcement)?;
         let ranges: Vec<Range<u64>> = match self.files.lookup(number).map_err(Trouble::Fatal)? {
             Lookup::Open(file) => file.state().ledger.missing().collect(),
-            // It failed, and was told, or is older than what is there.
+            // The file failed, which was reported, or is older than the existing one.
             Lookup::Settled => return Ok(()),
         };
         let missing: u64 = ranges.iter().map(|range| range.end - range.start).sum();
@@ -233,7 +233,7 @@ impl Get<'_> {
         }
     }
 
-    /// Puts content in place; zeros stay a hole.
+    /// Writes content to its place; zeros become a hole.
     fn content(&self, number: u32, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let is_hole = data.len() >= HOLE_BYTES_MIN && data.iter().all(|&byte| byte == 0);
         match is_hole && self.files.writer().is_some() {
@@ -252,7 +252,7 @@ impl Get<'_> {
         Ok(handle)
     }
 
-    /// Reads a part of a file, in as many pieces as the server makes of it.
+    /// Reads a part of a file, in as many pieces as the server returns.
     async fn chunk(
         &self,
         found: &Found,
@@ -288,7 +288,7 @@ impl Get<'_> {
         Ok(pieces)
     }
 
-    /// Closes a file, and says whether it is still as it was found.
+    /// Closes a file, and returns whether it is unchanged.
     async fn check(&self, found: &Found, handles: &Handles) -> Result<bool, Trouble> {
         let handles: Vec<_> = handles.lock().await.drain().collect();
         let live = self.far.reactor.live();
@@ -312,7 +312,7 @@ impl Get<'_> {
     }
 }
 
-/// Size and time are as they were.
+/// Returns whether size and time are unchanged.
 fn is_as_found(now: &Attributes, then: &Metadata) -> bool {
     let now = super::put::metadata(now);
     now.size_bytes == then.size_bytes && now.modified == then.modified

@@ -1,4 +1,4 @@
-//! One connection: an `ssh -s HOST sftp`, the client that speaks through it, and the tasks that wait for replies.
+//! One connection: an `ssh -s HOST sftp`, its client, and the tasks that wait for replies.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,23 +23,24 @@ use sealane_sftp::{
 
 use crate::error::{Error, ErrorKind};
 
-/// Bytes under way on one connection: ssh's own window is 2 MiB (OpenSSH, `channels.h`), and pipes lie before it.
+/// The maximum number of bytes in flight on one connection: ssh's own window is 2 MiB (OpenSSH, `channels.h`), and
+/// pipes precede it.
 pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
-/// Files open at once on one connection, at most.
+/// The maximum number of open files on one connection.
 const HANDLES_MAX: usize = 256;
-/// Descriptors that the server needs for itself.
+/// The number of descriptors that the server needs for itself.
 const HANDLES_SPARED: usize = 8;
-/// Pieces handed to the kernel at once.
+/// The number of pieces passed to the kernel at once.
 const PIECES_MAX: usize = 64;
-/// Bytes received before others have their turn.
+/// The number of bytes received before other connections have their turn.
 const TURN_BYTES: usize = 1 << 20;
-/// How long a child may take to say why it has ended.
+/// The time that a child has to report why it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Why a request has no good reply.
+/// The reason why a request has no good reply.
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
-    /// The connection is lost, and with it what was under way.
+    /// The connection is lost, together with its requests in flight.
     Lost,
     /// The server says so.
     Said(Status),
@@ -78,13 +79,13 @@ impl Pending {
         .await
     }
 
-    /// For what is done by a status.
+    /// Waits for the reply to a request that is answered by a status.
     pub(super) async fn done(self) -> Result<(), Fault> {
         done(self.reply().await?)
     }
 }
 
-/// Returns a status other than OK is a fault; any other reply was not asked for, which the client has seen to.
+/// Returns the fault for a status other than OK; the client has excluded unexpected replies.
 fn said(reply: Reply) -> Fault {
     match reply {
         Reply::Status(status) => Fault::Said(status),
@@ -99,7 +100,7 @@ fn done(reply: Reply) -> Result<(), Fault> {
     }
 }
 
-/// Leave to have one more file open.
+/// The permission to have one more file open.
 pub(super) struct Leave<'a>(&'a Link);
 
 impl Drop for Leave<'_> {
@@ -127,7 +128,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Returns a child that was just started.
+    /// Returns the connection of a child that was just started.
     pub(super) fn new(index: usize, process: RemoteProcess, host: &str) -> io::Result<Rc<Self>> {
         let socket = process.socket().try_clone()?;
         socket.set_nonblocking(true)?;
@@ -150,12 +151,12 @@ impl Link {
         self.lost.borrow().is_some()
     }
 
-    /// Returns whether the server has told of itself all that it has to tell.
+    /// Returns whether the server has reported everything about itself.
     pub(super) fn is_greeted(&self) -> bool {
         self.client.borrow().server().is_some()
     }
 
-    /// Why it is of no more use.
+    /// Returns the reason why the connection is unusable.
     pub(super) fn reason(&self) -> Option<Error> {
         self.lost.borrow().clone()
     }
@@ -203,7 +204,7 @@ impl Link {
         Pending(slot)
     }
 
-    /// Makes a request at once, among those that follow one another for one file.
+    /// Sends a request at once, as one of several consecutive ones for one file.
     pub(super) fn begin(&self, request: &Request<'_>) -> Pending {
         if self.is_lost() {
             return Pending(Rc::new(RefCell::new(Slot { reply: Some(Err(Fault::Lost)), waker: None })));
@@ -213,7 +214,7 @@ impl Link {
         self.ask(id)
     }
 
-    /// Silence counts from when something is owed.
+    /// Silence is measured from the time when a reply is owed.
     fn note_beginning(&self) {
         if self.client.borrow().requests_under_way() == 0 {
             self.heard.set(Instant::now());
@@ -232,7 +233,7 @@ impl Link {
         .await;
     }
 
-    /// Waits until something has come, or all is lost.
+    /// Waits until something has arrived, or the connection is lost.
     pub(super) async fn change(&self) {
         let mut has_waited = false;
         poll_fn(|context| {
@@ -259,13 +260,13 @@ impl Link {
         .await
     }
 
-    /// Makes a request when there is room for it.
+    /// Sends a request once there is room for it.
     pub(super) async fn call(&self, request: &Request<'_>) -> Result<Reply, Fault> {
         self.room().await;
         self.begin(request).reply().await
     }
 
-    /// Returns a request that is done by a status.
+    /// Sends a request that is answered by a status.
     pub(super) async fn act(&self, request: &Request<'_>) -> Result<(), Fault> {
         done(self.call(request).await?)
     }
@@ -275,13 +276,13 @@ impl Link {
         self.client.borrow_mut().packet(handle, offset, data_bytes)
     }
 
-    /// Writes what a packet was filled with.
+    /// Writes the data of a packet.
     pub(super) async fn write(&self, packet: PacketInHand) -> Result<Pending, Fault> {
         self.room().await;
         Ok(self.write_now(packet))
     }
 
-    /// Returns the same for one packet of a file whose other requests follow at once.
+    /// Does the same at once, for a packet of a file whose other requests follow immediately.
     pub(super) fn write_now(&self, packet: PacketInHand) -> Pending {
         if self.is_lost() {
             return Pending(Rc::new(RefCell::new(Slot { reply: Some(Err(Fault::Lost)), waker: None })));
@@ -291,18 +292,18 @@ impl Link {
         self.ask(id)
     }
 
-    /// Attributes of what has a name, `None` where nothing has it.
+    /// Returns the attributes of an entry, `None` if there is none of this name.
     pub(super) async fn lstat(&self, path: &[u8]) -> Result<Option<Attributes>, Fault> {
         found(self.call(&Request::Lstat { path }).await?)
     }
 
-    /// Attributes of what a name leads to, `None` where that is nothing.
+    /// Returns the attributes of an entry with links followed, `None` if that does not exist.
     pub(super) async fn stat(&self, path: &[u8]) -> Result<Option<Attributes>, Fault> {
         found(self.call(&Request::Stat { path }).await?)
     }
 
     pub(super) async fn open(&self, path: &[u8], access: Access) -> Result<Handle, Fault> {
-        // Nobody else is to read what has not come in full.
+        // Nobody else may read an incomplete file.
         let mode = (access == Access::Create).then_some(0o600);
         let attributes = Attributes { mode, ..Attributes::default() };
         match self.call(&Request::Open { path, access, attributes }).await? {
@@ -318,7 +319,7 @@ impl Link {
         }
     }
 
-    /// Returns all names of a directory but `.` and `..`, `names_max` of them at most: `None` where there are more.
+    /// Returns all names of a directory except `.` and `..`, at most `names_max`; `None` if there are more.
     pub(super) async fn list(&self, path: &[u8], names_max: usize) -> Result<Option<Vec<Name>>, Fault> {
         let _leave = self.leave().await;
         let handle = match self.call(&Request::OpenDirectory { path }).await? {
@@ -328,7 +329,7 @@ impl Link {
         let mut names = Vec::new();
         let outcome = loop {
             match self.call(&Request::ReadDirectory { handle: &handle }).await {
-                // A server that has no more names and does not say so would never end.
+                // A server that has no more names and does not report it would never end.
                 Ok(Reply::Names(more)) if more.is_empty() => break Ok(Some(names)),
                 Ok(Reply::Names(more)) => {
                     names.extend(more.into_iter().filter(|found| found.name != b"." && found.name != b".."));
@@ -345,7 +346,7 @@ impl Link {
         outcome
     }
 
-    /// Sends what the kernel takes.
+    /// Sends as much as the kernel accepts.
     pub(super) fn flush(&self) {
         while !self.is_lost() {
             let mut client = self.client.borrow_mut();
@@ -370,7 +371,7 @@ impl Link {
         }
     }
 
-    /// Receives what has come, and hands out the replies.
+    /// Receives the available bytes, and distributes the replies.
     pub(super) fn receive(&self, scratch: &mut [u8]) {
         let mut received = 0;
         while received < TURN_BYTES && !self.is_lost() {
@@ -432,7 +433,7 @@ impl Link {
         }
     }
 
-    /// A buffer of data that was used.
+    /// Takes back a used buffer of data.
     pub(super) fn recycle(&self, buffer: Vec<u8>) {
         self.client.borrow_mut().recycle(buffer);
     }
@@ -445,7 +446,7 @@ impl Link {
         }
     }
 
-    /// The child has closed its end: why, it may say by its status.
+    /// Handles the end of the child, whose status may give the reason.
     fn ended(&self) {
         let host = &self.host;
         let was_greeted = self.is_greeted();
@@ -464,7 +465,7 @@ impl Link {
                 );
                 Error::new(ErrorKind::Connect, message)
             }
-            // OpenSSH's server ends so where a packet is not as it should be.
+            // OpenSSH's server exits with this status after a malformed packet.
             (Some(11), true) => {
                 Error::protocol(format!("the SFTP server of {host} did not understand a request"))
             }
@@ -473,7 +474,7 @@ impl Link {
         self.fail(error);
     }
 
-    /// It is of no more use: whoever waits for a reply learns that.
+    /// Makes the connection unusable: all tasks that wait for a reply get the error.
     pub(super) fn fail(&self, error: Error) {
         self.lost.borrow_mut().get_or_insert(error);
         let ids: Vec<_> = self.waiting.borrow().keys().copied().collect();

@@ -1,9 +1,9 @@
-//! Far ends that have only sshd: the other end of a transfer, played here over SFTP.
+//! Far ends that have only sshd: this end acts as the other end of the transfer, over SFTP.
 //!
-//! Guarantees: what is planned, compared, filtered and told is what a far end of our own would be sent or would send.
-//! A push fills the same batches of records, which become requests ([`put`]) instead of being sealed; in a pull
-//! replies become records ([`get`]), which are put in place as those of a stream are. What SFTP cannot keep is
-//! refused, or said by name.
+//! Guarantees: planning, comparison, filters and reports are the same as with a far end of our own. A push fills the
+//! same batches of records, which become requests ([`put`]) instead of being sealed; in a pull replies become records
+//! ([`get`]), which are processed like those of a stream. Properties that SFTP cannot keep are refused, or reported
+//! by name.
 
 mod far;
 mod get;
@@ -32,8 +32,8 @@ use crate::{
     summary::{Notice, Observer, Summary},
 };
 
-/// Copies to or from a far host by its SFTP server: because that was asked for, or because the host has no sealane,
-/// which `absence` then says.
+/// Copies to or from a far host by its SFTP server: on request, or because the host has no sealane, as described by
+/// `absence`.
 pub(crate) fn copy(
     transfer: &Transfer<'_>,
     absence: Option<Error>,
@@ -64,7 +64,7 @@ pub(crate) fn copy(
             far
         }
         (Err(error), None) => return Err(error),
-        // The first reason is the one that can be helped.
+        // The user can act on the first reason.
         (Err(error), Some(absence)) => return Err(absence.advising(&format!("nor does SFTP go: {error}"))),
     };
     match transfer.role {
@@ -73,7 +73,7 @@ pub(crate) fn copy(
     }
 }
 
-/// Runs the work of a transfer while a thread hands on what it has to tell.
+/// Runs the work of a transfer while a thread passes on its notices.
 fn told<T>(
     pending: &Receiver<Notice>,
     observer: &mut dyn Observer,
@@ -105,7 +105,7 @@ fn told<T>(
     })
 }
 
-/// Returns an option of the user that only an end of our own can follow, if there is one.
+/// Returns an option of the user that only a far end of our own supports, if there is one.
 fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     let is_pull = role == Role::Pull;
     if options.level != Level::Private {

@@ -1,4 +1,4 @@
-//! The target of a push at the far host, found by the rules of every other target.
+//! The target of a push at the far host, found by the same rules as every other target.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
@@ -15,11 +15,11 @@ use crate::{
 /// A target at the far host.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The folder that entries go beneath, as the server is asked for it.
+    /// The folder that contains the entries, for requests to the server.
     pub(super) root: Vec<u8>,
-    /// It is to be made.
+    /// Whether the folder must be created.
     pub(super) is_new: bool,
-    /// The name that the only source gets there; `None` where sources keep their names.
+    /// The name of the only source there; `None` if sources keep their names.
     pub(super) name: Option<Vec<u8>>,
     /// The name of the folder in messages.
     pub(super) shown: PathBuf,
@@ -50,7 +50,7 @@ fn wants_folder(path: &[u8]) -> bool {
     matches!(last, b"" | b"." | b"..")
 }
 
-/// Resolves a target. `began` says that this transfer has begun before.
+/// Resolves a target. `began` means that this transfer has begun before.
 pub(super) async fn target(
     far: &Far,
     asked: &[u8],
@@ -61,7 +61,7 @@ pub(super) async fn target(
     let path = far.expand(asked).await?;
     let link = far.any()?;
     let shown = String::from_utf8_lossy(asked).escape_debug().to_string();
-    // With its slashes the name of a file would seem to be nobody's.
+    // With its slashes, an existing file would seem to be missing.
     let bare_bytes = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
     let found = link
         .stat(&path[..bare_bytes.min(path.len())])
@@ -94,7 +94,7 @@ pub(super) async fn target(
 }
 
 impl Place {
-    /// Makes the folder if it is to be made.
+    /// Creates the folder if it does not exist.
     pub(super) async fn make(&self, far: &Far) -> Result<(), Error> {
         if !self.is_new {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Deleting what a far target has and its source has not, over SFTP: the judgement is that of every other target.
+//! Deletes entries of a far target that the source does not have, over SFTP: the rules are those of every other
+//! target.
 
 use std::{collections::BTreeMap, collections::HashSet, io, rc::Rc};
 
@@ -22,7 +23,7 @@ use crate::{
     summary::Notice,
 };
 
-/// Deletes, or with a dry run only tells. `unread` sources could not be read.
+/// Deletes entries; in a dry run, only reports them. `unread` sources could not be read.
 pub(super) fn run(
     transfer: &Transfer<'_>,
     far: &Rc<Far>,
@@ -67,20 +68,20 @@ pub(super) fn run(
                 tell(error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec()), reason);
             }
             Step::Refused(reason) => tell(Vec::new(), reason),
-            // No entry waits for a name there: one of another kind has failed already.
+            // No entry waits for a name there: a conflicting one has failed already.
             Step::NotReplaced(..) | Step::Going => {}
         }
         Ok(())
     })
 }
 
-/// A far target, as names are removed from it.
+/// A far target as the interface for removing names.
 struct FarTarget<'a> {
     far: &'a Rc<Far>,
     put: &'a Put,
 }
 
-/// Returns a fault as the tree's own words have it.
+/// Returns a fault as an error of the tree.
 fn failed(operation: Operation, path: &RelativePath, fault: &Fault) -> TreeError {
     let source = match fault.code() {
         None => io::ErrorKind::NotConnected.into(),
@@ -91,7 +92,7 @@ fn failed(operation: Operation, path: &RelativePath, fault: &Fault) -> TreeError
     TreeError::Io { operation, path: path.into(), source }
 }
 
-/// The whole transfer has failed while the target was looked at.
+/// Returns the error for a transfer that failed while the target was examined.
 fn ended(path: &RelativePath, error: &Error) -> TreeError {
     let source = match error.kind {
         ErrorKind::Cancelled => io::ErrorKind::Interrupted.into(),
@@ -103,11 +104,11 @@ fn ended(path: &RelativePath, error: &Error) -> TreeError {
 /// A look in progress.
 #[derive(Default)]
 struct Look {
-    /// Folders that were entered: whether they are extraneous themselves.
+    /// Folders that were entered, and whether they are extraneous themselves.
     entered: BTreeMap<RelativePath, bool>,
     entries: Vec<Extra>,
     errors: Vec<TreeError>,
-    /// Folders that stay, because of what is in them.
+    /// Folders that stay because of their contents.
     kept: HashSet<RelativePath>,
     has_more: bool,
 }
@@ -180,7 +181,7 @@ impl Prunable for FarTarget<'_> {
             let at = self.put.at(below.as_bytes());
             let found = reactor.run(async { Ok(self.far.any()?.lstat(&at).await) });
             match found {
-                // A link is no folder of the target.
+                // A link is not a folder of the target.
                 Ok(Ok(Some(found))) if found.kind() == FileKind::Directory => {}
                 Ok(Ok(_)) => return Ok(Extraneous::default()),
                 Ok(Err(fault)) => return Err(failed(Operation::Inspect, below, &fault)),
@@ -231,7 +232,7 @@ impl Prunable for FarTarget<'_> {
 }
 
 impl FarTarget<'_> {
-    /// Removes one name: a folder only where it is empty.
+    /// Removes one name; a folder only if it is empty.
     async fn remove(&self, extra: &Extra) -> sealane_tree::Result<bool> {
         let Extra { path, is_directory } = extra;
         let fail = |fault: &Fault| failed(Operation::Remove, path, fault);
@@ -258,7 +259,7 @@ impl FarTarget<'_> {
         match link.act(&request).await {
             Ok(()) => Ok(true),
             Err(fault) if fault.code() == Some(StatusCode::NoSuchFile) => Ok(true),
-            // It holds backups.
+            // The folder holds backups.
             Err(fault) if *is_directory && keeps_backups && fault.code() == Some(StatusCode::Failure) => {
                 Ok(false)
             }

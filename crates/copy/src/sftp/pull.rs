@@ -1,7 +1,7 @@
 //! A pull from a far host that has only an SFTP server.
 //!
-//! Guarantees: names come from the far host and are checked as those of any sender; what is found is copied, skipped
-//! or reported; nothing is deleted where something could not be read.
+//! Guarantees: names come from the far host and are checked like those of any sender; every entry found is copied,
+//! skipped or reported; nothing is deleted if any entry could not be read.
 
 use std::{
     cell::{Cell, RefCell},
@@ -61,7 +61,7 @@ use crate::{
 
 /// Files under way at once.
 const FILES_MAX: usize = 256;
-/// Entries that were found and wait for their turn.
+/// The maximum number of entries that wait to be fetched.
 const WAITING_MAX: usize = 8192;
 
 /// Fetches everything from a far host.
@@ -159,7 +159,7 @@ fn count(counter: &Cell<u64>, by: u64) {
     counter.set(counter.get() + by);
 }
 
-/// An entry that was found and has to be fetched.
+/// An entry that was found and must be fetched.
 enum Candidate {
     File(Found),
     Symlink(Found),
@@ -180,14 +180,14 @@ struct Pull<'a> {
     files: &'a Files,
     with_owner: bool,
     filter: Filter,
-    /// The target as it is looked at before something is fetched.
+    /// The target for examinations before an entry is fetched.
     present: RefCell<Option<Writer>>,
-    /// In a dry run, the target that what is found is compared with.
+    /// In a dry run, the target to compare with.
     preview: RefCell<Option<Preview>>,
-    /// In a dry run, names of things that would give way to entries of other kinds.
+    /// In a dry run, the names of entries that would be replaced by entries of other kinds.
     replaced: RefCell<Vec<RelativePath>>,
     notices: Sender<Notice>,
-    /// Hashes of the names that the source has, where the rest is to be deleted.
+    /// Hashes of the names that the source has, if other entries are to be deleted.
     known: RefCell<Vec<[u8; 16]>>,
     waiting: RefCell<VecDeque<Candidate>>,
     is_scanned: Cell<bool>,
@@ -230,7 +230,7 @@ impl Pull<'_> {
     }
 
     fn notice(&self, notice: Notice) {
-        // Whoever hands notices on is gone only when the transfer is over.
+        // The receiver of notices is gone only when the transfer is over.
         let _ = self.notices.send(notice);
     }
 
@@ -246,13 +246,13 @@ impl Pull<'_> {
 
     fn knows(&self, hash: [u8; 16]) {
         let mut known = self.known.borrow_mut();
-        // With one too many nothing is deleted.
+        // With one hash too many nothing is deleted.
         if self.transfer.options.upkeep.delete.is_some() && known.len() <= KNOWN_MAX {
             known.push(hash);
         }
     }
 
-    /// Finds all there is to fetch; folders are made at once.
+    /// Finds all entries to fetch; folders are made at once.
     async fn scan(&self, get: &Get<'_>, roots: &[Root]) -> Result<(), Error> {
         for root in roots {
             match &self.transfer.options.listed {
@@ -295,7 +295,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Only what a list names, and the folders that it is in.
+    /// Finds only the listed paths, and the folders that contain them.
     async fn scan_list(&self, get: &Get<'_>, root: &Root, listed: &[RelativePath]) -> Result<(), Error> {
         let mut paths = listed.to_vec();
         paths.sort_by(|one, other| one.components().cmp(other.components()));
@@ -347,7 +347,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Walks what a folder holds; `within` is the folder's path below the root.
+    /// Walks the contents of a folder; `within` is the folder's path below the root.
     async fn scan_below(
         &self,
         get: &Get<'_>,
@@ -416,7 +416,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Returns an entry of a folder. Whether it is entered.
+    /// Returns an entry of a folder. Returns whether the entry is entered.
     fn sighted(
         &self,
         get: &Get<'_>,
@@ -468,7 +468,7 @@ impl Pull<'_> {
         Found { at, shown: text(&self.shown(root, path)), path: name, metadata }
     }
 
-    /// Takes an entry on. Whether what it holds is to be looked at.
+    /// Takes an entry on. Returns whether the contents of the entry must be examined.
     fn entry(&self, get: &Get<'_>, found: Found, attributes: &Attributes) -> Result<bool, Error> {
         let progress = self.transfer.progress;
         progress.files_found.fetch_add(1, Relaxed);
@@ -513,8 +513,8 @@ impl Pull<'_> {
         }
     }
 
-    /// Returns an entry without content. Where the target's time is the same in whole seconds, which is all that a
-    /// server tells, it stays as it is.
+    /// Returns an entry without content. If the target's time is the same in whole seconds, which is the server's
+    /// precision, it is kept.
     fn bare(&self, found: &Found, kind: Kind) -> Entry {
         let (path, mut metadata) = (found.path.clone(), found.metadata.clone());
         let there = match self.present.borrow_mut().as_mut() {
@@ -529,7 +529,7 @@ impl Pull<'_> {
         Entry { path, kind, metadata, digest: None }
     }
 
-    /// Puts an entry without content in place, or tells the change that it would make.
+    /// Makes an entry without content, or reports the change that it would cause.
     fn whole(&self, get: &Get<'_>, entry: &Entry) -> Result<(), Trouble> {
         match self.foretell(entry).map_err(Trouble::Fatal)? {
             true => Ok(()),
@@ -537,7 +537,7 @@ impl Pull<'_> {
         }
     }
 
-    /// In a dry run tells the change that an entry would make, if any. Whether it is one.
+    /// In a dry run, reports the change that an entry would cause, if any. Returns whether this is a dry run.
     fn foretell(&self, entry: &Entry) -> Result<bool, Error> {
         let mut preview = self.preview.borrow_mut();
         let Some(preview) = preview.as_mut() else { return Ok(false) };
@@ -550,7 +550,7 @@ impl Pull<'_> {
         Ok(true)
     }
 
-    /// Fetches what was found until nothing is left.
+    /// Fetches the entries found until none is left.
     async fn fetch(&self, get: &Get<'_>) -> Result<(), Error> {
         let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Error>>> = FuturesUnordered::new();
         poll_fn(|context: &mut Context<'_>| {
@@ -622,7 +622,7 @@ impl Pull<'_> {
         self.whole(get, &self.bare(found, Kind::Symlink { target }))
     }
 
-    /// How much of a file the target has already.
+    /// Returns the part of a file that the target has already.
     async fn held(&self, found: &Found) -> Result<Held, Error> {
         let options = self.transfer.options;
         let Metadata { size_bytes, modified, .. } = found.metadata;
@@ -661,7 +661,8 @@ impl Pull<'_> {
         }
     }
 
-    /// Everything has arrived: what the source does not have goes, folders get their modes and times.
+    /// Everything has arrived: deletes entries that the source does not have, and gives folders their modes and
+    /// times.
     fn settle(&self, prune: Option<Prune>) -> Result<Pruned, Error> {
         let counts = &self.counts;
         let is_complete =

@@ -1,7 +1,7 @@
 //! A push to a far host that has only an SFTP server.
 //!
-//! Guarantees: what is queued is put in place or reported, whichever connection it took; folders get their modes and
-//! times, and sources are removed, only after all has arrived.
+//! Guarantees: every queued entry is put in place or reported, whichever connection it took; folders get their modes
+//! and times, and sources are removed, only after everything has arrived.
 
 use std::{
     cell::Cell,
@@ -66,13 +66,14 @@ use crate::{
     summary::{CpuSeconds, Notice, Observer, Summary},
 };
 
-/// Records of a batch, and room for a closing record.
+/// The number of records per batch, besides room for a closing record.
 const BATCH_RECORDS: usize = 8;
-/// Batches under way on one connection: of small files they hold far fewer bytes than of large ones.
+/// The number of batches in flight on one connection: those of small files hold far fewer bytes than those of large
+/// ones.
 const BATCHES_MAX: usize = 12;
-/// Entries that a dry run looks at in one go.
+/// The number of entries that a dry run examines at once.
 const LOOKS_MAX: usize = 256;
-/// How often a dry run looks at least whether something was found.
+/// The longest interval between two checks of a dry run for new entries.
 const FORETELLING_SLEEP: Duration = Duration::from_millis(100);
 /// A boot's name is shorter.
 const BOOT_ID_BYTES: u64 = 64;
@@ -86,7 +87,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
     let options = transfer.options;
     Plan {
         terms: terms(1),
-        // Nothing is sealed.
+        // Records are not sealed.
         engine: Arc::new(Inline::new(options.implementations)),
         limit_rate: options.limit_rate,
         shared_rate: None,
@@ -102,8 +103,8 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
     }
 }
 
-/// Returns the name of a journal for as long as the far kernel runs, as far as its server tells: what a kernel had
-/// not written when it crashed is lost, but a journal might claim it.
+/// Returns the name of a journal during this boot of the far kernel, as far as its server reports it: data that a
+/// kernel had not written when it crashed is lost, but a journal might claim it.
 async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
     let Some(name) = transfer.journal_name() else { return Ok(None) };
     let link = far.any()?;
@@ -128,7 +129,7 @@ async fn boot_id(link: &Link) -> Vec<u8> {
     }
 }
 
-/// Returns the folder that journals of far targets are in.
+/// Returns the folder of the journals of far targets.
 fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -180,7 +181,7 @@ pub(super) fn run(
         reactor.run(place.make(far))?;
     }
     let mut journal = None;
-    // Without a folder for it there is no journal, and large files that were cut off are sent anew.
+    // Without such a folder there is no journal, and interrupted large files are sent anew.
     let state_folder = state_dir.and_then(|folder| Some((folder, state_folder(folder).ok()?)));
     if let (Some(key), Some((folder, opened)), false) = (key, state_folder, options.dry_run) {
         let (opened, mut state) = hold_journal(opened.as_fd(), key, folder)?;
@@ -262,7 +263,7 @@ pub(super) fn run(
             let outcome = push.run(sources.source.reader(), &permit, removal);
             sending.filling.queue.stop();
             sending.stop.finish(&sending.bells);
-            // Threads that wait to hand on names or entries must not wait for ever.
+            // Threads that wait to pass on names or entries must not wait for ever.
             while [&scanned, &foretold].into_iter().flatten().any(|thread| !thread.is_finished()) {
                 while sending.filling.manifest.take().is_some() {}
                 while sending.filling.preview.take().is_some() {}
@@ -296,12 +297,12 @@ pub(super) fn run(
     })
 }
 
-/// Takes what the scan finds and hands on the entries that a dry run would send. It has a thread of its own, because it
-/// waits while there is no room for them.
+/// Passes on the entries found by the scan that a dry run would send. It has a thread of its own, because it waits
+/// while there is no room for them.
 fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
     let _watch = shared::watch(&sending.stop, &sending.bells, &sending.control);
     let mut filler = Filler::new(&sending.filling, reader);
-    // In a dry run nothing is ever put into it.
+    // In a dry run the buffer is never used.
     let buffer = Buffer::new(record_bytes_max(Suite::Null, DATA_BYTES_MAX) + 4096);
     let mut batch = Builder::new(buffer, Suite::Null);
     while !sending.filling.queue.is_done() && !sending.filling.queue.is_stopped() {
@@ -316,7 +317,7 @@ fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
     sending.control.ring();
 }
 
-/// Keeps of a journal only what is really there.
+/// Keeps only the entries of a journal that really exist.
 async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalState) -> Result<(), Error> {
     let mut present = std::collections::HashMap::new();
     for (identity, partial) in std::mem::take(&mut state.partial) {
@@ -344,11 +345,11 @@ struct Push<'a> {
     far: &'a Rc<Far>,
     sending: &'a Arc<Sending>,
     put: &'a Put,
-    /// Hashes of the names that the source has, where the rest is to be deleted.
+    /// Hashes of the names that the source has, if other entries are to be deleted.
     known: Cell<Vec<[u8; 16]>>,
 }
 
-/// A batch that is through: the connection it took, what it held, and how it went.
+/// A finished batch: its connection, its content, and its result.
 type Done = (usize, Builder, Result<(), Trouble>);
 
 impl Push<'_> {
@@ -433,7 +434,7 @@ impl Push<'_> {
                                 batches: 1,
                                 ..Flushed::default()
                             }),
-                            // An entry's own trouble was told where it arose.
+                            // The trouble of an entry was reported where it arose.
                             Err(Trouble::Lost | Trouble::Entry(_)) => {
                                 sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
                             }
@@ -457,14 +458,14 @@ impl Push<'_> {
         .await
     }
 
-    /// Tells what each entry would change, until nothing is left.
+    /// Reports the change that each entry would cause, until nothing is left.
     async fn foretell_all(&self) -> Result<(), Error> {
         let filling = &self.sending.filling;
         let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Error>>> = FuturesUnordered::new();
         poll_fn(|context: &mut Context<'_>| {
             loop {
                 self.learn();
-                // Asked before the look for entries, which may have been handed on in between.
+                // This is read before the check for entries, which may be passed on in between.
                 let is_done = filling.queue.is_done();
                 while work.len() < LOOKS_MAX
                     && let Some(entry) = filling.preview.take()
@@ -500,11 +501,11 @@ impl Push<'_> {
         (link.bytes_under_way() < UNDER_WAY_BYTES && under_way < BATCHES_MAX).then_some(link)
     }
 
-    /// Takes in what the scan tells of names.
+    /// Adds the names that the scan has passed on.
     fn learn(&self) {
         while let Some(known) = self.sending.filling.manifest.take() {
             let mut all = self.known.take();
-            // With one too many nothing is deleted.
+            // With one hash too many nothing is deleted.
             if all.len() <= KNOWN_MAX {
                 all.extend(known);
             }
@@ -512,7 +513,8 @@ impl Push<'_> {
         }
     }
 
-    /// Everything has arrived: what the source does not have goes, folders get their modes and times.
+    /// Everything has arrived: deletes entries that the source does not have, and gives folders their modes and
+    /// times.
     fn settle(&self, permit: &Permit) -> Result<Pruned, Error> {
         let reactor = &self.far.reactor;
         self.learn();
@@ -564,7 +566,7 @@ impl Push<'_> {
         })
     }
 
-    /// Leaves what was made so that the same command can go on with it, or takes it away where nothing can.
+    /// Leaves the results such that the same command can continue, or removes them if nothing can.
     fn give_up(&self, error: &Error) {
         let reactor = &self.far.reactor;
         reactor.is_ending();
@@ -573,7 +575,7 @@ impl Push<'_> {
         }
         let _ = reactor.run(async {
             let tidy = pin!(self.put.give_up());
-            // The reason is told soon, whatever the far host does.
+            // The reason is reported soon, whatever the far host does.
             select(tidy, pin!(reactor.sleep(Duration::from_secs(1)))).await;
             Ok(())
         });

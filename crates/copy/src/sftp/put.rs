@@ -1,7 +1,7 @@
-//! Records become requests: the receiving end of a push, played for a far host that has only an SFTP server.
+//! Turns records into requests: acts as the receiving end of a push for a far host that has only an SFTP server.
 //!
 //! Guarantees: a file gets its name only after every byte of it, its mode and its times were acknowledged; below the
-//! target no name that was a link is entered; a batch whose connection is lost can be done again.
+//! target no name that was a link is entered; a batch whose connection is lost can be repeated.
 
 mod attributes;
 mod folders;
@@ -42,21 +42,21 @@ use crate::{
     summary::{Dropped, Notice},
 };
 
-/// How entries are made.
+/// The rules for making entries.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) owner: Ownership,
     pub(super) fsync: bool,
-    /// Nothing is replaced by what is older.
+    /// Newer entries are not replaced by older ones.
     pub(super) keep_newer: bool,
-    /// Every change is told.
+    /// Every change is reported.
     pub(super) itemise: bool,
-    /// Folders that are there get the modes of their sources, too.
+    /// Existing folders get the modes of their sources, too.
     pub(super) folder_modes: bool,
-    /// Nothing is made: changes are told only.
+    /// Nothing is made: changes are only reported.
     pub(super) dry_run: bool,
     pub(super) backups: Option<Backups>,
-    /// Names the transfer, where the same command can go on with it.
+    /// The identity of the transfer, if the same command can continue it.
     pub(super) key: Option<u64>,
 }
 
@@ -70,18 +70,18 @@ struct Folder {
 
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    /// It was made here, so that nothing is in it but what comes.
+    /// The folder was made here, so it contains only arrived entries.
     is_new: bool,
-    /// It was made here, or by a copy that was cut off.
+    /// The folder was made here, or by a copy that was cut off.
     is_made: bool,
-    /// Mode it had before it was opened up.
+    /// The mode before it was made writable.
     original_mode: Option<u32>,
     /// Its attributes before.
     attributes: Option<Attributes>,
 }
 
 impl Found {
-    /// Its attributes before, where it was not made by this copy.
+    /// Returns its former attributes, unless this copy has made it.
     fn known(&self) -> Option<Attributes> {
         self.attributes.filter(|_| !self.is_made)
     }
@@ -99,21 +99,21 @@ struct PutFile {
     /// Size by the closing record.
     closing: Cell<Option<u64>>,
     is_finishing: Cell<bool>,
-    /// Its name was asked for: where the answer is lost, it may have it.
+    /// Its name was requested: if the answer is lost, the file may have it.
     is_named: Cell<bool>,
 }
 
 #[derive(Default)]
 struct Handles {
     is_begun: bool,
-    /// By connection.
+    /// The handles by connection.
     open: HashMap<usize, Handle>,
 }
 
 /// The far target.
 pub(super) struct Put {
     pub(super) far: Rc<Far>,
-    /// The folder that every path lies below, as the server is asked for it.
+    /// The folder of all paths, for requests to the server.
     pub(super) root: Vec<u8>,
     /// The name of that folder in messages.
     pub(super) shown: PathBuf,
@@ -125,13 +125,13 @@ pub(super) struct Put {
     pub(super) notices: Sender<Notice>,
     folders: RefCell<BTreeMap<Vec<u8>, Rc<Folder>>>,
     files: RefCell<HashMap<u32, Rc<PutFile>>>,
-    /// Numbers of files that are through, one way or the other.
+    /// Numbers of files that are finished, failed or abandoned.
     settled: RefCell<Ledger>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
-    /// Entries that were as they are sent, so that nothing was made.
+    /// Sent entries that did not differ from the existing ones, so nothing was made.
     pub(super) unchanged: Cell<u64>,
-    /// Content that a dry run would send.
+    /// The bytes of content that a dry run would send.
     pub(super) foretold_bytes: Cell<u64>,
     pub(super) failed: Cell<u64>,
     pub(super) dropped: Cell<Dropped>,
@@ -178,7 +178,7 @@ impl Put {
         }
     }
 
-    /// Large files that were begun and not finished.
+    /// Returns the number of unfinished large files.
     pub(super) fn open_count(&self) -> usize {
         self.files.borrow().len()
     }
@@ -192,7 +192,7 @@ impl Put {
     }
 
     fn notice(&self, notice: Notice) {
-        // Whoever hands notices on is gone only when the transfer is over.
+        // The receiver of notices is gone only when the transfer is over.
         let _ = self.notices.send(notice);
     }
 
@@ -201,7 +201,7 @@ impl Put {
         self.notice(Notice::EntryFailed { path: self.shown(path).as_bytes().to_vec(), reason });
     }
 
-    /// Ends what has become of an entry: only what concerns more than it goes on.
+    /// Handles the trouble of an entry: returns only troubles that affect others as well.
     fn entry_failed(&self, entry: &Entry, trouble: Trouble) -> Result<(), Trouble> {
         match trouble {
             Trouble::Entry(reason) => {
@@ -224,7 +224,7 @@ impl Put {
         self.unchanged.set(self.unchanged.get() + 1);
     }
 
-    /// There is no request that sets them.
+    /// SFTP has no request that sets them.
     fn count_xattrs(&self, sent: &Metadata) {
         let mut dropped = self.dropped.get();
         dropped.xattrs += sent.xattrs.len() as u64;
@@ -237,7 +237,7 @@ impl Put {
 
     fn temp(&self, path: &RelativePath) -> Vec<u8> {
         let number = match self.rules.key {
-            // The same file has the same, so that what a kill has left is replaced.
+            // The same file has the same name, so the remains of a killed run are replaced.
             Some(key) => {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update(&key.to_le_bytes()).update(path.as_bytes());
@@ -254,7 +254,7 @@ impl Put {
         below(&self.at(path.split().0), temp.as_bytes())
     }
 
-    /// Puts the records of a batch in place.
+    /// Writes the records of a batch to their places.
     pub(super) async fn batch(&self, link: &Link, records: &[(Header, &[u8])]) -> Result<(), Trouble> {
         let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Trouble>>> = FuturesUnordered::new();
         let mut touched: Vec<Rc<PutFile>> = Vec::new();
@@ -313,7 +313,7 @@ impl Put {
         noted.map_err(|error| Trouble::Fatal(Error::io("cannot write the journal", &error)))
     }
 
-    /// Makes a file under a temporary name. What an earlier run has left there goes.
+    /// Creates a file under a temporary name. A file of this name from an earlier run is removed.
     async fn create(&self, link: &Link, part: &[u8]) -> Result<Handle, Fault> {
         match link.open(part, Access::Create).await {
             Err(fault) if fault.code() == Some(StatusCode::Failure) => {
@@ -325,7 +325,7 @@ impl Put {
     }
 }
 
-/// How many records at the front are data of one file that follow one another.
+/// Returns the number of records at the front that are consecutive data of one file.
 fn data_run(records: &[(Header, &[u8])]) -> usize {
     let Some(&(first, _)) = records.first() else { return 0 };
     let mut next = first.offset;

@@ -1,6 +1,6 @@
 //! Connections to one far host and the tasks that use them, on one thread.
 //!
-//! Guarantees: a task that waits for a reply gets it, or learns that its connection is lost; a server that is silent
+//! Guarantees: a task that waits for a reply gets it, or an error if its connection is lost; a server that is silent
 //! while it owes a reply is given up after the agreed time; the thread sleeps in one place, and wakes for replies,
 //! room to send, bells, timers and the end.
 
@@ -28,7 +28,7 @@ use crate::{
     summary::Progress,
 };
 
-/// How often the thread looks at least whether it is still wanted.
+/// The longest interval between two checks whether the thread must stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(super) struct Reactor {
     timers: RefCell<Timers>,
     progress: Arc<Progress>,
     timeout: Duration,
-    /// Bells that may ring for the main task, each with the number of the one that is its own.
+    /// Bells that may ring for the main task, each with its index.
     bells: RefCell<Vec<Arc<Bells>>>,
     fatal: RefCell<Option<Error>>,
     scratch: RefCell<Vec<u8>>,
@@ -81,7 +81,7 @@ impl Reactor {
         self.links.borrow_mut().push(link);
     }
 
-    /// Returns the connections that are of use still.
+    /// Returns the usable connections.
     pub(super) fn live(&self) -> Vec<Rc<Link>> {
         self.links.borrow().iter().filter(|link| !link.is_lost()).cloned().collect()
     }
@@ -90,17 +90,17 @@ impl Reactor {
         self.links.borrow().iter().any(|link| link.is_greeted() && link.is_lost())
     }
 
-    /// From now on these wake the main task.
+    /// Lets these bells wake the main task from now on.
     pub(super) fn hear(&self, bells: Vec<Arc<Bells>>) {
         *self.bells.borrow_mut() = bells;
     }
 
-    /// The transfer as a whole has failed.
+    /// Makes the transfer as a whole fail.
     pub(super) fn fail(&self, error: Error) {
         self.fatal.borrow_mut().get_or_insert(error);
     }
 
-    /// From now on tasks run although the user has asked for the end.
+    /// From now on tasks run even after the user has requested the end.
     pub(super) fn is_ending(&self) {
         self.is_ending.set(true);
     }
@@ -128,10 +128,10 @@ impl Reactor {
         .await;
     }
 
-    /// Runs a task to its end. It is polled whenever something has happened, so it may look at what has no waker.
+    /// Runs a task to its end. It is polled after every event, so it may also check state without a waker.
     ///
     /// # Errors
-    /// The task's own, a failure of the whole transfer, the user's wish to end, and the loss of every connection.
+    /// Fails if the task fails, the whole transfer fails, the user requests the end, or every connection is lost.
     pub(super) fn run<T>(&self, task: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
@@ -157,7 +157,7 @@ impl Reactor {
         }
     }
 
-    /// Moves bytes, and sleeps for at most `sleep` where there are none to move.
+    /// Moves bytes, and sleeps for at most `sleep` if there are none to move.
     fn turn(&self, sleep: Duration, bells: &[Arc<Bells>]) {
         let live = self.live();
         for link in &live {

@@ -1,4 +1,4 @@
-//! Sources at the far host: what paths and patterns stand for, and the names that it gets.
+//! Sources at the far host: the matches of paths and patterns, and their names at the target.
 
 use sealane_sftp::{Attributes, FileKind};
 use sealane_tree::{Following, Glob, RelativePath, is_pattern};
@@ -9,17 +9,17 @@ use crate::{
     sftp::{far::Far, link::Link, put::below, survey::NAMES_MAX},
 };
 
-/// Names that the patterns of one transfer stand for, together.
+/// The maximum number of matches of one transfer's patterns together.
 const MATCHES_MAX: usize = 1 << 16;
 
 /// One source, found.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
-    /// As the server is asked for it.
+    /// The path for requests to the server.
     pub(super) path: Vec<u8>,
-    /// As messages call it.
+    /// The path for messages.
     pub(super) shown: Vec<u8>,
-    /// The beginning of its entries' names; `None` for the content of a folder.
+    /// The prefix of its entries' names; `None` for the content of a folder.
     pub(super) name: Option<RelativePath>,
     pub(super) attributes: Attributes,
 }
@@ -27,19 +27,19 @@ pub(super) struct Root {
 /// Sources as they are asked for.
 pub(super) struct Wanted<'a> {
     pub(super) paths: &'a [Vec<u8>],
-    /// The name of the only one in the target, if it does not keep its own.
+    /// The name of the only source in the target, if it does not keep its own.
     pub(super) name: Option<&'a [u8]>,
     pub(super) following: Following,
     /// Patterns stand for names.
     pub(super) globs: bool,
 }
 
-/// Returns a path in the words of the user.
+/// Returns a path as text for the user.
 pub(super) fn text(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
-/// Finds the sources: those that are there, and why others are not.
+/// Finds the sources: the existing ones, and the reasons why others are missing.
 pub(super) async fn find(
     far: &Far,
     wanted: &Wanted<'_>,
@@ -91,7 +91,7 @@ fn wants_folder(path: &[u8]) -> bool {
     path.ends_with(b"/")
 }
 
-/// Returns a root as it is taken: a link by what it leads to, where that is asked for.
+/// Returns a root, with a link followed if requested.
 async fn look(
     link: &Link,
     path: &[u8],
@@ -101,13 +101,13 @@ async fn look(
         Following::Nowhere => link.lstat(path).await,
         Following::Roots | Following::Everywhere => match link.stat(path).await? {
             Some(found) => Ok(Some(found)),
-            // A link that leads nowhere is copied as a link.
+            // A link without a target is copied as a link.
             None => link.lstat(path).await,
         },
     }
 }
 
-/// Adds what a pattern stands for.
+/// Adds the matches of a pattern.
 async fn expand(far: &Far, pattern: &[u8], following: Following, roots: &mut Vec<Root>) -> Result<(), Error> {
     let is_absolute = pattern.starts_with(b"/");
     let components: Vec<&[u8]> =

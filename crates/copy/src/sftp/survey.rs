@@ -1,6 +1,7 @@
-//! Looking at a far tree: what lies in it, many folders at a time.
+//! Examines a far tree, many folders at a time.
 //!
-//! Guarantees: no link is followed; a name is a component of a path or is left out; what is kept of it is bounded.
+//! Guarantees: no link is followed; a name that is not a valid path component is left out; the remembered state is
+//! bounded.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -23,25 +24,25 @@ use crate::{
 
 /// Folders that are listed at once.
 const LISTED_AT_ONCE: usize = 32;
-/// Names in one folder, and folders that wait to be listed.
+/// The maximum number of names in one folder, and of folders that wait to be listed.
 pub(super) const NAMES_MAX: usize = 1 << 20;
-/// Files whose content is read back at once.
+/// The number of files whose content is read back at once.
 const READ_AT_ONCE: usize = 16;
 
-/// One finding of a look at a tree.
+/// One finding in a tree.
 pub(super) enum Sight {
-    /// An entry, before what it holds.
+    /// An entry, reported before its contents.
     Entry(RelativePath, Attributes),
     /// A folder that could not be listed; `None` stands for the root.
     Failed(Option<RelativePath>, Fault),
-    /// A name that no path may have, in this folder.
+    /// A name that no path may contain, in this folder.
     Unfit(Option<RelativePath>, Vec<u8>),
-    /// More than can be kept in memory.
+    /// More names than can be kept in memory.
     TooMany(Option<RelativePath>),
 }
 
-/// Looks below folders that lie under `root`, each with all that it holds; `None` stands for the root itself. `each`
-/// says of a folder whether it is entered. While `is_full`, nothing more is looked at.
+/// Examines the contents of folders below `root`, recursively; `None` stands for the root itself. `each` returns
+/// whether a folder is entered. While `is_full` returns true, nothing more is examined.
 pub(super) async fn descend(
     far: &Far,
     root: &[u8],
@@ -52,7 +53,7 @@ pub(super) async fn descend(
     let mut waiting = folders;
     let mut listing = FuturesUnordered::new();
     loop {
-        // The main task is polled whenever something has happened, and this with it.
+        // The main task is polled after every event, and so is this future.
         poll_fn(|_| if is_full() { Poll::Pending } else { Poll::Ready(()) }).await;
         while listing.len() < LISTED_AT_ONCE
             && let Some(folder) = waiting.pop()
@@ -96,12 +97,12 @@ pub(super) async fn descend(
             each(Sight::TooMany(folder))?;
             continue;
         }
-        // In the order of the listing, the first of them next.
+        // The order is that of the listing, starting with the first.
         waiting.extend(inner.into_iter().rev());
     }
 }
 
-/// The part of a far target that a sender is to know.
+/// The part of a far target that a sender must know.
 pub(super) struct Survey<'a> {
     pub(super) far: &'a Far,
     pub(super) root: &'a [u8],
@@ -110,12 +111,12 @@ pub(super) struct Survey<'a> {
     pub(super) update: bool,
     /// Owners are kept, and so compared.
     pub(super) with_owner: bool,
-    /// Sources whose content is compared with what has the same size.
+    /// Sources whose content is compared with files of the same size.
     pub(super) checksum: Option<&'a Source>,
 }
 
 impl Survey<'_> {
-    /// Looks at every file that what is sent may replace.
+    /// Examines every file that sent entries may replace.
     pub(super) async fn possessions(&self) -> Result<Possessions, Error> {
         let mut kept = Possessions { whole_seconds: true, ..Possessions::default() };
         if !self.skip_same && !self.update && self.checksum.is_none() {
@@ -143,7 +144,7 @@ impl Survey<'_> {
                         }
                         Ok(Some(found)) => self.keep(path, &found, &mut kept, &mut files),
                         Err(Fault::Lost) => return Err(self.far.lost()),
-                        // A file that is not there, or cannot be looked at, is sent.
+                        // A file that is missing or cannot be examined is sent.
                         Ok(None) | Err(Fault::Said(_)) => {}
                     }
                 }
@@ -170,7 +171,7 @@ impl Survey<'_> {
         Ok(kept)
     }
 
-    /// Notes a file: by its size and time, or to have its content looked at.
+    /// Adds a file by its size and time, or to the files whose content is read.
     fn keep(
         &self,
         path: RelativePath,
@@ -192,7 +193,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Reads what may have the same content as its source, which only what is as long has.
+    /// Reads files that may have the same content as their sources, judged by their lengths.
     async fn read_back(
         &self,
         source: &Source,
@@ -232,7 +233,7 @@ impl Survey<'_> {
     }
 }
 
-/// BLAKE3 of a far file; `None` where it is not so long.
+/// Returns the BLAKE3 digest of a far file; `None` if its length differs.
 pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<Option<[u8; 32]>, Fault> {
     /// Reads under way for one file.
     const READS: usize = 4;
@@ -256,7 +257,7 @@ pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<
                 read += length;
                 link.recycle(data.into_buffer());
             }
-            // Shorter than it was, or a server that gives less than it takes: not compared.
+            // The file became shorter, or the server returns less than it accepts: it is not compared.
             Ok(_) => break,
             Err(fault) => outcome = Err(fault),
         }

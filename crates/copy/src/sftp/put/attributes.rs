@@ -1,6 +1,7 @@
-//! Modes, times and owners, as far as SFTP can say them.
+//! Modes, times and owners, as far as SFTP supports them.
 //!
-//! Guarantees: without its owner nothing gets set-user-id or set-group-id; what could not be kept is counted.
+//! Guarantees: without its owner no file gets set-user-id or set-group-id; properties that could not be kept are
+//! counted.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ pub(super) fn seconds(time: Timestamp) -> u32 {
     u32::try_from(time.seconds.max(0)).unwrap_or(u32::MAX)
 }
 
-/// Times to be set: SFTP knows no way to leave that of last access alone.
+/// Returns the times to set: SFTP cannot leave the time of last access alone.
 pub(super) fn times(modified: Timestamp) -> Times {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Times { accessed: u32::try_from(now).unwrap_or(u32::MAX), modified: seconds(modified) }
@@ -38,7 +39,7 @@ pub(in crate::sftp) fn metadata(attributes: &Attributes) -> Metadata {
 }
 
 impl Put {
-    /// Mode, times and owner; then, where asked for, all of it to the disk.
+    /// Sets mode, times and owner; then, if requested, flushes everything to disk.
     pub(super) async fn settle_attributes(
         &self,
         link: &Link,
@@ -61,7 +62,7 @@ impl Put {
         self.rules.fsync && link.has(Extension::Fsync)
     }
 
-    /// False where no owner is asked for, or the user there may not set it.
+    /// Returns false if no owner is requested, or the user there may not set it.
     pub(super) async fn set_owner(
         &self,
         sent: &Metadata,
@@ -82,7 +83,7 @@ impl Put {
         }
     }
 
-    /// Without its owner a file does not get what lets others act as that.
+    /// Without its owner a file does not get the bits that let others act as its owner.
     pub(super) fn final_attributes(&self, sent: &Metadata, has_owner: bool) -> Attributes {
         let mut mode = sent.mode;
         if !has_owner && mode & SET_ID_BITS != 0 {

@@ -1,7 +1,7 @@
-//! Folders: made as they are needed, finished in the end.
+//! Folders: made when needed, finished at the end.
 //!
-//! Guarantees: a name that is a link is not entered; until they are finished only who writes may enter those that
-//! were made.
+//! Guarantees: a name that is a link is not entered; until folders made here are finished, only the writing user may
+//! enter them.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use crate::{
     sftp::{far::Trouble, link::Link},
 };
 
-/// Mode of folders until they are finished, as on a local target: only who writes may enter, and a later copy knows
-/// it.
+/// The mode of folders until they are finished, as on a local target: only the writing user may enter, and a later
+/// copy recognises it.
 const UNFINISHED_FOLDER: u32 = 0o1700;
 /// Folders finished at once.
 const FOLDERS_AT_ONCE: usize = 64;
 
 impl Put {
-    /// Returns a folder of the target, made where it is missing, with those that it lies in.
+    /// Returns a folder of the target, creating it and its parents if they are missing.
     pub(super) fn folder<'a>(
         &'a self,
         link: &'a Link,
@@ -67,12 +67,12 @@ impl Put {
         };
         self.check_is_folder(path, &attributes)?;
         let mode = attributes.permissions().unwrap_or(0o777);
-        // A copy that was cut off has left it.
+        // A copy that was cut off has left this folder.
         let is_made = mode == UNFINISHED_FOLDER;
         let mut original_mode = None;
         if mode & 0o700 != 0o700 {
             let opened = Attributes { mode: Some(mode | 0o700), ..Attributes::default() };
-            // Not being allowed to is found out when something is made in it.
+            // Missing permission is noticed when something is made in it.
             if link.act(&Request::SetStat { path: &at, attributes: opened }).await.is_ok() {
                 original_mode = Some(mode);
             }
@@ -80,7 +80,7 @@ impl Put {
         Ok(Found { is_new: false, is_made, original_mode, attributes: Some(attributes) })
     }
 
-    /// Returns the same in a dry run, which makes nothing and opens up nothing.
+    /// Returns the same in a dry run, which changes nothing.
     async fn find_folder(&self, link: &Link, path: &[u8]) -> Result<Found, Trouble> {
         let attributes = match link.lstat(&self.at(path)).await {
             Ok(attributes) => attributes,
@@ -144,7 +144,8 @@ impl Put {
                         times: Some(times(sent.modified)),
                         ..Attributes::default()
                     },
-                    // Its own entry has not come: it stays unfinished, and so private, until a later copy brings that.
+                    // Its own entry has not arrived: the folder stays unfinished, and so private, until a later copy
+                    // brings it.
                     (None, _) if found.is_made => return Ok(()),
                     (None, _) => Attributes { mode: found.original_mode, ..Attributes::default() },
                 };
@@ -165,8 +166,8 @@ impl Put {
         }
     }
 
-    /// A transfer failed. Where the same command can go on with it, folders that were opened up are closed again;
-    /// otherwise what is unfinished goes, and folders are finished.
+    /// A transfer failed. If the same command can continue, folders that were made writable get their modes back;
+    /// otherwise unfinished files are removed, and folders are finished.
     pub(in crate::sftp) async fn give_up(&self) {
         let Ok(link) = self.far.any() else { return };
         if self.journal.is_none() {
@@ -174,7 +175,7 @@ impl Put {
             for (_, file) in open {
                 let _ = link.act(&Request::Remove { path: &file.part }).await;
             }
-            // It is the failure of the copy that is told.
+            // The failure of the copy is the one to report.
             let _ = self.finish_folders().await;
             return;
         }
@@ -187,12 +188,12 @@ impl Put {
         }
     }
 
-    /// Removes files that an earlier run began and nobody has gone on with.
+    /// Removes files that an earlier run began and this one did not continue.
     pub(in crate::sftp) async fn discard_abandoned(&self) {
         let Ok(link) = self.far.any() else { return };
         for (&identity, partial) in &self.resumable.partial {
             if let Ok(path) = RelativePath::new(&partial.path) {
-                // A file that cannot be removed takes up room, no more.
+                // A file that cannot be removed only occupies space.
                 let path = self.beside(&path, &temp_name(identity));
                 let _ = link.act(&Request::Remove { path: &path }).await;
             }

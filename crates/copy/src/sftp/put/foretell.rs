@@ -1,6 +1,6 @@
-//! Dry runs: the change that an entry would make at the far target.
+//! Dry runs: the change that an entry would cause at the far target.
 //!
-//! Guarantees: nothing is made or changed; an entry that putting in place would refuse is reported as it would be then.
+//! Guarantees: nothing is made or changed; an entry that a real run would refuse is reported in the same way.
 
 use sealane_tree::{Differences, Kind};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Put {
-    /// Tells the change that an entry would make, if any.
+    /// Reports the change that an entry would cause, if any.
     pub(in crate::sftp) async fn foretell(&self, entry: Entry) -> Result<(), Error> {
         loop {
             let link = self.far.any()?;
@@ -39,7 +39,7 @@ impl Put {
         }
     }
 
-    /// Returns the differences that an entry would remove; `None` where there are none, or something newer stays.
+    /// Returns the differences that an entry would remove; `None` if there are none, or something newer stays.
     async fn foresee(&self, link: &Link, entry: &Entry) -> Result<Option<Differences>, Trouble> {
         let path = entry.path.as_bytes();
         let found = match entry.kind {
@@ -60,7 +60,7 @@ impl Put {
             }
         }
         let differences = self.compare(link, entry, found.as_ref()).await?;
-        // The content of a file that is sent differs, or is sent anyway.
+        // The content of a sent file differs, or is sent anyway.
         Ok(Some(differences).filter(|differences| differences.any() || entry.kind == Kind::File))
     }
 }

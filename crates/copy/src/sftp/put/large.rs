@@ -1,7 +1,7 @@
 //! Large files, in ranges over any number of connections.
 //!
-//! Guarantees: a file is begun once, and finished by whoever finds it complete; what the journal says is written was
-//! acknowledged.
+//! Guarantees: a file is begun once, and finished by the task that finds it complete; everything that the journal
+//! calls written was acknowledged.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,7 +36,7 @@ impl Put {
         let _ = self.settled.borrow_mut().add(number..number + 1);
     }
 
-    /// Returns a large file; none where no more of it is wanted.
+    /// Returns a large file; `None` if no more of it is wanted.
     pub(super) fn announce(&self, number: u32, announcement: Announcement) -> Option<Rc<PutFile>> {
         if let Some(file) = self.file(number) {
             return Some(file);
@@ -69,7 +69,7 @@ impl Put {
         Some(file)
     }
 
-    /// Returns the file's handle on a connection. The first one to ask begins the file.
+    /// Returns the file's handle on a connection. The first call begins the file.
     pub(super) async fn handle(&self, link: &Link, file: &PutFile) -> Result<Handle, Trouble> {
         let mut handles = file.handles.lock().await;
         if let Some(handle) = handles.open.get(&link.index) {
@@ -95,7 +95,7 @@ impl Put {
         Ok(handle)
     }
 
-    /// Gives a new file its size, and notes that it was begun.
+    /// Gives a new file its size, and records its beginning in the journal.
     pub(super) async fn begin(&self, link: &Link, file: &PutFile, handle: &Handle) -> Result<(), Trouble> {
         let Entry { path, metadata, .. } = &file.entry;
         if file.is_growing {
@@ -116,7 +116,7 @@ impl Put {
         self.note(&[started])
     }
 
-    /// Writes records that follow one another in their file.
+    /// Writes consecutive records of a file.
     pub(super) async fn data(
         &self,
         link: &Link,
@@ -131,7 +131,7 @@ impl Put {
                 self.discard(link, &file).await;
                 self.entry_failed(&file.entry, Trouble::Entry(reason))
             }
-            // Another part of it has told.
+            // Another part of the file has reported it.
             Err(Trouble::Entry(_)) => Ok(()),
             Err(trouble) => Err(trouble),
         }
@@ -277,7 +277,7 @@ impl Put {
             }
         }
         for pending in closed {
-            // A failure that a server could still find here it would have told when it was asked to sync.
+            // The server would have reported a failure that matters when it was asked to sync.
             let _ = pending.done().await;
         }
     }
@@ -291,7 +291,7 @@ impl Put {
 
     pub(super) async fn discard(&self, link: &Link, file: &PutFile) {
         self.close(file).await;
-        // A file that cannot be removed takes up room, no more.
+        // A file that cannot be removed only occupies space.
         let _ = link.act(&Request::Remove { path: &file.part }).await;
     }
 }

@@ -1,7 +1,7 @@
-//! Names: what is in the place of an entry, and how the entry takes it.
+//! Names: the existing entry of a name, and its replacement.
 //!
-//! Guarantees: what has a name is replaced only by what is complete, and kept first where that is asked for; a
-//! folder, a device, a pipe or a socket is not replaced.
+//! Guarantees: an existing entry is replaced only by a complete one, and backed up first if requested; a folder, a
+//! device, a pipe or a socket is not replaced.
 
 use sealane_sftp::{Attributes, Extension, Request};
 use sealane_tree::{Differences, EntryType, Kind, Metadata, RelativePath};
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Put {
-    /// Attributes of the entry that has this path now, if one may have it.
+    /// Returns the attributes of the existing entry of this path, if there may be one.
     pub(super) async fn look(
         &self,
         link: &Link,
@@ -34,7 +34,8 @@ impl Put {
         }
     }
 
-    /// Moves what was made under a temporary name into place. False where what is there is newer, and stays.
+    /// Renames an entry from its temporary name to its final one. Returns false if the existing entry is newer, and
+    /// stays.
     pub(super) async fn take_name(
         &self,
         link: &Link,
@@ -79,14 +80,14 @@ impl Put {
         Err(Trouble::Entry(format!("{}: {what}", self.shown(entry.path.as_bytes()))))
     }
 
-    /// Returns whether what is there is newer than the entry, where that is to stay.
+    /// Returns whether the existing entry is newer than the sent one, and must stay.
     pub(super) fn is_newer(&self, entry: &Entry, found: Option<&Attributes>) -> bool {
         found.is_some_and(|found| {
             self.rules.keep_newer && metadata(found).modified.seconds > entry.metadata.modified.seconds
         })
     }
 
-    /// How putting an entry in place would change what is there.
+    /// Returns the differences between an entry and the existing one.
     pub(super) async fn compare(
         &self,
         link: &Link,
@@ -104,7 +105,7 @@ impl Put {
                     }
                 };
                 differences.target = leads_to != target.as_bytes();
-                // No other request concerns a link itself.
+                // No other request applies to a link itself.
                 if !link.has(Extension::LsetStat) {
                     differences = Differences { target: differences.target, ..Differences::default() };
                 }
@@ -115,14 +116,14 @@ impl Put {
         Ok(differences)
     }
 
-    /// Tells how an entry has changed what was there, where changes are told.
+    /// Reports the change that an entry has caused, if changes are reported.
     pub(super) fn tell_change(&self, entry: &Entry, differences: Differences) {
         if self.rules.itemise && differences.any() {
             self.notice(Notice::Changed(Change::of(entry, differences)));
         }
     }
 
-    /// Gives a name, and takes it from what has it.
+    /// Renames an entry, replacing the existing one of that name.
     pub(super) async fn rename(
         &self,
         link: &Link,
@@ -139,8 +140,8 @@ impl Put {
         link.act(&Request::Rename { from, to }).await
     }
 
-    /// Gives an entry another name, if backups are wanted: besides its own if it is `replaced`, so that the name is
-    /// never missing. False where there is nothing to keep.
+    /// Gives an entry another name, if backups are wanted: in addition to its own if it is `replaced`, so that the
+    /// name is never missing. Returns false if there is nothing to keep.
     pub(in crate::sftp) async fn back_up(
         &self,
         link: &Link,
@@ -178,15 +179,15 @@ impl Put {
     }
 }
 
-/// Returns whether a file is there as it was sent, as far as size and time tell.
+/// Returns whether an existing file is as it was sent, judged by size and time.
 pub(super) fn is_same(entry: &Entry, found: &Attributes) -> bool {
     let found = metadata(found);
     let Metadata { size_bytes, modified, .. } = entry.metadata;
     found.size_bytes == size_bytes && found.modified.seconds == i64::from(seconds(modified))
 }
 
-/// How an entry differs from what has its name, as far as its attributes tell: times by whole seconds. They do not tell
-/// where a link leads, nor whether two names are of one file.
+/// Returns the differences between an entry and the existing one of its name, judged by attributes: times by whole
+/// seconds. They show neither the target of a link, nor whether two names belong to one file.
 pub(super) fn differences(entry: &Entry, found: Option<&Attributes>) -> Differences {
     let wanted = match &entry.kind {
         Kind::File | Kind::Attributes | Kind::HardLink { .. } => EntryType::File,

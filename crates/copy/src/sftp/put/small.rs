@@ -1,4 +1,4 @@
-//! Small entries, each with all that belongs to it under way at once.
+//! Small entries, each with all its requests in flight at once.
 
 use sealane_sftp::{Attributes, Extension, Handle, Request, StatusCode};
 use sealane_tree::{Differences, EntryType, Kind, RelativePath};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Put {
-    /// Returns a small entry, each kind of which says whether it changed anything.
+    /// Makes a small entry; the function for its kind returns whether it changed anything.
     pub(super) async fn entry(&self, link: &Link, entry: Entry, content: &[u8]) -> Result<(), Trouble> {
         let placed = match &entry.kind {
             Kind::File => self.small_file(link, &entry, content).await,
@@ -65,7 +65,7 @@ impl Put {
         }
     }
 
-    /// Content, mode, times, closing, and a look at what it replaces, all under way at once.
+    /// Sends content, mode, times and closing, and reads the attributes of the existing entry, all at once.
     pub(super) async fn fill(
         &self,
         link: &Link,
@@ -113,7 +113,7 @@ impl Put {
         Ok(differences.any())
     }
 
-    /// Returns the attributes of a file that has the content of its source.
+    /// Updates the attributes of a file that has the content of its source.
     async fn attributes(&self, link: &Link, entry: &Entry) -> Result<bool, Trouble> {
         let path = entry.path.as_bytes();
         let at = self.at(path);
@@ -176,7 +176,7 @@ impl Put {
         self.take_name(link, entry, &part, there).await
     }
 
-    /// Returns a link that leads where it is to lead gets what else differs.
+    /// Updates the differing attributes of a link that has the right target.
     async fn update_link(
         &self,
         link: &Link,
