@@ -1,4 +1,4 @@
-//! Copies to and from a far host that has only an SFTP server: OpenSSH's own, behind a stand-in for ssh.
+//! Tests of copies to and from a far host that has only an SFTP server: OpenSSH's own, behind a substitute for ssh.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -49,7 +49,7 @@ impl Scene {
         self.at("far").join(name)
     }
 
-    /// From now on this runs where ssh is asked for SFTP; every other command is not found, as where there is no
+    /// From now on this command runs if ssh is asked for SFTP; no other command is found, as on a host without
     /// sealane.
     fn answer(&self, server: &str) {
         let script = format!(
@@ -58,7 +58,7 @@ impl Scene {
             self.at("far").display(),
             server.replace("SERVER", self.server)
         );
-        // Another test's child may hold the file open for writing at the moment.
+        // Another test's child may have the file open for writing at the moment.
         let new = self.at("ssh.new");
         fs::write(&new, script).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
@@ -143,7 +143,7 @@ struct Seen {
     content: Vec<u8>,
 }
 
-/// Everything below a folder, by path; times of folders too.
+/// Returns everything below a folder, by path, with the times of folders.
 fn look(root: &Path) -> BTreeMap<PathBuf, Seen> {
     fn walk(root: &Path, folder: &Path, seen: &mut BTreeMap<PathBuf, Seen>) {
         for found in fs::read_dir(folder).unwrap() {
@@ -206,7 +206,7 @@ fn a_tree_goes_there_and_comes_back() {
         assert_eq!((summary.files, summary.skipped), (310, 0));
         assert!(summary.streams <= streams.unwrap_or(8));
         same(&scene.at("near/tree"), &scene.far(&name));
-        // The same again finds all there, by whole seconds.
+        // The same command again finds everything present, by whole seconds.
         let (again, _) =
             scene.copy("tree", &format!("host:{name}"), &Options { as_named: true, ..options.clone() });
         assert_eq!((again.bytes, again.skipped), (0, 310), "{again:?}");
@@ -248,7 +248,7 @@ fn names_are_those_of_every_other_copy() {
     for root in [scene.far("listed"), scene.at("near/listed")] {
         assert_eq!(look(&root).len(), 3, "{:?}", look(&root).keys());
     }
-    // Followed links are what they lead to.
+    // Followed links become copies of their targets.
     fs::remove_file(scene.at("near/tree/sub/dangling")).unwrap();
     fs::remove_file(scene.far("there/tree/sub/dangling")).unwrap();
     let follow = Options { following: Following::Everywhere, ..options.clone() };
@@ -295,7 +295,7 @@ fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
             |notice| matches!(notice, Notice::WouldSend { change, .. } if change.path.ends_with(b"small"))
         ));
         assert!(root.join("old/er/file").exists() && fs::read(root.join("small")).unwrap() == b"newer");
-        // A newer file stays, if that is asked for.
+        // A newer file stays, if requested.
         let (summary, _) = scene.copy(from, to, &Options { update: true, ..options.clone() });
         assert_eq!(summary.bytes, 0);
         assert_eq!(fs::read(root.join("small")).unwrap(), b"newer");
@@ -353,7 +353,7 @@ fn what_is_as_it_was_sent_is_left_alone_and_what_differs_is_brought_up_to_date()
         }
         assert_eq!(link(), first, "the link was made again");
         assert!(fs::symlink_metadata(target.join("link~")).is_err());
-        // A mode, where a link leads, and a folder's time.
+        // A mode, a link's target, and a folder's time.
         fs::set_permissions(source.join("small"), fs::Permissions::from_mode(0o640)).unwrap();
         fs::remove_file(source.join("link")).unwrap();
         symlink("nothing", source.join("link")).unwrap();
@@ -462,7 +462,7 @@ fn owners_set_id_bits_links_and_holes_are_kept() {
     assert!(fs::metadata(&back).unwrap().blocks() * 512 < 8 << 20);
     assert_eq!(fs::read(&back).unwrap(), fs::read(tree.join("sparse")).unwrap());
     assert_eq!(fs::metadata(scene.at("near/back/tool")).unwrap().mode() & 0o7777, 0o4755);
-    // Without its owner a file does not get what lets others act as that.
+    // Without its owner a file does not get the bits that let others act as its owner.
     scene.copy("tree", "host:plain", &scene.options());
     assert_eq!(fs::metadata(scene.far("plain/tool")).unwrap().mode() & 0o7777, 0o755);
 }
@@ -480,7 +480,7 @@ fn servers_without_extensions_do_what_they_can() {
     scene.copy("tree", "host:bare", &options);
     scene.copy("host:bare", "back", &options);
     for root in [scene.far("bare"), scene.at("near/back")] {
-        // There is no request that sets the times of links.
+        // SFTP has no request that sets the times of links.
         let (mut source, mut found) = (look(&scene.at("near/tree")), look(&root));
         source
             .values_mut()
@@ -497,14 +497,14 @@ fn servers_without_extensions_do_what_they_can() {
     let error =
         scene.run(&["tree"], "host:synced", &Options { fsync: true, ..options.clone() }).0.unwrap_err();
     assert!(error.to_string().contains("--fsync"), "{error}");
-    // A server that writes nothing says so for every entry.
+    // A read-only server reports that for every entry.
     scene.answer("exec SERVER -R");
     let (outcome, notices) = scene.run(&["tree/small", "tree/nothing"], "host:bare", &options);
     let failed = outcome.map_or_else(|error| error.to_string(), |_| failures(&notices));
     assert!(failed.contains("permission denied"), "{failed}");
 }
 
-/// Every file that has its final name is whole.
+/// Asserts that every file with its final name is complete.
 #[track_caller]
 fn nothing_half(source: &Path, target: &Path) {
     let Ok(_) = fs::metadata(target) else { return };
@@ -584,14 +584,14 @@ fn a_further_connection_that_is_refused_or_lost_costs_nothing() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
     let options = Options { streams: Some(8), ..scene.options() };
-    // Only the first login succeeds: the further ones are those that ask nobody.
+    // Only the first login succeeds: the further ones are those without prompts.
     scene.answer("case \"$*\" in *BatchMode*) echo refused >> ../logins; exit 255;; esac; exec SERVER");
     let (summary, _) = scene.copy("tree", "host:alone", &options);
     assert_eq!(summary.streams, 1);
     same(&scene.at("near/tree"), &scene.far("alone"));
     let logins = fs::read_to_string(scene.at("logins")).unwrap();
     assert_eq!(logins.lines().count(), 1, "a refused login is not tried again");
-    // Those that come are lost again.
+    // The connections that succeed are lost again.
     scene.answer("case \"$*\" in *BatchMode*) exec timeout -s KILL 0.1 SERVER;; esac; exec SERVER");
     fs::write(scene.at("near/tree/sub/large"), pattern(40 << 20)).unwrap();
     scene.copy("tree", "host:lossy", &options);
@@ -659,7 +659,7 @@ fn an_account_for_sftp_only_is_copied_to() {
     plant(&scene.at("near/tree"));
     let mut options = scene.options();
     options.remote.far_end = FarEnd::Auto;
-    // Whatever is asked for, this answers, as with `ForceCommand internal-sftp`.
+    // This server answers whatever command is requested, as with `ForceCommand internal-sftp`.
     let script = format!(
         "#!/bin/sh\ntest \"$1\" = -G && exit 1\ncd '{}'\nexec {} 2>/dev/null\n",
         scene.at("far").display(),
@@ -695,7 +695,7 @@ fn servers_that_answer_nonsense_are_named() {
     }
 }
 
-/// A server that has one folder, with the names given, and files as large and as full as it likes.
+/// A server with one folder of the given names, and files of arbitrary declared and actual sizes.
 const LIAR: &str = r#"
 use strict; my ($names, $size, $data, $link) = @ARGV; $names = eval qq("$names"); $link = eval qq("$link");
 sub get { my $n = shift; my $b = ''; while (length $b < $n) { sysread(STDIN, $b, $n - length $b, length $b) or exit } $b }
@@ -728,7 +728,8 @@ fn a_server_that_lies_in_every_field_gets_nothing_out_of_it() {
     fs::write(scene.at("liar.pl"), LIAR).unwrap();
     fs::create_dir(scene.at("near/deep")).unwrap();
     let long = "n".repeat(256);
-    // Names, the size of each file, what a read gives, where a link points; how many entries then arrive.
+    // Names, the size of each file, the data of a read, the target of a link, and the number of entries that then
+    // arrive.
     for (number, (names, size, data, link, files)) in [
         ("../up;/abs;a/b;.;..;;nul\\0;good", "4", "good", "x", 2),
         (&*long, "4", "good", "x", 1),
