@@ -1,4 +1,4 @@
-//! Attributes of files (draft, section 5): what of a file version 3 can say.
+//! Attributes of files (draft, section 5), as far as version 3 supports them.
 
 use crate::wire::{Fields, Malformed, put_u32, put_u64};
 
@@ -7,7 +7,7 @@ const OWNER: u32 = 0x2;
 const MODE: u32 = 0x4;
 const TIMES: u32 = 0x8;
 const EXTENDED: u32 = 0x8000_0000;
-/// More extended attributes than any server has been seen to send.
+/// More extended attributes than any known server sends.
 const EXTENDED_MAX: u32 = 256;
 
 /// Numeric owner and group.
@@ -19,7 +19,7 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// Whole seconds since the epoch: times before it, or beyond the year 2106, cannot be said.
+/// Whole seconds since the epoch: times before it, or beyond the year 2106, cannot be expressed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Times {
     /// Last access.
@@ -28,7 +28,8 @@ pub struct Times {
     pub modified: u32,
 }
 
-/// Attributes of a file that are known or to be set. A field that is `None` is not said, and left as it is.
+/// Attributes of a file that are known or to be set. A field that is `None` is not sent, and leaves the attribute
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Attributes {
     /// Size in bytes.
@@ -50,7 +51,7 @@ pub enum FileKind {
     Directory,
     /// A symbolic link.
     Symlink,
-    /// A device, pipe or socket, or nothing that the server wants to tell.
+    /// A device, pipe or socket, or a kind that the server does not report.
     Other,
 }
 
@@ -66,7 +67,7 @@ impl Attributes {
         }
     }
 
-    /// Permission bits with set-user-id, set-group-id and sticky.
+    /// Returns the permission bits with set-user-id, set-group-id and sticky.
     #[must_use]
     pub fn permissions(&self) -> Option<u32> {
         self.mode.map(|mode| mode & 0o7777)

@@ -8,18 +8,18 @@ use crate::request::{self, Request};
 use crate::server::{Extension, Limits, Server};
 use crate::wire::{Fields, Malformed, PACKET_BYTES_MAX};
 
-/// Requests under way at most; [`Client::has_room`] says when there are as many.
+/// The maximum number of requests in flight; [`Client::has_room`] returns whether there are fewer.
 pub const REQUESTS_MAX: usize = 4096;
 const LENGTH_BYTES: usize = 4;
-/// From here on what is missing of a packet is worth a read of its own.
+/// The length from which the missing part of a packet is worth a separate read.
 const SPACE_BYTES_MIN: usize = 4096;
-/// Long buffers that are kept for use again.
+/// The number of long buffers kept for reuse.
 const SPARE_BUFFERS_MAX: usize = 64;
-/// Short packets leave together, in pieces of about this length.
+/// The approximate length of the pieces in which short packets are sent together.
 const PIECE_BYTES: usize = 32 * 1024;
-/// A list of names may be as long as a packet; OpenSSH's has 100 names.
+/// The expected length of a list of names, which may be as long as a packet; OpenSSH's has 100 names.
 const NAMES_BYTES_EXPECTED: usize = 16 * 1024;
-/// Bytes that a short request or reply counts for.
+/// The number of bytes that a short request or reply counts for.
 const SHORT_BYTES: usize = 128;
 
 /// The number of a request.
@@ -31,11 +31,11 @@ pub struct RequestId(u32);
 struct Asked {
     /// The type of its packet.
     code: u8,
-    /// The extension that it is a request of, where replies differ by that.
+    /// The extension of the request, if its replies differ by that.
     extension: Option<Extension>,
     /// Data that may come.
     data_bytes: usize,
-    /// Its share of the bytes under way.
+    /// Its share of the bytes in flight.
     cost_bytes: usize,
 }
 
@@ -43,7 +43,7 @@ struct Asked {
 enum State {
     /// `VERSION` has not come.
     Greeting,
-    /// The answer to `limits@openssh.com` has not come.
+    /// The answer to `limits@openssh.com` has not arrived.
     Limits(Server),
     Ready(Server),
 }
@@ -57,7 +57,7 @@ pub struct PacketInHand {
 }
 
 impl PacketInHand {
-    /// Returns the data: what lies there at first has no meaning.
+    /// Returns the data, which has no meaning at first.
     pub fn data_mut(&mut self) -> &mut [u8] {
         &mut self.packet[self.start..]
     }
@@ -66,17 +66,17 @@ impl PacketInHand {
 /// The client of one connection: requests in, bytes out; bytes in, replies out.
 ///
 /// Each reply is matched by number and must answer its request; anything else is [`Malformed`], after which the
-/// connection is of no more use.
+/// connection is unusable.
 #[derive(Debug)]
 pub struct Client {
     state: State,
     next: u32,
     asked: HashMap<u32, Asked>,
     bytes_under_way: usize,
-    /// Bytes to be sent, in pieces; so many of the first are gone.
+    /// The bytes to be sent, in pieces, and the number of sent bytes of the first.
     outgoing: VecDeque<Vec<u8>>,
     sent_bytes: usize,
-    /// The packet that is arriving, in its whole length, and how much of that is there.
+    /// The packet that is arriving, in its full length, and its number of received bytes.
     arriving: Vec<u8>,
     arrived_bytes: usize,
     length: [u8; LENGTH_BYTES],
@@ -92,7 +92,7 @@ impl Default for Client {
 }
 
 impl Client {
-    /// Returns a client that has not greeted yet: its first bytes to be sent do that.
+    /// Returns a new client, whose first bytes to be sent are its greeting.
     #[must_use]
     pub fn new() -> Self {
         let init = [0, 0, 0, 5, request::INIT, 0, 0, 0, 3].to_vec();
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// Returns the server, once it has told of itself all that it has to tell.
+    /// Returns the server, once it has reported everything about itself.
     #[must_use]
     pub fn server(&self) -> Option<&Server> {
         match &self.state {
@@ -121,8 +121,7 @@ impl Client {
         }
     }
 
-    /// Returns the number of bytes that requests under way have on the wire or wait for: what is written, and what is
-    /// to be read.
+    /// Returns the number of bytes of the requests in flight: those to be written, and those to be read.
     #[must_use]
     pub fn bytes_under_way(&self) -> usize {
         self.bytes_under_way
@@ -143,7 +142,7 @@ impl Client {
     /// Makes a request.
     ///
     /// # Panics
-    /// Fails if a read asks for more than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are under way.
+    /// Panics if a read is longer than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are in flight.
     pub fn request(&mut self, request: &Request<'_>) -> RequestId {
         let data_bytes = match *request {
             Request::Read { length_bytes, .. } => length_bytes as usize,
@@ -173,11 +172,11 @@ impl Client {
         RequestId(id)
     }
 
-    /// Returns a packet to write `data_bytes` bytes to a file, at `offset`. It is under way once it is sent; one that
-    /// is dropped is none.
+    /// Returns a packet to write `data_bytes` bytes to a file, at `offset`. It is in flight once it is sent; a packet
+    /// that is dropped has no effect.
     ///
     /// # Panics
-    /// Fails if that is more than a packet holds.
+    /// Panics if `data_bytes` is more than a packet holds.
     pub fn packet(&mut self, handle: &Handle, offset: u64, data_bytes: usize) -> PacketInHand {
         let mut packet = self.spare.pop().unwrap_or_default();
         let id = self.fresh_id();
@@ -196,7 +195,7 @@ impl Client {
     /// Sends a packet that is filled.
     ///
     /// # Panics
-    /// Fails if [`REQUESTS_MAX`] are under way.
+    /// Panics if [`REQUESTS_MAX`] are in flight.
     pub fn send(&mut self, PacketInHand { packet, id, .. }: PacketInHand) -> RequestId {
         let asked = Asked {
             code: request::WRITE,
@@ -210,7 +209,7 @@ impl Client {
     }
 
     fn fresh_id(&mut self) -> u32 {
-        // Whoever holds back one request for as long as four thousand million others take keeps its number.
+        // A request keeps its number even if it is held back while four thousand million others are sent.
         while self.asked.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
@@ -232,24 +231,23 @@ impl Client {
         self.asked.insert(id, asked);
     }
 
-    /// Returns the bytes to be sent: some, or none where there is nothing to send. Those taken are told by
-    /// [`Self::transmitted`].
+    /// Returns the bytes to be sent, if any. Report sent bytes with [`Self::transmitted`].
     pub fn poll_transmit(&self) -> impl Iterator<Item = &[u8]> {
         let skipped = self.sent_bytes;
         let pieces = self.outgoing.iter().enumerate();
         pieces.map(move |(index, piece)| if index == 0 { &piece[skipped..] } else { &piece[..] })
     }
 
-    /// Returns whether there is something to send.
+    /// Returns whether there are bytes to be sent.
     #[must_use]
     pub fn wants_to_send(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// The first `bytes` of what was to be sent are gone.
+    /// Removes the first `bytes` of the bytes to be sent.
     ///
     /// # Panics
-    /// Fails if there were not so many.
+    /// Panics if there were fewer.
     pub fn transmitted(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let piece = self.outgoing.front().expect("no more was sent than there was");
@@ -265,27 +263,27 @@ impl Client {
         }
     }
 
-    /// Takes a long buffer back, for use again.
+    /// Takes a long buffer back for reuse.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() >= SPACE_BYTES_MIN && self.spare.len() < SPARE_BUFFERS_MAX {
             self.spare.push(buffer);
         }
     }
 
-    /// Space for the next bytes of a long packet, if one is arriving: the caller reads into the front of it, tells
-    /// that by [`Self::filled`], and need not be copied.
+    /// Returns space for the next bytes of a long packet, if one is arriving: the caller reads into its front and
+    /// calls [`Self::filled`], which saves a copy.
     pub fn space(&mut self) -> Option<&mut [u8]> {
         let space = self.arriving.get_mut(self.arrived_bytes..)?;
         (space.len() >= SPACE_BYTES_MIN).then_some(space)
     }
 
-    /// So many bytes of [`Self::space`] hold what arrived.
+    /// Records that this many bytes of [`Self::space`] have been received.
     ///
     /// # Errors
     /// The server breaks the protocol.
     ///
     /// # Panics
-    /// Fails if there was less space.
+    /// Panics if there was less space.
     pub fn filled(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.arrived_bytes += bytes;
         assert!(self.arrived_bytes <= self.arriving.len(), "no more was read than there was room for");
@@ -318,7 +316,7 @@ impl Client {
         Ok(())
     }
 
-    /// The length of a packet has come.
+    /// Handles the length of a packet.
     fn begin(&mut self) -> Result<(), Malformed> {
         let bytes = u32::from_be_bytes(self.length) as usize;
         if bytes == 0 || bytes > PACKET_BYTES_MAX {
@@ -331,7 +329,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a packet that has come in full.
+    /// Handles a complete packet.
     fn complete(&mut self) -> Result<(), Malformed> {
         if self.arrived_bytes < self.arriving.len() {
             return Ok(());
@@ -350,7 +348,7 @@ impl Client {
         Ok(())
     }
 
-    /// Gives the buffer back where the reply does not keep it.
+    /// Returns the buffer unless the reply keeps it.
     fn take(&mut self, packet: Vec<u8>) -> Result<Option<Vec<u8>>, Malformed> {
         let code = packet[0];
         if let State::Greeting = self.state {
@@ -376,7 +374,7 @@ impl Client {
         {
             let limits = match code {
                 reply::EXTENDED_REPLY => Limits::parse(body)?,
-                // Announced, and not done: as if it had not been announced.
+                // The extension was announced but is not supported: it counts as not announced.
                 reply::STATUS => Limits::default(),
                 _ => return Err(Malformed::Unfit { code, asked: asked.code }),
             };
@@ -399,7 +397,7 @@ impl Client {
             (reply::STATUS, _) => {
                 let status = reply::status(body)?;
                 let is_answer = status.code != StatusCode::Ok || is_done_by_status(asked);
-                // The server says that all went well, and does not send the reply that was asked for.
+                // The server reports success, and does not send the requested reply.
                 if is_answer { Ok(Reply::Status(status)) } else { Err(unfit) }
             }
             (reply::HANDLE, request::OPEN | request::OPENDIR) => Ok(Reply::Handle(reply::handle(body)?)),
@@ -419,22 +417,22 @@ impl Client {
         }
     }
 
-    /// Returns the next reply that has come.
+    /// Returns the next reply.
     pub fn poll_reply(&mut self) -> Option<(RequestId, Reply)> {
         self.replies.pop_front()
     }
 
-    /// Gives up: every request that is under way and has no reply, in the order in which they were made.
+    /// Gives up, and returns every request in flight that has no reply, in the order in which they were made.
     pub fn abandon(&mut self) -> Vec<RequestId> {
         let mut ids: Vec<_> = self.asked.drain().map(|(id, _)| id).collect();
-        // Numbers wrap around after four thousand million requests, which disturbs the order and nothing else.
+        // Numbers wrap around after four thousand million requests, which only disturbs the order.
         ids.sort_unstable();
         self.bytes_under_way = 0;
         ids.into_iter().map(RequestId).collect()
     }
 }
 
-/// Returns whether there is nothing to be had but a status.
+/// Returns whether a status is the only possible reply.
 fn is_done_by_status(asked: &Asked) -> bool {
     match asked.code {
         request::CLOSE

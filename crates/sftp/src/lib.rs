@@ -1,9 +1,9 @@
-//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions (its file PROTOCOL, section 4), as a
-//! client needs it: a codec, and [`Client`], a value that turns requests into bytes and bytes into replies. It reads
-//! no socket, no file and no clock.
+//! SFTP version 3 (draft-ietf-secsh-filexfer-02) with OpenSSH's extensions (its file PROTOCOL, section 4) for
+//! clients: a codec, and [`Client`], a value that turns requests into bytes and bytes into replies. It reads no
+//! socket, no file and no clock.
 //!
-//! Invariants: a reply is matched to a request that is under way, and has a form that answers it; no packet and no
-//! buffer is longer than [`PACKET_BYTES_MAX`]; what a server says of itself is believed within bounds.
+//! Invariants: a reply is matched to a request in flight, and has a form that answers it; no packet and no buffer is
+//! longer than [`PACKET_BYTES_MAX`]; a server's statements about itself are accepted within bounds.
 
 #![forbid(unsafe_code)]
 

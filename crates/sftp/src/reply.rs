@@ -1,4 +1,4 @@
-//! Replies (draft, section 7), read from bytes that nobody vouches for.
+//! Replies (draft, section 7), read from untrusted bytes.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,12 +14,12 @@ pub(crate) const NAME: u8 = 104;
 pub(crate) const ATTRS: u8 = 105;
 pub(crate) const EXTENDED_REPLY: u8 = 201;
 
-/// The longest handle that a server may give out (draft, section 3).
+/// The maximum length of a server's handle (draft, section 3).
 pub const HANDLE_BYTES_MAX: usize = 256;
-/// The longest message of a status that is kept.
+/// The length to which the message of a status is cut.
 const MESSAGE_BYTES_MAX: usize = 256;
 
-/// A server's name for an open file or directory: bytes that mean something to it alone.
+/// A server's name for an open file or directory: opaque bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Handle(Box<[u8]>);
 
@@ -31,24 +31,24 @@ impl Handle {
     }
 }
 
-/// How a request went (draft, section 7).
+/// The result of a request (draft, section 7).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatusCode {
-    /// It is done.
+    /// The request succeeded.
     Ok,
-    /// There is no more of the file or directory.
+    /// The end of the file or directory is reached.
     EndOfFile,
-    /// A name is not there; with OpenSSH's server also a handle that it does not know.
+    /// A name does not exist; with OpenSSH's server also an unknown handle.
     NoSuchFile,
     /// The user there may not.
     PermissionDenied,
-    /// Anything else: no room, a name that is taken, a directory that is not empty, a read-only file system.
+    /// Any other failure: no room, an existing name, a directory that is not empty, a read-only file system.
     Failure,
-    /// The server did not understand; OpenSSH's means a name that is too long or senseless.
+    /// The server did not understand the request; OpenSSH's server also means a name that is too long or invalid.
     BadMessage,
     /// The server does not do this.
     Unsupported,
-    /// A code that version 3 does not have, or that only clients may make.
+    /// A code that version 3 does not have, or that only clients may use.
     Other(u32),
 }
 
@@ -82,25 +82,25 @@ impl fmt::Display for StatusCode {
     }
 }
 
-/// How a request went, in the words of the server.
+/// The result of a request, with the server's message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status {
-    /// How it went.
+    /// The result.
     pub code: StatusCode,
-    /// The server's own words: at most 256 bytes, as they came.
+    /// The server's message: at most 256 bytes, unchanged.
     pub message: Vec<u8>,
 }
 
-/// One name of a directory, or the answer to a question for a path.
+/// One name of a directory, or the answer to a request for a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Name {
-    /// The name: any bytes, also none that a directory could hold.
+    /// The name: any bytes, even if no directory could contain them.
     pub name: Vec<u8>,
-    /// Attributes of the entry that has it; of a link itself.
+    /// The attributes of the entry; for a link, its own.
     pub attributes: Attributes,
 }
 
-/// The content of a file: at least one byte, and no more than was asked for. Dereferences to the bytes.
+/// The content of a file: at least one byte, and at most as many as requested. Dereferences to the bytes.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Data {
     packet: Vec<u8>,
@@ -109,7 +109,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Returns the buffer, to be used again.
+    /// Returns the buffer for reuse.
     #[must_use]
     pub fn into_buffer(self) -> Vec<u8> {
         self.packet
@@ -130,14 +130,14 @@ impl fmt::Debug for Data {
     }
 }
 
-/// A file system, as `statvfs@openssh.com` tells of it.
+/// A file system, as reported by `statvfs@openssh.com`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Filesystem {
-    /// Bytes that the user there may still write.
+    /// The bytes that the user there may still write.
     pub available_bytes: u64,
-    /// Files that the user there may still make.
+    /// The number of files that the user there may still create.
     pub available_files: u64,
-    /// Nothing can be written.
+    /// Whether the file system is read-only.
     pub is_read_only: bool,
 }
 
@@ -160,7 +160,7 @@ impl Filesystem {
 /// A server's answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reply {
-    /// How it went.
+    /// The result of the request.
     Status(Status),
     /// An open file or directory.
     Handle(Handle),
@@ -191,7 +191,7 @@ pub(crate) fn handle(body: &[u8]) -> Result<Handle, Malformed> {
     }
 }
 
-/// `packet` is the whole of it; the type and the number take its first five bytes.
+/// `packet` is the complete packet; the type and the number take its first five bytes.
 pub(crate) fn data(packet: Vec<u8>, asked: usize) -> Result<Data, Malformed> {
     const FRONT_BYTES: usize = 5 + 4;
     let bytes = Fields::new(packet.get(5..).unwrap_or_default(), "data").string()?.len();
@@ -212,7 +212,7 @@ pub(crate) fn names(body: &[u8]) -> Result<Vec<Name>, Malformed> {
     let mut names = Vec::with_capacity(count);
     for _ in 0..count {
         let name = fields.string()?.to_vec();
-        // The line that `ls -l` would print, for people.
+        // This is the line that `ls -l` would print, for people.
         fields.string()?;
         names.push(Name { name, attributes: Attributes::take(&mut fields)? });
     }

@@ -25,17 +25,17 @@ pub(crate) const READLINK: u8 = 19;
 pub(crate) const SYMLINK: u8 = 20;
 pub(crate) const EXTENDED: u8 = 200;
 
-/// How a file is opened. Neither form follows the draft's `APPEND` or `TRUNC`: a new file is empty, and an old one is
-/// written in place.
+/// The mode in which a file is opened. None of the modes uses the draft's `APPEND` or `TRUNC`: a new file is empty,
+/// and an old one is written in place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
-    /// To be read.
+    /// For reading.
     Read,
-    /// To be written; it must be there.
+    /// For writing; the file must exist.
     Write,
-    /// To be read and written; it must be there.
+    /// For reading and writing; the file must exist.
     ReadWrite,
-    /// To be written; it is made, and must not be there.
+    /// For writing; the file is created, and must not exist.
     Create,
 }
 
@@ -54,24 +54,24 @@ impl Access {
     }
 }
 
-/// One request, but for writing, whose packet is made by [`Client::packet`](crate::Client::packet). Paths are bytes;
-/// one without a slash at its front begins in the directory that the server started in.
+/// One request, except for writing, whose packet is made by [`Client::packet`](crate::Client::packet). Paths are
+/// bytes; a relative path begins in the directory that the server started in.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are those of the system calls of the same names")]
 pub enum Request<'a> {
-    /// Opens a file. Follows a symbolic link, also one that is the last component.
+    /// Opens a file. Follows a symbolic link, even as the last component.
     Open { path: &'a [u8], access: Access, attributes: Attributes },
     /// Closes a file or a directory.
     Close { handle: &'a Handle },
     /// Reads at most so many bytes.
     Read { handle: &'a Handle, offset: u64, length_bytes: u32 },
-    /// Attributes of what has a name; of a link itself.
+    /// Requests the attributes of an entry; of a link itself.
     Lstat { path: &'a [u8] },
-    /// Attributes of what a name leads to.
+    /// Requests the attributes of an entry with links followed.
     Stat { path: &'a [u8] },
     /// Attributes of an open file.
     Fstat { handle: &'a Handle },
-    /// Sets attributes of what a name leads to.
+    /// Sets attributes of an entry with links followed.
     SetStat { path: &'a [u8], attributes: Attributes },
     /// Sets attributes of an open file.
     FsetStat { handle: &'a Handle, attributes: Attributes },
@@ -79,7 +79,7 @@ pub enum Request<'a> {
     OpenDirectory { path: &'a [u8] },
     /// The next names of a directory.
     ReadDirectory { handle: &'a Handle },
-    /// Removes a name that is none of a directory.
+    /// Removes an entry other than a directory.
     Remove { path: &'a [u8] },
     /// Makes a directory.
     MakeDirectory { path: &'a [u8], attributes: Attributes },
@@ -87,13 +87,13 @@ pub enum Request<'a> {
     RemoveDirectory { path: &'a [u8] },
     /// The absolute path of a name.
     RealPath { path: &'a [u8] },
-    /// Renames; OpenSSH's server fails where the new name is taken.
+    /// Renames; OpenSSH's server fails if the new name exists.
     Rename { from: &'a [u8], to: &'a [u8] },
     /// The target of a symbolic link.
     ReadLink { path: &'a [u8] },
     /// Makes a symbolic link. The order of the two paths is OpenSSH's, not the draft's (PROTOCOL, section 4.1).
     SymbolicLink { target: &'a [u8], link: &'a [u8] },
-    /// `posix-rename@openssh.com`: renames, and replaces what has the new name.
+    /// `posix-rename@openssh.com`: renames, and replaces an existing entry of the new name.
     PosixRename { from: &'a [u8], to: &'a [u8] },
     /// `hardlink@openssh.com`.
     HardLink { from: &'a [u8], to: &'a [u8] },
@@ -103,14 +103,14 @@ pub enum Request<'a> {
     LsetStat { path: &'a [u8], attributes: Attributes },
     /// `statvfs@openssh.com`.
     StatVfs { path: &'a [u8] },
-    /// `expand-path@openssh.com`: as `RealPath`, and `~` and `~user` mean home directories.
+    /// `expand-path@openssh.com`: like `RealPath`, with `~` and `~user` as home directories.
     ExpandPath { path: &'a [u8] },
     /// `limits@openssh.com`.
     Limits,
 }
 
 impl Request<'_> {
-    /// Returns the type byte of its packet.
+    /// Returns the type byte of the request's packet.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Open { .. } => OPEN,

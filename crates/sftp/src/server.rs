@@ -1,19 +1,20 @@
-//! A server's account of itself: its `VERSION` packet (draft, section 4) and `limits@openssh.com` (PROTOCOL, section
-//! 4.8).
+//! A server's description of itself: its `VERSION` packet (draft, section 4) and `limits@openssh.com` (PROTOCOL,
+//! section 4.8).
 
 use crate::wire::{Fields, Malformed};
 
-/// Data in a packet for a server that says nothing of it: the draft asks for packets of 34,000 bytes, front included.
+/// The maximum data per packet if a server does not report it: the draft requires packets of 34,000 bytes, including
+/// the header.
 const DATA_BYTES_DEFAULT: u32 = 32 * 1024;
-/// OpenSSH's own bound, beyond which its server cuts reads and ends at writes.
+/// The maximum of OpenSSH's server, which cuts longer reads and exits after longer writes.
 const DATA_BYTES_MAX: u64 = 255 * 1024;
-/// No server could be worked with that takes less.
+/// The minimum: a client cannot work with servers that accept less.
 const DATA_BYTES_MIN: u64 = 4 * 1024;
-/// Open files for a server that says nothing of them.
+/// The maximum number of open files if a server does not report it.
 const HANDLES_DEFAULT: u64 = 64;
 const HANDLES_MAX: u64 = 4096;
 
-/// An extension that is made use of, in the version that is understood.
+/// A supported extension, in the supported version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extension {
     /// `posix-rename@openssh.com`, version 1.
@@ -44,7 +45,7 @@ impl Extension {
         Self::Limits,
     ];
 
-    /// Name and version, as a server announces them.
+    /// Returns the name and version as a server announces them.
     #[must_use]
     pub fn announced(self) -> (&'static str, &'static str) {
         match self {
@@ -63,7 +64,7 @@ impl Extension {
     }
 }
 
-/// How much a server takes.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Data of one read, in bytes.
@@ -75,7 +76,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns the limits of a server that says nothing.
+    /// Returns the limits of a server that reports none.
     fn default() -> Self {
         let handles = HANDLES_DEFAULT as u32;
         Self { read_bytes: DATA_BYTES_DEFAULT, write_bytes: DATA_BYTES_DEFAULT, handles }
@@ -83,7 +84,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Reads an answer. 0 stands for what a server does not say.
+    /// Reads an answer. 0 stands for an unreported limit.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(body, "list of limits");
         let _packet_bytes = fields.u64()?;
@@ -100,22 +101,22 @@ impl Limits {
     }
 }
 
-/// A server, as far as it has told of itself.
+/// A server, as far as it has described itself.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Server {
     pub(crate) extensions: u8,
-    /// How much it takes.
+    /// Its limits.
     pub limits: Limits,
 }
 
 impl Server {
-    /// Returns whether it has an extension, in the version that is understood.
+    /// Returns whether the server has an extension in the supported version.
     #[must_use]
     pub fn has(&self, extension: Extension) -> bool {
         self.extensions & extension.bit() != 0
     }
 
-    /// Reads a `VERSION` packet behind its type.
+    /// Reads a `VERSION` packet, without its type.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(body, "greeting");
         let version = fields.u32()?;

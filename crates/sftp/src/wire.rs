@@ -1,9 +1,9 @@
-//! Integers and strings of SSH (RFC 4251, section 5), read from bytes that nobody vouches for.
+//! Integers and strings of SSH (RFC 4251, section 5), read from untrusted bytes.
 
-/// The longest packet that is sent or taken, without its length: OpenSSH's own bound.
+/// The longest packet that is sent or accepted, without its length: OpenSSH's own bound.
 pub const PACKET_BYTES_MAX: usize = 256 * 1024;
 
-/// The fault of bytes that a server sent.
+/// The error of malformed bytes from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A packet without a type, or longer than [`PACKET_BYTES_MAX`].
@@ -38,7 +38,7 @@ pub enum Malformed {
         /// The number that was found.
         id: u32,
     },
-    /// The reply is none to what was asked.
+    /// The reply does not fit the request.
     #[error("a reply of type {code} to a request of type {asked}")]
     Unfit {
         /// The type of the reply.
@@ -46,7 +46,7 @@ pub enum Malformed {
         /// The type of the request.
         asked: u8,
     },
-    /// More data than was asked for, or none without saying why.
+    /// More data than requested, or none without a status.
     #[error("{bytes} bytes where {asked} were asked for")]
     Amount {
         /// Bytes that came.
@@ -112,7 +112,7 @@ pub(crate) fn put_u64(packet: &mut Vec<u8>, value: u64) {
     packet.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Strings come from callers, who keep paths below the kernel's `PATH_MAX`.
+/// Strings come from callers, which keep paths below the kernel's `PATH_MAX`.
 pub(crate) fn put_string(packet: &mut Vec<u8>, string: &[u8]) {
     put_u32(packet, string.len() as u32);
     packet.extend_from_slice(string);

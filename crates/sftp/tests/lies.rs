@@ -1,4 +1,4 @@
-//! A server that lies: whatever it sends is a reply to what was asked, or refused, in bounded memory.
+//! Tests with a dishonest server: whatever it sends is a valid reply to the request, or refused, in bounded memory.
 
 use proptest::prelude::*;
 use sealane_sftp::{
@@ -24,7 +24,7 @@ fn version(extensions: &[(&str, &str)]) -> Vec<u8> {
     packet(2, &[&fields])
 }
 
-/// A client that has been greeted by a server without extensions; its first request has number 0.
+/// Returns a client that has been greeted by a server without extensions; its first request has number 0.
 fn greeted() -> Client {
     let mut client = Client::new();
     client.handle(&version(&[])).unwrap();
@@ -104,7 +104,7 @@ fn replies_that_answer_nothing_are_refused() {
         (packet(103, &[&1_u32.to_be_bytes(), &string(&[0; 9])]), Malformed::Amount { bytes: 9, asked: 8 }),
         (packet(103, &[&1_u32.to_be_bytes(), &string(&[])]), Malformed::Amount { bytes: 0, asked: 8 }),
         (packet(102, &[&1_u32.to_be_bytes(), &string(b"h")]), Malformed::Unfit { code: 102, asked: 5 }),
-        // Done, but where are the bytes?
+        // A success without the requested bytes.
         (status(1, 0), Malformed::Unfit { code: 101, asked: 5 }),
         (packet(99, &[&1_u32.to_be_bytes()]), Malformed::Type { code: 99 }),
         (packet(103, &[&1_u32.to_be_bytes(), &[0, 0, 0, 8, 1]]), Malformed::Short { what: "data" }),
@@ -124,7 +124,7 @@ fn replies_that_answer_nothing_are_refused() {
 }
 
 proptest! {
-    /// Cut wherever, the same bytes mean the same; any bytes are replies or an error.
+    /// The same bytes mean the same however they are cut; any bytes are replies or an error.
     #[test]
     fn any_bytes_in_any_pieces(
         mut stream in prop::collection::vec(

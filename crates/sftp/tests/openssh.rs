@@ -1,4 +1,4 @@
-//! The client against OpenSSH's own server, on a socket and without ssh.
+//! Tests of the client against OpenSSH's own server, on a socket and without ssh.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -50,7 +50,7 @@ impl Session {
         self.socket.write_all(&outgoing).unwrap();
         self.client.transmitted(outgoing.len());
         let mut bytes = [0; 20_000];
-        // Now one way in, now the other.
+        // The two ways of receiving alternate.
         let read = match self.client.space() {
             Some(space) => {
                 let read = self.socket.read(space).unwrap();
@@ -115,7 +115,7 @@ fn a_file_is_written_read_and_named() {
     let most = server.limits.write_bytes as usize;
     assert_eq!((most, server.limits.read_bytes), (255 * 1024, 255 * 1024));
 
-    // Many writes under way at once, of the longest that the server takes, and a hole.
+    // Many simultaneous writes of the maximum length, and a hole.
     let content: Vec<u8> = (0..5 * most + 77).map(|index| (index / 3) as u8).collect();
     let (part, name) = (at(b"\xff\xfe part"), at(b"name"));
     let handle = session.open(&part, Access::Create);
