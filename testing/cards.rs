@@ -1,5 +1,5 @@
-//! Simulated cards under a scheduler, on a clock that moves when everybody waits. Tests and examples take this file in with
-//! `#[path]`.
+//! Simulated cards under a scheduler, on a clock that advances when every client waits. Tests and examples include
+//! this file with `#[path]`.
 
 #![allow(dead_code, reason = "each user uses some of it")]
 
@@ -16,7 +16,7 @@ use sealane_engine::{
 };
 use sealane_transform::{BlockCipher, Cipher, Mode};
 
-/// A scheduler and its cards on a clock that stands still until everybody waits.
+/// A scheduler and its cards on a clock that stands still until every client waits.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     begun: Instant,
@@ -41,7 +41,7 @@ impl World {
         Self { begun: clock.now(), clock, cards, scheduler }
     }
 
-    /// Lets time pass until something may happen.
+    /// Lets time pass until an event is possible.
     pub(crate) fn wait<'a>(&self, doors: impl IntoIterator<Item = &'a SchedulerQueue>) {
         let cards = self.cards.iter().filter_map(|card| card.due());
         let due = cards.chain(doors.into_iter().filter_map(SchedulerQueue::due)).min();
@@ -58,7 +58,7 @@ impl World {
     }
 }
 
-/// Jobs per second of `clients` that each wait for one job of so many bytes, until `jobs` are done.
+/// Returns the jobs per second of `clients` that each wait for one job of this many bytes, until `jobs` are done.
 pub(crate) fn rate(world: &World, clients: usize, bytes: u32, jobs: usize) -> f64 {
     let mut clients: Vec<(SchedulerQueue, VecDeque<Work>)> = (0..clients)
         .map(|_| (world.scheduler.door(NonZeroUsize::MIN).unwrap(), VecDeque::from([job(bytes)])))
@@ -70,7 +70,7 @@ pub(crate) fn rate(world: &World, clients: usize, bytes: u32, jobs: usize) -> f6
     done as f64 / (world.passed() - before).as_secs_f64()
 }
 
-/// Lets each client submit its job again once it is done, or time pass; says how many were done.
+/// Lets each client submit its job again once it is done, or lets time pass; returns the number of finished jobs.
 pub(crate) fn turn(world: &World, clients: &mut [(SchedulerQueue, VecDeque<Work>)]) -> usize {
     let (mut done, mut any) = (0, false);
     for (door, idle) in &mut *clients {
@@ -87,7 +87,7 @@ pub(crate) fn turn(world: &World, clients: &mut [(SchedulerQueue, VecDeque<Work>
     done
 }
 
-/// One job of so many bytes, of a cipher that takes this machine little time.
+/// Returns one job of this many bytes, with a cipher that takes this machine little time.
 pub(crate) fn job(bytes: u32) -> Work {
     let cipher = Protection::Cipher(Cipher::Block(BlockCipher::Aes128, Mode::Ctr));
     let session = Session::with(Implementations::default(), cipher, &[7; 16]).unwrap();

@@ -1,8 +1,8 @@
-//! An engine that does whatever an engine may do to its users. Tests take this file in with `#[path]`.
+//! An engine that does everything an engine is permitted to do to its users. Tests include this file with `#[path]`.
 //!
-//! It answers late and out of order, takes less than it is offered, answers once more for works that it has handed
-//! back, and leaves every third job pending. It asserts that its users keep to their side: under one session a nonce
-//! never protects two texts, so nothing is sealed twice either.
+//! It answers late and out of order, accepts less than it is offered, answers again for works that it has returned,
+//! and leaves every third job pending. It asserts that its users follow the rules: under one session a nonce never
+//! protects two texts, so nothing is sealed twice either.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -31,14 +31,14 @@ pub(crate) struct LateEngine {
     done: Arc<Done>,
 }
 
-/// A count of what an engine has done to its users.
+/// Counters of the engine's permitted misbehaviour.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     /// Jobs that were handed back pending.
     pub(crate) pending_jobs: AtomicU64,
     /// Jobs that were computed.
     pub(crate) computed_jobs: AtomicU64,
-    /// Works that were handed back before one that was submitted earlier.
+    /// Works that were returned before one that was submitted earlier.
     pub(crate) overtaking_works: AtomicU64,
     /// Calls of `submit` that left work with its owner.
     pub(crate) refusals: AtomicU64,
@@ -47,12 +47,12 @@ pub(crate) struct Done {
 }
 
 impl LateEngine {
-    /// Its queues do whatever follows from `seed`.
+    /// Returns an engine whose queues derive their behaviour from `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed: AtomicU64::new(seed << 16), maker: Maker::new(), done: Arc::default() }
     }
 
-    /// A count of what it has done so far.
+    /// Returns the counters so far.
     pub(crate) fn done(&self) -> &Done {
         &self.done
     }
@@ -68,7 +68,7 @@ impl Engine for LateEngine {
     }
 
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
-        // Readable all the time: there may always be something.
+        // The descriptor is always readable: there may always be a result.
         let bell = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC)?;
         Ok(Box::new(LateQueue {
             dice: self.seed.fetch_add(1, Relaxed),
@@ -97,7 +97,7 @@ struct LateQueue {
 struct Held {
     work: Work,
     number: u64,
-    /// How often it is asked for in vain.
+    /// The number of polls without a result.
     looks: u64,
 }
 
@@ -116,7 +116,7 @@ impl LateQueue {
         let mut left = Vec::new();
         for index in 0..work.jobs.len() {
             if work.jobs[index].status == JobStatus::Pending && self.below(3) == 0 {
-                // Whatever is not pending is left alone.
+                // Jobs that are not pending must be left alone.
                 work.jobs[index].status = JobStatus::Malformed;
                 left.push(index);
             }
@@ -154,7 +154,7 @@ impl Queue for LateQueue {
         self.done.overtaking_works.fetch_add(u64::from(overtakes), Relaxed);
         self.compute(&mut work);
         if self.below(8) == 0 {
-            // A second answer for a work is an answer for nothing.
+            // A second answer for a work must be ignored.
             let again = Work { token: work.token, ..Work::default() };
             self.held.push(Held { work: again, number, looks: 3 });
         }
@@ -194,7 +194,7 @@ fn note_nonces(maker: Maker, work: &Work, done: &Done) {
     }
 }
 
-/// Whether what is sealed is the text and a stream that follows from key and nonce.
+/// Returns whether the sealed bytes are the text combined with a stream derived from key and nonce.
 fn takes_a_nonce(session: &Session) -> bool {
     match session.protection() {
         Protection::Aead(_) => true,
