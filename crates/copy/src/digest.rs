@@ -145,8 +145,8 @@ impl TreeDigest {
         }
     }
 
-    /// Takes in a hole. `range` consists of whole groups: it starts at a group, and ends at a group or at the end of
-    /// the file.
+    /// Adds a hole. `range` consists of whole groups: it starts at a group, and ends at a group or at the end of the
+    /// file.
     ///
     /// This takes as long as hashing the range. Under a lock that others wait for, add [`hash_zero_group`]s.
     ///

@@ -47,7 +47,7 @@ impl ErrorKind {
     }
 }
 
-/// Why a transfer failed.
+/// The reason why a transfer failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {

@@ -60,7 +60,7 @@ pub struct ReceivingEnd {
     _notices: crossbeam_channel::Receiver<Notice>,
 }
 
-/// One of its lanes.
+/// A lane of the receiving end.
 #[derive(Debug)]
 pub struct ReceivingLane<'a>(Applier<'a>);
 
@@ -119,7 +119,7 @@ impl ReceivingEnd {
 }
 
 impl ReceivingLane<'_> {
-    /// Puts records in place. Returns the bytes of content.
+    /// Writes records to their places. Returns the bytes of content.
     pub fn put(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
         self.0.put(records)
     }

@@ -91,7 +91,7 @@ impl Growth {
         self.stage = Stage::Over;
     }
 
-    /// All that were wanted are there.
+    /// Records that all wanted connections exist.
     pub(crate) fn came(&mut self, now: Instant) {
         if self.wanted == self.most {
             self.stage = Stage::Over;

@@ -30,7 +30,7 @@ use codec::{MAGIC, Replayer};
 
 /// A journal shorter than this is not worth rewriting.
 const REWRITE_FROM_BYTES: u64 = 1 << 20;
-/// Read and written at once.
+/// The number of bytes read or written at once.
 const PIECE_BYTES: usize = 256 * 1024;
 /// The capacity that a buffer for appending keeps between uses.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
@@ -101,7 +101,7 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct Writer {
     buffer: Vec<u8>,
-    /// Bytes of the file. We alone write to it.
+    /// Bytes of the file. No other process writes to it.
     length: u64,
     /// Entries behind a torn one would never be read.
     is_torn: bool,
@@ -143,7 +143,7 @@ impl Journal {
         Ok((journal, state))
     }
 
-    /// Appends entries, with one write for all of them. Any thread may do so.
+    /// Appends entries, with one write for all of them. Any thread may call this.
     ///
     /// # Errors
     /// Errors of the kernel, for example a full disk: none of the entries is in the journal then, and the journal
@@ -205,7 +205,7 @@ impl Journal {
     }
 }
 
-/// Its name in the target directory.
+/// Returns the journal's name in the target directory.
 pub(crate) fn file_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// A well-behaved sender leaves about one gap per range in flight on a stream: hundreds.
 pub(crate) const MAX_RANGES: usize = 65_536;
 
-/// Why a range was not entered.
+/// The reason why a range was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LedgerError {
     /// The range ends before it starts, or beyond the file.

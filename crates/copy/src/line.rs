@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// Why a stream's connection ended.
+/// The reason why a stream's connection ended.
 #[derive(Debug)]
 pub(crate) enum LineError {
     /// The connection was cut; it may be opened again.

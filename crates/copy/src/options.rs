@@ -205,12 +205,12 @@ pub enum Pattern {
     Exclude(String),
 }
 
-/// Everything that shapes one transfer.
+/// The options of one transfer.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Descend into directories.
     pub recursive: bool,
-    /// Protection asked for. Met or refused, never lowered.
+    /// The requested protection. It is met or refused, never lowered.
     pub level: Level,
     /// Algorithm, or the level's default.
     pub suite: Option<Suite>,

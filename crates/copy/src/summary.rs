@@ -164,7 +164,7 @@ pub struct Progress {
     pub cancel: AtomicBool,
 }
 
-/// One reading of [`Progress`].
+/// The values of [`Progress`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgressSnapshot {
     /// Content bytes found so far.
@@ -207,12 +207,12 @@ pub enum Notice {
     EntryFailed {
         /// The entry's path below the source or the target as given.
         path: Vec<u8>,
-        /// Why, in words that name it.
+        /// The reason, in words that name the entry.
         reason: String,
     },
     /// A data stream was cut and re-opened.
     StreamReopened {
-        /// Which of the parallel streams.
+        /// The index of the stream.
         stream: u16,
         /// Content bytes queued again.
         bytes: u64,
@@ -256,7 +256,7 @@ pub enum Notice {
 
 /// Receives notices; called only from the control thread.
 pub trait Observer: Send {
-    /// Something happened.
+    /// Handles one notice.
     fn notice(&mut self, notice: Notice);
 }
 

@@ -646,7 +646,7 @@ fn a_host_without_sealane_is_told_and_copied_to() {
     options.remote.far_end = FarEnd::Sealane;
     let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
     assert!(error.to_string().contains("not installed"), "{error}");
-    // Neither of the two.
+    // The far end is neither of the two.
     options.remote.far_end = FarEnd::Auto;
     scene.answer("exit 1");
     let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();

@@ -52,12 +52,12 @@ const RANGE: u8 = 2;
 const DONE: u8 = 3;
 const OPENED: u8 = 4;
 
-/// One line of a journal.
+/// One entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A large file was begun, under a temporary name. Earlier entries of this identity are void.
     Started {
-        /// Which.
+        /// The entry's identity.
         identity: Identity,
         /// The file's name until it is complete.
         temp_name: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) enum Entry {
     },
     /// Content was written to a file that was started.
     Range {
-        /// Which.
+        /// The entry's identity.
         identity: Identity,
         /// First byte.
         start: u64,
@@ -77,7 +77,7 @@ pub(crate) enum Entry {
     },
     /// A file, large or small, is complete and has its own name.
     Done {
-        /// Which.
+        /// The entry's identity.
         identity: Identity,
         /// The path, relative to the target.
         path: Vec<u8>,
@@ -111,7 +111,7 @@ pub(crate) struct Partial {
     pub(crate) path: Vec<u8>,
     /// Bytes of its content.
     pub(crate) size: u64,
-    /// Which of them are written.
+    /// The ranges that are written.
     pub(crate) ledger: Ledger,
 }
 
@@ -231,7 +231,7 @@ impl Replayer {
     /// Consumes whole entries from the front of `bytes`, which continue the bytes consumed before, and returns the
     /// number of consumed bytes.
     ///
-    /// The rest is less than one entry: pass it again, with more bytes behind it. Unless `stopped`.
+    /// The rest is less than one entry: pass it again, with more bytes behind it. This holds unless `stopped` is set.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         if self.good_bytes == 0 && !self.stopped {
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     fn identity() -> impl Strategy<Value = Identity> {
-        // Few, so that entries meet.
+        // There are few identities, so that entries meet.
         (0_u8..6).prop_map(|number| [number; 16])
     }
 

@@ -66,7 +66,7 @@ pub const UNKNOWN_ATTRIBUTES: [u8; 8] = [0xff; 8];
 
 /// Returns a word that identifies the attributes of an existing file: its mode in the first two bytes, then a 48-bit
 /// BLAKE3 hash of its owner, if `with_owner`, and of its time, if `by_content` (that identity does not cover the
-/// time). Extended attributes are not in it.
+/// time). Extended attributes are not included.
 pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u8; 8] {
     let mut attributes = [0; 8];
     // A mode has twelve bits.
@@ -121,7 +121,7 @@ pub enum Closing {
     },
     /// The source changed or became unreadable: the sent content must be dropped.
     Abandoned {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -142,7 +142,7 @@ pub fn encode<T: Serialize>(value: &T, bytes: &mut [u8]) -> Option<usize> {
 /// Reads exactly one value from all of `bytes`.
 ///
 /// # Errors
-/// Anything else.
+/// Fails for anything else.
 pub fn decode<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),

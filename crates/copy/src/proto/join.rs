@@ -27,9 +27,9 @@ const PROOF_BYTES: usize = 16;
 /// The connector's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Which transfer.
+    /// The name of the transfer.
     pub transfer: [u8; 16],
-    /// Which of its streams.
+    /// The index of the stream.
     pub stream: u16,
     /// The number of earlier openings of this stream.
     pub generation: u32,

@@ -36,9 +36,9 @@ use crate::{
 
 /// Version of this protocol; both ends must speak the same.
 pub const PROTOCOL_VERSION: u16 = 8;
-/// Most parallel streams.
+/// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
-/// Most lanes.
+/// The maximum number of lanes.
 pub const LANES_MAX: u16 = 64;
 
 /// One message.
@@ -78,7 +78,7 @@ pub enum Message {
     EntryFailed {
         /// The entry's path below the source or the target as given.
         path: Vec<u8>,
-        /// Why, in words that name it.
+        /// The reason, in words that name the entry.
         reason: String,
     },
     /// With `--dry-run`, sender to receiver: this entry would be sent.
@@ -87,7 +87,7 @@ pub enum Message {
     Finished(Finished),
     /// Receiver to sender: everything is in place.
     Complete(Complete),
-    /// Sender to receiver: the sender knows that everything is in place. Its last message.
+    /// Sender to receiver: the sender knows that everything is in place. This is the sender's last message.
     Bye {
         /// CPU time of the sender's process, in microseconds.
         cpu_us: u64,
@@ -96,14 +96,15 @@ pub enum Message {
         /// Entries that could not be removed from the source.
         unremoved: u64,
     },
-    /// Receiver to sender: no traces of the transfer are left but the copied entries. Last message.
+    /// Receiver to sender: no traces of the transfer are left but the copied entries. This is the receiver's last
+    /// message.
     Settled,
     /// Server to client: a connection of a data stream was lost here, which the client may not notice. A sending
     /// server may say so after `Finished`.
     StreamLost {
-        /// Which of the parallel streams.
+        /// The index of the stream.
         stream: u16,
-        /// Which opening of it.
+        /// The number of its opening.
         generation: u32,
         /// The number of times that smaller segments are to be tried, because content did not arrive.
         narrowed: u8,
@@ -146,7 +147,7 @@ pub struct Hello {
 pub struct MasterSecret([u8; 32]);
 
 impl MasterSecret {
-    /// Takes uniformly random bytes.
+    /// Wraps uniformly random bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -177,7 +178,7 @@ pub enum Role {
 pub enum DataPath {
     /// Both ends are on one machine.
     Loopback,
-    /// Straight over the network.
+    /// The streams go directly over the network.
     Direct,
     /// The streams go through a process at the server's host.
     Relay,
@@ -201,7 +202,7 @@ pub struct Request {
     pub into_directory: bool,
     /// The target is the new name itself, even if it is an existing directory.
     pub as_named: bool,
-    /// Level asked for.
+    /// The requested level.
     pub level: Level,
     /// Wire number of the suite ([`sealane_engine::Suite::code`]).
     pub suite: u8,
@@ -225,7 +226,7 @@ pub struct Request {
     pub sink: Sink,
     /// Laboratory only.
     pub measured_end: MeasuredEnd,
-    /// Digest every file.
+    /// Digests every file.
     pub digest: bool,
     /// Bytes per second.
     pub limit_rate: Option<u64>,
@@ -235,9 +236,9 @@ pub struct Request {
     pub skip_same: bool,
     /// Never replaces newer entries of the target.
     pub update: bool,
-    /// Change nothing.
+    /// Changes nothing.
     pub dry_run: bool,
-    /// Descend into directories.
+    /// Descends into directories.
     pub recursive: bool,
     /// Attributes kept on request.
     pub preserve: Preserve,
@@ -255,9 +256,9 @@ pub struct Request {
     /// The other end of the data streams is a second server of the same client, with another request and answer: keys
     /// are derived from the secret alone.
     pub relayed: bool,
-    /// Stay on one file system.
+    /// Stays on one file system.
     pub one_file_system: bool,
-    /// Flush files to stable storage.
+    /// Flushes files to stable storage.
     pub fsync: bool,
     /// The silence after which an end gives up, in milliseconds.
     pub timeout_ms: u64,
@@ -392,7 +393,7 @@ impl Message {
 
 /// The bytes of paths in one `Listed`, with two per path for its length.
 pub const LISTED_BYTES: usize = 512 << 10;
-/// Messages `Listed` of one request.
+/// The maximum number of `Listed` messages per request.
 pub const LISTED_MESSAGES_MAX: u16 = 16;
 
 /// The number of identities per `Have`, well below the channel's frame limit.

@@ -78,7 +78,7 @@ pub enum HeaderError {
         /// The byte that was found.
         code: u8,
     },
-    /// Longer than any record.
+    /// The body is longer than any record's.
     #[error("a record of {body_bytes} bytes is too long")]
     TooLong {
         /// The length that was found.
@@ -102,7 +102,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// Unknown kinds and lengths beyond [`BODY_BYTES_MAX`].
+    /// Fails for unknown kinds and lengths beyond [`BODY_BYTES_MAX`].
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, HeaderError> {
         let [code, a, b, c, f0, f1, f2, f3, offset @ ..] = *bytes;
         let kind = Kind::from_code(code).ok_or(HeaderError::Kind { code })?;

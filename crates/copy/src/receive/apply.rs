@@ -96,7 +96,7 @@ impl<'a> Applier<'a> {
         self.put(&records)
     }
 
-    /// Puts opened records in place. Returns the bytes of content.
+    /// Writes opened records to their places. Returns the bytes of content.
     pub(crate) fn put(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
         let mut bytes = 0;
         let mut rest = records;

@@ -227,7 +227,7 @@ impl Files {
         self.poisoned.store(true, SeqCst);
     }
 
-    /// Unfinished files. The count must be 0 when the sender says that it has finished.
+    /// Returns the number of unfinished files. The count must be 0 when the sender says that it has finished.
     pub(crate) fn open_count(&self) -> usize {
         self.table().open.len()
     }
@@ -308,7 +308,8 @@ impl Files {
         let _ = self.notices.send(notice);
     }
 
-    /// One entry failed. A failure of the whole target ends the transfer, and so does a failure of the top folder.
+    /// Reports a failed entry. A failure of the whole target ends the transfer, and so does a failure of the top
+    /// folder.
     pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
         let error = error.shown_as(|path| self.shown(path.as_bytes()));
         if let Destination::Tree { target, .. } = &self.destination {
@@ -616,7 +617,7 @@ impl Files {
         }
     }
 
-    /// Files need not be sent again.
+    /// Records that files need not be sent again.
     pub(crate) fn journal_done(&self, done: &[JournalEntry]) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.append(done).map_err(|error| Error::io("cannot write the journal", &error))

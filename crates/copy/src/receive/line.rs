@@ -47,7 +47,7 @@ impl Arrived {
     }
 
     /// Returns the work without its buffer, for the memory of its jobs, after the records have been read. Keys are
-    /// not kept beyond them.
+    /// not kept longer than the records.
     pub(crate) fn reclaim(&mut self) -> Work {
         let mut work = std::mem::take(&mut self.work);
         std::mem::swap(&mut work.buffer, &mut self.work.buffer);

@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Failed(sealane_tree::Error),
     /// The sent entry does not get this name, for this reason: an entry of another kind keeps it.
     NotReplaced(RelativePath, String),
-    /// Why nothing is deleted.
+    /// The reason why nothing is deleted.
     Refused(String),
     /// Nothing happened; a sign of life may be due.
     Going,
@@ -155,7 +155,8 @@ impl<T: Prunable> Prune<T> {
         }
     }
 
-    /// Why nothing is deleted, if so. `unread` is the number of sources that failed at the sending end.
+    /// Returns the reason why nothing is deleted, if so. `unread` is the number of sources that failed at the sending
+    /// end.
     pub(crate) fn refusal(&self, unread: u64) -> Option<String> {
         if unread > 0 {
             return Some("nothing was deleted, because not all of the source could be read".to_owned());
@@ -171,7 +172,7 @@ impl<T: Prunable> Prune<T> {
     pub(crate) fn run(&mut self, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<Pruned, Error> {
         self.known.sort_unstable();
         let mut pruned = Pruned::default();
-        // In a dry run nothing waits.
+        // In a dry run no entry waits.
         let waiting = match self.dry_run {
             true => {
                 let replaced = std::mem::take(&mut self.replaced).into_iter();
@@ -295,7 +296,7 @@ impl<T: Prunable> Prune<T> {
         })
     }
 
-    /// Lets a successor have its name.
+    /// Gives a successor its name.
     fn replace(
         &self,
         path: &RelativePath,

@@ -53,7 +53,7 @@ struct Unacknowledged {
 /// The result of one turn at a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
-    /// Something moved.
+    /// Whether bytes moved.
     pub(crate) progress: bool,
     /// Content that the receiver has.
     pub(crate) acknowledged: Vec<Content>,
@@ -99,7 +99,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Returns stream `index`, without a connection. Silences of `timeout` end it.
+    /// Returns stream `index`, without a connection. The stream ends after silences of `timeout`.
     pub(crate) fn new(index: u16, window: Window, timeout: Duration, now: Instant) -> Self {
         Self {
             index,
@@ -234,9 +234,9 @@ impl Line {
         std::mem::take(&mut self.news)
     }
 
-    /// Bears the receiver's silence, or not. A path that drops large segments passes small packets (so the stream was
-    /// opened) and nothing else is answered; the next opening then has smaller segments. `unanswered` returns the
-    /// number of times that the same segment was sent in vain, if the wire knows it.
+    /// Fails if the receiver has been silent for too long. A path that drops large segments passes small packets (so
+    /// the stream was opened) and nothing else is answered; the next opening then has smaller segments. `unanswered`
+    /// returns the number of times that the same segment was sent in vain, if the wire knows it.
     ///
     /// # Errors
     /// Fails if the connection must be cut, or the stream abandoned.
@@ -297,7 +297,7 @@ impl Line {
         self.narrowed
     }
 
-    /// Content that is under way.
+    /// Returns the number of unacknowledged content bytes.
     #[cfg(test)]
     pub(crate) fn unacknowledged_bytes(&self) -> u64 {
         self.unacknowledged_bytes

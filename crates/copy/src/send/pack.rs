@@ -50,7 +50,7 @@ impl Pack {
 
 /// The fate of an entry.
 enum Written {
-    /// Into the record.
+    /// The entry is in the record.
     Entry { length: usize, content_bytes: u64 },
     /// Skipped, failed, large, or a link: not in this record.
     Elsewhere,

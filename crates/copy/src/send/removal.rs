@@ -13,9 +13,9 @@ use sealane_tree::{EntryKind, Source, WalkOptions};
 
 use crate::{error::Error, proto::entry::identity};
 
-/// Entries that are kept in mind.
+/// The maximum number of remembered entries.
 const SENT_MAX: usize = 4 << 20;
-/// Entries between two signs of life.
+/// The number of entries between two signs of life.
 const ENTRIES_A_BREATH: usize = 1 << 10;
 
 /// The sent entries, by identity.

@@ -38,7 +38,7 @@ struct End<W> {
 /// One data stream.
 #[derive(Debug)]
 pub(crate) struct SendStream<W = Socket> {
-    /// Which of the parallel streams.
+    /// The index of the stream.
     index: u16,
     suite: Suite,
     clock: Clock,
@@ -46,7 +46,7 @@ pub(crate) struct SendStream<W = Socket> {
     flow: Flow<Option<Association>, Outgoing, End<W>>,
     /// Whether the window admits another batch: reading this needs no lock of the sending side.
     has_window: AtomicBool,
-    /// Will not be opened again.
+    /// The stream will not be opened again.
     abandoned: AtomicBool,
 }
 
@@ -228,7 +228,7 @@ impl<W: Wire> SendStream<W> {
         })
     }
 
-    /// Content that is under way.
+    /// Returns the number of unacknowledged content bytes.
     #[cfg(test)]
     pub(crate) fn unacknowledged_bytes(&self) -> u64 {
         self.flow.with_restored(|end| end.line.unacknowledged_bytes())

@@ -55,7 +55,7 @@ pub(crate) enum OtherNames {
 #[derive(Debug)]
 pub(crate) enum Bytes {
     File(OpenFile),
-    /// Read in order, once, whoever reads.
+    /// The bytes are read in order, once, by whatever lane.
     Pipe(Mutex<std::fs::File>),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct SendFile {
 struct FileProgress {
     /// Ranges that no lane has taken.
     left: VecDeque<Range<u64>>,
-    /// Ranges that lanes have in hand.
+    /// The number of ranges held by lanes.
     in_hand: usize,
     holes: Vec<Range<u64>>,
     /// Ranges that the receiver has and the digest still lacks: whole groups.
@@ -85,7 +85,7 @@ struct FileProgress {
     holes_told: usize,
     digest: Option<TreeDigest>,
     size_bytes: u64,
-    /// Why the file cannot be completed.
+    /// The reason why the file cannot be completed.
     failure: Option<String>,
     /// Whether the closing record was made; it is made again if a range comes back.
     closed: bool,
@@ -136,7 +136,7 @@ impl SendFile {
         let range = progress.left.pop_front()?;
         let cut = match self.bytes {
             Bytes::File(_) => range.end.min((range.start / self.range_bytes + 1) * self.range_bytes),
-            // Read in order by one lane.
+            // A pipe is read in order by one lane.
             Bytes::Pipe(_) => range.end,
         };
         if cut < range.end {

@@ -153,7 +153,7 @@ impl Registry {
         self.transfers.bell.as_fd()
     }
 
-    /// Wakes whoever polls the bell.
+    /// Wakes the thread that polls the bell.
     pub(crate) fn ring(&self) {
         let _ = rustix::io::write(&self.transfers.bell, &1u64.to_ne_bytes());
     }

@@ -198,7 +198,7 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     Ok(Terms { level, suite, streams, streams_max, lanes, placement })
 }
 
-/// Our first message.
+/// Returns our first message.
 pub(crate) fn hello() -> Message {
     Message::Hello(Hello {
         version: PROTOCOL_VERSION,
@@ -207,7 +207,7 @@ pub(crate) fn hello() -> Message {
     })
 }
 
-/// Processors that this process may use.
+/// Returns the number of processors that this process may use.
 pub(crate) fn processors() -> u16 {
     sealane_stack::available_lanes().min(usize::from(LANES_MAX)) as u16
 }

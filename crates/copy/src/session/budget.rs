@@ -20,7 +20,7 @@ const UNLIMITED: usize = 1 << 20;
 const SHARED_FROM: usize = 256;
 /// The interval between two messages to a waiting peer, and between two checks of it.
 const LOOK: Duration = Duration::from_millis(500);
-/// Longest wait for a place.
+/// The longest wait for a place.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Raises the number of descriptors of this process to the maximum that its user is allowed.
@@ -32,7 +32,7 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Descriptors that this process may have.
+/// Returns the number of descriptors that this process may have.
 pub(crate) fn descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).map_or(UNLIMITED, |limit| limit.min(UNLIMITED))

@@ -136,13 +136,13 @@ pub(crate) fn is_standard_stream(location: &Location) -> bool {
     matches!(location, Location::Local(path) if path == Path::new("-"))
 }
 
-/// Which end this one is.
+/// The role of this end.
 enum Roles {
     Here {
         role: Role,
         far: FarPlace,
     },
-    /// Both are far.
+    /// Both ends are remote.
     Neither,
 }
 
@@ -780,7 +780,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
     }
 }
 
-/// Random bytes from the system.
+/// Returns random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)

@@ -20,7 +20,7 @@ struct HeldLines {
     are_told: bool,
 }
 
-/// Lines that are held back.
+/// The maximum number of lines held back.
 const COMPLAINTS_MAX: usize = 256;
 
 impl Complaints {

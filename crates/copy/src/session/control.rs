@@ -497,7 +497,7 @@ impl Control<'_> {
         let pruned = self.prune_target(receiving, finished)?;
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
-            // Of the rest, only the number is known.
+            // Only the number of the remaining errors is known.
             files.counters.failed.fetch_add(report.failed - report.errors.len() as u64, Relaxed);
             for error in report.errors {
                 files.folder_failed(error);

@@ -54,13 +54,13 @@ pub struct DaemonOptions {
     pub authorised_peers: PathBuf,
     /// The daemon's Ed25519 identity.
     pub identity: PathBuf,
-    /// Weakest level that is served.
+    /// The weakest level that is served.
     pub minimum_level: Level,
     /// Serves outdated suites to clients that request them.
     pub allow_legacy: bool,
     /// Serves the laboratory's modes, which discard received content or send content from memory.
     pub measuring: bool,
-    /// Transfers at once.
+    /// The maximum number of simultaneous transfers.
     pub connections_max: usize,
     /// The limit in bytes per second for each peer, over all its transfers.
     pub limit_rate: Option<u64>,
@@ -83,12 +83,12 @@ pub enum DaemonEvent {
         address: SocketAddr,
         /// The peer, if proved.
         peer: Option<String>,
-        /// Why.
+        /// The reason.
         error: Error,
     },
     /// A transfer is over.
     Transfer(TransferRecord),
-    /// Something about the daemon itself.
+    /// A message about the daemon itself.
     Warning(String),
 }
 
@@ -370,7 +370,7 @@ impl Reception for Hall<'_, '_> {
     }
 }
 
-/// Serves one transfer, to its record.
+/// Serves one transfer, and fills in its record.
 fn converse(
     mut channel: Channel,
     peer: String,

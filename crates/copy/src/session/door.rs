@@ -47,9 +47,10 @@ impl Bounds {
 
 /// The handler of control connections.
 pub(crate) trait Reception {
-    /// One begins. `None` closes the connection.
+    /// Begins a handshake. `None` closes the connection.
     fn begin(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<TlsArrival>;
-    /// One is over. A channel that is returned belongs to a peer that was sent the reason of its refusal.
+    /// Handles a finished handshake. A channel that is returned belongs to a peer that was sent the reason of its
+    /// refusal.
     fn end(&self, arrival: TlsArrival, address: SocketAddr) -> Option<Channel>;
 }
 
@@ -73,7 +74,7 @@ struct Stranger {
 }
 
 enum State {
-    /// Has said nothing yet.
+    /// The connection has sent nothing yet.
     Silent(TcpStream),
     /// A data stream that has sent this many bytes of its join.
     Joining {
@@ -82,7 +83,7 @@ enum State {
         filled: usize,
     },
     Shaking(Box<TlsArrival>),
-    /// Refused, with the reason sent.
+    /// The connection was refused, with the reason sent.
     Leaving(Box<Channel>),
 }
 
@@ -110,7 +111,7 @@ impl Stranger {
     }
 }
 
-/// Serves `listener` until `is_over`.
+/// Serves `listener` until `is_over` returns true.
 ///
 /// # Errors
 /// The system cannot poll.
@@ -224,7 +225,7 @@ fn origin(address: &SocketAddr) -> IpAddr {
     }
 }
 
-/// One time round the loop.
+/// One iteration of the loop.
 struct Turn<'a> {
     registry: &'a Registry,
     reception: &'a dyn Reception,

@@ -47,8 +47,8 @@ impl Lines {
         }
     }
 
-    /// Puts a connection in place. `taken` is the number that the peer reported for its opening `last`. Returns the
-    /// number of content bytes to send again.
+    /// Sets a new connection. `taken` is the number that the peer reported for its opening `last`. Returns the number
+    /// of content bytes to send again.
     pub(crate) fn install(
         &self,
         keys: &TransferKeys,

@@ -63,13 +63,13 @@ const NAMES_MAX: usize = 1 << 20;
 /// The maximum number of folders and links among the matches, each of which takes a descriptor.
 const EXPANDED_ROOTS_MAX: usize = 512;
 
-/// Sources as they are asked for.
+/// The sources as requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sought<'a> {
     pub(crate) paths: &'a [Vec<u8>],
     /// The target's name for the only source, if the sources do not keep their names.
     pub(crate) name: Option<&'a [u8]>,
-    /// Which links are followed.
+    /// The links that are followed.
     pub(crate) following: Following,
     /// Whether paths may contain patterns.
     pub(crate) globs: bool,
@@ -233,7 +233,7 @@ pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Res
     place(root, name)
 }
 
-/// Which directory entries go beneath.
+/// The directory that contains the entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum At {
     /// The folder that contains the target's name.

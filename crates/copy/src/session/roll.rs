@@ -69,7 +69,7 @@ impl Roll {
         (state.good.clone(), said)
     }
 
-    /// Why nobody is admitted now.
+    /// Returns the reason why nobody is admitted now.
     pub(crate) fn fault(&self) -> Option<Error> {
         self.state().is_faulty.then(|| {
             let message = "the daemon cannot read its list of authorised peers and lets nobody in until its \

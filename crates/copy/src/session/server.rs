@@ -46,7 +46,7 @@ use crate::{
     summary::Progress,
 };
 
-/// Sources of one request.
+/// The maximum number of sources per request.
 const SOURCES_MAX: usize = 1024;
 /// The number of simultaneous unproved connections to a transfer's own port.
 const STRANGERS_MAX: usize = 128;

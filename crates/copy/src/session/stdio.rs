@@ -85,7 +85,7 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes bytes on as they come. (`std::io::copy` would splice, and a pipe spliced into a socket delays short
+/// Passes bytes on as they arrive. (`std::io::copy` would splice, and a pipe spliced into a socket delays short
 /// messages in the expectation of more.)
 fn pump(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
     let mut buffer = vec![0; 256 * 1024];

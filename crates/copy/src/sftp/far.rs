@@ -228,7 +228,7 @@ impl Far {
         self.reactor.has_lost()
     }
 
-    /// Connections that are of use.
+    /// Returns the number of usable connections.
     pub(super) fn streams(&self) -> u16 {
         self.reactor.live().iter().filter(|link| link.is_greeted()).count() as u16
     }

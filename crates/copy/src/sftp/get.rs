@@ -67,7 +67,7 @@ pub(super) struct Get<'a> {
 type Handles = Mutex<HashMap<usize, Handle>>;
 
 impl Get<'_> {
-    /// Puts one record in place. Returns the number of content bytes.
+    /// Writes one record to its place. Returns the number of content bytes.
     fn put(&self, kind: RecordKind, file: u32, offset: u64, body: &[u8]) -> Result<(), Trouble> {
         let header = Header { kind, body_bytes: body.len(), file, offset };
         self.applier.borrow_mut().put(&[(&header, body)]).map(drop).map_err(Trouble::Fatal)
@@ -85,7 +85,7 @@ impl Get<'_> {
         self.put(kind, file, offset, &body[..length])
     }
 
-    /// Puts a whole entry in place.
+    /// Writes a complete entry to its place.
     pub(super) fn whole(&self, entry: &Entry, content: &[u8]) -> Result<(), Trouble> {
         let mut body = vec![0; ENTRY_BYTES_MAX + content.len()];
         let length = encode(entry, &mut body).ok_or_else(too_long)?;

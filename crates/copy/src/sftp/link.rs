@@ -246,7 +246,7 @@ impl Link {
         .await;
     }
 
-    /// Leave to open a file.
+    /// Waits for the permission to open a file.
     pub(super) async fn leave(&self) -> Leave<'_> {
         poll_fn(|context| {
             let free = self.handles_free.get();

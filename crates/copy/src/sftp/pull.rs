@@ -59,7 +59,7 @@ use crate::{
     summary::{CpuSeconds, Notice, Observer, Summary},
 };
 
-/// Files under way at once.
+/// The maximum number of files in flight.
 const FILES_MAX: usize = 256;
 /// The maximum number of entries that wait to be fetched.
 const WAITING_MAX: usize = 8192;
@@ -170,7 +170,7 @@ enum Held {
     Nothing,
     /// All of its content, though its attributes may differ.
     Content,
-    /// Something newer, which is to stay.
+    /// A newer file, which must stay.
     Newer,
 }
 
@@ -468,7 +468,7 @@ impl Pull<'_> {
         Found { at, shown: text(&self.shown(root, path)), path: name, metadata }
     }
 
-    /// Takes an entry on. Returns whether the contents of the entry must be examined.
+    /// Handles an entry. Returns whether the contents of the entry must be examined.
     fn entry(&self, get: &Get<'_>, found: Found, attributes: &Attributes) -> Result<bool, Error> {
         let progress = self.transfer.progress;
         progress.files_found.fetch_add(1, Relaxed);

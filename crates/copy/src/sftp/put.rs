@@ -96,7 +96,7 @@ struct PutFile {
     part: Vec<u8>,
     handles: Mutex<Handles>,
     ledger: RefCell<Ledger>,
-    /// Size by the closing record.
+    /// The size according to the closing record.
     closing: Cell<Option<u64>>,
     is_finishing: Cell<bool>,
     /// Its name was requested: if the answer is lost, the file may have it.
@@ -337,7 +337,7 @@ fn data_run(records: &[(Header, &[u8])]) -> usize {
     records.iter().take_while(follows).count()
 }
 
-/// Records come from this process.
+/// Returns the trouble of a malformed record, a defect of our own because records come from this process.
 fn own_fault(error: crate::proto::entry::Malformed) -> Trouble {
     Trouble::Fatal(Error::protocol(error.to_string()))
 }

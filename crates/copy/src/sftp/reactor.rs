@@ -60,7 +60,7 @@ pub(super) struct Reactor {
     is_ending: Cell<bool>,
 }
 
-/// The bell of whoever waits alone.
+/// The bell of a task that waits alone.
 const OWN: usize = 0;
 
 impl Reactor {

@@ -24,13 +24,13 @@ pub(super) struct Root {
     pub(super) attributes: Attributes,
 }
 
-/// Sources as they are asked for.
+/// The sources as requested.
 pub(super) struct Wanted<'a> {
     pub(super) paths: &'a [Vec<u8>],
     /// The name of the only source in the target, if it does not keep its own.
     pub(super) name: Option<&'a [u8]>,
     pub(super) following: Following,
-    /// Patterns stand for names.
+    /// Whether paths may contain patterns.
     pub(super) globs: bool,
 }
 

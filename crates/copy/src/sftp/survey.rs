@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Folders that are listed at once.
+/// The number of folders that are listed at once.
 const LISTED_AT_ONCE: usize = 32;
 /// The maximum number of names in one folder, and of folders that wait to be listed.
 pub(super) const NAMES_MAX: usize = 1 << 20;
@@ -235,7 +235,7 @@ impl Survey<'_> {
 
 /// Returns the BLAKE3 digest of a far file; `None` if its length differs.
 pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<Option<[u8; 32]>, Fault> {
-    /// Reads under way for one file.
+    /// The number of simultaneous reads of one file.
     const READS: usize = 4;
     let _leave = link.leave().await;
     let handle = link.open(path, Access::Read).await?;

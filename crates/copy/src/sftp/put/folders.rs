@@ -19,7 +19,7 @@ use crate::{
 /// The mode of folders until they are finished, as on a local target: only the writing user may enter, and a later
 /// copy recognises it.
 const UNFINISHED_FOLDER: u32 = 0o1700;
-/// Folders finished at once.
+/// The number of folders finished at once.
 const FOLDERS_AT_ONCE: usize = 64;
 
 impl Put {

@@ -32,7 +32,7 @@ impl Put {
                 Err(trouble) => match self.entry_failed(&entry, trouble) {
                     Ok(()) => Ok(()),
                     Err(Trouble::Fatal(error)) => Err(error),
-                    // Another connection may be left.
+                    // Another connection may remain.
                     Err(_) => continue,
                 },
             };

@@ -277,7 +277,7 @@ impl Put {
             }
         }
         for pending in closed {
-            // The server would have reported a failure that matters when it was asked to sync.
+            // The server would have reported a failure of this file when it was asked to sync.
             let _ = pending.done().await;
         }
     }
