@@ -26,14 +26,14 @@ const SHORT_BYTES: usize = 128;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RequestId(u32);
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     /// The type of its packet.
     code: u8,
     /// The extension of the request, if its replies differ by that.
     extension: Option<Extension>,
-    /// Data that may come.
+    /// The maximum data of the reply.
     data_bytes: usize,
     /// Its share of the bytes in flight.
     cost_bytes: usize,
@@ -41,7 +41,7 @@ struct Asked {
 
 #[derive(Debug)]
 enum State {
-    /// `VERSION` has not come.
+    /// `VERSION` has not arrived.
     Greeting,
     /// The answer to `limits@openssh.com` has not arrived.
     Limits(Server),
@@ -127,7 +127,7 @@ impl Client {
         self.bytes_under_way
     }
 
-    /// Requests under way.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn requests_under_way(&self) -> usize {
         self.asked.len()
@@ -139,7 +139,7 @@ impl Client {
         self.asked.len() < REQUESTS_MAX
     }
 
-    /// Makes a request.
+    /// Adds a request to the bytes to be sent.
     ///
     /// # Panics
     /// Panics if a read is longer than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are in flight.
@@ -192,7 +192,7 @@ impl Client {
         PacketInHand { packet, start, id }
     }
 
-    /// Sends a packet that is filled.
+    /// Sends a filled packet.
     ///
     /// # Panics
     /// Panics if [`REQUESTS_MAX`] are in flight.
@@ -290,7 +290,7 @@ impl Client {
         self.complete()
     }
 
-    /// Takes bytes that arrived.
+    /// Takes received bytes.
     ///
     /// # Errors
     /// The server breaks the protocol.

@@ -63,13 +63,13 @@ pub enum Request<'a> {
     Open { path: &'a [u8], access: Access, attributes: Attributes },
     /// Closes a file or a directory.
     Close { handle: &'a Handle },
-    /// Reads at most so many bytes.
+    /// Reads at most this many bytes.
     Read { handle: &'a Handle, offset: u64, length_bytes: u32 },
     /// Requests the attributes of an entry; of a link itself.
     Lstat { path: &'a [u8] },
     /// Requests the attributes of an entry with links followed.
     Stat { path: &'a [u8] },
-    /// Attributes of an open file.
+    /// Requests the attributes of an open file.
     Fstat { handle: &'a Handle },
     /// Sets attributes of an entry with links followed.
     SetStat { path: &'a [u8], attributes: Attributes },

@@ -34,7 +34,7 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// All of them.
+    /// All supported extensions.
     pub const ALL: [Self; 7] = [
         Self::PosixRename,
         Self::HardLink,
@@ -67,11 +67,11 @@ impl Extension {
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Data of one read, in bytes.
+    /// The maximum data of one read, in bytes.
     pub read_bytes: u32,
-    /// Data of one write, in bytes.
+    /// The maximum data of one write, in bytes.
     pub write_bytes: u32,
-    /// Files open at once.
+    /// The maximum number of open files.
     pub handles: u32,
 }
 

@@ -32,7 +32,7 @@ pub enum Malformed {
         /// The byte that was found.
         code: u8,
     },
-    /// The reply to a request that is not under way.
+    /// The reply to a request that is not in flight.
     #[error("a reply to request {id}, which is not under way")]
     Unasked {
         /// The number that was found.
@@ -49,9 +49,9 @@ pub enum Malformed {
     /// More data than requested, or none without a status.
     #[error("{bytes} bytes where {asked} were asked for")]
     Amount {
-        /// Bytes that came.
+        /// The number of bytes in the reply.
         bytes: usize,
-        /// Bytes that were asked for.
+        /// The number of requested bytes.
         asked: usize,
     },
     /// Another version of the protocol.

@@ -114,7 +114,7 @@ fn replies_that_answer_nothing_are_refused() {
         read(&mut client);
         assert_eq!(client.handle(&reply), Err(expected));
     }
-    // Twice the same reply.
+    // The same reply, twice.
     read(&mut client);
     client.handle(&status(1, 1)).unwrap();
     assert!(
