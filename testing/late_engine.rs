@@ -34,7 +34,7 @@ pub(crate) struct LateEngine {
 /// Counters of the engine's permitted misbehaviour.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    /// Jobs that were handed back pending.
+    /// Jobs that were returned pending.
     pub(crate) pending_jobs: AtomicU64,
     /// Jobs that were computed.
     pub(crate) computed_jobs: AtomicU64,
