@@ -1,5 +1,6 @@
-//! What hosts of a run say to each other, and what a coordinator keeps: messages, jobs and results, patterns and lists of hosts,
-//! lines of a journal. What is read is written again and is the same; a pattern stands for a bounded number of hosts.
+//! The messages, jobs and results that hosts of a run exchange, and the patterns, lists of hosts and lines of a journal that a
+//! coordinator reads. A value that was read is the same after it is written and read again; a pattern stands for a bounded
+//! number of hosts.
 
 #![no_main]
 

@@ -108,7 +108,7 @@ fn plant(at: &Path, seed: u64, files: u64) {
 
 type Tree = BTreeMap<PathBuf, (u32, i64, Vec<u8>)>;
 
-/// What a tree is: modes, times and contents.
+/// A tree's modes, times and contents.
 fn tree(at: &Path) -> Tree {
     let mut found = Tree::new();
     let mut folders = vec![PathBuf::new()];
@@ -409,7 +409,7 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     // The same files go to the same hosts.
     let done = succeeds(&scene.copy(&[], &from, &to));
     assert_eq!(done["bytes"], 0, "{done}");
-    // What takes all of a tree in one place is refused.
+    // Options that need the whole tree in one place are refused.
     let output = scene.copy(&["--delete"], &from, &to);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
 }

@@ -106,7 +106,7 @@ fn the_path_decides_how_many_streams_there_are() {
     let output = behind(&far, &copy(&large, "far"));
     assert!(streams(&output) >= 8, "a long path is worth more: {}", streams(&output));
     assert!(fs::read(folder.path().join("far")).unwrap() == fs::read(&large).unwrap());
-    // What fits into a few segments is not worth a connection more.
+    // A file that fits into a few segments is not worth another connection.
     assert_eq!(streams(&behind(&far, &copy(&small, "tiny"))), at_first);
 }
 

@@ -38,7 +38,7 @@
 //! let config = Config::default();
 //! let mut out = Out::new(&config, 8);
 //! let pool = [b"sealed".to_vec(), b"lanes".to_vec()];
-//! // What a link does: lay the parts of a segment one behind the other. Here each has one part at most.
+//! // A link lays the parts of a segment one behind the other. Here each has one part at most.
 //! let carry = |out: &mut Out| -> Vec<Segment> {
 //!     let part = |parts: &[Payload]| parts.first().copied().unwrap_or(Payload::EMPTY);
 //!     out.send.drain(..).map(|sent| Segment { header: sent.header, payload: part(&sent.parts) }).collect()

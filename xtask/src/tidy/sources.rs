@@ -26,6 +26,9 @@ const SILENT_SKIP: &str = concat!("println!(\"skip", "ped");
 /// Folders that contain people's own files.
 const HOME_FOLDERS: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
+/// Openings of sentences that lack a subject, such as a "what" that is the subject of the verb behind it.
+const HEADLESS: &[&str] = &["What ", "Who ", "Whose ", "Where ", "Of "];
+
 /// Functions that read the environment.
 const ENVIRONMENT: &[&str] = &["env::var", "env::temp_dir", "env::home_dir"];
 
@@ -101,6 +104,12 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
         find(1, "unsafe", "the crate root neither denies nor forbids unsafe_code".to_owned());
     }
     let comments: Vec<&str> = halves.comments.lines().collect();
+    for (line, comment) in (1..).zip(&comments) {
+        let sentence = comment.trim_start().trim_start_matches(['/', '!']).trim_start();
+        if let Some(opening) = HEADLESS.iter().find(|opening| sentence.starts_with(**opening)) {
+            find(line, "sentences", format!("{:?} opens a sentence without a subject", opening.trim_end()));
+        }
+    }
     let lines: Vec<(usize, &str)> =
         halves.code.lines().enumerate().filter(|(_, code)| has_word(code, "unsafe")).collect();
     if let Some((index, _)) = lines.first().filter(|_| !exceptions.unsafe_files.names(&file.path)) {
@@ -202,6 +211,16 @@ mod tests {
             check_one(MODULE, &format!("//! Part, without {code}.\n"), &[]);
         }
         check_one(MODULE, "//! Part.\nmy_dbg!();\n", &[]);
+    }
+
+    #[test]
+    fn sentences_without_a_subject_are_found() {
+        for opening in HEADLESS {
+            check_one(MODULE, &format!("//! Part.\n/// {opening}is meant.\nfn f() {{}}\n"), &["sentences"]);
+            check_one(MODULE, &format!("//! Part.\nfn f() {{}} // {opening}is meant.\n"), &["sentences"]);
+            check_one(MODULE, &format!("//! Part.\nconst A: &str = \"{opening}\";\n"), &[]);
+        }
+        check_one(MODULE, "//! Part.\n// Whatever follows is read.\n", &[]);
     }
 
     #[test]

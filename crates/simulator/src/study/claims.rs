@@ -1,41 +1,41 @@
 //! The paper's sentences as figures with bounds.
 //!
-//! A sentence holds when its figure is within its bound under every set of guesses, fails when it is under none, and
-//! otherwise depends on the guesses that turn it. Nothing here is tuned: where the paper names a number, ours is to be that
-//! number, within [`TOLERANCE`]; where it names a limit, that is the bound; and where it names none, the plain meaning of
-//! its words is.
+//! A sentence holds if its figure is within its bound under every set of guesses, fails if that is so under no set, and
+//! otherwise depends on the guesses that turn it. No bound is tuned: if the paper prints a number, our figure must be
+//! that number within [`TOLERANCE`]; if the paper prints a limit, the limit is the bound; otherwise the bound is the plain
+//! meaning of the words.
 
 use super::bench::{Bench, Cell, faster_memory, percent};
 use crate::lower::Level::{self, Bursts, Overlapped, Raw};
 use crate::machine::Machine;
 use serde::Serialize;
 
-/// What a figure must be.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// At least so much.
+    /// The least value.
     AtLeast(f64),
-    /// At most so much.
+    /// The greatest value.
     AtMost(f64),
-    /// From the first to the second.
+    /// The least and the greatest value.
     Between(f64, f64),
     /// The paper's own number, within [`TOLERANCE`].
     Paper(f64),
 }
 
-/// By how much of the paper's number ours may differ. The paper prints neither a spread nor its compilers' code, so that its
+/// The share of the paper's number by which ours may differ. The paper prints neither a spread nor its compilers' code, so that its
 /// numbers cannot be met to the digit; a tenth is what the lab calls alike in every other study.
 pub const TOLERANCE: f64 = 0.1;
 
 impl Bound {
-    /// Whether a figure is within.
+    /// Returns whether a figure is within the bound.
     pub fn holds(self, value: f64) -> bool {
         let (least, most) = self.ends();
         least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most)
     }
 
-    /// The least and the most that a figure may be.
+    /// Returns the least and the greatest permitted figure.
     pub fn ends(self) -> (Option<f64>, Option<f64>) {
         match self {
             Self::AtLeast(least) => (Some(least), None),
@@ -49,30 +49,30 @@ impl Bound {
 /// A sentence under one set of guesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Checked {
-    /// Where it stands.
+    /// The place in the paper.
     pub source: &'static str,
-    /// What it says.
+    /// The sentence.
     pub sentence: &'static str,
-    /// What our figure is.
+    /// The meaning of our figure.
     pub measure: &'static str,
     /// Our figure.
     pub value: f64,
-    /// What it must be.
+    /// The bound.
     pub bound: Bound,
 }
 
 /// A sentence with our figure under each set of guesses, or by each compiler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sentence {
-    /// Where it stands.
+    /// The place in the paper.
     pub source: &'static str,
-    /// What it says.
+    /// The sentence.
     pub sentence: &'static str,
-    /// What our figure is.
+    /// The meaning of our figure.
     pub measure: &'static str,
-    /// What it must be.
+    /// The bound.
     pub bound: Bound,
-    /// The figure by what it is made under; the first is ours.
+    /// The figures by the set of guesses or the compiler; the first figure is ours.
     pub values: Vec<(String, f64)>,
 }
 
@@ -83,13 +83,13 @@ impl From<Checked> for Sentence {
 }
 
 impl Sentence {
-    /// Our figure, the least and the most; `None` without any.
+    /// Returns our figure, the least and the greatest figure; `None` if there is no figure.
     pub fn range(&self) -> Option<[f64; 3]> {
         let values = || self.values.iter().map(|(_, value)| *value);
         Some([values().next()?, values().reduce(f64::min)?, values().reduce(f64::max)?])
     }
 
-    /// Under what the sentence holds and fails otherwise than under the first.
+    /// Returns the sets under which the verdict differs from that under the first set.
     pub fn turned_by(&self) -> Vec<&str> {
         let Some(first) = self.values.first() else { return Vec::new() };
         let holds = |value: &(String, f64)| self.bound.holds(value.1);
@@ -112,13 +112,13 @@ const HASHES: [usize; 2] = [MD5, SHA1];
 const STREAMS: [usize; 2] = [RC4, SEAL];
 const BLOCKS: [usize; 6] = [AES, DES, RC5, RC6, BLOWFISH, IDEA];
 const CIPHERS: [usize; 8] = [RC4, SEAL, AES, DES, RC5, RC6, BLOWFISH, IDEA];
-/// What ran on the IXP1200: the paper's compiler refused SHA-1 there.
+/// The programs that ran on the IXP1200, for which the paper's compiler refused SHA-1.
 const WITHOUT_SHA1: [usize; 9] = [MD5, RC4, SEAL, AES, DES, RC5, RC6, BLOWFISH, IDEA];
 const IXP1200: usize = 0;
 const IXP2400: usize = 1;
 const IXP2800: usize = 2;
 
-/// What ran on a machine.
+/// The programs that ran on a machine.
 fn ran(machine: usize) -> Vec<usize> {
     if machine == IXP1200 { WITHOUT_SHA1.to_vec() } else { ALL.to_vec() }
 }
@@ -136,7 +136,7 @@ fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / f64::max(count, 1.0)
 }
 
-/// Bench and sentences found so far.
+/// The bench and the sentences found so far.
 struct Checks<'a, 'b> {
     bench: &'a mut Bench<'b>,
     found: Vec<Checked>,
@@ -183,7 +183,7 @@ impl Checks<'_, '_> {
         works.iter().map(|&work| self.idle(machine, work)).collect()
     }
 
-    /// Share of memory and branches in the time of a thread.
+    /// Returns the share of memory and branches in the time of a thread.
     fn time(&mut self, machine: usize, work: usize) -> (f64, f64) {
         let [_, branch, _, memory] = self.bench.run(Cell::raw(machine, work)).breakdown();
         (memory, branch)
@@ -198,7 +198,7 @@ impl Checks<'_, '_> {
         works.iter().map(|&work| self.gain(work, to, from)).collect()
     }
 
-    /// Instructions of a class in per cent, level 0 of a machine.
+    /// Returns the instructions of a class in per cent, at level 0 of a machine.
     fn share(&mut self, machine: usize, work: usize, class: usize) -> f64 {
         let found = self.bench.run(Cell::raw(machine, work)).instructions;
         let classes = [found.simple, found.complex, found.branch + found.jump, found.memory(), found.other];
@@ -406,7 +406,7 @@ impl Checks<'_, '_> {
         self.add(source, sentence, "points", better, Bound::AtLeast(0.0));
     }
 
-    /// Mean gain of level 2 on 8 engines of 8 threads when the IXP2800 is another.
+    /// Returns the mean gain of level 2 on 8 engines of 8 threads if another machine stands for the IXP2800.
     fn changed(&mut self, change: impl Fn(&mut Machine)) -> f64 {
         let mut machine = self.bench.machines[IXP2800].clone();
         change(&mut machine);
