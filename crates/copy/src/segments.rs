@@ -6,8 +6,8 @@
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
-/// Limits the segments of connections made after this call, in both directions, to `bytes`. If the kernel refuses,
-/// their size is unchanged.
+/// Limits the segments of the socket's connections made after this call, in both directions, to `bytes`. If the
+/// kernel refuses, their size is unchanged.
 pub(crate) fn limit(socket: BorrowedFd<'_>, bytes: u16) {
     let bytes = libc::c_int::from(bytes);
     // SAFETY: the descriptor is live, and the pointer is to an integer of the given size.

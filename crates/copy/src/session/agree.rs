@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(judge(&request, policy(false), 2).unwrap_err().kind, ErrorKind::Refused);
             assert!(judge(&request, policy(true), 2).is_ok());
         }
-        // The server does not care what the client does with fetched content.
+        // The client's treatment of fetched content does not concern the server.
         let discarded = Request { sink: Sink::Null, lanes: Some(64), ..asked() };
         assert_eq!(judge(&discarded, policy(false), 2).unwrap().lanes, 2);
     }

@@ -603,7 +603,7 @@ fn lanes_ended<T>(run: std::io::Result<T>, lines: &Lines) {
     }
 }
 
-/// Returns whether no entry failed that may succeed next time without starting anew.
+/// Returns whether no entry failed that a later run may copy by continuing this one.
 fn is_complete(receiving: &Receiving, finished: &Finished) -> bool {
     finished.failed == finished.unfit && receiving.files.counters.failed.load(Relaxed) == 0
 }

@@ -62,8 +62,7 @@ pub(crate) fn not_into_itself(
     Ok(())
 }
 
-/// Refuses deletion if several sources have the same name or none, because each would have the other's entries
-/// deleted.
+/// Refuses deletion without recursion, and with a mixture of folders by name and contents of folders (`data/.`).
 pub(crate) fn deletable(sources: impl Iterator<Item = Vec<u8>>, recursive: bool) -> Result<(), Error> {
     let usage = |what: &str| Err(Error::new(ErrorKind::Usage, what));
     if !recursive {
