@@ -80,6 +80,15 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
 
 /// Prints the tables of the papers for this machine.
 fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
+    // With a conflict of the two, clap would take `--only --seconds` without `--story`.
+    if arguments.seconds.is_some() {
+        return Err(Failure::new(
+            ExitStatus::Usage,
+            anyhow::anyhow!(
+                "--seconds cannot be used with --story, whose parts take their times from --profile"
+            ),
+        ));
+    }
     // The default is one lane, and the story is about more than one.
     let lanes = arguments.lanes.iter().max().map(|&lanes| usize::from(lanes)).filter(|&lanes| lanes > 1);
     let profile = arguments.profile.unwrap_or_default();

@@ -10,8 +10,9 @@ use support::Chance;
 use support::daemon::Served;
 use support::run::{Run, peak_bytes};
 
-/// The limits are those of docs/measurements.md. Without optimisation, the program itself is larger.
-const END_BYTES_MAX: u64 = if cfg!(debug_assertions) { 40 } else { 32 } << 20;
+/// The limits are those of docs/measurements.md. Without optimisation, the pages of the program itself take some 24 MiB
+/// more.
+const END_BYTES_MAX: u64 = if cfg!(debug_assertions) { 56 } else { 32 } << 20;
 const STREAMS: &str = "64";
 const CONTENT_BYTES: usize = 96 << 20;
 

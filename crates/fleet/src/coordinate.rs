@@ -485,7 +485,7 @@ impl Coordinator {
         Ok(())
     }
 
-    fn leave_out(&mut self, host: String, reason: String) {
+    fn leave_out(&self, host: String, reason: String) {
         self.shared.tell(News::LeftOut(LeftOut { host, reason }));
     }
 

@@ -45,7 +45,6 @@ pub struct SpeedArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub keys: u32,
     /// Time for each side of each line, in seconds; 0.2 by default
-    // A default of clap's would count as given, and lift what `--only` requires.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// How thorough: 0.2 or 2 seconds for each side of each line; `paper` takes the mean of ten runs of 30 s, each after 30 s of
@@ -65,7 +64,7 @@ pub struct SpeedArgs {
     #[arg(long, value_name = "WAY", default_value = "encrypt")]
     pub direction: DirectionArg,
     /// Repeat the papers' tables instead: gains of tiers, instruction mixes, table sizes, parallelism over flows and blocks, caches
-    #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json", "seconds"])]
+    #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
     pub story: bool,
     /// Tables of the story; all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', requires = "story", value_parser = PossibleValuesParser::new(PARTS), ignore_case = true)]
