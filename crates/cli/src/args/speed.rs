@@ -83,7 +83,7 @@ pub struct SpeedArgs {
 impl SpeedArgs {
     /// Returns the rule for the time that each side of each line is measured.
     pub(crate) fn rule(&self) -> Rule {
-        self.profile.map_or(Rule::Slices { seconds: self.seconds.unwrap_or(0.2) }, Rule::from)
+        self.profile.map_or_else(|| Rule::Slices { seconds: self.seconds.unwrap_or(0.2) }, Rule::from)
     }
 }
 
