@@ -127,7 +127,7 @@ mod tests {
         #[test]
         fn every_entry_is_in_one_share(sizes in prop::collection::vec(0_u64..3_000_000_000, 0..3000), long in 0_usize..4000) {
             let mut cutter = Cutter::new(0);
-            let name = |number: usize| [number.to_string().into_bytes(), vec![b'x'; if number % 7 == 0 { long } else { 1 }]].concat();
+            let name = |number: usize| [number.to_string().into_bytes(), vec![b'x'; if number.is_multiple_of(7) { long } else { 1 }]].concat();
             let mut jobs = Vec::new();
             for (number, &bytes) in sizes.iter().enumerate() {
                 jobs.extend(cutter.push(&Entry { path: name(number), bytes, stamp: [0; 16] }, None));
