@@ -58,11 +58,14 @@ impl Scene {
             self.at("far").display(),
             server.replace("SERVER", self.server)
         );
-        // Another test's child may have the file open for writing at the moment.
-        let new = self.at("ssh.new");
-        fs::write(&new, script).unwrap();
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::rename(new, self.at("ssh")).unwrap();
+        // A process of its own writes the file: a descriptor of this process would be open in children that other tests
+        // start at the moment, and a file that is open for writing does not run.
+        let text = self.at("ssh.text");
+        fs::write(&text, script).unwrap();
+        let (new, program) = (self.at("ssh.new"), self.at("ssh"));
+        let copied = Command::new("install").args(["-m", "755"]).args([&text, &new]).status().unwrap();
+        assert!(copied.success(), "install failed");
+        fs::rename(new, program).unwrap();
     }
 
     fn options(&self) -> Options {

@@ -190,6 +190,8 @@ impl Link {
             if self.is_greeted() {
                 let handles = (self.limits().handles as usize).saturating_sub(HANDLES_SPARED);
                 self.handles_free.set(handles.clamp(1, HANDLES_MAX));
+                // Tasks that saw the greeting before this one have found no handle free.
+                self.for_handles.borrow_mut().drain(..).for_each(Waker::wake);
                 return Poll::Ready(Ok(()));
             }
             self.for_room.borrow_mut().push(context.waker().clone());
