@@ -151,9 +151,7 @@ impl Plan {
         if deletes(&arguments) && !recursive {
             return Err(MeaningError::DeleteWithoutRecursion);
         }
-        if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
-            return Err(MeaningError::Legacy { suite: suite.name() });
-        }
+        no_legacy_unasked(&arguments)?;
 
         let reporting = Reporting {
             json: arguments.json,
@@ -166,6 +164,14 @@ impl Plan {
             resumable: !arguments.no_resume && !arguments.dry_run && !stdin_is_data && !stdout_is_data,
         };
         Ok(Self { sources, target, options: options(arguments, recursive), reporting })
+    }
+}
+
+/// Fails if a legacy suite is named without `--allow-legacy`.
+fn no_legacy_unasked(arguments: &CpArgs) -> Result<(), MeaningError> {
+    match arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
+        Some(suite) => Err(MeaningError::Legacy { suite: suite.name() }),
+        None => Ok(()),
     }
 }
 
@@ -193,9 +199,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     if !arguments.recursive && !arguments.archive {
         return Err(MeaningError::ManyWithoutRecursion);
     }
-    if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
-        return Err(MeaningError::Legacy { suite: suite.name() });
-    }
+    no_legacy_unasked(&arguments)?;
     let reporting = Reporting {
         json: arguments.json,
         quiet: arguments.quiet,

@@ -100,7 +100,7 @@ pub struct Totals {
 /// Runs a copy to its end.
 ///
 /// # Errors
-/// The run failed as a whole. Fails if the run cannot complete; the same command continues it.
+/// Fails if the run cannot complete; the same command continues it.
 pub fn coordinate(plan: Plan, progress: &Arc<Progress>, tell: &mut dyn FnMut(News)) -> Result<Totals> {
     let held = plan.run.clone().hold(&plan.command)?;
     let mut coordinator = Coordinator::new(plan, held)?;
