@@ -293,6 +293,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         patterns: arguments.filters.0,
         following,
         listed: None,
+        portion: None,
         share: None,
         one_file_system: arguments.one_file_system,
         fsync: arguments.fsync,

@@ -88,8 +88,15 @@ impl ReceivingEnd {
             Some(names) => Permit::new(None, names.iter().copied(), true, true),
             None => Permit::new(Some(ITSELF), [], true, true),
         };
-        let intake =
-            Intake { permit, keep_newer: false, itemise: false, fsync: false, verify_digests, open_max: 64 };
+        let intake = Intake {
+            permit,
+            keep_newer: false,
+            itemise: false,
+            fsync: false,
+            verify_digests,
+            open_max: 64,
+            portion: None,
+        };
         let destination = Destination::Tree { target, sole: None, shown: root.to_owned() };
         let (notices, kept) = crossbeam_channel::unbounded();
         let files = Files::new(destination, intake, journal, resumable, notices, Arc::default());

@@ -42,8 +42,8 @@ pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
 pub use options::{
-    Backup, Deletion, FarEnd, Level, MeasuredEnd, ModeRules, Options, Ownership, Pattern, Preserve,
-    RemoteOptions, Sink, UnknownName, Upkeep,
+    Backup, Deletion, FarEnd, Level, MeasuredEnd, ModeRules, Options, Ownership, Pattern, Piece, Portion,
+    Preserve, RemoteOptions, Sink, UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::{AddressFamily, Location};

@@ -196,6 +196,27 @@ pub struct Deletion {
     pub excluded: bool,
 }
 
+/// The part of one large file that a transfer copies, while other transfers copy the rest of it into the same
+/// temporary file. The file gets its name when all ranges are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Portion {
+    /// The identity of the file when it was divided ([`identity`](crate::proto::entry::identity)).
+    pub identity: [u8; 16],
+    /// The length of every range but the last, in bytes: a multiple of 1 MiB.
+    pub range_bytes: u64,
+    /// The part.
+    pub piece: Piece,
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Piece {
+    /// The bytes of the range with this number. They are on stable storage when the transfer is complete.
+    Range(u32),
+    /// Nothing but attributes and name: other transfers have written all ranges.
+    Name,
+}
+
 /// One include or exclude pattern; the first match wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
@@ -253,6 +274,8 @@ pub struct Options {
     /// The name of this transfer among several simultaneous ones with the same sources and target: each has its own
     /// journal.
     pub share: Option<[u8; 16]>,
+    /// Copies only this part of the only listed path, a large file.
+    pub portion: Option<Portion>,
     /// Do not cross file-system boundaries.
     pub one_file_system: bool,
     /// Flush every file to stable storage before its rename.
@@ -307,6 +330,7 @@ impl Default for Options {
             following: Following::Roots,
             listed: None,
             share: None,
+            portion: None,
             one_file_system: false,
             fsync: false,
             sink: Sink::Files,

@@ -195,6 +195,12 @@ pub enum Error {
         /// The file.
         path: ShownPath,
     },
+    /// An unfinished file lacks ranges that other transfers were to write.
+    #[error("{path} lacks parts that other transfers should have written")]
+    Incomplete {
+        /// The file.
+        path: ShownPath,
+    },
     /// The file has been finished or discarded.
     #[error("{path} has been finished or discarded already")]
     Finished {
@@ -279,6 +285,7 @@ impl Error {
             | Self::ReservedName { path }
             | Self::OutOfRange { path, .. }
             | Self::Busy { path }
+            | Self::Incomplete { path }
             | Self::Finished { path }
             | Self::Changed { path }
             | Self::NotUnderRoot { path }

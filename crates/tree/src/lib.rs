@@ -22,6 +22,7 @@ mod glob;
 mod metadata;
 mod part;
 mod path;
+mod ranges;
 mod reader;
 mod root;
 mod small;
@@ -46,6 +47,7 @@ pub use metadata::{
 };
 pub use part::{PartFile, TempName};
 pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
+pub use ranges::{Division, RANGES_MAX};
 pub use reader::{Extents, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
 pub use source::{Following, Naming, Selection, Source, SourceRoot};

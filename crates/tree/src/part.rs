@@ -3,7 +3,7 @@
 //! Until then it has a [`TempName`] in its final directory, so that finishing is one atomic rename, and a lock that
 //! shows other processes that it is in use. If the file need not be resumable, it has no name at all where the file
 //! system allows that, so that a killed process leaves nothing. No byte can be written beyond the size that the file
-//! was begun with.
+//! was begun with. A file that several processes write together is described in [`ranges`](crate::ranges).
 
 use std::fmt;
 use std::io::IoSlice;
@@ -23,6 +23,7 @@ use crate::beneath::Parent;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::Metadata;
 use crate::path::RelativePath;
+use crate::ranges::Division;
 use crate::reader::Extents;
 use crate::target::{Inner, SmallFiles};
 use crate::writer::{rename_over, with_temp_name};
@@ -94,6 +95,17 @@ impl From<TempName> for u64 {
     }
 }
 
+/// The part of a file that a [`PartFile`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// All of it.
+    Whole,
+    /// One range; other processes write the others.
+    Range(Division, u32),
+    /// Nothing: other processes have written all ranges, and the name is missing.
+    Name,
+}
+
 /// An unfinished file. All methods take `&self`, so threads can share it in an [`Arc`].
 #[derive(Debug)]
 pub struct PartFile {
@@ -103,6 +115,7 @@ pub struct PartFile {
     /// `None` while it has no name.
     temp: Option<TempName>,
     fd: OwnedFd,
+    role: Role,
     size_bytes: u64,
     resumed_bytes: Option<u64>,
     /// Finished, discarded, or about to be.
@@ -143,11 +156,34 @@ impl PartFile {
         let closed = AtomicBool::new(false);
         // A declared size that no file can have must fail below, and must not count as unknown.
         let size_bytes = declared_bytes.unwrap_or(u64::MAX);
-        let part = Self { inner, parent, path: path.clone(), temp, fd, size_bytes, resumed_bytes, closed };
+        let (path, role) = (path.clone(), Role::Whole);
+        let part = Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes, closed };
         if declared_bytes.is_some_and(|size_bytes| part.resumed_bytes.unwrap_or(0) != size_bytes) {
-            ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, path, errno))?;
+            ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, &part.path, errno))?;
         }
         Ok(part)
+    }
+
+    /// Returns a file that several processes write together.
+    pub(crate) fn together(
+        inner: Arc<Inner>,
+        parent: Arc<Parent>,
+        path: &RelativePath,
+        temp: &TempName,
+        division: Division,
+        index: Option<u32>,
+    ) -> Result<Self> {
+        if index.is_some_and(|index| division.range(index).is_none()) {
+            let (size_bytes, path) = (division.size_bytes(), path.into());
+            return Err(Error::OutOfRange { path, offset: size_bytes, length_bytes: 0, size_bytes });
+        }
+        let (fd, role) = match index {
+            Some(index) => (division.open(&parent, path, temp)?, Role::Range(division, index)),
+            None => (division.gather(&parent, path, temp)?, Role::Name),
+        };
+        let (size_bytes, closed) = (division.size_bytes(), AtomicBool::new(false));
+        let (path, temp) = (path.clone(), Some(*temp));
+        Ok(Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes: None, closed })
     }
 
     /// Returns the name that the file will get.
@@ -246,10 +282,19 @@ impl PartFile {
     /// Gives the file its metadata and its name, and replaces the entry that had the name (but never a directory).
     /// With `durable` it returns when content and name are on stable storage.
     ///
+    /// The part of a file that other processes write as well gets no name: when this returns, the part is on stable
+    /// storage and marked as complete.
+    ///
     /// Call it once, when every write has returned. After a failure the file is still unfinished.
     pub fn finish(&self, metadata: &Metadata, durable: bool) -> Result<()> {
         self.close()?;
-        let result = self.finish_closed(metadata, durable);
+        let result = match self.role {
+            Role::Range(division, index) => division.mark(&self.fd, index, &self.path),
+            Role::Name => ftruncate(&self.fd, self.size_bytes)
+                .map_err(|errno| failed(Operation::Resize, &self.path, errno))
+                .and_then(|()| self.finish_closed(metadata, durable)),
+            Role::Whole => self.finish_closed(metadata, durable),
+        };
         if result.is_err() {
             self.closed.store(false, Ordering::Release);
         }
@@ -291,10 +336,10 @@ impl PartFile {
         rename_over(&self.inner, &self.parent, &temp, &self.path, name, EntryType::File)
     }
 
-    /// Removes the unfinished file.
+    /// Removes the unfinished file, unless other processes write it as well.
     pub fn discard(&self) -> Result<()> {
         self.close()?;
-        let Some(temp) = self.temp else { return Ok(()) };
+        let Some(temp) = self.temp.filter(|_| self.role == Role::Whole) else { return Ok(()) };
         match unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(failed(Operation::Remove, &self.path, errno)),
@@ -309,7 +354,12 @@ impl PartFile {
     }
 
     fn check_range(&self, offset: u64, length_bytes: u64) -> Result<()> {
-        if offset.checked_add(length_bytes).is_none_or(|end| end > self.size_bytes) {
+        let bounds = match self.role {
+            Role::Whole => 0..self.size_bytes,
+            Role::Range(division, index) => division.range(index).unwrap_or_default(),
+            Role::Name => 0..0,
+        };
+        if offset < bounds.start || offset.checked_add(length_bytes).is_none_or(|end| end > bounds.end) {
             let (path, size_bytes) = ((&self.path).into(), self.size_bytes);
             return Err(Error::OutOfRange { path, offset, length_bytes, size_bytes });
         }
@@ -342,8 +392,8 @@ impl AsFd for PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if let (Some(temp), false, None) =
-            (self.temp, *self.closed.get_mut(), self.inner.options.resumable_as)
+        if let (Some(temp), Role::Whole, false, None) =
+            (self.temp, self.role, *self.closed.get_mut(), self.inner.options.resumable_as)
         {
             // The failure cannot be reported; `Target::remove_leftovers` finds the file.
             let _ = unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty());
@@ -399,7 +449,8 @@ fn take_up(parent: &Parent, temp: &TempName, path: &RelativePath) -> Result<Opti
     }
 }
 
-fn is_ours(stat: &Stat) -> bool {
+/// Returns whether the file is a regular one of this user without another name.
+pub(crate) fn is_ours(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_nlink == 1
         && stat.st_uid == geteuid().as_raw()

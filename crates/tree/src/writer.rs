@@ -20,6 +20,7 @@ use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
 use crate::part::{PartFile, TempName};
 use crate::path::RelativePath;
+use crate::ranges::Division;
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
 use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, is_unfinished, resolve_error, times};
@@ -71,6 +72,46 @@ impl Writer {
         let shared = Arc::clone(&self.inner);
         self.in_parent(path, |_, parent, _| {
             PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, Some(metadata.size_bytes), resume)
+        })
+    }
+
+    /// Begins one range of a file that other processes write as well, all under the same temporary name.
+    ///
+    /// # Errors
+    /// Fails also if there is no range of this number, or while another process writes the whole file.
+    pub fn begin_range(
+        &mut self,
+        path: &RelativePath,
+        temp: &TempName,
+        division: Division,
+        index: u32,
+    ) -> Result<PartFile> {
+        self.begin_together(path, temp, division, Some(index))
+    }
+
+    /// Takes up a file of which other processes have written all ranges, so that it can be finished.
+    ///
+    /// # Errors
+    /// Fails also if a range is missing ([`Error::Incomplete`]), or while one is being written ([`Error::Busy`]).
+    pub fn gather_ranges(
+        &mut self,
+        path: &RelativePath,
+        temp: &TempName,
+        division: Division,
+    ) -> Result<PartFile> {
+        self.begin_together(path, temp, division, None)
+    }
+
+    fn begin_together(
+        &mut self,
+        path: &RelativePath,
+        temp: &TempName,
+        division: Division,
+        index: Option<u32>,
+    ) -> Result<PartFile> {
+        let shared = Arc::clone(&self.inner);
+        self.in_parent(path, |_, parent, _| {
+            PartFile::together(Arc::clone(&shared), Arc::clone(parent), path, temp, division, index)
         })
     }
 

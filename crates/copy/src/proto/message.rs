@@ -29,13 +29,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Level, MeasuredEnd, Pattern, Preserve, Sink, Upkeep},
+    options::{Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
     proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 8;
+pub const PROTOCOL_VERSION: u16 = 9;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -253,6 +253,8 @@ pub struct Request {
     pub globs: bool,
     /// The number of [`Message::Listed`] messages that follow: only the paths they name are copied.
     pub listed: Option<u16>,
+    /// Only this part of the only listed path is copied.
+    pub portion: Option<Portion>,
     /// The other end of the data streams is a second server of the same client, with another request and answer: keys
     /// are derived from the secret alone.
     pub relayed: bool,

@@ -186,6 +186,8 @@ impl<'a> Applier<'a> {
             state.ledger.is_complete()
         };
         match self.unjournaled.last_mut() {
+            // A part is copied as a whole or not at all.
+            _ if self.files.intake.portion.is_some() => {}
             Some((identity, range)) if *identity == file.identity && range.end == first.offset => {
                 range.end = end;
             }
@@ -203,6 +205,9 @@ impl<'a> Applier<'a> {
         let size_bytes = file.entry.metadata.size_bytes;
         let end = header.offset.checked_add(length).filter(|&end| end <= size_bytes);
         let end = end.ok_or_else(|| Error::protocol("a hole beyond the end of its file"))?;
+        if !self.files.zero(&file, header.offset..end)? {
+            return Ok(());
+        }
         if self.files.intake.verify_digests {
             for group in (header.offset..end).step_by(GROUP_BYTES) {
                 // A hole is announced quickly and can take very long to digest.
@@ -338,6 +343,7 @@ mod tests {
             fsync: false,
             verify_digests: false,
             open_max: usize::MAX,
+            portion: None,
         };
         let (notices, _pending) = crossbeam_channel::bounded(8);
         let (journal, progress) = (State::default(), Arc::default());

@@ -9,17 +9,20 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{IoSlice, Write},
+    ops::Range,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::Sender;
 use sealane_tree::{
-    Differences, EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer,
+    Differences, Division, EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer,
 };
 
 use crate::{
@@ -27,6 +30,7 @@ use crate::{
     error::{Error, ErrorKind, chain},
     journal::{Entry as JournalEntry, Journal, State as JournalState},
     ledger::Ledger,
+    options::{Piece, Portion},
     proto::{
         entry::{Announcement, Closing, Entry},
         record::Header,
@@ -34,6 +38,9 @@ use crate::{
     receive::permit::Permit,
     summary::{Change, Dropped, Notice, Progress},
 };
+
+/// The time to wait until other transfers have ended that write ranges of a file.
+const RANGES_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The destination of content.
 #[derive(Debug)]
@@ -63,6 +70,8 @@ pub(crate) struct Intake {
     pub(crate) verify_digests: bool,
     /// The maximum number of unfinished large files.
     pub(crate) open_max: usize,
+    /// Only this part of a file is accepted.
+    pub(crate) portion: Option<Portion>,
 }
 
 /// The receiving end's files.
@@ -389,7 +398,8 @@ impl Files {
         let Announcement { entry, growing } = announcement;
         self.intake.permit.check(&entry)?;
         let identity = entry.identity();
-        let known = self.resumable.partial.get(&identity);
+        let division = self.division(&entry, growing)?;
+        let known = self.resumable.partial.get(&identity).filter(|_| division.is_none());
         let mut writer = writer;
         if writer.as_deref_mut().is_some_and(|writer| self.would_age(writer, &entry)) {
             settle(&mut table, number)?;
@@ -397,7 +407,7 @@ impl Files {
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
         let part = match writer {
-            Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some()) {
+            Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some(), division) {
                 Ok(part) => Some(part),
                 Err(error) => {
                     settle(&mut table, number)?;
@@ -413,8 +423,12 @@ impl Files {
             Some(known) if part.is_some() => known.ledger.clone(),
             _ => Ledger::new(size),
         };
-        if let (Some(journal), Some(temp), None) =
-            (&self.journal, part.as_ref().and_then(PartFile::temp_name), known)
+        let ledger = match division {
+            Some((division, piece)) => others(ledger, division, piece)?,
+            None => ledger,
+        };
+        if let (Some(journal), Some(temp), None, None) =
+            (&self.journal, part.as_ref().and_then(PartFile::temp_name), known, division)
         {
             let started = JournalEntry::Started {
                 identity,
@@ -438,6 +452,40 @@ impl Files {
         });
         table.open.insert(number, file.clone());
         Ok(Lookup::Open(file))
+    }
+
+    /// Returns the part of the file that is copied, if it is not the whole.
+    fn division(&self, entry: &Entry, growing: bool) -> Result<Option<(Division, Piece)>, Error> {
+        let Some(portion) = self.intake.portion else { return Ok(None) };
+        let division = Division::new(entry.metadata.size_bytes, portion.range_bytes);
+        let is_within = |division: &Division| match portion.piece {
+            Piece::Range(index) => division.range(index).is_some(),
+            Piece::Name => true,
+        };
+        match division.filter(is_within) {
+            Some(division) if !growing && entry.identity() == portion.identity => {
+                Ok(Some((division, portion.piece)))
+            }
+            _ => Err(Error::protocol("the sender sends a part of another file than was asked for")),
+        }
+    }
+
+    /// A file of which other transfers have written the ranges has its name now, or will be copied as a whole.
+    pub(crate) fn discard_ranges(&self) {
+        let (Some(portion), Destination::Tree { target, .. }) = (self.intake.portion, &self.destination)
+        else {
+            return;
+        };
+        if portion.piece != Piece::Name {
+            return;
+        }
+        let mut writer = target.writer();
+        for path in self.intake.permit.names().into_iter().flatten() {
+            if let Ok(path) = RelativePath::new(path) {
+                // A file that cannot be removed only occupies space.
+                let _ = writer.discard(&path, &temp_name(portion.identity));
+            }
+        }
     }
 
     /// Returns whether the entry would replace a newer one although that is not allowed.
@@ -500,7 +548,11 @@ impl Files {
         growing: bool,
         identity: [u8; 16],
         known: bool,
+        division: Option<(Division, Piece)>,
     ) -> sealane_tree::Result<PartFile> {
+        if let Some((division, piece)) = division {
+            return begin_piece(writer, entry, division, piece);
+        }
         if growing {
             return writer.begin_growing_file(&entry.path);
         }
@@ -589,6 +641,8 @@ impl Files {
         }
         let finished = self.finish(file, size_bytes);
         match finished {
+            // The transfer that gives the file its name counts it.
+            Ok(()) if matches!(self.intake.portion, Some(Portion { piece: Piece::Range(_), .. })) => Ok(()),
             Ok(()) => {
                 self.tell_change(file.change.clone());
                 self.entry_done(&file.entry, has_digest.then_some(digest));
@@ -639,6 +693,16 @@ impl Files {
         output.write_all(bytes).map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
+    /// Makes a hole of `file`. A new file has it already; a file that other transfers write as well may not. Returns
+    /// false if the file is finished or has failed.
+    pub(crate) fn zero(&self, file: &ReceiveFile, hole: Range<u64>) -> Result<bool, Error> {
+        let (Some(part), Some(_)) = (&file.part, self.intake.portion) else { return Ok(true) };
+        match part.zero_at(hole.start, hole.end - hole.start) {
+            Ok(()) => Ok(true),
+            Err(error) => self.write_failed(file, error).map(|()| false),
+        }
+    }
+
     /// Writes consecutive records into `file`, from `offset` on. Returns false if they are not written, because the
     /// file is finished or has failed; then they must not be counted as present.
     pub(crate) fn write(
@@ -658,14 +722,20 @@ impl Files {
             let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
             part.write_vectored_at(offset, &slices)
         };
-        let Err(error) = written else { return Ok(true) };
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) => self.write_failed(file, error).map(|()| false),
+        }
+    }
+
+    fn write_failed(&self, file: &ReceiveFile, error: sealane_tree::Error) -> Result<(), Error> {
         // Repeated content, after a cut or a resumption, may find its file finished; and another lane may have
         // noticed the full disk before this one.
         if self.table().open.contains_key(&file.number) {
             settle(&mut self.table(), file.number)?;
             self.entry_failed(&file.entry, error)?;
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -673,6 +743,43 @@ impl ReceiveFile {
     pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().expect("no lane panics holding a file's state")
     }
+}
+
+/// Begins a part of a file that other transfers write as well.
+fn begin_piece(
+    writer: &mut Writer,
+    entry: &Entry,
+    division: Division,
+    piece: Piece,
+) -> sealane_tree::Result<PartFile> {
+    let temp = temp_name(entry.identity());
+    let give_up = Instant::now() + RANGES_PATIENCE;
+    loop {
+        let begun = match piece {
+            Piece::Range(index) => writer.begin_range(&entry.path, &temp, division, index),
+            Piece::Name => writer.gather_ranges(&entry.path, &temp, division),
+        };
+        match begun {
+            // The far end of a mover that was killed a moment ago may not have ended yet.
+            Err(sealane_tree::Error::Busy { .. }) if Instant::now() < give_up => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            begun => return begun,
+        }
+    }
+}
+
+/// Adds the bytes that other transfers write to a ledger.
+fn others(mut ledger: Ledger, division: Division, piece: Piece) -> Result<Ledger, Error> {
+    let size = division.size_bytes();
+    let own = match piece {
+        Piece::Range(index) => division.range(index).unwrap_or_default(),
+        Piece::Name => size..size,
+    };
+    for range in [0..own.start, own.end..size] {
+        ledger.add(range).map_err(|error| Error::protocol(error.to_string()))?;
+    }
+    Ok(ledger)
 }
 
 /// Returns the name of an unfinished file; the same file always has the same name, so it can be resumed.

@@ -19,7 +19,7 @@ use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
     error::chain,
-    options::Preserve,
+    options::{Portion, Preserve},
     proto::{
         entry::{Closing, Entry, identity_by_seconds},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
@@ -94,6 +94,8 @@ pub(crate) struct Filling {
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
     pub(crate) both_digest: bool,
     pub(crate) dry_run: bool,
+    /// Only this part of a file is sent.
+    pub(crate) portion: Option<Portion>,
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,

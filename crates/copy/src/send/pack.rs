@@ -2,14 +2,20 @@
 //!
 //! Guarantees: a small file is in a record completely and as of one moment, or not at all.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
-use sealane_tree::{Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp};
+use sealane_tree::{
+    Division, Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp,
+};
 
 use crate::{
     content,
     digest::{GROUP_BYTES, TreeDigest},
     error::chain,
+    options::Piece,
     proto::{
         entry::{self, Announcement, Entry, content_identity},
         record::Kind as RecordKind,
@@ -17,7 +23,7 @@ use crate::{
     send::{
         batch::Builder,
         fill::Filler,
-        ranges::{align, complement, subtract},
+        ranges::{align, complement, subtract, within},
         work::{Bytes, Candidate, Content, OtherNames, SendFile},
     },
     summary::Notice,
@@ -243,9 +249,10 @@ impl Filler<'_> {
             }
             shared.sent.add(|| identity);
             let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
-            if size_bytes > SMALL_FILE_BYTES {
+            let piece = self.piece(&identity, size_bytes).map_err(|what| self.of(found, what))?;
+            if size_bytes > SMALL_FILE_BYTES || piece.is_some() {
                 let shown = self.reader.show(found.root, path);
-                shared.queue.push_file(self.large_file(entry, shown, open, identity));
+                shared.queue.push_file(self.large_file(entry, shown, open, identity, piece));
                 return Ok(Written::Elsewhere);
             }
             if let Some(written) =
@@ -330,18 +337,35 @@ impl Filler<'_> {
         Ok(Some(Written::Entry { length: length + content_bytes, content_bytes: size_bytes }))
     }
 
+    /// Returns the bytes to send, if only a part of the file is to be copied.
+    fn piece(&self, identity: &[u8; 16], size_bytes: u64) -> Result<Option<Range<u64>>, &'static str> {
+        let Some(portion) = self.shared.portion else { return Ok(None) };
+        let changed = "it has changed since the copy of its first part";
+        let division = Division::new(size_bytes, portion.range_bytes);
+        let division = division.filter(|_| *identity == portion.identity).ok_or(changed)?;
+        match portion.piece {
+            Piece::Range(index) => division.range(index).map(Some).ok_or(changed),
+            Piece::Name => Ok(Some(size_bytes..size_bytes)),
+        }
+    }
+
     fn large_file(
         &self,
         entry: Entry,
         shown: ShownPath,
         open: OpenFile,
         identity: [u8; 16],
+        piece: Option<Range<u64>>,
     ) -> Arc<SendFile> {
         let shared = self.shared;
         let size_bytes = entry.metadata.size_bytes;
         let alignment = if shared.digest { GROUP_BYTES as u64 } else { 1 };
         let data = align(open.extents(), alignment, size_bytes);
         let holes = complement(&data, size_bytes);
+        let (data, holes) = match piece {
+            Some(piece) => (within(&data, &piece), within(&holes, &piece)),
+            None => (data, holes),
+        };
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
         // A digest needs every byte once, including those that are not sent.
         let unhashed = match known {

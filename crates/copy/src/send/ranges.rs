@@ -39,6 +39,12 @@ pub(super) fn subtract(from: &[Range<u64>], take: &[Range<u64>]) -> Vec<Range<u6
     left
 }
 
+/// Returns the parts of `ranges` (ascending, not touching) that are within `bounds`.
+pub(super) fn within(ranges: &[Range<u64>], bounds: &Range<u64>) -> Vec<Range<u64>> {
+    let clip = |range: &Range<u64>| range.start.max(bounds.start)..range.end.min(bounds.end);
+    ranges.iter().map(clip).filter(|range| !range.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +54,8 @@ mod tests {
         assert_eq!(subtract(&[0..10, 20..30], &[5..7, 8..25, 29..40]), [0..5, 7..8, 25..29]);
         assert_eq!(complement(&[2..4, 8..10], 10), [0..2, 4..8]);
         assert_eq!(complement(&[], 0), []);
+        assert_eq!(within(&[0..10, 20..30, 40..50], &(5..25)), [5..10, 20..25]);
+        assert_eq!(within(&[0..10], &(10..10)), []);
     }
 
     #[test]

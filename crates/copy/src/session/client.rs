@@ -40,7 +40,7 @@ use crate::{
         agree::{self, Terms},
         complaints::Complaints,
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
-        ends::{Plan, open_files_max},
+        ends::{Plainness, Plan, open_files_max},
         far_place::{FarPlace, far_path},
         open::{Connector, Route},
         place::{self, Asked, Place, Sought},
@@ -191,6 +191,13 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
         }
         if list_messages(Some(listed)).count() > usize::from(LISTED_MESSAGES_MAX) {
             return Err(usage("the list of files is longer than 8 MiB; copy its parts one after the other"));
+        }
+    }
+    if options.portion.is_some() {
+        let paths = options.listed.as_deref().map_or(0, <[_]>::len);
+        let plain = Plainness { digest: options.digest, dry_run: options.dry_run, sink: options.sink };
+        if !plain.fits_portion(paths) || !options.resume {
+            return Err(usage("a part of a file is one listed path, without a digest, and can be resumed"));
         }
     }
     let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
@@ -600,6 +607,7 @@ impl Transfer<'_> {
             following: options.following,
             globs: self.role == Role::Pull && self.has_globs(),
             listed: options.listed.as_ref().map(|listed| list_messages(Some(listed)).count() as u16),
+            portion: options.portion,
             relayed: false,
             one_file_system: options.one_file_system,
             fsync: options.fsync,
@@ -776,6 +784,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
         sink: options.sink,
+        portion: options.portion,
         timeout: options.timeout,
     }
 }

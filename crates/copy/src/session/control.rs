@@ -494,6 +494,7 @@ impl Control<'_> {
         if is_complete(receiving, finished) {
             files.discard_abandoned();
         }
+        files.discard_ranges();
         let pruned = self.prune_target(receiving, finished)?;
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();

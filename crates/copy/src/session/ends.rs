@@ -22,7 +22,7 @@ use crate::{
     digest::GROUP_BYTES,
     error::Error,
     journal::{self, Identity, Journal, State as JournalState},
-    options::{Backup, Level, MeasuredEnd, ModeRules, Preserve, Sink, Upkeep},
+    options::{Backup, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, Partial},
@@ -90,7 +90,24 @@ pub(crate) struct Plan {
     pub(crate) preserve: Preserve,
     pub(crate) upkeep: Upkeep,
     pub(crate) sink: Sink,
+    /// Only this part of a file is copied.
+    pub(crate) portion: Option<Portion>,
     pub(crate) timeout: Duration,
+}
+
+/// The options on which it depends whether a part of a file can be copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plainness {
+    pub(crate) digest: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) sink: Sink,
+}
+
+impl Plainness {
+    /// Returns whether a transfer of this many listed paths may be one of a part of a file. A digest takes all bytes.
+    pub(crate) fn fits_portion(self, paths: usize) -> bool {
+        paths == 1 && !self.digest && !self.dry_run && self.sink == Sink::Files
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +135,7 @@ impl Plan {
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
             sink: Sink::Null,
+            portion: None,
             timeout: Duration::from_secs(5),
         }
     }
@@ -180,6 +198,7 @@ pub(crate) fn sending(
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
             dry_run: plan.dry_run,
+            portion: plan.portion,
             notices,
             progress,
             counters: Counters::default(),
@@ -227,6 +246,7 @@ pub(crate) fn receiving(
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,
         open_max: plan.open_files_max,
+        portion: plan.portion,
     };
     Ok(Receiving {
         files: Files::new(destination, intake, journal, resumable, notices, progress),

@@ -35,7 +35,7 @@ use crate::{
         budget::Budget,
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         door::{self, Bounds, NoReception},
-        ends::{FLIGHT_BYTES, Plan, open_files_max},
+        ends::{FLIGHT_BYTES, Plainness, Plan, open_files_max},
         line::Lines,
         open::watch,
         place::{self, Asked, Confinement, Sought},
@@ -151,6 +151,11 @@ fn serve_greeted(
         _ => return Err(Error::protocol("the client makes no request")),
     };
     let listed = listed(channel, &request, deadline)?;
+    let paths = listed.as_deref().map_or(0, <[_]>::len);
+    let plain = Plainness { digest: request.digest, dry_run: request.dry_run, sink: request.sink };
+    if request.portion.is_some() && (!plain.fits_portion(paths) || request.journal.is_none()) {
+        return Err(Error::protocol("a part of a file is one listed path, without a digest"));
+    }
     account.role = Some(request.role);
     account.paths.clone_from(&request.paths);
     let mut terms = agree::judge(&request, rules.policy, agree::processors())?;
@@ -422,6 +427,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         preserve: Preserve { owner, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
         sink: request.sink,
+        portion: request.portion,
         // A daemon may be stricter than any peer.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
     }

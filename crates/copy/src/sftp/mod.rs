@@ -117,6 +117,7 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     let cases = [
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
+        (options.portion.is_some(), "a part of a file"),
         (options.sink == Sink::Null, "--sink null"),
         (options.measured_end != MeasuredEnd::Both, "--end"),
         (options.one_file_system && is_pull, "--one-file-system of a far source"),

@@ -99,6 +99,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
         sink: options.sink,
+        portion: None,
         timeout: options.timeout,
     }
 }
