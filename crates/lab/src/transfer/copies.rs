@@ -77,7 +77,7 @@ impl Copies<'_> {
     }
 
     /// Chooses for each group a power of two of bytes that its first cell copies in about the duration of a run.
-    fn fit_sizes(&self, cells: &[Planned]) -> Result<BTreeMap<&'static str, u64>, LabError> {
+    pub(super) fn fit_sizes(&self, cells: &[Planned]) -> Result<BTreeMap<&'static str, u64>, LabError> {
         let (seconds, bytes_max) = (seconds_a_run(self.request.profile), self.bytes_max);
         let bytes_min = BYTES_MIN.min(bytes_max);
         let mut sizes = BTreeMap::new();
@@ -110,7 +110,7 @@ impl Copies<'_> {
 }
 
 /// Returns the sizes in words, for the report.
-fn workload(sizes: &BTreeMap<&str, u64>) -> String {
+pub(super) fn workload(sizes: &BTreeMap<&str, u64>) -> String {
     let mut groups: Vec<_> = sizes.iter().collect();
     groups.sort_by_key(|&(_, &size)| Reverse(size));
     let sizes: Vec<String> =

@@ -10,6 +10,7 @@ mod grid;
 mod kernels;
 mod link;
 mod published;
+mod stripes;
 
 use crate::LabError;
 use crate::contest::{self, Rules};
@@ -30,8 +31,9 @@ pub(crate) const FAMILIES: &[Family] =
     &[Family { command: "lab transfer", parts: PARTS, studies: STUDIES, run }];
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18),
-/// links with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15).
-const PARTS: &[&str] = &["G10", "G11", "G12", "G13", "G16", "G18", "links", "providers", "R15"];
+/// links with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15), processes
+/// on links of their own (`stripes`).
+const PARTS: &[&str] = &["G10", "G11", "G12", "G13", "G16", "G18", "links", "providers", "R15", "stripes"];
 
 const STUDIES: &[Study] = &[
     study("G10", GRIDFTP, "one and two threads by one and two streams, four levels", &["G10"], 180),
@@ -39,7 +41,10 @@ const STUDIES: &[Study] = &[
     study("G12", GRIDFTP, "the same: the second machine's table", &["G12"], 180),
     study("G13", GRIDFTP, "the same: the third machine's table", &["G13"], 180),
     study("G16", GRIDFTP, "many threads, many streams", &["G16"], 120),
+    study("G17", GRIDFTP, "stripes: one and two processes by one and two lanes", &["stripes"], 60),
     study("G18", GRIDFTP, "a link of 1 Gb/s: what each level carries on one lane and on two", &["G18"], 120),
+    study("G19", GRIDFTP, "two stripes of one lane, or one of two: is it the second link?", &["stripes"], 60),
+    study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"], 60),
     study("R15", COSTS, "one large file, beside scp, sftp, rsync, HTTPS and others", &["R15"], 120),
     study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"], 60),
     study("links", OWN, "one file through links with delay and loss", &["links"], 190),
@@ -87,6 +92,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
                 report.outcomes.push(copies.run(link::link(repetition), progress)?);
             }
             Err(reason) => report.skipped.push(format!("through a link of 1 Gb/s: {reason}")),
+        }
+    }
+    if request.wants(&["stripes"]) {
+        match stripes::outcome(&copies, machine.cores, repetition, progress)? {
+            Ok(outcome) => report.outcomes.push(outcome),
+            Err(reason) => report.skipped.push(format!("stripes: {reason}")),
         }
     }
     if request.wants(&["links"]) {

@@ -1,0 +1,324 @@
+//! Stripes: one process or two, each with one lane or two, on links of their own or on a shared one.
+//!
+//! A stripe is a copy of its part of the bytes by a process of its own. Its link is the loopback device of a network
+//! namespace behind a token bucket of 1 Gb/s; stripes that share a link share the namespace. The study found that two
+//! stripes of one thread beat one stripe of two and suspected the second network card; a shared link separates the card
+//! from the second process.
+//!
+//! Guarantees: the devices outside are never touched; namespaces end with the measurement; only the senders do their
+//! full work, because four lanes at each end would compete for one machine.
+
+use super::copies::{Copies, Planned};
+use super::grid::{PAPER, PROTECTIONS, Protection, RECORD_BY_RECORD};
+use crate::LabError;
+use crate::experiment::{
+    Axis, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Pivot, Plan, Plot, RATE,
+    Repetition, Sample, Sampler, View, at,
+};
+use crate::load::warm_memory;
+use crate::program::{CopyRequest, End, Finished, Level, Placement, Program};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// Creates the link, says so, and stays for as long as its input is open.
+const HOLD: &str = "ip link set dev lo mtu 1500 up && \
+    tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 30ms && echo ready && exec cat";
+
+/// Stripes and lanes of each.
+const MODES: [(&str, u32, u32); 4] = [("S1C1", 1, 1), ("S1C2", 1, 2), ("S2C1", 2, 1), ("S2C2", 2, 2)];
+/// The links of two stripes.
+const LINKS: [&str; 2] = ["own", "shared"];
+
+/// The protections that decide: the link is the limit, today's cost, and a processor that is the limit as in the study.
+fn protections() -> impl Iterator<Item = &'static Protection> {
+    PROTECTIONS
+        .iter()
+        .filter(|protection| protection.level == Level::Clear || protection.level == Level::Private)
+}
+
+/// A network namespace with a shaped link.
+struct Namespace {
+    holder: Child,
+}
+
+impl Namespace {
+    fn new() -> Result<Self, LabError> {
+        let unavailable = |why: &str| {
+            LabError::Unavailable(format!("no network namespace with a token bucket here ({why})"))
+        };
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--net", "sh", "-c", HOLD]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let holder = command.spawn().map_err(|error| unavailable(&error.to_string()))?;
+        let mut namespace = Self { holder };
+        let mut said = String::new();
+        if let Some(output) = namespace.holder.stdout.take() {
+            BufReader::new(output).read_line(&mut said)?;
+        }
+        match said.trim() {
+            "ready" => Ok(namespace),
+            _ => Err(unavailable("its commands failed")),
+        }
+    }
+
+    /// Returns `program` in this namespace.
+    fn program(&self, program: &Program) -> Program {
+        let process = self.holder.id().to_string();
+        let words = ["nsenter", "--preserve-credentials", "--user", "--net", "--target", &process, "--"];
+        Program { prefix: words.map(Into::into).to_vec(), ..program.clone() }
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // It fails only where the holder has ended by itself.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// One cell.
+struct Stripes {
+    stripes: u32,
+    is_shared: bool,
+    request: CopyRequest,
+    group: &'static str,
+}
+
+/// Runs the study. The inner `Err` is the reason why there is none here.
+pub(super) fn outcome(
+    copies: &Copies<'_>,
+    cores: usize,
+    repetition: Repetition,
+    progress: &mut dyn Write,
+) -> Result<Result<Outcome, String>, LabError> {
+    let namespaces = match Namespace::new().and_then(|first| Ok([first, Namespace::new()?])) {
+        Ok(namespaces) => namespaces,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let (mut places, mut cells) = (Vec::new(), Vec::new());
+    for protection in protections() {
+        for (mode, stripes, lanes) in MODES {
+            // A single stripe has the link for itself.
+            for link in LINKS.into_iter().take(stripes as usize) {
+                places.push(place(protection, mode, link));
+                let (request, is_shared) = (request(protection, lanes), link == "shared");
+                cells.push(Stripes { stripes, is_shared, request, group: protection.group });
+            }
+        }
+    }
+    let mut experiment = experiment(cores, repetition);
+    writeln!(progress, "{}", experiment.title)?;
+    let pilots: Vec<_> = cells
+        .iter()
+        .map(|cell| Planned { at: Coordinates::new(), request: cell.request.clone(), group: cell.group })
+        .collect();
+    let sizes = Copies { program: &namespaces[0].program(copies.program), ..*copies }.fit_sizes(&pilots)?;
+    experiment.workload = super::copies::workload(&sizes);
+    let plan = Plan { experiment, places, seed: copies.request.seed, ..Plan::default() };
+    let programs = [0, 1].map(|at| namespaces[at].program(copies.program));
+    let mut sampler = Turns { copies, cells, sizes, programs };
+    Ok(Ok(plan.run(&mut sampler, progress, |_| ())?))
+}
+
+fn request(protection: &Protection, lanes: u32) -> CopyRequest {
+    let is_legacy = protection.suite_axis == "legacy";
+    let environment = is_legacy.then(|| RECORD_BY_RECORD.map(str::to_owned).into());
+    CopyRequest {
+        level: Some(protection.level),
+        suite: protection.suite.map(str::to_owned),
+        streams: Some(lanes),
+        lanes: Some(lanes),
+        placement: Some(Placement::Connection),
+        end: Some(End::Send),
+        allow_legacy: is_legacy,
+        discard: true,
+        resume: Some(false),
+        environment: environment.into_iter().collect(),
+        ..CopyRequest::default()
+    }
+}
+
+fn name(protection: &Protection) -> &'static str {
+    match protection.level {
+        Level::Private => protection.group,
+        _ => "clear",
+    }
+}
+
+fn place(protection: &Protection, mode: &str, link: &str) -> Coordinates {
+    at([("protection", name(protection)), ("mode", mode), ("links", link)])
+}
+
+fn experiment(cores: usize, repetition: Repetition) -> Experiment {
+    Experiment {
+        id: "stripes".to_owned(),
+        covers: "G17, G19, G20".to_owned(),
+        paper: PAPER.to_owned(),
+        title: "Stripes: processes, lanes and links".to_owned(),
+        notes: vec![
+            "S is the number of stripes, each a process that copies its part of the bytes; C is the number of lanes of each, with a stream for each lane. Two stripes have a link of 1 Gb/s each (own), or one together (shared). Mb/s of all stripes together.".to_owned(),
+            "The study's slide asks why two stripes of one thread beat one stripe of two, and suspects the second network card. If that is the reason, two stripes on a shared link lose the gain.".to_owned(),
+        ],
+        method: vec![
+            "Each link is the loopback device of a network namespace behind a token bucket of 1 Gb/s, with packets of 1500 bytes; data and acknowledgements share it. Only the senders do their full work. The rate is that of all bytes over the time of the slower stripe, counted by the program from the first byte of data.".to_owned(),
+            "Legacy private is 3DES-CBC with HMAC-SHA1, record by record: there a lane is slower than the link, as in the study. Modern private is AES-128-GCM. The load of one stripe is not counted as a disturbance of the other.".to_owned(),
+        ],
+        axes: vec![
+            Axis::new("protection", protections().map(name)),
+            Axis::new("links", LINKS),
+            Axis::new("mode", MODES.map(|(mode, ..)| mode)),
+        ],
+        repetition,
+        claims: claims(cores),
+        view: View::Pivot(Pivot {
+            rows: vec!["mode".to_owned()],
+            columns: "links".to_owned(),
+            measure: MEGABITS.to_owned(),
+            blocks: vec!["protection".to_owned()],
+            times: None,
+            ratios: Vec::new(),
+        }),
+        plots: vec![Plot {
+            plots: vec!["protection".to_owned()],
+            ..Plot::new(Drawn::Bars, "mode", RATE, &["links"])
+        }],
+        ..Experiment::default()
+    }
+}
+
+fn claims(cores: usize) -> Vec<Claim> {
+    if cores < 2 {
+        return Vec::new();
+    }
+    let cell = |protection: &str, mode: &str, link: &str| {
+        at([("protection", protection), ("mode", mode), ("links", link)])
+    };
+    let ratio = |statement: &str, source, top, bottom, bounds| {
+        Claim::ratio((statement.to_owned(), source), RATE, (top, bottom), bounds)
+    };
+    let legacy = |mode, link| cell("legacy private", mode, link);
+    let mut claims = vec![
+        ratio(
+            "Legacy private: two stripes of one lane are at least as fast as one stripe of two",
+            "G19: “2 stripes × 1 thread beats 1 stripe × 2 threads”",
+            legacy("S2C1", "own"),
+            legacy("S1C2", "own"),
+            (Some(1.0), None),
+        ),
+        ratio(
+            "Legacy private: two stripes lose nothing on a shared link, within 10 %, so that two cards are not the reason",
+            "G19's open question; ours",
+            legacy("S2C1", "shared"),
+            legacy("S2C1", "own"),
+            (Some(0.9), Some(1.1)),
+        ),
+        ratio(
+            "Legacy private: a second lane, in the same process or in another, brings at least 1.5 times one",
+            "G11–G13: 1.84 to 1.96",
+            legacy("S1C2", "own"),
+            legacy("S1C1", "own"),
+            (Some(1.5), None),
+        ),
+        ratio(
+            "Clear: two stripes on links of their own carry at least 1.5 times what they carry on a shared one",
+            "a link of 1 Gb/s is the limit there",
+            cell("clear", "S2C1", "own"),
+            cell("clear", "S2C1", "shared"),
+            (Some(1.5), None),
+        ),
+    ];
+    if cores >= 4 {
+        claims.push(ratio(
+            "Legacy private: two stripes of two lanes bring at least 1.7 times one stripe of two",
+            "G17: striping extrapolates to more cores",
+            legacy("S2C2", "own"),
+            legacy("S1C2", "own"),
+            (Some(1.7), None),
+        ));
+    }
+    claims
+}
+
+/// Takes the samples.
+struct Turns<'a> {
+    copies: &'a Copies<'a>,
+    cells: Vec<Stripes>,
+    sizes: BTreeMap<&'static str, u64>,
+    programs: [Program; 2],
+}
+
+fn file_name(bytes: u64) -> String {
+    format!("stripe-{bytes}")
+}
+
+impl Turns<'_> {
+    fn file(&self, bytes: u64) -> PathBuf {
+        self.copies.scratch.path().join(file_name(bytes))
+    }
+}
+
+impl Sampler for Turns<'_> {
+    fn prepare(&mut self, content_seed: u64) -> Result<(), LabError> {
+        let mut all: Vec<u64> = self.sizes.values().flat_map(|&bytes| [bytes, bytes / 2]).collect();
+        all.sort_unstable();
+        all.dedup();
+        for bytes in all {
+            self.copies.scratch.random_file(&file_name(bytes), bytes, content_seed ^ bytes)?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let Stripes { stripes, is_shared, request, group } = &self.cells[cell];
+        let bytes = self.sizes[group] / u64::from(*stripes);
+        let file = self.file(bytes);
+        let target = self.copies.scratch.path().join("discarded");
+        warm_memory(64 << 20);
+        let copy = |stripe: u32| {
+            let program = &self.programs[if *is_shared { 0 } else { stripe as usize }];
+            program.copy(request, std::slice::from_ref(&file), &target)
+        };
+        let finished: Vec<Finished> = thread::scope(|scope| {
+            let running: Vec<_> = (0..*stripes).map(|stripe| scope.spawn(move || copy(stripe))).collect();
+            let ended = running.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(LabError::Unavailable("a stripe panicked".to_owned())))
+            });
+            ended.collect::<Result<_, _>>()
+        })?;
+        let mut copied = Copied { bytes: bytes * u64::from(*stripes), ..Copied::default() };
+        for Finished { done, .. } in &finished {
+            copied.files += done.files;
+            copied.wall_seconds = copied.wall_seconds.max(done.seconds);
+            copied.cpu_seconds += done.cpu_seconds.local;
+        }
+        copied.program_seconds = Some(copied.wall_seconds);
+        copied.cpu_local_seconds = Some(copied.cpu_seconds);
+        let tier = finished.first().map(|finished| finished.done.tier.clone()).unwrap_or_default();
+        Ok(Sample { tier, ..Sample::copied(copied) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Profile;
+
+    #[test]
+    fn every_claim_is_about_cells_of_the_study() {
+        let experiment = experiment(4, Profile::Quick.repetition());
+        assert_eq!(experiment.claims.len(), 5);
+        let is_cell = |place: &&Coordinates| {
+            let has = |axis: &str| experiment.values(axis).contains(&place[axis]);
+            ["protection", "links", "mode"].into_iter().all(has)
+                && (place["links"] == "own" || place["mode"].starts_with("S2"))
+        };
+        for claim in &experiment.claims {
+            assert!(claim.shape.places().iter().all(is_cell), "{}", claim.statement);
+        }
+        assert!(claims(1).is_empty());
+    }
+}
