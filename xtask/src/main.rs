@@ -12,6 +12,7 @@ mod package;
 mod peers;
 mod roots;
 mod session;
+mod templates;
 mod tidy;
 
 use package::Architecture;
@@ -40,6 +41,7 @@ usage: cargo xtask COMMAND
                    the container file says (root, debootstrap); both for the other architecture too where its compiler is
   chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
                    libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
+  templates        try the templates for Slurm (root, with its daemons on this machine) and Kubernetes, where their programs are
   peers            install the foreign programs that tests compare with (apt-get, as root)";
 
 fn main() -> ExitCode {
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         ["packages"] => package::packages(&root),
         ["chroot"] => roots::try_readme(&root, None),
         ["chroot", only] => roots::try_readme(&root, Some(only)),
+        ["templates"] => templates::run(&root),
         ["peers"] => peers::install(),
         _ => {
             eprintln!("{USAGE}");
