@@ -1,6 +1,8 @@
 //! `sealane lab`: studies of the lab, with progress on standard error and results on standard output.
 
-use crate::args::{LabCommand, LabShared, LabShown, QuickArgs, RunArgs, TransferArgs};
+use crate::args::{
+    LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, QuickArgs, RunArgs, TransferArgs,
+};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
@@ -83,6 +85,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             Ok(ExitStatus::Success)
         }
         LabCommand::Run(arguments) => run_studies(&arguments),
+        LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Run(arguments) }) => {
+            crate::fleet::run_study(&arguments)
+        }
     }
 }
 
@@ -101,9 +106,8 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
             format!(" --only {}", request.only.join(","))
         };
         text::complain(format_args!("{} of {}: sealane {}{only}", index + 1, runs.len(), family.command));
-        let name = family.command.replace("lab ", "").replace(" --", "-").replace(' ', "-");
-        let files = |directory: &PathBuf| Files::prepare(directory, &format!("sealane-{name}"));
-        let files = arguments.report.as_ref().map(files).transpose().map_err(failed)?;
+        let files = arguments.report.as_ref().map(|directory| files_in(directory, family.command));
+        let files = files.transpose()?;
         let status = conduct(
             family.run,
             request,
@@ -117,12 +121,18 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// The destinations of a report.
-struct Output {
-    is_json: bool,
+pub(crate) struct Output {
+    pub(crate) is_json: bool,
     /// Tables alone, without the headline.
-    is_brief: bool,
-    page: Option<PathBuf>,
-    files: Option<Files>,
+    pub(crate) is_brief: bool,
+    pub(crate) page: Option<PathBuf>,
+    pub(crate) files: Option<Files>,
+}
+
+/// Returns the files of a command's report in a folder, after a check that they can be written.
+pub(crate) fn files_in(directory: &Path, command: &str) -> Result<Files, Failure> {
+    let name = command.replace("lab ", "").replace(" --", "-").replace(' ', "-");
+    Files::prepare(directory, &format!("sealane-{name}")).map_err(failed)
 }
 
 /// Returns an output with one page, after a check that it can be written.
@@ -151,10 +161,15 @@ fn conduct(
     let began = Instant::now();
     let mut report = run(request, &mut io::stderr()).map_err(failed)?;
     report.seconds = began.elapsed().as_secs_f64();
+    show(&report, output)
+}
+
+/// Prints a report, and writes it.
+pub(crate) fn show(report: &Report, output: &Output) -> Result<ExitStatus, Failure> {
     let text = match (output.is_json, output.is_brief) {
         (true, _) => report.to_json().map_err(failed)?,
-        (false, true) => outcomes_text(&report, columns()),
-        (false, false) => to_text(&report, columns()),
+        (false, true) => outcomes_text(report, columns()),
+        (false, false) => to_text(report, columns()),
     };
     // Both are attempted even if one fails: nobody measures again because an output was missing.
     let printed = print(&text);
@@ -164,7 +179,7 @@ fn conduct(
     if let Some(Files { html, json }) = &output.files {
         text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
     }
-    write_page(&report, output.page.as_deref())?;
+    write_page(report, output.page.as_deref())?;
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
 }
 
@@ -199,7 +214,7 @@ pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Fai
 }
 
 /// Returns the parts of the environment that the lab may read.
-fn surroundings() -> Surroundings {
+pub(crate) fn surroundings() -> Surroundings {
     let usual = Surroundings::default();
     let home = env::home_dir();
     // Sources of Rust packages, before the system's headers and documentation.
@@ -223,7 +238,7 @@ pub(crate) fn columns() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
-fn failed(error: LabError) -> Failure {
+pub(crate) fn failed(error: LabError) -> Failure {
     let status = match &error {
         LabError::Differs { .. } => ExitStatus::Integrity,
         LabError::Stack(_) => ExitStatus::Usage,

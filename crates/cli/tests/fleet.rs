@@ -1,12 +1,16 @@
 //! One tree copied between many hosts, which are private sshds here.
 
+#[cfg(feature = "nats")]
+#[path = "../../fleet/tests/common/nats.rs"]
+#[allow(dead_code, reason = "this test uses a part of it")]
+mod nats;
 mod program;
 mod support;
 
 use program::{events, sealane, skip, text, write};
 use sealane_lab::peers::PrivateSshd;
 use sealane_lab::surroundings::Surroundings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -36,15 +40,32 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("ssh_config");
         let (mut sshds, mut all) = (Vec::new(), String::new());
+        let programs = folder.path().join("bin");
+        fs::create_dir(&programs).expect("a folder");
         for names in names {
-            let sshd =
-                PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
+            let sshd = PrivateSshd::start_with_path(&Surroundings::default(), &[programs.as_path()]);
+            let sshd = sshd.map_err(|skipped| skip(&skipped.reason)).ok()?;
             let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
             all.push_str(&text.replacen(&format!("Host {}", PrivateSshd::HOST), &format!("Host {names}"), 1));
             sshds.push(sshd);
         }
         write(&config, all.as_bytes());
         Some(Self { sshds, folder, config, program: env!("CARGO_BIN_EXE_sealane").into() })
+    }
+
+    /// Runs `sealane fleet` on a host that knows nothing of the scene but the way to its hosts.
+    fn fleet_elsewhere(&self, arguments: &[&str]) -> Output {
+        let (there, ssh) = (self.at("bin/sealane"), self.at("bin/ssh"));
+        let state = self.at("state");
+        let (program, config) = (self.program.display(), self.config.display());
+        // A script that runs cannot be written again.
+        if !ssh.exists() {
+            script(&there, &format!("XDG_STATE_HOME={} exec {program} \"$@\"", state.display()));
+            script(&ssh, &format!("exec ssh -F {config} \"$@\""));
+        }
+        let mut command = sealane(&[&["fleet"], arguments].concat());
+        command.env("XDG_STATE_HOME", self.at("elsewhere")).env("SEALANE_SSH", ssh);
+        command.output().expect("the program starts")
     }
 
     /// From now on the hosts of the sshd of this number see a folder of their own where others see `name`.
@@ -88,6 +109,11 @@ impl Scene {
         let mut command = sealane(&[&["fleet"], arguments].concat());
         command.env("XDG_STATE_HOME", self.at("state")).output().expect("the program starts")
     }
+}
+
+fn script(at: &Path, text: &str) {
+    write(at, format!("#!/bin/sh\n{text}\n").as_bytes());
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a mode");
 }
 
 /// A tree with small and large files, links, empty folders and odd names.
@@ -212,6 +238,82 @@ fn results(scene: &Scene) -> usize {
     all
 }
 
+/// Writes a file of this length with a hole in it.
+fn plant_large(at: &Path, seed: u64, bytes: u64) {
+    let mut chance = Chance::new(seed);
+    write(at, &chance.bytes(bytes as usize / 2));
+    let file = fs::OpenOptions::new().write(true).open(at).expect("a file");
+    file.set_len(bytes - 1000).expect("room");
+    std::os::unix::fs::FileExt::write_all_at(&file, &chance.bytes(1000), bytes - 1000).expect("room");
+}
+
+/// Unfinished files and journals below a folder.
+fn remains(at: &Path) -> Vec<PathBuf> {
+    let is_ours =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".sealane-"));
+    tree(at).into_keys().filter(is_ours).collect()
+}
+
+#[test]
+fn a_large_file_is_copied_in_ranges_by_several_movers() {
+    let Some(scene) = Scene::set() else { return };
+    fs::create_dir_all(scene.at("data/deep")).expect("folders");
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let sizes = [("a", 8 << 20), ("deep/b", (6 << 20) + 12_345), ("c", 3 << 20), ("empty", 0)];
+    for (number, (name, bytes)) in sizes.into_iter().enumerate() {
+        match bytes {
+            0 => write(&scene.at("data").join(name), b""),
+            bytes => plant_large(&scene.at("data").join(name), number as u64, bytes),
+        }
+    }
+    fs::set_permissions(scene.at("data/a"), fs::Permissions::from_mode(0o751)).expect("a mode");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let options = ["--share-bytes", "3MiB", "--streams", "1"];
+    let done = succeeds(&scene.copy(&options, &from, &to));
+    // The bytes of holes are not sent.
+    let bytes = done["bytes"].as_u64().expect("a number");
+    assert!((8 << 20..17 << 20).contains(&bytes) && done["files"].as_u64() >= Some(4), "{done}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
+    // 8 ranges of the first file, 7 of the second, their names, a share, and 4 jobs of the run.
+    assert!(results(&scene) >= 8 + 7 + 2 + 1 + 4, "{}", results(&scene));
+    // A file that is there is not sent again, and one that has changed is.
+    let done = succeeds(&scene.copy(&options, &from, &to));
+    assert_eq!(done["bytes"], 0, "{done}");
+    plant_large(&scene.at("data/a"), 9, 7 << 20);
+    succeeds(&scene.copy(&options, &from, &to));
+    same(&scene.at("data"), &scene.at("in/data"));
+}
+
+#[test]
+fn a_large_file_whose_ranges_got_lost_is_copied_whole() {
+    let Some(scene) = Scene::set() else { return };
+    fs::create_dir_all(scene.at("data")).expect("a folder");
+    fs::create_dir(scene.at("in")).expect("a folder");
+    plant_large(&scene.at("data/a"), 1, 10 << 20);
+    let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
+    let options = ["--share-bytes", "3MiB", "--streams", "1", "--movers", "1"];
+    let mut run = Run::of(scene.command(&options, &from, &to));
+    let give_up = Instant::now() + Duration::from_secs(60);
+    // The unfinished file goes away between two of its ranges.
+    while remains_of(&scene).is_empty() || results(&scene) < 5 {
+        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.events());
+        sleep(Duration::from_millis(5));
+    }
+    remains_of(&scene).iter().for_each(|part| fs::remove_file(part).expect("it is there"));
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
+}
+
+/// Unfinished files of the scene's target.
+fn remains_of(scene: &Scene) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(scene.at("in/data")) else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "part")).collect()
+}
+
 #[test]
 fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
     let Some(scene) = Scene::set() else { return };
@@ -220,7 +322,9 @@ fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
     fs::create_dir(scene.at("in")).expect("a folder");
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-3]", "in"));
     let mut chance = Chance::new(setting("SEALANE_FAULT_SEED", 3));
-    let mut run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+    // The largest files have three ranges.
+    let options = ["--streams", "1", "--share-bytes", "1MiB"];
+    let mut run = Run::of(scene.command(&options, &from, &to));
     let (mut killed, mut starts) = (0, 1);
     let deadline = Instant::now() + Duration::from_secs(60 + 5 * kills);
     let ended = loop {
@@ -233,7 +337,7 @@ fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
             }
             // All was done before there were enough kills: again, from the beginning.
             fs::remove_dir_all(scene.at("in/data")).expect("it is there");
-            run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+            run = Run::of(scene.command(&options, &from, &to));
             continue;
         }
         if killed >= kills {
@@ -245,13 +349,14 @@ fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
             run.kill();
             let _ = run.end();
             starts += 1;
-            run = Run::of(scene.command(&["--streams", "1"], &from, &to));
+            run = Run::of(scene.command(&options, &from, &to));
         } else {
             kill(chance.one_of(&movers));
         }
     };
     assert_eq!(ended.code, Some(0), "after {killed} kills and {starts} starts: {ended:?}");
     same(&scene.at("data"), &scene.at("in/data"));
+    assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
     results(&scene);
 }
 
@@ -297,7 +402,9 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     let place = |list: &Path, name: &str| format!("@{}:{}", list.display(), scene.at(name).display());
     let (from, to) = (place(&sources, "data"), place(&targets, "in"));
     let options = ["--movers", "1", "--streams", "1"];
-    let mut run = Run::of(scene.command(&options, &from, &to));
+    // Many shares take long enough for all that follows.
+    let slowly = [&options[..], &["--share-bytes", "300KiB"]].concat();
+    let mut run = Run::of(scene.command(&slowly, &from, &to));
     let seen = |run: &mut Run, what: &str, host: &str| {
         let give_up = Instant::now() + Duration::from_secs(60);
         let is_seen = |event: &serde_json::Value| event["event"] == what && event["host"] == host;
@@ -320,15 +427,125 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     };
     write(&sources, b"src1\nsrc2\n");
     seen(&mut run, "joined", "src2");
-    // It is stopped from another host, which is this one by another name.
-    let stopped = scene.fleet(&["stop", &name]);
-    let ended = run.end().expect("it ends");
-    let was_over = ended.code == Some(0);
-    assert!(was_over || ended.code == Some(130), "{ended:?} {stopped:?}");
+    write(&targets, b"dst2\ndst3\n");
+    seen(&mut run, "joined", "dst3");
     write(&sources, b"src2\n");
+    // The run is looked after from another host.
+    let named = format!("src9:{name}");
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let status = events(&scene.fleet_elsewhere(&["status", &named, "--json"]).stdout);
+        let status = status.first().expect("a status");
+        if (&status["sources"], &status["targets"]) == (&["src2"][..].into(), &["dst2", "dst3"][..].into()) {
+            break;
+        }
+        assert!(!run.has_ended() && Instant::now() < give_up, "{status}");
+    }
+    let stopped = scene.fleet_elsewhere(&["stop", &named]);
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(130), "{ended:?} {stopped:?}");
+    let status = scene.fleet_elsewhere(&["status", &named]);
+    assert!(text(&status.stdout).contains("stopped"), "{status:?}");
+    assert_eq!(scene.fleet_elsewhere(&["failed", &named]).status.code(), Some(0));
+    assert_eq!(scene.fleet_elsewhere(&["status", "src9:0123456789"]).status.code(), Some(2));
+    assert_eq!(scene.fleet_elsewhere(&["status", "nobody:01"]).status.code(), Some(3));
     write(&targets, b"dst2\n");
     succeeds(&scene.copy(&options, &from, &to));
     same(&scene.at("data"), &scene.at("in/data"));
+    assert!(text(&scene.fleet_elsewhere(&["status", &named]).stdout).contains("done"));
+}
+
+/// Workers that nobody here has started take part through a server of somebody else's, over TLS.
+#[cfg(feature = "nats")]
+#[test]
+fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
+    use sealane_peer::Identity;
+    let Some(scene) = Scene::set() else { return };
+    let identity = |name: &str| Identity::create(&scene.at(name)).expect("a key");
+    let (server, ours, worker) = (identity("server"), identity("ours"), identity("worker"));
+    let pem = |identity: &Identity| identity.certificate_pem().expect("a certificate");
+    let workers = pem(&ours) + &pem(&worker);
+    let served = match nats::Served::protected(&scene.at("server"), &pem(&server), &workers) {
+        Ok(served) => served,
+        Err(why) => return skip(&why),
+    };
+    plant(&scene.at("data"), 7, 100);
+    plant_large(&scene.at("data/large"), 7, 5 << 20);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
+    let path = |name: &str| scene.at(name).display().to_string();
+    let (ours, known) = (path("ours"), path("known"));
+    let queue = ["--queue", &served.address(), "--identity", &ours, "--known-peers", &known, "--accept-new"];
+    let options = [&["--movers", "0", "--share-bytes", "2MiB"][..], &queue].concat();
+    let mut run = Run::of(scene.command(&options, &from, &to));
+    let give_up = Instant::now() + Duration::from_secs(60);
+    let name = loop {
+        let named = run.events().iter().find_map(|event| Some(event["run"].as_str()?.to_owned()));
+        if let Some(name) = named {
+            break name;
+        }
+        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.end());
+        sleep(Duration::from_millis(20));
+    };
+    let work = |identity: &str, run: &str| {
+        let mut command = sealane(&["fleet", "work", "--run", run, "--identity", &path(identity)]);
+        command.args(["--queue", &served.address(), "--known-peers", &known]);
+        command.stderr(std::process::Stdio::piped()).spawn().expect("the program starts")
+    };
+    // A stranger is refused.
+    let refused = work("server", &name).wait_with_output().expect("it ends");
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    for worker in [work("worker", &name), work("worker", &name)] {
+        let ended = worker.wait_with_output().expect("it ends");
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+    }
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
+}
+
+/// The cells of a report's experiments, each with the number of its samples, and the hosts that took them.
+fn sampled(report: &serde_json::Value) -> (Vec<(String, String, usize)>, BTreeSet<String>) {
+    let (mut cells, mut hosts) = (Vec::new(), BTreeSet::new());
+    for outcome in report["outcomes"].as_array().expect("outcomes") {
+        for cell in outcome["cells"].as_array().expect("cells") {
+            let samples = cell["samples"].as_array().expect("samples");
+            let id = outcome["experiment"]["id"].to_string();
+            cells.push((id, cell["at"].to_string(), samples.len()));
+            hosts.extend(samples.iter().filter_map(|sample| Some(sample["host"].as_str()?.to_owned())));
+        }
+    }
+    (cells, hosts)
+}
+
+#[test]
+fn a_study_is_shared_between_hosts() {
+    let Some(scene) = Scene::set() else { return };
+    let study = ["lab", "fleet", "run", "N36", "--profile", "smoke", "--seed", "5", "--json"];
+    let run = |more: &[&str]| {
+        let mut command = sealane(&[&study, more].concat());
+        command.env("XDG_STATE_HOME", scene.at("state"));
+        let output = command.output().expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+        (report, said)
+    };
+    let (alone, _) = run(&[]);
+    let (program, config) = (scene.program.display().to_string(), scene.config.display().to_string());
+    let (shared, said) = run(&["--hosts", "src[1-2]", "-F", &config, "--remote-program", &program]);
+    let ((one, here), (other, hosts)) = (sampled(&alone), sampled(&shared));
+    assert!(!one.is_empty() && one.iter().any(|(.., samples)| *samples > 0), "{one:?}");
+    assert_eq!(one, other, "{said}");
+    assert_eq!(here, BTreeSet::from(["here".to_owned()]));
+    assert!(!hosts.is_empty() && hosts.iter().all(|host| host == "src1" || host == "src2"), "{hosts:?}");
+    let machines = shared["hosts"].as_object().expect("machines");
+    assert!(
+        machines.keys().eq(&hosts) && machines.values().all(|machine| machine["cores"].as_u64() > Some(0))
+    );
+    let runs = events(&scene.fleet(&["status", "--json"]).stdout);
+    assert!(runs.iter().all(|run| run["state"] == "done" && run["files"] == run["files_found"]), "{runs:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `sealane fleet work`: the process on a host that takes part.
 
 use std::cell::Cell;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_peer::{Channel, SshAddresses};
@@ -10,19 +11,31 @@ use crate::mark;
 use crate::mover::{Mover, Reading};
 use crate::queue::Queue;
 use crate::remote::Remote;
+use crate::study::{self, Studying};
 use crate::wire::{Part, encode};
+
+/// The time that a worker waits for the announcement of its run.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a worker can do.
+pub struct Tasks<'a> {
+    /// Turns the arguments of `sealane cp` into options, for copies.
+    pub reading: &'a Reading<'a>,
+    /// Does other work.
+    pub studying: &'a Studying<'a>,
+}
 
 /// Works for the process that started this one, until there is no more work.
 ///
 /// # Errors
 /// Fails if the process that started it is gone, or if this host cannot take part, which has been reported then.
-pub fn work(ssh: SshAddresses, reading: &Reading<'_>) -> Result<()> {
+pub fn work(ssh: SshAddresses, tasks: &Tasks<'_>) -> Result<()> {
     let mut channel = Channel::stdio(ssh.client)?;
     let greeting = Remote::greeted(&mut channel)?;
     match greeting.part {
         Part::Work { host, number } => {
             let remote = Remote::new(channel)?;
-            let outcome = work_from(&remote, host, number, reading);
+            let outcome = work_from(&remote, host, number, tasks);
             if let Err(FleetError::Unfit(why)) = &outcome {
                 remote.leave(why);
             }
@@ -41,6 +54,25 @@ pub fn work(ssh: SshAddresses, reading: &Reading<'_>) -> Result<()> {
 ///
 /// # Errors
 /// Fails if the queue is lost, or this host cannot take part.
-pub fn work_from(queue: &dyn Queue, host: String, number: u32, reading: &Reading<'_>) -> Result<()> {
-    Mover { queue, host, reading, turn: Cell::new(number as usize) }.run()
+pub fn work_from(queue: &dyn Queue, host: String, number: u32, tasks: &Tasks<'_>) -> Result<()> {
+    let announcement = announced(queue)?;
+    match study::order_in(&announcement) {
+        Some(order) => (tasks.studying)(queue, &host, order),
+        None => Mover { queue, host, reading: tasks.reading, turn: Cell::new(number as usize) }.run(),
+    }
+}
+
+/// Waits for the announcement of a run that is just being made.
+fn announced(queue: &dyn Queue) -> Result<Vec<u8>> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let announcement = queue.announcement()?;
+        if !announcement.is_empty() {
+            return Ok(announcement);
+        }
+        if Instant::now() >= give_up {
+            return Err(FleetError::Queue("nobody says what is to be done".into()));
+        }
+        thread::sleep(PATIENCE / 150);
+    }
 }

@@ -5,37 +5,27 @@
 //! of files; a host that fails repeatedly is left out and named; the end of the process ends its movers, and the same
 //! command continues where it stopped.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{Error, ErrorKind, Location, Options, Progress};
-use sealane_peer::{Channel, RemoteCommand, StderrMode, spawn_local_worker};
 
+use crate::crew::{Crew, LOOK, Shared};
 use crate::error::{FleetError, Result};
 use crate::hosts::{Places, shown_host};
 use crate::journal::Journal;
 use crate::memory::{Bounds, MemoryQueue, Standing};
 use crate::queue::{Put, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
-use crate::serve::{Desk, chain, serve};
-use crate::wire::Part;
+use crate::serve::{Desk, chain};
 use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
 
-/// The interval at which the coordinator looks at results and signals.
-const LOOK: Duration = Duration::from_millis(50);
 /// The interval at which it notes the run's status and looks at lists of hosts.
 const NOTE: Duration = Duration::from_secs(1);
-/// A host that could not be used this many times in a row is left out.
-const STARTS_MAX: u32 = 3;
-/// A mover that was lost this many times in a row, without a result in between, is left out.
-const LOSSES_MAX: u32 = 10;
-/// The pause before a mover is started again.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// A checked copy between many hosts.
 pub struct Plan {
@@ -47,6 +37,8 @@ pub struct Plan {
     pub options: Options,
     /// Movers on each source.
     pub movers: u16,
+    /// The maximum number of bytes of a share; larger files are cut into ranges.
+    pub share_bytes: u64,
     /// The command, which movers get and which the user can repeat.
     pub command: Command,
     /// The run.
@@ -147,28 +139,6 @@ fn last_component(path: &[u8]) -> Option<&[u8]> {
     (last != b"." && last != b"..").then_some(last)
 }
 
-/// A mover's place in the run.
-struct Seat {
-    is_leaving: AtomicBool,
-}
-
-/// The state that movers' threads share.
-struct Shared {
-    queue: Box<dyn Desk>,
-    options: Options,
-    is_stopped: AtomicBool,
-    movers: AtomicU64,
-    news: Mutex<VecDeque<News>>,
-    /// The failure of the last mover that ended.
-    last: Mutex<String>,
-}
-
-impl Shared {
-    fn tell(&self, news: News) {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner).push_back(news);
-    }
-}
-
 /// The stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -192,7 +162,8 @@ struct Coordinator {
     totals: Totals,
     started: Instant,
     left_out: Vec<LeftOut>,
-    seats: BTreeMap<Vec<u8>, Arc<Seat>>,
+    /// The sources that take part.
+    sources: Vec<String>,
     resumed: u64,
     standing: Standing,
     /// Other workers may join the queue, so the run does not end when none is left here.
@@ -219,6 +190,7 @@ impl Coordinator {
             targets,
             spread: Spread::Unknown,
             invocation,
+            share_bytes: plan.share_bytes,
         };
         let workers = plan.sources[0].texts().len().saturating_mul(plan.movers.into());
         let bounds = Bounds { jobs: workers.saturating_mul(2).clamp(16, 1024), ..Bounds::default() };
@@ -227,14 +199,7 @@ impl Coordinator {
             Some(open) => open(plan.run.name(), journal)?,
             None => Box::new(MemoryQueue::journaled(bounds, journal)),
         };
-        let shared = Shared {
-            queue,
-            options: plan.options.clone(),
-            is_stopped: AtomicBool::new(false),
-            movers: AtomicU64::new(0),
-            news: Mutex::default(),
-            last: Mutex::default(),
-        };
+        let shared = Shared::new(queue, plan.options.clone());
         Ok(Self {
             walks_left: order.roots.len(),
             plan,
@@ -247,7 +212,7 @@ impl Coordinator {
             totals: Totals::default(),
             started: Instant::now(),
             left_out: Vec::new(),
-            seats: BTreeMap::new(),
+            sources: Vec::new(),
             resumed,
             standing: Standing::default(),
             is_open,
@@ -276,11 +241,11 @@ impl Coordinator {
         progress: &Arc<Progress>,
         tell: &mut dyn FnMut(News),
     ) -> Result<Totals> {
-        let mut threads: Vec<thread::ScopedJoinHandle<'scope, ()>> = Vec::new();
+        let mut crew = Crew::default();
         let mut noted: Option<Instant> = None;
         loop {
             if noted.is_none_or(|then| then.elapsed() >= NOTE) {
-                self.refresh(scope, &mut threads, noted.is_none())?;
+                self.refresh(scope, &mut crew, noted.is_none())?;
                 self.held.note(&self.status(State::Running))?;
                 noted = Some(Instant::now());
             }
@@ -297,8 +262,7 @@ impl Coordinator {
                 .into());
             }
             self.advance()?;
-            threads.retain(|thread| !thread.is_finished());
-            if threads.is_empty() {
+            if crew.is_gone() {
                 self.take_in(tell)?;
                 if self.stage == Stage::Ending {
                     return Ok(self.totals);
@@ -308,8 +272,7 @@ impl Coordinator {
                     continue;
                 }
                 self.pass_on(tell);
-                let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                return Err(FleetError::NobodyLeft { last });
+                return Err(self.shared.nobody_left());
             }
             thread::sleep(LOOK);
         }
@@ -319,38 +282,17 @@ impl Coordinator {
     fn refresh<'scope>(
         &mut self,
         scope: &'scope thread::Scope<'scope, '_>,
-        threads: &mut Vec<thread::ScopedJoinHandle<'scope, ()>>,
+        crew: &mut Crew<'scope>,
         is_first: bool,
     ) -> Result<()> {
         let has_changed = self.plan.sources[0].refresh();
         if is_first || has_changed {
-            let wanted: BTreeSet<Vec<u8>> = self.plan.sources[0].texts().into_iter().collect();
-            self.seats.retain(|place, seat| {
-                let stays = wanted.contains(place);
-                seat.is_leaving.fetch_or(!stays, SeqCst);
-                stays
-            });
-            for place in wanted {
-                if self.seats.contains_key(&place) {
-                    continue;
-                }
-                let seat = Arc::new(Seat { is_leaving: AtomicBool::new(false) });
-                self.seats.insert(place.clone(), Arc::clone(&seat));
-                let is_reached = Arc::new(AtomicBool::new(false));
-                for number in 0..u32::from(self.plan.movers) {
-                    let (shared, seat, place) = (Arc::clone(&self.shared), Arc::clone(&seat), place.clone());
-                    let is_reached = Arc::clone(&is_reached);
-                    let thread = thread::Builder::new().name(format!("mover {number}"));
-                    let started =
-                        thread.spawn_scoped(scope, move || tend(&shared, &seat, &place, number, &is_reached));
-                    threads.push(started.map_err(FleetError::Thread)?);
-                }
-                if !is_first {
-                    self.shared.tell(News::Joined { host: shown_host(&place) });
-                }
-            }
+            let places = self.plan.sources[0].texts();
+            crew.staff(scope, &self.shared, places, self.plan.movers, is_first)?;
+            self.sources = crew.hosts();
         }
-        if self.plan.target.refresh() && self.stage != Stage::Looking {
+        // The list is not read before the first targets are known: a change would be forgotten.
+        if self.stage != Stage::Looking && self.plan.target.refresh() {
             let wanted = self.plan.target.texts();
             // Removed hosts get no more jobs; new ones are examined first.
             let stay: Vec<_> =
@@ -403,6 +345,10 @@ impl Coordinator {
     }
 
     fn account(&mut self, report: Report, tell: &mut dyn FnMut(News)) -> Result<()> {
+        if report.kind == WorkKind::Range {
+            self.totals.copied = self.totals.copied.plus(report.copied);
+            return Ok(());
+        }
         for failure in &report.failures {
             tell(News::EntryFailed { path: failure.path.clone(), reason: failure.reason.clone() });
         }
@@ -420,7 +366,7 @@ impl Coordinator {
                 }
                 self.walks_left = self.walks_left.saturating_sub(1);
             }
-            WorkKind::Share => {
+            WorkKind::Share | WorkKind::Name => {
                 self.totals.copied = self.totals.copied.plus(report.copied);
                 self.totals.skipped += report.skipped;
             }
@@ -429,7 +375,7 @@ impl Coordinator {
                 // Folders, which no share has counted, and any other work of the last stage.
                 self.totals.copied = self.totals.copied.plus(report.copied);
             }
-            WorkKind::Unmark => {}
+            WorkKind::Unmark | WorkKind::Range => {}
         }
         if let Some(fault) = fault {
             self.totals.failed += 1;
@@ -525,8 +471,7 @@ impl Coordinator {
 
     /// Reports the messages of the movers' threads.
     fn pass_on(&mut self, tell: &mut dyn FnMut(News)) {
-        let news = std::mem::take(&mut *self.shared.news.lock().unwrap_or_else(PoisonError::into_inner));
-        for news in news {
+        for news in self.shared.news() {
             if let News::LeftOut(host) = &news {
                 self.left_out.push(host.clone());
             }
@@ -567,7 +512,7 @@ impl Coordinator {
             waiting: standing.waiting as u64,
             in_hand: standing.held as u64,
             movers: self.shared.movers.load(Relaxed),
-            sources: self.seats.keys().map(|place| shown_host(place)).collect(),
+            sources: self.sources.clone(),
             targets: self.order.targets.iter().map(|place| shown_host(place)).collect(),
             left_out: self.left_out.clone(),
             failed: self.totals.failed,
@@ -587,66 +532,4 @@ impl Coordinator {
         // If it cannot be recorded, the run looks as if it had been killed, and the same command continues it.
         let _ = self.held.note(&Status { error, ..self.status(state) });
     }
-}
-
-/// Keeps one mover running on a host, as long as there is work.
-fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &AtomicBool) {
-    let host = shown_host(place);
-    let is_over = || shared.is_stopped.load(SeqCst) || seat.is_leaving.load(SeqCst);
-    // The first login may ask its user for something: the others follow when it has succeeded.
-    while number > 0 && !is_reached.load(SeqCst) {
-        if is_over() {
-            return;
-        }
-        thread::sleep(LOOK);
-    }
-    let (mut starts, mut losses) = (0, 0);
-    while !is_over() {
-        let error = match start(shared, place) {
-            Err(error) => {
-                starts += 1;
-                error
-            }
-            Ok(mut channel) => {
-                shared.movers.fetch_add(1, Relaxed);
-                let part = Part::Work { host: host.clone(), number };
-                let reached = || is_reached.store(true, SeqCst);
-                let served =
-                    serve(&mut channel, &*shared.queue, part, &seat.is_leaving, &shared.is_stopped, &reached);
-                shared.movers.fetch_sub(1, Relaxed);
-                match served.ended {
-                    Ok(()) => return,
-                    Err(error) => {
-                        match (served.was_heard, served.finished) {
-                            (false, _) => starts += 1,
-                            (true, 0) => losses += 1,
-                            (true, _) => (starts, losses) = (0, 0),
-                        }
-                        error
-                    }
-                }
-            }
-        };
-        let reason = chain(&error);
-        shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&format!("{host}: {reason}"));
-        if starts >= STARTS_MAX || losses >= LOSSES_MAX || matches!(error, FleetError::Unfit(_)) {
-            // The others need not wait for an unreachable host.
-            let is_new = !seat.is_leaving.swap(true, SeqCst);
-            if is_new {
-                shared.tell(News::LeftOut(LeftOut { host, reason }));
-            }
-            return;
-        }
-        thread::sleep(PAUSE);
-    }
-}
-
-fn start(shared: &Shared, place: &[u8]) -> Result<Channel> {
-    let child = match Location::parse(OsStr::from_bytes(place))? {
-        Location::Ssh { user, host, port, .. } => {
-            shared.options.remote.ssh_command(user, host, port).spawn(RemoteCommand::Fleet)?
-        }
-        _ => spawn_local_worker(&StderrMode::Inherit)?,
-    };
-    Ok(Channel::from_child(child)?)
 }

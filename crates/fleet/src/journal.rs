@@ -4,7 +4,7 @@
 //! line, and all lines after it, are left out when the file is opened again, so their jobs are done again; nothing in
 //! a file is trusted without its sum. Memory holds the ids and the positions of their results, never the results.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -34,7 +34,8 @@ pub struct Journal {
     file: File,
     length: u64,
     spots: Vec<Spot>,
-    ids: HashSet<JobId>,
+    /// The number of each job's result.
+    numbers: HashMap<JobId, u64>,
     is_torn: bool,
 }
 
@@ -67,7 +68,7 @@ impl Journal {
             file,
             length: 0,
             spots: Vec::new(),
-            ids: HashSet::new(),
+            numbers: HashMap::new(),
             is_torn: false,
         };
         for (id, bytes) in kept {
@@ -79,12 +80,21 @@ impl Journal {
 
     fn note(&mut self, id: JobId, bytes: usize) {
         self.spots.push(Spot { id, offset: self.length, bytes: bytes as u32 });
-        self.ids.insert(id);
+        self.numbers.insert(id, self.last_number());
     }
 
     /// Returns whether a job has its result.
     pub fn has(&self, id: &JobId) -> bool {
-        self.ids.contains(id)
+        self.numbers.contains_key(id)
+    }
+
+    /// Returns the result of a job, or `None` if it has none.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, or no longer contains the written result.
+    pub fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        let Some(&number) = self.numbers.get(id) else { return Ok(None) };
+        Ok(self.read(number)?.map(|outcome| outcome.result))
     }
 
     /// Returns the number of results.

@@ -39,27 +39,34 @@ pub struct MemoryQueue {
 
 #[derive(Debug)]
 enum Results {
-    Memory(Vec<Outcome>, HashSet<JobId>),
+    Memory(Vec<Outcome>, HashMap<JobId, usize>),
     Journal(Journal),
 }
 
 impl Results {
     fn has(&self, id: &JobId) -> bool {
         match self {
-            Self::Memory(_, ids) => ids.contains(id),
+            Self::Memory(_, places) => places.contains_key(id),
             Self::Journal(journal) => journal.has(id),
         }
     }
 
     fn append(&mut self, id: JobId, result: &[u8]) -> Result<()> {
         match self {
-            Self::Memory(all, ids) => {
-                ids.insert(id);
+            Self::Memory(all, places) => {
+                places.insert(id, all.len());
                 all.push(Outcome { number: all.len() as u64 + 1, id, result: result.to_vec() });
             }
             Self::Journal(journal) => drop(journal.append(id, result)?),
         }
         Ok(())
+    }
+
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Memory(all, places) => Ok(places.get(id).map(|&at| all[at].result.clone())),
+            Self::Journal(journal) => journal.result(id),
+        }
     }
 
     fn last_number(&self) -> u64 {
@@ -155,7 +162,7 @@ impl Default for MemoryQueue {
 impl MemoryQueue {
     /// Creates an empty queue whose results are in memory too.
     pub fn new(bounds: Bounds) -> Self {
-        Self::with(bounds, Results::Memory(Vec::new(), HashSet::new()))
+        Self::with(bounds, Results::Memory(Vec::new(), HashMap::new()))
     }
 
     /// Creates an empty queue whose results go into a journal; jobs with a result there are known.
@@ -305,6 +312,10 @@ impl Queue for MemoryQueue {
             }
         }
         Ok(found)
+    }
+
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        self.state().results.result(id)
     }
 
     fn announce(&self, order: &[u8]) -> Result<()> {

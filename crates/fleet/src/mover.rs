@@ -1,33 +1,33 @@
 //! A mover: a worker on a source host that takes jobs of a copy from a queue and does them.
 //!
 //! Guarantees: a share is an ordinary session to one target, and has its result when the target has its files under
-//! their final names; a share that fails at one target is tried at others, and after three failures the failure is
+//! their final names; so is a range of a large file, whose bytes are on stable storage then; a file whose ranges did
+//! not all arrive is copied as a whole by one mover; a share that fails at one target is tried at others, and after three failures the failure is
 //! its result; when the queue is lost, the session in progress ends.
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{
-    Error, ErrorKind, Location, Notice, Options, Pattern, Progress, RelativePath, Summary, copy,
+    Error, ErrorKind, Location, Notice, Options, Pattern, Piece, Portion, Progress, RelativePath, Summary,
+    copy,
 };
 
 use crate::error::{FleetError, Result};
+use crate::keep::{TELL, keeping};
 use crate::mark;
-use crate::queue::{Job, Lease, Put, Queue, Taken, Weight};
+use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
 use crate::serve::chain;
 use crate::share::ranked;
 use crate::walk;
-use crate::work::{Order, Report, Root, Share, Spread, Work, destination};
+use crate::work::{Large, Order, Report, Root, Share, Spread, Work, destination};
 
 /// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
-/// The interval at which a mover reports its progress.
-const TELL: Duration = Duration::from_millis(500);
 /// The maximum number of targets at which a share is tried, and of times that it is handed out.
 const TRIES: usize = 3;
 /// The pause before a share is tried again.
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const ASKED_AT_ONCE: usize = 8;
 
 /// Turns the arguments of `sealane cp` into options.
-pub(crate) type Reading<'a> = dyn Fn(&[Vec<u8>]) -> Result<Options> + Sync + 'a;
+pub type Reading<'a> = dyn Fn(&[Vec<u8>]) -> Result<Options> + Sync + 'a;
 
 /// A worker for copies.
 pub(crate) struct Mover<'a> {
@@ -105,41 +105,12 @@ impl Mover<'_> {
             ..Report::default()
         };
         let end =
-            self.keeping(&lease, |progress| self.work(&desk, &lease, &work, &mut report, progress))??;
+            keeping(self.queue, &lease, |progress| self.work(&desk, &lease, &work, &mut report, progress))??;
         report.micros = started.elapsed().as_micros() as u64;
         match end {
             End::Finish => self.queue.finish(lease, &report.encode()).map(drop),
             End::Again(after) => self.queue.give_back(lease, after),
         }
-    }
-
-    /// Runs `work` while its lease is extended in the queue. When the queue is lost, the work is cancelled.
-    fn keeping<T>(&self, lease: &Lease, work: impl FnOnce(&Arc<Progress>) -> T) -> Result<T> {
-        let progress = Arc::new(Progress::default());
-        thread::scope(|scope| {
-            let (done, is_done) = channel::<()>();
-            let teller = thread::Builder::new().name("teller".into());
-            let (queue, told) = (self.queue, &progress);
-            let teller = teller.spawn_scoped(scope, move || {
-                while is_done.recv_timeout(TELL) == Err(RecvTimeoutError::Timeout) {
-                    let moved = Weight {
-                        files: told.files_done.load(Relaxed),
-                        bytes: told.bytes_moved.load(Relaxed),
-                    };
-                    if let Err(error) = queue.extend(lease, moved) {
-                        told.cancel.store(true, SeqCst);
-                        return Err(error);
-                    }
-                }
-                Ok(())
-            });
-            let teller = teller.map_err(FleetError::Thread)?;
-            let result = work(&progress);
-            drop(done);
-            let told =
-                teller.join().unwrap_or_else(|_| Err(FleetError::Protocol("the teller panicked".into())));
-            told.map(|()| result)
-        })
     }
 
     fn work(
@@ -168,7 +139,9 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Work::Share(share) => self.share(desk, lease, share, report, progress),
+            Work::Share(share) => self.share(desk, lease, share, None, report, progress),
+            Work::Range { file, index } => self.range(desk, lease, file, *index, report, progress),
+            Work::Name(file) => self.name(desk, lease, file, report, progress),
             Work::Finish { root, target } => {
                 self.finishing(desk, lease, *root, target.as_deref(), report, progress)
             }
@@ -187,7 +160,7 @@ impl Mover<'_> {
         while self.queue.put(job)? == Put::Full {
             match self.queue.take(Duration::ZERO)? {
                 Taken::Job(lease) => match Work::read(&lease.job.body)? {
-                    Work::Share(_) => self.one(lease)?,
+                    Work::Share(_) | Work::Range { .. } | Work::Name(_) => self.one(lease)?,
                     _ => self.queue.give_back(lease, PAUSE)?,
                 },
                 Taken::Nothing | Taken::Over => thread::sleep(TELL / 5),
@@ -277,6 +250,7 @@ impl Mover<'_> {
         desk: &Desk,
         lease: &Lease,
         share: &Share,
+        portion: Option<Portion>,
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
@@ -291,8 +265,15 @@ impl Mover<'_> {
         options.as_named = false;
         options.preserve.hard_links = false;
         options.upkeep.delete = None;
-        let end =
-            self.at_one_of(lease, &self.candidates(&desk.order, share), root, &options, report, progress)?;
+        options.portion = portion;
+        // The source is still needed for the other ranges.
+        options.upkeep.remove_sources &= portion.is_none_or(|portion| portion.piece == Piece::Name);
+        let mut candidates = self.candidates(&desk.order, share);
+        if portion.is_some() && desk.order.spread == Spread::Own {
+            // All parts of a file go to one folder.
+            candidates.truncate(1);
+        }
+        let end = self.at_one_of(lease, &candidates, root, &options, report, progress)?;
         // Failures are named one by one, so that they can be listed.
         if let Some(fault) = report.error.take() {
             report.failures.clear();
@@ -304,6 +285,59 @@ impl Mover<'_> {
         Ok(end)
     }
 
+    /// Copies a range of a large file.
+    fn range(
+        &self,
+        desk: &Desk,
+        lease: &Lease,
+        file: &Large,
+        index: u32,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        let portion = file.portion(Piece::Range(index))?;
+        let end = self.share(desk, lease, &file.share(), Some(portion), report, progress)?;
+        // The file is counted when it gets its name.
+        report.copied.files = 0;
+        report.skipped = 0;
+        match end {
+            End::Finish if !report.is_good() && lease.attempt < TRIES as u32 => {
+                Ok(End::Again(PAUSE * lease.attempt))
+            }
+            end => Ok(end),
+        }
+    }
+
+    /// Gives a large file its name, once all its ranges have arrived. If one has failed, or the target no longer has
+    /// them all, the file is copied as a whole.
+    fn name(
+        &self,
+        desk: &Desk,
+        lease: &Lease,
+        file: &Large,
+        report: &mut Report,
+        progress: &Arc<Progress>,
+    ) -> Result<End> {
+        let mut have_arrived = true;
+        // The last ranges arrive last.
+        for index in (0..file.division()?.count()).rev() {
+            match self.queue.result(&file.range(index)?.id)? {
+                Some(result) => have_arrived &= Report::read(&result)?.is_good(),
+                None => return Ok(End::Again(PAUSE)),
+            }
+        }
+        if have_arrived {
+            let portion = file.portion(Piece::Name)?;
+            let end = self.share(desk, lease, &file.share(), Some(portion), report, progress)?;
+            if !matches!(end, End::Finish) || report.is_good() {
+                return Ok(end);
+            }
+            report.failures.clear();
+            report.failures_left_out = 0;
+        }
+        self.share(desk, lease, &file.share(), None, report, progress)
+    }
+
     fn finishing(
         &self,
         desk: &Desk,
@@ -313,11 +347,14 @@ impl Mover<'_> {
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
+        let place = target.unwrap_or_default();
+        let share = JobId::of(&[b"finish", desk.order.run.as_bytes(), &root.to_le_bytes(), place]);
         let root = desk.order.root(root)?;
         let mut options = desk.options.clone();
         options.recursive = true;
         options.as_named = true;
-        options.share = Some(lease.job.id.0);
+        // The name of the job is another one in each invocation, which would not find the journal of the last.
+        options.share = Some(share.0);
         // Only these options need a second look at all files.
         if options.upkeep.delete.is_none() && !options.preserve.hard_links {
             options.patterns.push(Pattern::Include("*/".into()));

@@ -10,6 +10,7 @@
 //! see it. All of this crate's asynchronous code runs on one thread that belongs to the queue.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -37,7 +38,7 @@ use crate::queue::{
 };
 use crate::serve::{Desk, Expire};
 use crate::wire::{decode, encode};
-use crate::work::{Report, WorkKind};
+use crate::work::Report;
 
 /// A worker that was silent for this time is lost. A mover reports twice per second.
 const ACK_WAIT: Duration = Duration::from_secs(30);
@@ -86,6 +87,12 @@ impl std::str::FromStr for Server {
                 "over a network a queue is tls://HOST: nats:// is neither encrypted nor authenticated",
             )),
         }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_protected { "tls" } else { "nats" }, self.address)
     }
 }
 
@@ -445,6 +452,13 @@ impl Queue for NatsQueue {
         })
     }
 
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        let subject = self.subject("result", &id.to_string());
+        let Some(message) = self.engine.run(PATIENCE, self.last(&subject))? else { return Ok(None) };
+        let (_, result): (JobId, Vec<u8>) = decode(&message)?;
+        Ok(Some(result))
+    }
+
     fn announce(&self, order: &[u8]) -> Result<()> {
         check_order(order)?;
         self.engine.run(PATIENCE, async {
@@ -508,9 +522,8 @@ impl NatsDesk {
             let Some(last) = outcomes.last() else { break };
             seen = last.number;
             for outcome in outcomes {
-                let is_good = Report::read(&outcome.result)
-                    .is_ok_and(|report| report.kind == WorkKind::Share && report.is_good());
-                if is_good && !journal.has(&outcome.id) {
+                let is_lasting = Report::read(&outcome.result).is_ok_and(|report| report.is_lasting());
+                if is_lasting && !journal.has(&outcome.id) {
                     journal.append(outcome.id, &outcome.result)?;
                 }
             }
@@ -650,6 +663,10 @@ impl Queue for NatsDesk {
             }
         }
         Ok(found)
+    }
+
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        self.queue.result(id)
     }
 
     fn announce(&self, order: &[u8]) -> Result<()> {

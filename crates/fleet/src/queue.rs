@@ -194,6 +194,12 @@ pub trait Queue: Send + Sync {
     /// Fails if the queue cannot be reached, or if its results cannot be read.
     fn results(&self, after: u64) -> Result<Vec<Outcome>>;
 
+    /// Returns the result of a job, or `None` while it has none.
+    ///
+    /// # Errors
+    /// Fails if the queue cannot be reached, or if its results cannot be read.
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>>;
+
     /// Announces something to all workers; it replaces the previous announcement.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ const DIGITS: usize = 10;
 pub struct Command {
     /// The command as people read it.
     pub command: String,
-    /// The arguments of `sealane cp`, byte for byte.
+    /// The arguments, byte for byte.
     pub words: Vec<Vec<u8>>,
     /// The folder in which the command was given.
     pub folder: Vec<u8>,
@@ -230,6 +230,9 @@ impl Run {
     pub fn failures(&self, mut each: impl FnMut(&Failure)) -> Result<()> {
         Journal::scan(&self.folder.join(RESULTS), |_, result| {
             let report = Report::read(&result).unwrap_or_default();
+            if report.kind == WorkKind::Range {
+                return;
+            }
             report.failures.iter().for_each(&mut each);
             if report.failures_left_out > 0 {
                 let reason = format!("{} more entries failed", report.failures_left_out);
@@ -263,6 +266,14 @@ impl Held {
     /// # Errors
     /// They cannot be read.
     pub fn journal(&self) -> Result<Journal> {
+        self.journal_of(|outcome| Report::read(&outcome.result).is_ok_and(|report| report.is_lasting()))
+    }
+
+    /// Returns the results that are still valid: those that `keep` accepts, unless the whole run was done.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn journal_of(&self, keep: impl FnMut(&Outcome) -> bool) -> Result<Journal> {
         let path = self.run.folder.join(RESULTS);
         let before: Option<Status> = read_whole(&self.run.folder, STATUS).ok();
         if before.is_some_and(|status| status.state == State::Done) {
@@ -273,10 +284,7 @@ impl Held {
                 _ => {}
             }
         }
-        Journal::open(&path, |outcome: &Outcome| {
-            Report::read(&outcome.result)
-                .is_ok_and(|report| report.kind == WorkKind::Share && report.is_good())
-        })
+        Journal::open(&path, keep)
     }
 
     /// Records the status.
@@ -289,8 +297,8 @@ impl Held {
 }
 
 impl Command {
-    /// From the arguments of `sealane cp`.
-    pub fn new(words: Vec<Vec<u8>>, folder: &Path) -> Self {
+    /// Returns the command of this program, such as `sealane cp`, with these arguments.
+    pub fn new(program: &str, words: Vec<Vec<u8>>, folder: &Path) -> Self {
         let shown = |word: &Vec<u8>| {
             let text = String::from_utf8_lossy(word);
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
@@ -300,7 +308,7 @@ impl Command {
             }
         };
         let words_shown: Vec<_> = words.iter().map(shown).collect();
-        let command = format!("sealane cp {}", words_shown.join(" "));
+        let command = format!("{program} {}", words_shown.join(" "));
         Self { command, words, folder: folder.as_os_str().as_bytes().to_vec() }
     }
 
@@ -334,7 +342,7 @@ mod tests {
     fn one_process_at_a_time_has_a_run() {
         let folder = tempfile::tempdir().expect("a folder");
         let runs = Runs::below(folder.path());
-        let command = Command::new(vec![b"-r".to_vec(), b"a b".to_vec()], Path::new("/"));
+        let command = Command::new("sealane cp", vec![b"-r".to_vec(), b"a b".to_vec()], Path::new("/"));
         assert_eq!(command.command, "sealane cp -r 'a b'");
         let run = runs.of(&[b"one"]);
         let held = run.clone().hold(&command).expect("nobody has it");
@@ -351,7 +359,7 @@ mod tests {
     fn what_failed_is_done_again_and_what_was_done_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let run = Runs::below(folder.path()).of(&[b"one"]);
-        let command = Command::new(Vec::new(), Path::new("/"));
+        let command = Command::new("sealane cp", Vec::new(), Path::new("/"));
         let held = run.clone().hold(&command).expect("nobody has it");
         let mut journal = held.journal().expect("a journal");
         let mut bad = Report::default();

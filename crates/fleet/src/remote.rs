@@ -10,7 +10,7 @@ use sealane_peer::Channel;
 
 use crate::error::{FleetError, Result};
 use crate::queue::{
-    Finished, Job, Lease, Outcome, Put, Queue, Taken, Weight, check_body, check_order, check_result,
+    Finished, Job, JobId, Lease, Outcome, Put, Queue, Taken, Weight, check_body, check_order, check_result,
 };
 use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode};
 
@@ -130,6 +130,13 @@ impl Queue for Remote {
     fn results(&self, after: u64) -> Result<Vec<Outcome>> {
         match self.ask(&Ask::Results(after), Duration::ZERO)? {
             Answer::Results(results) => Ok(results),
+            _ => Err(no_answer()),
+        }
+    }
+
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        match self.ask(&Ask::Result(*id), Duration::ZERO)? {
+            Answer::Result(result) => Ok(result),
             _ => Err(no_answer()),
         }
     }

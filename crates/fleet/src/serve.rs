@@ -163,6 +163,7 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
                 None => return Err(not_held()),
             },
             Ask::Results(after) => self.queue.results(after).map(Answer::Results),
+            Ask::Result(id) => self.queue.result(&id).map(Answer::Result),
             Ask::Announce(order) => self.queue.announce(&order).map(|()| Answer::Done),
             Ask::Leave(why) => return Err(FleetError::Unfit(why)),
             Ask::Announcement => self.queue.announcement().map(Answer::Announcement),

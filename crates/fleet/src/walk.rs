@@ -2,7 +2,7 @@
 //!
 //! Guarantees: memory does not depend on the number of files, except for those with several names if hard links are
 //! kept; an entry that cannot be examined is reported, and the walk continues; if the queue is full, the walker
-//! copies a share itself.
+//! copies a share itself. The jobs of a large file's ranges come before the job that gives the file its name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use sealane_copy::{Options, Pattern};
+use sealane_copy::{FarEnd, Options, Pattern, Sink};
 use sealane_tree::{
     Anchor, EntryKind, Filter, Identity, Naming, Reader, Rule, Source, SourceRoot, WalkOptions,
 };
@@ -18,8 +18,8 @@ use sealane_tree::{
 use crate::error::{FleetError, Result};
 use crate::queue::Job;
 use crate::serve::chain;
-use crate::share::{Cutter, Entry, home};
-use crate::work::{Order, Report, Spread, Stamp};
+use crate::share::{Cutter, Entry, home, range_bytes};
+use crate::work::{Large, Order, Report, Spread, Stamp};
 
 /// Returns whether the name is that of a copy's journal, which is not part of a tree.
 fn is_journal(name: &[u8]) -> bool {
@@ -57,7 +57,7 @@ pub(crate) fn run(
     let one_file_system = options.one_file_system;
     let walk = source.walk(WalkOptions { one_file_system, filter, ..WalkOptions::default() });
     let mut reader = source.reader();
-    let mut cutter = Cutter::new(root);
+    let mut cutter = Cutter::new(root, order.share_bytes);
     let mut seen = HashSet::new();
     for found in walk {
         let found = match found {
@@ -77,11 +77,25 @@ pub(crate) fn run(
             Spread::Own => home(&entry.path, &order.targets).cloned(),
             Spread::Shared | Spread::Unknown => None,
         };
+        if let Some(range_bytes) = range_bytes(entry.bytes, order.share_bytes).filter(|_| may_cut(options)) {
+            let Entry { path, bytes, .. } = entry;
+            let file = Large { root, target, path, bytes, modified: entry.modified, range_bytes };
+            (0..file.division()?.count()).try_for_each(|index| put(file.range(index)?))?;
+            put(file.name())?;
+            continue;
+        }
         if let Some(full) = cutter.push(&entry, target) {
             put(full)?;
         }
     }
     cutter.finish().try_for_each(put)
+}
+
+/// Returns whether large files may be copied in ranges: a comparison by content, or a digest, takes the whole file;
+/// a copy that cannot be resumed keeps no unfinished file, and an SFTP server knows no ranges.
+fn may_cut(options: &Options) -> bool {
+    let is_whole = options.digest || options.upkeep.checksum || !options.resume;
+    !is_whole && options.sink == Sink::Files && options.remote.far_end != FarEnd::Sftp
 }
 
 /// Examines an entry; returns `None` for the second and further names of a file, which are made at the end.
@@ -93,7 +107,7 @@ fn look(
 ) -> Option<Entry> {
     let path = found.path.as_bytes().to_vec();
     // Entries that cannot be opened are left to the session that copies them, which reports the failure.
-    let mut entry = Entry { path, bytes: 0, stamp: [0; 16] };
+    let mut entry = Entry { path, bytes: 0, modified: (0, 0), is_link: false };
     let modified = match found.kind {
         EntryKind::File => {
             let Ok(file) = reader.open(found.root, &found.path) else { return Some(entry) };
@@ -105,13 +119,12 @@ fn look(
         }
         EntryKind::Symlink => {
             let Ok((_, metadata)) = reader.read_link(found.root, &found.path) else { return Some(entry) };
-            entry.stamp[15] = 1;
+            entry.is_link = true;
             metadata.modified
         }
         EntryKind::Directory(_) | EntryKind::Other => return Some(entry),
     };
-    entry.stamp[..8].copy_from_slice(&modified.seconds.to_le_bytes());
-    entry.stamp[8..12].copy_from_slice(&modified.nanoseconds.to_le_bytes());
+    entry.modified = (modified.seconds, modified.nanoseconds);
     Some(entry)
 }
 

@@ -8,7 +8,7 @@ use crate::error::{FleetError, Result};
 use crate::queue::{Finished, Job, JobId, Outcome, Put, Taken, Weight};
 
 /// The version, which changes with every change of these messages; both ends must have the same.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// The first frame: the end that started the other one states its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,8 @@ pub(crate) enum Ask {
     Announcement,
     /// The worker cannot take part, and ends.
     Leave(String),
+    /// See [`Queue::result`](crate::Queue::result).
+    Result(JobId),
 }
 
 /// The answer to it.
@@ -90,6 +92,8 @@ pub(crate) enum Answer {
     Failed(String),
     /// The answer to [`Part::Mark`]: the content of the mark.
     Marked([u8; 16]),
+    /// The answer to [`Ask::Result`].
+    Result(Option<Vec<u8>>),
 }
 
 pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {

@@ -3,7 +3,9 @@
 //! Guarantees: any bytes are a value or an error; a result is never longer than a queue accepts, and states how many
 //! failures it leaves out.
 
-use sealane_copy::{ErrorKind, Location};
+use sealane_copy::proto::entry::identity;
+use sealane_copy::{ErrorKind, Location, Piece, Portion, RelativePath};
+use sealane_tree::{Division, Metadata, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +29,8 @@ pub(crate) struct Order {
     pub spread: Spread,
     /// A random name of this invocation of the run.
     pub invocation: [u8; 16],
+    /// The maximum number of bytes of a share.
+    pub share_bytes: u64,
 }
 
 /// A folder that is copied.
@@ -86,6 +90,82 @@ pub(crate) enum Work {
     },
     /// Remove the marks that distinguished the targets.
     Unmark,
+    /// Copy one range of a large file into the temporary file that all its ranges share.
+    Range {
+        /// The file.
+        file: Large,
+        /// The number of the range.
+        index: u32,
+    },
+    /// Give a large file its name, once all its ranges are there.
+    Name(Large),
+}
+
+/// A large file, which several movers copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Large {
+    /// Index of the root.
+    pub root: u32,
+    /// The target of the file, if each target has its own folder.
+    pub target: Option<Vec<u8>>,
+    /// The path below the root.
+    pub path: Vec<u8>,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// The time of the file's last change: seconds, and nanoseconds in addition.
+    pub modified: (i64, u32),
+    /// The length of every range but the last, in bytes.
+    pub range_bytes: u64,
+}
+
+impl Large {
+    /// Returns the ranges of the file.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be divided like this.
+    pub(crate) fn division(&self) -> Result<Division> {
+        let malformed = || FleetError::Protocol("a job divides a file in a way that makes no sense".into());
+        Division::new(self.bytes, self.range_bytes).ok_or_else(malformed)
+    }
+
+    /// Returns the name of this version of the file, by which sender and receiver know it.
+    ///
+    /// # Errors
+    /// The path is malformed.
+    pub(crate) fn identity(&self) -> Result<[u8; 16]> {
+        let path = RelativePath::new(&self.path).map_err(|error| FleetError::Protocol(error.to_string()))?;
+        let modified = Timestamp { seconds: self.modified.0, nanoseconds: self.modified.1 };
+        Ok(identity(&path, &Metadata { size_bytes: self.bytes, modified, ..Metadata::default() }))
+    }
+
+    /// Returns a part of the file for a session.
+    ///
+    /// # Errors
+    /// The path is malformed.
+    pub(crate) fn portion(&self, piece: Piece) -> Result<Portion> {
+        Ok(Portion { identity: self.identity()?, range_bytes: self.range_bytes, piece })
+    }
+
+    /// Returns the file as the only one of a share.
+    pub(crate) fn share(&self) -> Share {
+        Share { root: self.root, target: self.target.clone(), paths: vec![self.path.clone()] }
+    }
+
+    /// Returns the job that copies a range.
+    ///
+    /// # Errors
+    /// There is no such range.
+    pub(crate) fn range(&self, index: u32) -> Result<Job> {
+        let range = self.division()?.range(index);
+        let range = range.ok_or_else(|| FleetError::Protocol("a file has no range of this number".into()))?;
+        let weight = Weight { files: 0, bytes: range.end - range.start };
+        Ok(Work::Range { file: self.clone(), index }.job(weight, b""))
+    }
+
+    /// Returns the job that gives the file its name.
+    pub(crate) fn name(&self) -> Job {
+        Work::Name(self.clone()).job(Weight { files: 1, bytes: 0 }, b"")
+    }
 }
 
 /// Files of one root.
@@ -148,6 +228,10 @@ pub(crate) enum WorkKind {
     Finish,
     /// [`Work::Unmark`].
     Unmark,
+    /// [`Work::Range`]. A failure is not one of the run: the job that gives the name copies the whole file then.
+    Range,
+    /// [`Work::Name`].
+    Name,
 }
 
 /// An entry that could not be copied.
@@ -199,6 +283,8 @@ impl Work {
             Self::Share(_) => WorkKind::Share,
             Self::Finish { .. } => WorkKind::Finish,
             Self::Unmark => WorkKind::Unmark,
+            Self::Range { .. } => WorkKind::Range,
+            Self::Name(_) => WorkKind::Name,
         }
     }
 }
@@ -224,6 +310,11 @@ impl Report {
     /// True if everything was done.
     pub(crate) fn is_good(&self) -> bool {
         self.error.is_none() && self.failures.is_empty() && self.failures_left_out == 0
+    }
+
+    /// Returns whether a later invocation of the run need not do the job again.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self.kind, WorkKind::Share | WorkKind::Range | WorkKind::Name) && self.is_good()
     }
 
     /// Encodes the report as a result.
@@ -316,6 +407,26 @@ mod tests {
         assert!(report.failures_left_out > 0 && !report.failures.is_empty() && !report.is_good());
         assert!(report.encode().len() <= RESULT_BYTES_MAX);
         assert_eq!(Report::read(&report.encode()).ok(), Some(report));
+    }
+
+    #[test]
+    fn a_large_file_has_a_job_for_each_range_and_one_for_its_name() {
+        let file = Large {
+            root: 0,
+            target: None,
+            path: b"d/large".to_vec(),
+            bytes: (5 << 20) + 7,
+            modified: (1, 2),
+            range_bytes: 2 << 20,
+        };
+        let jobs: Vec<_> = (0..3).map(|index| file.range(index).expect("it exists")).collect();
+        let weight = jobs.iter().fold(file.name().weight, |sum, job| sum.plus(job.weight));
+        assert_eq!(weight, Weight { files: 1, bytes: file.bytes });
+        assert!(file.range(3).is_err());
+        let later = Large { modified: (1, 3), ..file.clone() };
+        assert!(later.name().id != file.name().id && later.range(0).is_ok_and(|job| job.id != jobs[0].id));
+        assert!(later.identity().is_ok_and(|identity| file.identity().is_ok_and(|other| other != identity)));
+        assert!(Large { range_bytes: 1000, ..file }.range(0).is_err());
     }
 
     #[test]

@@ -33,7 +33,9 @@ fn what_is_put_is_taken_and_has_one_result() {
             assert_eq!(queue.put(&lease.job).expect("room"), Put::Known);
             let (id, body) = (lease.job.id, lease.job.body.clone());
             queue.extend(&lease, Weight { files: 1, bytes: 2 }).expect("it is ours");
+            assert_eq!(queue.result(&id).expect("a queue"), None);
             assert_eq!(queue.finish(lease, &body).expect("room"), Finished::First);
+            assert_eq!(queue.result(&id).expect("a queue"), Some(body));
             assert!(seen.insert(id), "{id} came twice");
         }
         assert_eq!(queue.take(SHORT).expect("a queue"), Taken::Nothing);
@@ -154,4 +156,46 @@ fn many_workers_share_the_work() {
         }
         assert_eq!(ids.len(), JOBS as usize);
     });
+}
+
+/// Only whoever has a known certificate gets a queue, and only from the server whose key is known.
+#[cfg(feature = "nats")]
+#[test]
+fn a_queue_over_tls_knows_its_workers_and_they_know_it() {
+    use common::nats::{KEEPING, Served};
+    use sealane_fleet::Queue;
+    use sealane_fleet::nats::NatsQueue;
+    use sealane_peer::{Identity, QueueTls, ServerTrust};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let identity = |name: &str| Identity::create(&at(name)).expect("a key");
+    let (server, one, other, stranger) =
+        (identity("server"), identity("one"), identity("other"), identity("stranger"));
+    let pem = |identity: &Identity| identity.certificate_pem().expect("a certificate");
+    let workers = pem(&one) + &pem(&other);
+    let served = match Served::protected(&at("server"), &pem(&server), &workers) {
+        Ok(served) => served,
+        Err(why) => return common::skip::skip(&why),
+    };
+    let connect = |identity: &Identity, trust: ServerTrust, keeping| {
+        let tls = QueueTls::new(served.server().address.clone(), identity, trust).expect("a certificate");
+        NatsQueue::connect(served.server(), Some(&tls), "run", keeping)
+    };
+    let known = || ServerTrust::accept_new(at("known"));
+    // A server that nobody knows is refused before our certificate is shown; then it is remembered.
+    let unknown = connect(&one, ServerTrust::pinned(at("known")), Some(KEEPING));
+    assert!(unknown.is_err_and(|error| error.to_string().contains(&server.public_key().to_string())));
+    let queue = connect(&one, known(), Some(KEEPING)).expect("it lets us in");
+    queue.put(&job(1)).expect("room");
+    let worker = connect(&other, ServerTrust::pinned(at("known")), None).expect("it lets us in");
+    finish(&worker, take(&worker, LONG));
+    assert_eq!(queue.results(0).expect("a queue").len(), 1);
+    queue.seal().expect("a queue");
+    assert_eq!(worker.take(LONG).expect("a queue"), Taken::Over);
+    assert!(connect(&stranger, known(), None).is_err());
+    let wrong = connect(&one, ServerTrust::exactly(stranger.public_key()), None);
+    assert!(wrong.is_err(), "{wrong:?}");
+    // Without TLS there is no queue.
+    assert!(NatsQueue::connect(served.server(), None, "run", None).is_err());
 }

@@ -71,6 +71,9 @@ pub enum LabError {
     /// The environment lacks something an experiment needs.
     #[error("{0}")]
     Unavailable(String),
+    /// The only sample that was asked for has been taken, so the rest of the study is not run.
+    #[error("the sample has been taken")]
+    Taken,
     /// A report could not be rendered.
     #[error("cannot render the report: {0}")]
     Render(String),

@@ -21,6 +21,7 @@ pub mod report;
 pub mod request;
 pub mod rng;
 pub mod scratch;
+pub mod shared;
 #[cfg(test)]
 #[path = "../../../testing/skip.rs"]
 mod skip;

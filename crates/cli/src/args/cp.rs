@@ -36,7 +36,8 @@ Sources and target may be many hosts, as in `sealane cp -r 'src[1-4]:/data' 'dst
 line in FILE; hosts that are added to the file take part, and hosts that are removed from it end. The sources must see the same \
 folder; the targets may share a folder, or have one each, and then each gets a part of the tree. Here the target is always a \
 folder that gets the source under its own name (`/in/data`), and with -T it is the new name itself. The sources copy straight to \
-the targets, which they reach by their own ssh configuration and with the options of ssh given here. See `sealane fleet`.
+the targets, which they reach by their own ssh configuration and with the options of ssh given here. Several sources copy ranges \
+of one file of 8 GB and more at a time. See `sealane fleet`.
 
 An interrupted copy leaves in the target: complete files under their names, incomplete ones as `.sealane-*.part`, and a \
 journal `.sealane-*.journal` that records what has arrived. The same command removes the last two when it completes. To \
@@ -183,6 +184,9 @@ pub struct CpArgs {
     /// by themselves
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64), default_value_t = 2, help_heading = "Speed")]
     pub movers: u16,
+    /// For tests: the maximum number of bytes of one share of a copy between many hosts
+    #[arg(long, value_name = "SIZE", value_parser = units::size, hide = true)]
+    pub share_bytes: Option<u64>,
     /// Limit the rate of all streams together, in bytes a second, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
     pub limit_rate: Option<u64>,

@@ -242,6 +242,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("sealane-lab-list", &[("sealane lab list", "list every study with its id")]),
     ("sealane-lab-run", &[("sealane lab run N26 B21", "run two studies, one after the other")]),
     (
+        "sealane-lab-fleet",
+        &[("sealane lab fleet run N26 --hosts 'n[1-4]'", "share a study between four hosts, over ssh")],
+    ),
+    (
+        "sealane-lab-fleet-run",
+        &[
+            (
+                "sealane lab fleet run N26 N34 --hosts 'n[1-4]' --report out",
+                "share two studies between four hosts",
+            ),
+            (
+                "sealane lab fleet run N26 --queue tls://head --json",
+                "leave the samples to workers that a scheduler starts, as `sealane fleet work`",
+            ),
+        ],
+    ),
+    (
         "sealane-lab-link",
         &[
             ("sealane lab link --rtt 20ms --rate 1M -- sh", "run a shell behind a slow link with delay"),

@@ -4,6 +4,8 @@ use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use sealane_engine::EngineChoice;
+#[cfg(feature = "nats")]
+use sealane_fleet::nats::Server;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
@@ -43,6 +45,8 @@ pub enum LabCommand {
     List(ListArgs),
     /// Run studies by id, as in `run N26 B21`
     Run(RunArgs),
+    /// Share studies between many hosts: their cells are jobs of one queue
+    Fleet(LabFleetArgs),
     /// Run a command behind an emulated link, with delay, loss and a rate on the way to 127.0.0.1
     Link(LinkArgs),
     /// Measure parallel protocol stacks of TCP, MD5 and ciphers (the NDSS '96 study)
@@ -124,6 +128,79 @@ pub struct RunArgs {
     /// Folder for the reports; by default none are written
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab fleet`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct LabFleetArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub command: LabFleetCommand,
+}
+
+/// The commands for studies on many hosts.
+#[derive(Debug, Subcommand)]
+pub enum LabFleetCommand {
+    /// Run studies by id, on one host or many, with one report
+    #[command(long_about = FLEET_RUN_ABOUT)]
+    Run(LabFleetRunArgs),
+}
+
+const FLEET_RUN_ABOUT: &str = "\
+Run studies by id, with one report, and share their samples between hosts: each cell of each round is a job. Without --hosts \
+and --queue all are taken here, one after the other.
+
+All hosts must have the same build of this program. The report states the machines, and each sample the host that took it. \
+With the same --seed, the same command continues a run that was interrupted. `sealane fleet status`, `stop` and `retry` know \
+these runs too, and `sealane fleet work --queue` takes part in one.";
+
+/// Arguments of `sealane lab fleet run`.
+#[derive(Debug, Args)]
+pub struct LabFleetRunArgs {
+    /// Ids, as `sealane lab list` shows them
+    #[arg(value_name = "ID", required = true, value_parser = PossibleValuesParser::new(studies::ids()), ignore_case = true)]
+    pub ids: Vec<String>,
+    /// Hosts that are reached over ssh, as in `n[1-4]` or `@FILE` with a host a line, which is read again when it changes
+    #[arg(long, value_name = "HOSTS")]
+    pub hosts: Option<OsString>,
+    /// A NATS server that has the queue, as tls://HOST[:PORT]; hosts take part by `sealane fleet work`
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<Server>,
+    /// How thorough: number and length of runs, for studies that repeat measurements
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Seed of order and contents, to repeat or continue a run; a new one by default
+    #[arg(long, value_name = "N", value_parser = units::seed)]
+    pub seed: Option<u64>,
+    /// Largest file to copy, as in 1G or 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub size: Option<u64>,
+    /// Do not compare with other installed programs
+    #[arg(long)]
+    pub no_peers: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the reports; by default none are written
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Configuration file for ssh
+    #[arg(short = 'F', value_name = "FILE")]
+    pub ssh_config: Option<PathBuf>,
+    /// The hosts' sealane, if it is not in their PATH
+    #[arg(long, value_name = "PROGRAM")]
+    pub remote_program: Option<String>,
+    /// File of your identity, whose certificate the queue knows; by default the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// File of known queues and their keys; by default the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub known_peers: Option<PathBuf>,
+    /// Trust the key of a new queue, and remember it
+    #[arg(long)]
+    pub accept_new: bool,
 }
 
 /// Arguments of `sealane lab link`.

@@ -73,6 +73,7 @@ fn kind_of(error: &FleetError) -> ErrorKind {
 
 fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), FleetError> {
     let movers = arguments.movers;
+    let share_bytes = arguments.share_bytes.unwrap_or(sealane_fleet::SHARE_BYTES);
     #[cfg(feature = "nats")]
     let queue = super::queue::coordinators(&arguments)?;
     #[cfg(not(feature = "nats"))]
@@ -100,8 +101,8 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
     let run = Runs::below(&state).of(&parts);
     let here = std::env::current_dir().unwrap_or_default();
     let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let command = sealane_fleet::Command::new(words, &here);
-    Ok((Plan { sources, target, options, movers, command, run, queue }, reporting))
+    let command = sealane_fleet::Command::new("sealane cp", words, &here);
+    Ok((Plan { sources, target, options, movers, share_bytes, command, run, queue }, reporting))
 }
 
 /// Copies between many hosts, and reports the result. `words` are the arguments of `sealane cp`.
@@ -130,6 +131,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
         }
     };
     let agreed = agreement(&plan.options);
+    let has_server = plan.queue.is_some();
     let mut tell = |news: News| match news {
         News::Begun { run, done } => {
             reporter.notice(&Notice::Agreed(agreed.clone()));
@@ -141,6 +143,12 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
                 };
                 reporter
                     .line(&format!("run {run}: `sealane fleet status {run}` shows how far it is{before}"));
+                if has_server {
+                    reporter.line(
+                        "the queue survives a loss of power only if its server has `sync_interval: always`, which cannot be seen \
+                         from here",
+                    );
+                }
             }
         }
         News::EntryFailed { path, reason } => reporter.notice(&Notice::EntryFailed { path, reason }),

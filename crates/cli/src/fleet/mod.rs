@@ -3,8 +3,10 @@
 mod many;
 #[cfg(feature = "nats")]
 mod queue;
+mod study;
 
 pub(crate) use many::{copy, is_many};
+pub(crate) use study::run as run_study;
 
 use crate::args::{FleetArgs, FleetCommand, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 use crate::environment;
@@ -14,7 +16,7 @@ use crate::signals;
 use crate::text::{complain, printable};
 use crate::units::bytes_text;
 use anyhow::{Context as _, anyhow};
-use sealane_fleet::{FleetError, Run, Runs, State, Status};
+use sealane_fleet::{FleetError, Run, Runs, State, Status, Tasks};
 use sealane_peer::SshCommand;
 use serde_json::json;
 use std::io::{self, Write};
@@ -215,6 +217,9 @@ fn retry(run: &Run) -> Result<ExitStatus, Failure> {
         .with_context(|| format!("the command was given in {}", command.folder().display()))
         .map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let words = many::words(&command.words);
+    if command.command.starts_with(study::COMMAND) {
+        return study::again(&words);
+    }
     let arguments = many::parse(&words).map_err(failure)?;
     Ok(copy(arguments, words))
 }
@@ -235,17 +240,18 @@ fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
         let arguments = many::parse(&many::words(words))?;
         many::options(arguments).map(|(options, _)| options)
     };
+    let tasks = Tasks { reading: &reading, studying: &study::work };
     #[cfg(feature = "nats")]
     if let (Some(server), Some(run)) = (&arguments.queue, &arguments.run) {
         let queue = queue::worker(&arguments, server, run).map_err(failure)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = arguments.host.unwrap_or(host);
-        sealane_fleet::work_from(&queue, host, std::process::id(), &reading).map_err(failure)?;
+        sealane_fleet::work_from(&queue, host, std::process::id(), &tasks).map_err(failure)?;
         return Ok(ExitStatus::Success);
     }
     #[cfg(not(feature = "nats"))]
     let FleetWorkArgs { host: _, identity: _, known_peers: _, accept_new: _ } = arguments;
-    ended(sealane_fleet::work(environment::ssh_addresses(), &reading))
+    ended(sealane_fleet::work(environment::ssh_addresses(), &tasks))
 }
 
 fn ended(outcome: Result<(), FleetError>) -> Result<ExitStatus, Failure> {

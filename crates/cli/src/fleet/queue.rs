@@ -9,9 +9,19 @@ use std::path::Path;
 
 /// Returns the queue of `sealane cp --queue`, if one is asked for.
 pub(super) fn coordinators(arguments: &CpArgs) -> Result<Option<OpenQueue>, FleetError> {
-    let Some(server) = arguments.queue.clone() else { return Ok(None) };
-    let tls =
-        tls(&server, arguments.identity.as_deref(), arguments.known_peers.as_deref(), arguments.accept_new)?;
+    let CpArgs { queue, identity, known_peers, accept_new, .. } = arguments;
+    open(queue.as_ref(), identity.as_deref(), known_peers.as_deref(), *accept_new)
+}
+
+/// Returns the queue on a server, if there is one.
+pub(super) fn open(
+    server: Option<&Server>,
+    identity: Option<&Path>,
+    known_peers: Option<&Path>,
+    accept_new: bool,
+) -> Result<Option<OpenQueue>, FleetError> {
+    let Some(server) = server.cloned() else { return Ok(None) };
+    let tls = tls(&server, identity, known_peers, accept_new)?;
     let open = move |run: &str, journal| {
         let desk = NatsDesk::open(&server, tls.as_ref(), run, journal, Keeping::default())?;
         Ok(Box::new(desk) as Box<dyn Desk>)

@@ -4,7 +4,7 @@
 pub(crate) mod nats;
 #[cfg(feature = "nats")]
 #[path = "../../../../testing/skip.rs"]
-mod skip;
+pub(crate) mod skip;
 
 use sealane_fleet::journal::Journal;
 use sealane_fleet::{
@@ -141,6 +141,9 @@ impl Queue for Thread {
     }
     fn results(&self, after: u64) -> sealane_fleet::Result<Vec<sealane_fleet::Outcome>> {
         self.queue.results(after)
+    }
+    fn result(&self, id: &JobId) -> sealane_fleet::Result<Option<Vec<u8>>> {
+        self.queue.result(id)
     }
     fn announce(&self, order: &[u8]) -> sealane_fleet::Result<()> {
         self.queue.announce(order)

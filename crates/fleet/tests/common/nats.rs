@@ -2,6 +2,7 @@
 
 use sealane_fleet::Queue;
 use sealane_fleet::nats::{Keeping, NatsQueue, Server};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,18 +19,40 @@ pub(crate) struct Served {
 impl Served {
     /// Starts a server with an empty queue.
     pub(crate) fn start() -> Result<Self, String> {
+        let served = Self::with("")?;
+        NatsQueue::connect(&served.address, None, "run", Some(KEEPING)).map_err(|error| error.to_string())?;
+        Ok(served)
+    }
+
+    /// Starts a server with TLS, which lets in whoever has one of these certificates, with the rights of a worker.
+    #[allow(dead_code, reason = "each test uses a part of this")]
+    pub(crate) fn protected(identity: &Path, certificate: &str, workers: &str) -> Result<Self, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [("server.crt", certificate), ("workers.crt", workers)] {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let mut served = Self::with(&format!(
+            "tls {{ cert_file: \"{at}/server.crt\", key_file: \"{}\", ca_file: \"{at}/workers.crt\", verify_and_map: true }}\n\
+             authorization {{ users = [ {{ user: sealane, permissions: {{ publish: [\"sealane.>\", \"$JS.API.>\", \"$JS.ACK.>\"], \
+             subscribe: \"_INBOX.>\" }} }} ] }}\n",
+            identity.display(),
+            at = folder.path().display(),
+        ))?;
+        served.address.is_protected = true;
+        Ok(served)
+    }
+
+    fn with(more: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("nats.conf");
         let text = format!(
-            "listen: \"127.0.0.1:-1\"\nports_file_dir: \"{at}\"\njetstream {{ store_dir: \"{at}/store\", sync_interval: always }}\n",
+            "listen: \"127.0.0.1:-1\"\nports_file_dir: \"{at}\"\njetstream {{ store_dir: \"{at}/store\", sync_interval: always }}\n{more}",
             at = folder.path().display()
         );
         std::fs::write(&config, text).expect("a file");
         let (server, port) = Self::spawn(&folder)?;
         let address = format!("nats://127.0.0.1:{port}").parse().expect("an address");
-        let served = Self { server, folder, address };
-        NatsQueue::connect(&served.address, None, "run", Some(KEEPING)).map_err(|error| error.to_string())?;
-        Ok(served)
+        Ok(Self { server, folder, address })
     }
 
     /// One more worker.
@@ -40,7 +63,13 @@ impl Served {
     /// Returns the server's address, as `--queue` takes it.
     #[allow(dead_code, reason = "each test uses a part of this")]
     pub(crate) fn address(&self) -> String {
-        format!("nats://{}", self.address.address)
+        self.address.to_string()
+    }
+
+    /// Returns the server's address.
+    #[allow(dead_code, reason = "each test uses a part of this")]
+    pub(crate) fn server(&self) -> &Server {
+        &self.address
     }
 
     fn spawn(folder: &tempfile::TempDir) -> Result<(Child, u16), String> {
@@ -52,7 +81,7 @@ impl Served {
         loop {
             let text = std::fs::read_to_string(&ports).unwrap_or_default();
             let port =
-                text.split("nats://127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok());
+                text.split("://127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok());
             match port {
                 Some(port) => return Ok((server, port)),
                 None if Instant::now() > give_up => {

@@ -4,6 +4,7 @@
 //! Guarantees: an experiment contains everything needed to run it again; all its samples are kept, disturbed ones
 //! included; its claims are shapes (a ratio, an order, a slope), never absolute speeds.
 
+pub mod assign;
 mod claim;
 pub mod derive;
 mod measure;

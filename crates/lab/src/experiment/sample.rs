@@ -19,6 +19,9 @@ pub struct Sample {
     pub is_disturbed: bool,
     /// The implementation that ran, as the program names it.
     pub tier: String,
+    /// The host that took it, if many hosts share the study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// The counts of a run.

@@ -4,7 +4,7 @@
 //! reason; a run that other work disturbed is repeated a bounded number of times and kept beside the others; after
 //! the deadline only those runs start that the sampler requires.
 
-use super::{Cell, Coordinates, Experiment, Outcome, Sample};
+use super::{Cell, Coordinates, Experiment, Outcome, Sample, assign};
 use crate::LabError;
 use crate::machine::utc_now;
 use crate::report::number::duration;
@@ -85,6 +85,9 @@ impl Plan {
         sampler: &mut dyn Sampler,
         progress: &mut dyn Write,
     ) -> Result<Vec<Cell>, LabError> {
+        if let Some(cells) = assign::measure(self, sampler) {
+            return cells;
+        }
         let rule = self.experiment.repetition;
         let began = Instant::now();
         let mut rng = Rng::new(self.seed);

@@ -15,6 +15,7 @@ use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::machine::{Machine, utc_now};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,9 @@ pub struct Report {
     pub profile: Option<Profile>,
     /// The machine that ran it.
     pub machine: Machine,
+    /// The machines that took its samples, by the names of their hosts, if many hosts share the study.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, Machine>,
     /// The few most important figures.
     pub tiles: Vec<Tile>,
     /// Results that were checked rather than measured.

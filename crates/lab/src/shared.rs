@@ -1,0 +1,159 @@
+//! Studies shared by many hosts: their cells as jobs, the result of each, and the reports of all.
+//!
+//! Guarantees: all hosts have the same build of the program; a report states the machines that its samples come from, and
+//! each sample the host that took it; a host that cannot take a cell gives the reason.
+
+use crate::LabError;
+use crate::experiment::Profile;
+use crate::experiment::assign::{self, Taken, Task};
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::request::Request;
+use crate::studies::{self, Family};
+use crate::surroundings::Surroundings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// The studies and their parameters, which every host must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The build of the program.
+    pub build: String,
+    /// Ids of the studies.
+    pub ids: Vec<String>,
+    /// The thoroughness.
+    pub profile: Profile,
+    /// The seed of orders and contents.
+    pub seed: u64,
+    /// Whether to compare with installed programs.
+    pub peers: bool,
+    /// The size of the largest file to copy; by default each study's own choice.
+    pub file_bytes_max: Option<u64>,
+}
+
+/// One cell in one round of one of the studies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Job {
+    /// The index of the command that answers some of the studies.
+    pub run: usize,
+    /// The cell and the round.
+    pub task: Task,
+}
+
+/// The result of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The job.
+    pub job: Job,
+    /// The host, by the name that it was started with.
+    pub host: String,
+    /// The sample.
+    pub taken: Taken,
+}
+
+/// Returns the build of this program: all hosts of a study must have the same.
+pub fn build() -> String {
+    let Machine { version, commit, .. } = Machine::describe();
+    match commit {
+        Some(commit) => format!("{version} at {commit}"),
+        None => version,
+    }
+}
+
+/// Encodes an order, a job or a result.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("these have no part that cannot be written")
+}
+
+/// Reads one of them.
+///
+/// # Errors
+/// The bytes are none.
+pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, LabError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| LabError::Unavailable(format!("a message about a study cannot be read: {error}")))
+}
+
+impl Order {
+    fn runs(&self, surroundings: &Arc<Surroundings>) -> Vec<(&'static Family, Request)> {
+        let request = Request {
+            surroundings: Arc::clone(surroundings),
+            profile: self.profile,
+            seed: self.seed,
+            peers: self.peers,
+            file_bytes_max: self.file_bytes_max,
+            ..Request::default()
+        };
+        studies::runs(&self.ids, &request)
+    }
+
+    /// Returns all jobs.
+    ///
+    /// # Errors
+    /// A study cannot be run here.
+    pub fn jobs(&self, surroundings: &Arc<Surroundings>) -> Result<Vec<Job>, LabError> {
+        let mut jobs = Vec::new();
+        for (run, (family, request)) in self.runs(surroundings).iter().enumerate() {
+            let tasks = assign::list(|| (family.run)(request, &mut io::sink()))?;
+            jobs.extend(tasks.into_iter().map(|task| Job { run, task }));
+        }
+        Ok(jobs)
+    }
+
+    /// Does a job on this host.
+    pub fn take(&self, surroundings: &Arc<Surroundings>, job: Job, host: &str) -> Done {
+        let runs = self.runs(surroundings);
+        let mut taken = match runs.get(job.run) {
+            Some((family, request)) => assign::take(&job.task, || (family.run)(request, &mut io::sink())),
+            None => Taken { failure: Some("there is no such study".to_owned()), ..Taken::default() },
+        };
+        for sample in taken.sample.iter_mut().chain(&mut taken.disturbed) {
+            sample.host = Some(host.to_owned());
+        }
+        Done { job, host: host.to_owned(), taken }
+    }
+
+    /// Returns the commands of the studies, each with its report of these results.
+    ///
+    /// # Errors
+    /// A study cannot be run here.
+    pub fn reports(
+        &self,
+        surroundings: &Arc<Surroundings>,
+        all: Vec<Done>,
+        progress: &mut dyn Write,
+    ) -> Result<Vec<(&'static str, Report)>, LabError> {
+        let mut reports = Vec::new();
+        for (run, (family, request)) in self.runs(surroundings).into_iter().enumerate() {
+            let mut machines = BTreeMap::new();
+            let mut taken = BTreeMap::new();
+            for done in all.iter().filter(|done| done.job.run == run) {
+                machines.insert(done.host.clone(), done.taken.machine.clone());
+                taken.insert(done.job.task.clone(), done.taken.clone());
+            }
+            let mut report = assign::fill(taken, || (family.run)(&request, progress))?;
+            report.method.push(told(&machines));
+            report.hosts = machines;
+            reports.push((family.command, report));
+        }
+        Ok(reports)
+    }
+}
+
+/// Returns a sentence about the machines.
+fn told(machines: &BTreeMap<String, Machine>) -> String {
+    let one = |(host, machine): (&String, &Machine)| {
+        let model = machine.cpu_model.as_deref().unwrap_or("unknown CPU");
+        let kernel = machine.kernel.as_deref().unwrap_or("unknown kernel");
+        format!("{host} ({model}, {} cores, {kernel})", machine.cores)
+    };
+    let hosts: Vec<_> = machines.iter().map(one).collect();
+    format!(
+        "Samples were taken on {} hosts, each cell of each round by whichever was free: {}. Ratios between cells of different \
+         hosts include the difference of the hosts.",
+        hosts.len(),
+        hosts.join("; ")
+    )
+}
