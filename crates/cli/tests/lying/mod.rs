@@ -138,6 +138,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         following: Following::Nowhere,
         globs: false,
         listed: None,
+        portion: None,
         relayed: false,
         one_file_system: false,
         fsync: false,

@@ -313,6 +313,7 @@ mod tests {
             following: Following::Nowhere,
             globs: false,
             listed: None,
+            portion: None,
             relayed: false,
             one_file_system: false,
             fsync: false,
