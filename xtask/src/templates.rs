@@ -105,7 +105,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What remains is in a folder for temporary files.
+        // If it cannot be removed, it remains in a folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

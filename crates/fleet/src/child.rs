@@ -17,7 +17,7 @@ use crate::wire::{Part, encode};
 /// The time that a worker waits for the announcement of its run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a worker can do.
+/// The kinds of work that a worker can do.
 pub struct Tasks<'a> {
     /// Turns the arguments of `sealane cp` into options, for copies.
     pub reading: &'a Reading<'a>,

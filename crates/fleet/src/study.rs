@@ -36,7 +36,7 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// Work that is shared.
 pub struct Study {
-    /// What every worker must know.
+    /// The facts that every worker must know.
     pub order: Vec<u8>,
     /// The jobs.
     pub jobs: Vec<Job>,

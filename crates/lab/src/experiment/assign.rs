@@ -43,12 +43,12 @@ pub struct Taken {
     pub machine: Machine,
 }
 
-/// What the scheduler does with the cells.
+/// The scheduler's way with the cells.
 enum Assignment {
     /// It notes the tasks, and takes no sample.
     List(Vec<Task>),
     /// It takes the sample of one task.
-    One(Task, Option<Taken>),
+    One(Task, Option<Box<Taken>>),
     /// It fills in samples that were taken elsewhere.
     Fill(BTreeMap<Task, Taken>),
 }
@@ -86,7 +86,7 @@ pub fn list<T>(study: impl FnOnce() -> Result<T, LabError>) -> Result<Vec<Task>,
 pub fn take<T>(task: &Task, study: impl FnOnce() -> Result<T, LabError>) -> Taken {
     let failed = |why: String| Taken { failure: Some(why), machine: Machine::describe(), ..Taken::default() };
     match under(Assignment::One(task.clone(), None), study) {
-        (_, Some(Assignment::One(_, Some(taken)))) => taken,
+        (_, Some(Assignment::One(_, Some(taken)))) => *taken,
         (Err(error), _) => failed(error.to_string()),
         (Ok(_), _) => {
             failed("this host does not have the cell: its programs or its processors differ".to_owned())
@@ -120,7 +120,7 @@ pub(super) fn measure(plan: &Plan, sampler: &mut dyn Sampler) -> Option<Result<V
         // Nothing that comes later is needed.
         Assignment::One(_, Some(_)) => Err(LabError::Taken),
         Assignment::One(task, taken) if task.plan == number => {
-            *taken = Some(one(plan, task, sampler));
+            *taken = Some(Box::new(one(plan, task, sampler)));
             Err(LabError::Taken)
         }
         Assignment::One(..) | Assignment::Fill(_) => Ok(()),
