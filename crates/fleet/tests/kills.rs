@@ -1,5 +1,6 @@
 //! Worker processes are killed at random: every job has its result, once. `SEALANE_FLEET_JOBS=2000
-//! SEALANE_FLEET_KILLS=20 cargo test -p sealane-fleet --test kills` is the full test; the default is short.
+//! SEALANE_FLEET_KILLS=20 SEALANE_FLEET_WORK_MS=40 cargo test -p sealane-fleet --test kills` is the full test; the default
+//! is short.
 //!
 //! The processes are this program itself, so it has no harness: a worker writes its messages to standard output.
 
@@ -21,15 +22,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const WORKERS: u64 = 4;
-/// The duration of a job.
-const WORK: Duration = Duration::from_millis(5);
+/// The number of attempts to kill between two counts of results.
+const KILLS_PER_COUNT: u64 = 8;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
 
 fn main() {
     if let Some(folder) = std::env::var_os("FLEET_WORKER") {
         return worker(Path::new(&folder));
     }
-    let setting =
-        |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let (jobs, kills) = (setting("SEALANE_FLEET_JOBS", 300), setting("SEALANE_FLEET_KILLS", 3));
     over_pipes(jobs, kills);
     #[cfg(feature = "nats")]
@@ -68,10 +71,11 @@ fn worker(folder: &Path) {
 }
 
 fn labour(queue: &dyn Queue) {
+    let work = Duration::from_millis(setting("SEALANE_FLEET_WORK_MS", 5));
     loop {
         match queue.take(Duration::from_secs(1)) {
             Ok(Taken::Job(lease)) => {
-                thread::sleep(WORK);
+                thread::sleep(work);
                 let result = lease.job.body.iter().rev().copied().collect::<Vec<u8>>();
                 if queue.finish(lease, &result).is_err() {
                     return;
@@ -96,8 +100,11 @@ fn put_and_kill(queue: &dyn Queue, folder: &Path, jobs: u64, kills: u64) {
         });
         let mut killed = 0;
         let mut chance = 1_u64;
-        let give_up = Instant::now() + Duration::from_secs(30 + jobs / 20);
-        while killed < kills * WORKERS && count(queue) < jobs {
+        let give_up = Instant::now() + Duration::from_secs(60 + jobs / 10);
+        for turn in 0.. {
+            if killed >= kills * WORKERS || (turn % KILLS_PER_COUNT == 0 && count(queue) >= jobs) {
+                break;
+            }
             assert!(Instant::now() < give_up, "it hangs");
             thread::sleep(Duration::from_millis(20));
             let workers: Vec<_> = fs::read_dir(folder).expect("a folder").flatten().collect();
