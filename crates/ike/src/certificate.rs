@@ -186,7 +186,7 @@ impl Authorities {
     ///
     /// # Errors
     /// Describes the problem in words.
-    pub(crate) fn verify(
+    pub fn verify(
         &self,
         certificates: &[&[u8]],
         identity: &Identity,

@@ -5,7 +5,7 @@
 //! and time; events about strangers are dropped rather than kept without bound.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
@@ -61,6 +61,10 @@ pub struct Endpoint {
     output: Output,
     /// IKE SAs by our SPI.
     sas: HashMap<u64, Box<Sa>>,
+    /// Our SPIs of each IKE SA: a rekeyed one has several for a while.
+    by_id: HashMap<IkeId, Vec<u64>>,
+    /// Our SPI of each child's IKE SA.
+    by_child: HashMap<ChildId, u64>,
     /// Each IKE SA's next deadline, with our SPI.
     deadlines: BTreeSet<(Instant, u64)>,
     /// Our SPI of each half-open IKE SA, by the sender's address and the initiator's SPI.
@@ -88,6 +92,8 @@ impl Endpoint {
             random,
             output: Output { leases, ..Output::default() },
             sas: HashMap::new(),
+            by_id: HashMap::new(),
+            by_child: HashMap::new(),
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
             cookies: None,
@@ -116,6 +122,8 @@ impl Endpoint {
     fn put(&mut self, sa: Box<Sa>) {
         let spi = sa.local_spi();
         self.deadlines.extend(sa.poll_timeout().map(|at| (at, spi)));
+        self.by_id.entry(sa.id).or_default().push(spi);
+        self.by_child.extend(sa.children.iter().map(|child| (child.id, spi)));
         self.sas.insert(spi, sa);
     }
 
@@ -123,6 +131,15 @@ impl Endpoint {
         let sa = self.sas.remove(&spi)?;
         if let Some(at) = sa.poll_timeout() {
             self.deadlines.remove(&(at, spi));
+        }
+        if let Entry::Occupied(mut spis) = self.by_id.entry(sa.id) {
+            spis.get_mut().retain(|other| *other != spi);
+            if spis.get().is_empty() {
+                spis.remove();
+            }
+        }
+        for child in &sa.children {
+            self.by_child.remove(&child.id);
         }
         Some(sa)
     }
@@ -410,12 +427,12 @@ impl Endpoint {
     }
 
     fn current(&self, ike: IkeId) -> Option<u64> {
-        self.sas.iter().find(|(_, sa)| sa.id == ike && sa.is_established()).map(|(spi, _)| *spi)
+        let spis = self.by_id.get(&ike)?;
+        spis.iter().copied().find(|spi| self.sas.get(spi).is_some_and(|sa| sa.is_established()))
     }
 
     fn of_child(&self, child: ChildId) -> Option<u64> {
-        let has = |sa: &Sa| sa.children.iter().any(|known| known.id == child);
-        self.sas.iter().find(|(_, sa)| has(sa)).map(|(spi, _)| *spi)
+        self.by_child.get(&child).copied()
     }
 
     /// Asks for a child for a packet whose policy has none, on the established IKE SA, or initiates an IKE SA if none
@@ -481,8 +498,7 @@ impl Endpoint {
 
     /// Ends an IKE SA with all its children.
     pub fn close(&mut self, ike: IkeId, now: Instant) {
-        let spis = self.sas.iter().filter(|(_, sa)| sa.id == ike).map(|(spi, _)| *spi).collect::<Vec<_>>();
-        for spi in spis {
+        for spi in self.by_id.get(&ike).cloned().unwrap_or_default() {
             self.with(now, spi, |sa, context| sa.close(context));
         }
     }

@@ -179,6 +179,8 @@ pub enum Event {
         user: Option<String>,
         /// The IKE SA's algorithms, as words.
         algorithms: String,
+        /// Whether this end has initiated it.
+        is_initiator: bool,
     },
     /// The peer received addresses from one of our pools. They are free again when the IKE SA is down.
     Leased {

@@ -49,6 +49,11 @@ impl Users {
         self.0.insert(name.into(), PasswordHash::of(password));
     }
 
+    /// Returns whether there is a user with this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// Returns whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -18,7 +18,15 @@ impl Sa {
         }
         let Holder { identity, user } = holder;
         let algorithms = self.algorithms();
-        context.output.event(Event::Established { ike: self.id, peer, identity, user, algorithms });
+        let is_initiator = self.role == Role::Initiator;
+        context.output.event(Event::Established {
+            ike: self.id,
+            peer,
+            identity,
+            user,
+            algorithms,
+            is_initiator,
+        });
     }
 
     /// Schedules the next rekeying, earlier at one end than at the other, and the messages that keep the path open.
