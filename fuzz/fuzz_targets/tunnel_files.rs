@@ -1,4 +1,4 @@
-//! Site files, counter files, lists of users, control questions and the messages of a call: any bytes are a value or
+//! Site files, files of users, counter files, lists of users of the system, control questions and the messages of a call: any bytes are a value or
 //! an error that points into them, and a host can be configured as any site demands.
 
 #![no_main]
@@ -8,7 +8,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use sealane_tunnel::{
     control::{Answer, Ask},
-    counter_file,
+    counter_file, credentials,
     host::{
         Wanted,
         plan::{State, Step, plan},
@@ -53,6 +53,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = privilege::find(bytes, privilege::USER);
     let Ok(text) = str::from_utf8(bytes) else { return };
+    let _ = credentials::parse_users(text);
     match Site::parse(Path::new("site.toml"), text) {
         Ok(site) => {
             // The device's name is used in commands.
@@ -60,6 +61,10 @@ fuzz_target!(|bytes: &[u8]| {
             // The domain is used in commands, where it must not be an option.
             assert!(site.hooks.dns_search.iter().all(|domain| !domain.starts_with('-')));
             assert!(site.peers.iter().all(|peer| !peer.name.contains(char::is_control)));
+            for pool in &site.pool {
+                assert!(pool.ranges.iter().all(|(first, last)| first <= last && first.is_ipv4() == last.is_ipv4()));
+                assert!(pool.ranges.iter().all(|(first, _)| site.addresses.iter().all(|(own, _)| own != first)));
+            }
             settles(&Wanted::of(&site, &site.device));
         }
         Err(error) => {

@@ -155,6 +155,10 @@ fn seeds_of_tunnels() {
         if counter_file::parse(bytes).is_some() {
             return true;
         }
+        let has_passwords = |text| sealane_tunnel::credentials::parse_users(text).is_ok();
+        if str::from_utf8(bytes).is_ok_and(has_passwords) {
+            return true;
+        }
         let is_site = |text| sealane_tunnel::site::Site::parse(Path::new("site.toml"), text).is_ok();
         Offer::parse(bytes).is_ok()
             || Answer::parse(bytes).is_ok()

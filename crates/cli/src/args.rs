@@ -34,7 +34,7 @@ pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
-    TunnelPkiArgs, TunnelStatusArgs, TunnelUpArgs,
+    TunnelPkiArgs, TunnelProfileArgs, TunnelStatusArgs, TunnelUpArgs,
 };
 
 use crate::exit::EXIT_STATUSES;

@@ -3,6 +3,7 @@
 mod hooks;
 mod new;
 mod pki;
+mod profile;
 
 use crate::args::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
@@ -25,6 +26,7 @@ use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
@@ -42,6 +44,7 @@ pub(crate) fn run(arguments: &TunnelArgs) -> Result<(), Failure> {
         TunnelCommand::KeepHost => keep_host(),
         TunnelCommand::New(arguments) => new::run(arguments),
         TunnelCommand::Pki(arguments) => pki::run(arguments),
+        TunnelCommand::Profile(arguments) => profile::run(arguments),
     }
 }
 
@@ -71,7 +74,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let implementations = environment::implementations().map_err(usage)?;
     let site = Site::load(&arguments.site).map_err(usage)?;
     let folder = folder(arguments.run.as_ref());
-    if !site.hooks.is_empty() && !arguments.supervised {
+    if (!site.hooks.is_empty() || site.takes_resolvers()) && !arguments.supervised {
         return hooks::supervise(&site, &folder, environment::arguments());
     }
     let supervisor = arguments.supervised.then(getppid);
@@ -107,8 +110,14 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         }
     };
     let is_ended = || ended.load(SeqCst) || supervisor.is_some_and(|supervisor| getppid() != supervisor);
+    let resolve = |servers: &[IpAddr], domains: &[String]| {
+        // Only a supervised gateway has somebody who may change resolvers.
+        if arguments.supervised && print(&hooks::resolvers_line(servers, domains)).is_err() {
+            text::complain(format_args!("cannot hand on the resolvers of the peer"));
+        }
+    };
     let say = |message: &str| text::complain(format_args!("{message}"));
-    gateway::run(&settings, is_ended, heed, up, say).map_err(|error| {
+    gateway::run(&settings, is_ended, heed, up, resolve, say).map_err(|error| {
         let status = match error {
             GatewayError::Manual(_)
             | GatewayError::Identity(_)
@@ -215,7 +224,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
         seen.read(peer).map_err(usage)?;
     }
-    ike::configured(&site).map_err(usage)?;
+    ike::configured(&site, environment::gateway_identity().ok().as_deref()).map_err(usage)?;
     print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device)) {

@@ -1,6 +1,8 @@
 //! `sealane tunnel` with gateways that speak IKEv2: strongSwan as a process of its own, in either role, and another
 //! gateway of ours.
 
+#[path = "tunnel_ike/clients.rs"]
+mod clients;
 mod network;
 mod program;
 
@@ -357,6 +359,97 @@ fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
     wait_for("the new address", || net.status("b")["peers"][0]["endpoint"] == "10.90.0.77:4500");
     net.wait_for_ping("a", INNER[1]);
     net.wait_for_ping("b", INNER[0]);
+}
+
+#[test]
+fn two_gateways_that_begin_at_once_keep_one_ike_sa() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let mut net = Net::new("kt", &["a", "b"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    secret(net.folder.path(), "psk", PSK);
+    // Neither end reaches the other until both try.
+    let name = net.name("a");
+    ip(&format!("-n {name} link set o0 down"));
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        net.gateway(host, 1400, &own_site(end, ""));
+    }
+    ip(&format!("-n {name} link set o0 up"));
+    net.wait_for_ping("a", INNER[1]);
+    let count = |host: &str| net.status(host)["peers"][0]["ike"].as_array().expect("a list").len();
+    wait_for("one IKE SA", || (count("a"), count("b")) == (1, 1));
+    net.wait_for_ping("b", INNER[0]);
+}
+
+#[test]
+fn gateways_know_each_other_by_the_keys_of_their_identities() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let mut net = Net::new("kk", &["a", "b"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    let keys = ["a", "b"].map(|host| net.key(host));
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        let key = format!("key = \"{}\"", keys[1 - end]);
+        net.gateway(host, 1400, &own_site(end, "").replace("psk-file = \"psk\"", &key));
+    }
+    net.wait_for_ping("a", INNER[1]);
+}
+
+#[test]
+fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
+    if let Some(why) = strongswan::newer_is_missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("kq");
+    let psk = "auth = psk";
+    let proposals = ["aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256gcm16-x25519-ke1_mlkem768"];
+    let text = connections(proposals, psk, psk, "remote_addrs = %any", "");
+    let far = StrongSwan::start_newer(&mut net, "b", &text);
+    let ike =
+        "psk-file = \"psk\"\nike-rekey-seconds = 3\nesp-proposals = [\"aes256gcm16-x25519-ke1_mlkem768\"]";
+    net.gateway("a", 1400, &site(&format!("{ENDPOINT}rekey-seconds = 2\n"), ike));
+    net.wait_for_ping("a", INNER[1]);
+    let changes = load(&net, Duration::from_secs(6));
+    assert!(changes >= 1, "{changes} successors\n{}", far.log());
+    // Its only proposals have ML-KEM: for the IKE SA, for a child's rekeying and for the IKE SA's.
+    let log = far.log();
+    assert!(log.contains("parsed IKE_INTERMEDIATE request"), "{log}");
+    assert!(log.matches("parsed IKE_FOLLOWUP_KE request").count() >= 2, "{log}");
+    assert!(far.log().contains("rekeyed between"), "{}", far.log());
+}
+
+#[test]
+fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
+    if let Some(why) = strongswan::missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("km");
+    let psk = "auth = psk";
+    let text = connections(
+        ["aes256gcm16-prfsha384-x25519", "aes256gcm16"],
+        psk,
+        psk,
+        "remote_addrs = 10.90.0.1",
+        "",
+    );
+    let text = text.replace("local_addrs = 10.90.0.2", "local_addrs = %any");
+    let far = StrongSwan::start(&mut net, "b", &text, |_| {});
+    net.gateway("a", 1400, &site("", "psk-file = \"psk\""));
+    far.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    let name = net.name("b");
+    ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
+    ip(&format!("-n {name} address del 10.90.0.2/24 dev o0"));
+    ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+    let is_moved = || {
+        let endpoint = net.status("a")["peers"][0]["endpoint"].to_string();
+        endpoint.starts_with("\"10.90.0.77:")
+    };
+    wait_for("the new address", is_moved);
+    net.wait_for_ping("b", INNER[0]);
+    assert_eq!(net.status("a")["peers"][0]["ike"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::{
     fmt,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     str::FromStr,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
@@ -206,6 +206,8 @@ pub struct Association {
     traffic: Option<Arc<Traffic>>,
     /// The address of the peer's end; `None` if the peer has one end whose address is stored elsewhere.
     whereabouts: Option<Arc<Whereabouts>>,
+    /// The hosts on the peer's side, if the traffic is that of few single ones.
+    remote_hosts: Box<[IpAddr]>,
 }
 
 impl fmt::Debug for Association {
@@ -243,8 +245,14 @@ impl Association {
         let keys = Zeroizing::new([cipher_key, mac_key].concat());
         let session = Session::with(implementations, suite.protection(), &keys).map_err(|_| wrong())?;
         let (session, carried) = (Arc::new(session), Carried::default());
-        let (traffic, whereabouts) = (None, None);
-        Ok(Self { parameters, session, salt, carried, installed: now, traffic, whereabouts })
+        let (traffic, whereabouts, remote_hosts) = (None, None, Box::default());
+        Ok(Self { parameters, session, salt, carried, installed: now, traffic, whereabouts, remote_hosts })
+    }
+
+    fn limit(&mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) {
+        self.remote_hosts = traffic.remote_hosts().into();
+        self.traffic = Some(traffic);
+        self.whereabouts = Some(whereabouts);
     }
 
     /// Returns the parameters.
@@ -267,6 +275,12 @@ impl Association {
         self.traffic.as_ref().is_none_or(|traffic| traffic.matches(flow))
     }
 
+    /// Returns the hosts on the peer's side, if the agreed traffic is that of few single ones; otherwise the list is
+    /// empty.
+    pub fn remote_hosts(&self) -> &[IpAddr] {
+        &self.remote_hosts
+    }
+
     /// Returns the address of the peer's end; `None` if the peer has one end whose address is stored elsewhere.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
         self.whereabouts.as_deref()
@@ -280,6 +294,10 @@ impl Association {
     /// Returns whether a soft or hard limit has been passed.
     pub fn age(&self, now: Instant) -> Age {
         self.parameters.lifetime.age(&self.carried, self.lived(now))
+    }
+
+    pub(crate) fn installed(&self) -> Instant {
+        self.installed
     }
 
     /// Returns the time since the association was installed.
@@ -315,8 +333,7 @@ impl Outbound {
     /// Restricts the association to `traffic`, and to the end at `whereabouts`.
     #[must_use]
     pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
-        self.association.traffic = Some(traffic);
-        self.association.whereabouts = Some(whereabouts);
+        self.association.limit(traffic, whereabouts);
         self
     }
 
@@ -358,8 +375,7 @@ impl Inbound {
     /// Restricts the association to `traffic`, and to the end at `whereabouts`.
     #[must_use]
     pub fn only_for(mut self, traffic: Arc<Traffic>, whereabouts: Arc<Whereabouts>) -> Self {
-        self.association.traffic = Some(traffic);
-        self.association.whereabouts = Some(whereabouts);
+        self.association.limit(traffic, whereabouts);
         self
     }
 

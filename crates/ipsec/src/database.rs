@@ -10,7 +10,8 @@
 //! packet of it can still be on the way (RFC 7296, section 2.8).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -36,24 +37,79 @@ pub enum Request {
     Expired(PeerId),
 }
 
-/// The outbound associations of one peer; there is at least one.
-#[derive(Clone, Debug)]
-pub struct Outbounds(Arc<[Arc<Outbound>]>);
+/// The outbound associations of one peer; there is at least one. Associations with single hosts are found by the host's
+/// address, so that a peer that stands for many clients costs no search.
+#[derive(Clone, Debug, Default)]
+pub struct Outbounds {
+    /// The associations with networks, the newest first.
+    wide: Arc<[Arc<Outbound>]>,
+    /// The associations with single hosts by the host's address, the newest first.
+    hosts: Arc<HashMap<IpAddr, Arc<[Arc<Outbound>]>>>,
+}
 
 impl Outbounds {
-    /// Returns the newest association.
-    pub fn newest(&self) -> &Arc<Outbound> {
-        &self.0[0]
-    }
-
-    /// Returns the newest association that takes `flow`.
+    /// Returns the newest association that takes `flow`; one with this very host precedes those with networks.
     pub fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
-        self.0.iter().find(|outbound| outbound.association().takes(flow))
+        // Most peers have networks, and their flows need no look-up of the host.
+        let host = if self.hosts.is_empty() { None } else { self.hosts.get(&flow.remote) };
+        let of_host = host.into_iter().flat_map(|all| all.iter());
+        of_host.chain(self.wide.iter()).find(|outbound| outbound.association().takes(flow))
     }
 
-    /// Returns all associations, the newest first.
+    /// Returns all associations, each once.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Outbound>> {
-        self.0.iter()
+        let is_first =
+            |host: &IpAddr, one: &Arc<Outbound>| one.association().remote_hosts().first() == Some(host);
+        let of_hosts = self
+            .hosts
+            .iter()
+            .flat_map(move |(host, all)| all.iter().filter(move |outbound| is_first(host, outbound)));
+        self.wide.iter().chain(of_hosts)
+    }
+
+    /// Returns the newest association.
+    pub fn newest(&self) -> Option<&Arc<Outbound>> {
+        self.iter().max_by_key(|outbound| outbound.association().installed())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.wide.is_empty() && self.hosts.is_empty()
+    }
+
+    fn add(&mut self, outbound: &Arc<Outbound>) {
+        let before = |all: &Arc<[Arc<Outbound>]>| {
+            [outbound].into_iter().chain(all.iter()).cloned().collect::<Arc<[_]>>()
+        };
+        let hosts = outbound.association().remote_hosts();
+        if hosts.is_empty() {
+            self.wide = before(&self.wide);
+            return;
+        }
+        let by_host = Arc::make_mut(&mut self.hosts);
+        for &host in hosts {
+            let all = by_host.entry(host).or_default();
+            *all = before(all);
+        }
+    }
+
+    /// Removes the association with this SPI. Returns whether there was one.
+    fn remove(&mut self, spi: u32) -> bool {
+        let has_spi = |outbound: &&Arc<Outbound>| outbound.association().parameters().spi == spi;
+        let Some(found) = self.iter().find(has_spi).cloned() else { return false };
+        let without = |all: &Arc<[Arc<Outbound>]>| {
+            all.iter().filter(|outbound| !Arc::ptr_eq(outbound, &found)).cloned().collect::<Arc<[_]>>()
+        };
+        self.wide = without(&self.wide);
+        let by_host = Arc::make_mut(&mut self.hosts);
+        for host in found.association().remote_hosts() {
+            if let Some(all) = by_host.get_mut(host) {
+                *all = without(all);
+                if all.is_empty() {
+                    by_host.remove(host);
+                }
+            }
+        }
+        true
     }
 }
 
@@ -144,7 +200,9 @@ impl Database {
     /// Protects all of the peer's packets by `outbound` from now on, in place of all earlier associations.
     pub fn install_outbound(&self, outbound: Arc<Outbound>) {
         let peer = outbound.association().parameters().peer;
-        self.change(|snapshot| snapshot.outbound.insert(peer, Outbounds(Arc::new([outbound]))));
+        let mut only = Outbounds::default();
+        only.add(&outbound);
+        self.change(|snapshot| snapshot.outbound.insert(peer, only));
         self.answered(peer);
     }
 
@@ -153,25 +211,23 @@ impl Database {
     pub fn add_outbound(&self, outbound: Arc<Outbound>) {
         let peer = outbound.association().parameters().peer;
         self.change(|snapshot| {
-            let others = snapshot.outbound.get(&peer).into_iter().flat_map(Outbounds::iter).cloned();
-            let all = std::iter::once(outbound).chain(others).collect();
-            snapshot.outbound.insert(peer, Outbounds(all));
+            let mut all = snapshot.outbound.get(&peer).cloned().unwrap_or_default();
+            all.add(&outbound);
+            snapshot.outbound.insert(peer, all);
         });
         self.answered(peer);
     }
 
     /// Removes the peer's outbound association with this SPI. Returns whether there was one.
     pub fn remove_outbound(&self, peer: PeerId, spi: u32) -> bool {
-        let is_it = |outbound: &Arc<Outbound>| outbound.association().parameters().spi == spi;
         self.change(|snapshot| {
-            let Some(all) = snapshot.outbound.get(&peer) else { return false };
-            let rest: Arc<[_]> = all.iter().filter(|outbound| !is_it(outbound)).cloned().collect();
-            let is_less = rest.len() < all.0.len();
-            match rest.is_empty() {
+            let Some(mut all) = snapshot.outbound.get(&peer).cloned() else { return false };
+            let is_removed = all.remove(spi);
+            match all.is_empty() {
                 true => snapshot.outbound.remove(&peer),
-                false => snapshot.outbound.insert(peer, Outbounds(rest)),
+                false => snapshot.outbound.insert(peer, all),
             };
-            is_less
+            is_removed
         })
     }
 
@@ -283,6 +339,34 @@ mod tests {
         traffic::{Ports, Range, Traffic},
     };
 
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn flow(remote: IpAddr) -> Flow {
+        let local = address(if remote.is_ipv4() { "10.1.0.1" } else { "fd01::1" });
+        Flow { local, remote, protocol: 6, local_port: Some(1), remote_port: Some(2) }
+    }
+
+    /// Returns an association of peer 1 with these ranges of addresses.
+    fn outbound(spi: u32, remote: &[(IpAddr, IpAddr)]) -> Arc<Outbound> {
+        let range = |(first, last)| Range { protocol: None, ports: Ports::Any, addresses: first..=last };
+        let local = [("10.1.0.0", "10.1.0.255"), ("fd01::", "fd01::ffff")];
+        let local = local.map(|(first, last)| range((address(first), address(last)))).to_vec();
+        let parameters = Parameters {
+            spi,
+            peer: PeerId(1),
+            protocol: Protocol::Esp,
+            mode: Mode::Tunnel,
+            suite: "aes-128-gcm".parse().expect("a suite"),
+            sequence: SequenceBits::Extended,
+            lifetime: Lifetime::default(),
+        };
+        let made = Outbound::new(Implementations::default(), parameters, &[7; 20], 1, Instant::now());
+        let traffic = Arc::new(Traffic { local, remote: remote.iter().copied().map(range).collect() });
+        Arc::new(made.expect("good parameters").only_for(traffic, Arc::default()))
+    }
+
     #[test]
     fn a_request_stands_once_until_its_peer_is_served() {
         let database = Database::default();
@@ -297,32 +381,8 @@ mod tests {
 
     #[test]
     fn the_newest_association_that_takes_a_flow_protects_it() {
-        let flow = |remote: &str| Flow {
-            local: "10.1.0.1".parse().expect("an address"),
-            remote: remote.parse().expect("an address"),
-            protocol: 6,
-            local_port: Some(1),
-            remote_port: Some(2),
-        };
-        let range = |first: &str, last: &str| {
-            let addresses = first.parse().expect("an address")..=last.parse().expect("an address");
-            Range { protocol: None, ports: Ports::Any, addresses }
-        };
-        let outbound = |spi: u32, last: &str| {
-            let (local, remote) = (vec![range("10.1.0.0", "10.1.0.255")], vec![range("10.2.0.0", last)]);
-            let parameters = Parameters {
-                spi,
-                peer: PeerId(1),
-                protocol: Protocol::Esp,
-                mode: Mode::Tunnel,
-                suite: "aes-128-gcm".parse().expect("a suite"),
-                sequence: SequenceBits::Extended,
-                lifetime: Lifetime::default(),
-            };
-            let made = Outbound::new(Implementations::default(), parameters, &[7; 20], 1, Instant::now());
-            let traffic = Arc::new(Traffic { local, remote });
-            Arc::new(made.expect("good parameters").only_for(traffic, Arc::default()))
-        };
+        let flow = |remote: &str| flow(address(remote));
+        let outbound = |spi, last: &str| outbound(spi, &[(address("10.2.0.0"), address(last))]);
         let database = Database::default();
         let chosen = |remote: &str| {
             let snapshot = database.snapshot();
@@ -346,5 +406,35 @@ mod tests {
         assert_eq!((chosen("10.2.0.1"), chosen("10.2.0.200")), (Some(0x104), None));
         assert!(database.remove_outbound(PeerId(1), 0x104));
         assert!(database.snapshot().outbound.is_empty());
+    }
+
+    #[test]
+    fn associations_with_single_hosts_are_found_by_the_host() {
+        let (v4, v6) = (IpAddr::from([10, 9, 0, 1]), IpAddr::from([0xfd09, 0, 0, 0, 0, 0, 0, 1]));
+        let database = Database::default();
+        let add = |spi, hosts: &[IpAddr]| {
+            let hosts: Vec<_> = hosts.iter().map(|&host| (host, host)).collect();
+            database.add_outbound(outbound(spi, &hosts));
+        };
+        let chosen = |remote: IpAddr| {
+            let snapshot = database.snapshot();
+            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote))?;
+            Some(chosen.association().parameters().spi)
+        };
+        let count = || database.snapshot().outbound.get(&PeerId(1)).map_or(0, |all| all.iter().count());
+        add(0x101, &[v4, v6]);
+        for client in 2..200 {
+            add(0x200 + u32::from(client), &[IpAddr::from([10, 9, 0, client])]);
+        }
+        assert_eq!((chosen(v4), chosen(v6), count()), (Some(0x101), Some(0x101), 199));
+        assert_eq!(chosen(IpAddr::from([10, 9, 0, 77])), Some(0x200 + 77));
+        assert_eq!(chosen(IpAddr::from([10, 9, 0, 200])), None);
+        // The successor is used at once, and the old one after its end.
+        add(0x102, &[v4]);
+        assert_eq!((chosen(v4), chosen(v6), count()), (Some(0x102), Some(0x101), 200));
+        assert!(database.remove_outbound(PeerId(1), 0x102) && !database.remove_outbound(PeerId(1), 0x102));
+        assert_eq!(chosen(v4), Some(0x101));
+        assert!(database.remove_outbound(PeerId(1), 0x101));
+        assert_eq!((chosen(v4), chosen(v6), count()), (None, None, 198));
     }
 }

@@ -92,6 +92,23 @@ impl Traffic {
     }
 }
 
+/// The maximum number of single hosts that are listed.
+const HOSTS_MAX: usize = 8;
+
+impl Traffic {
+    /// Returns the hosts on the peer's side, if they are few single ones; otherwise the list is empty.
+    pub fn remote_hosts(&self) -> Vec<IpAddr> {
+        let is_host = |range: &Range| range.addresses.start() == range.addresses.end();
+        if self.remote.len() > HOSTS_MAX || !self.remote.iter().all(is_host) {
+            return Vec::new();
+        }
+        let mut hosts: Vec<IpAddr> = self.remote.iter().map(|range| *range.addresses.start()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+}
+
 impl fmt::Display for Traffic {
     /// Prints the traffic as `10.1.0.0/16 === 10.2.0.0/16`, ours first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -115,7 +115,7 @@ fn run_gateway(path: &Path) {
         },
     };
     let say = |message: &str| eprintln!("{message}");
-    gateway::run(&settings, || false, || (), |_| (), say).expect("it comes up");
+    gateway::run(&settings, || false, || (), |_| (), |_, _| (), say).expect("it comes up");
 }
 
 /// Moves superpackets between a device and a socket without changes: the system calls of a tunnel, and nothing else.

@@ -5,22 +5,26 @@
 
 use std::{
     collections::HashMap,
+    fmt::Display,
     io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustls_pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer,
+    CertificateDer, CertificateRevocationListDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer,
     pem::{self, PemObject},
 };
-use sealane_ike::{Expect, Prove, certificate::Authorities, crypto::sign::SigningKey};
+use sealane_ike::{
+    EapClient, EapServer, EapTls, Expect, Identity, Prove, TlsIdentity, Users, certificate::Authorities,
+    crypto::sign::SigningKey,
+};
 use sealane_peer::{PeerError, open_trusted};
 use zeroize::Zeroizing;
 
 use crate::{
     key_file::{self, KeyFileError},
-    site::ike::{Known, Proof},
+    site::ike::{IkePeer, Known, Proof, Trust, UserSecret},
 };
 
 /// The maximum length of a file of certificates or of a private key in bytes.
@@ -30,6 +34,12 @@ const SHARED_BYTES_MAX: usize = 1024;
 /// The minimum length: a secret that can be guessed can be found by anybody who has seen one negotiation (RFC 7296,
 /// section 2.15).
 const SHARED_BYTES_MIN: usize = 16;
+
+/// The maximum length of a user's name, and of a password, in bytes.
+const USER_BYTES_MAX: usize = 255;
+
+/// The beginning of a SubjectPublicKeyInfo of Ed25519 in DER (RFC 8410, section 4); the key's 32 bytes follow.
+const ED25519: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// Reasons why a credential file is refused.
 #[derive(Debug, thiserror::Error)]
@@ -67,10 +77,12 @@ pub struct Credentials {
 /// Reads credentials; authority files that peers share are read once.
 #[derive(Debug, Default)]
 pub struct Reader {
-    authorities: HashMap<PathBuf, Arc<Authorities>>,
+    authorities: HashMap<Trust, Arc<Authorities>>,
+    /// The file of the gateway's own key, as `sealane id` makes it.
+    own_key: Option<PathBuf>,
 }
 
-fn content(path: &Path, problem: impl ToString) -> CredentialError {
+fn content(path: &Path, problem: impl Display) -> CredentialError {
     CredentialError::Content { path: path.to_owned(), problem: problem.to_string() }
 }
 
@@ -93,7 +105,11 @@ fn public(path: &Path) -> Result<Vec<u8>, CredentialError> {
     Ok(bytes)
 }
 
-fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
+/// Returns the certificates in a file, in DER.
+///
+/// # Errors
+/// Fails if the file is refused.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
     let bytes = public(path)?;
     let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
     let all = all.map_err(|error| content(path, error))?;
@@ -101,6 +117,77 @@ fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
         return Err(content(path, "there is no certificate in it (PEM, BEGIN CERTIFICATE)"));
     }
     Ok(all.into_iter().map(|certificate| certificate.to_vec()).collect())
+}
+
+/// Returns the lists of revoked certificates in a file, in DER. The file may hold one in DER, or some in PEM.
+fn revocations(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
+    let bytes = public(path)?;
+    // A SEQUENCE in DER begins with this byte, which no PEM begins with.
+    if bytes.first() == Some(&0x30) {
+        return Ok(vec![bytes]);
+    }
+    let all: Result<Vec<_>, pem::Error> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
+    let all = all.map_err(|error| content(path, error))?;
+    if all.is_empty() {
+        return Err(content(
+            path,
+            "there is no list of revoked certificates in it (PEM, BEGIN X509 CRL, or DER)",
+        ));
+    }
+    Ok(all.into_iter().map(|list| list.to_vec()).collect())
+}
+
+/// Returns the only line of a secret's file, without its end.
+fn line(text: &[u8]) -> &[u8] {
+    let line = text.strip_suffix(b"\n").unwrap_or(text);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn password(path: &Path) -> Result<Zeroizing<String>, CredentialError> {
+    let text = secret(path)?;
+    let line = str::from_utf8(line(&text)).ok();
+    let password = line.filter(|line| (1..=USER_BYTES_MAX).contains(&line.len()) && !line.contains('\n'));
+    let problem =
+        || content(path, format_args!("a password is one line of 1 to {USER_BYTES_MAX} bytes in UTF-8"));
+    password.map(|password| Zeroizing::new(password.to_owned())).ok_or_else(problem)
+}
+
+/// Reads the file of users with their passwords.
+///
+/// # Errors
+/// Fails if the file is refused.
+pub(crate) fn users(path: &Path) -> Result<Users, CredentialError> {
+    let text = secret(path)?;
+    let text = str::from_utf8(&text).map_err(|_| content(path, "it is not UTF-8"))?;
+    parse_users(text).map_err(|problem| content(path, problem))
+}
+
+/// Reads users with their passwords: lines of NAME:PASSWORD, empty lines, and lines that begin with `#`.
+///
+/// # Errors
+/// Describes the fault, without any part of a password.
+pub fn parse_users(text: &str) -> Result<Users, String> {
+    let mut users = Users::default();
+    for (at, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fits = |word: &str| (1..=USER_BYTES_MAX).contains(&word.len());
+        let is_name = |name: &str| fits(name) && !name.chars().any(char::is_control);
+        let user = line.split_once(':').filter(|(name, password)| is_name(name) && fits(password));
+        // The line itself is not shown, because it may have a password.
+        let Some((name, password)) = user else {
+            return Err(format!("line {at}: a user is NAME:PASSWORD, each of 1 to {USER_BYTES_MAX} bytes"));
+        };
+        if users.contains(name) {
+            return Err(format!("line {at}: {name:?} is there twice"));
+        }
+        users.insert(name, password);
+    }
+    if users.is_empty() {
+        return Err("there is no user in it: a line is NAME:PASSWORD".to_owned());
+    }
+    Ok(users)
 }
 
 fn shared(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
@@ -118,56 +205,123 @@ fn shared(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     Ok(secret)
 }
 
-fn private_key(path: &Path) -> Result<SigningKey, CredentialError> {
+/// Returns a private key, PKCS #8 in DER.
+fn private_der(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     let text = secret(path)?;
-    let problem = || {
-        let problem = format!(
+    let key = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| no_key(path))?;
+    Ok(Zeroizing::new(key.secret_pkcs8_der().to_vec()))
+}
+
+fn private_key(path: &Path) -> Result<SigningKey, CredentialError> {
+    SigningKey::from_pkcs8(&private_der(path)?).map_err(|_| no_key(path))
+}
+
+fn no_key(path: &Path) -> CredentialError {
+    content(
+        path,
+        format_args!(
             "it is not a private key in PKCS #8 and PEM (BEGIN PRIVATE KEY) of Ed25519, ECDSA on P-256 or P-384, or RSA of 2,048 bits \
              or more; `openssl pkcs8 -topk8 -nocrypt -in {} -out NEW` writes one",
             path.display()
-        );
-        content(path, problem)
-    };
-    let key = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| problem())?;
-    SigningKey::from_pkcs8(key.secret_pkcs8_der()).map_err(|_| problem())
+        ),
+    )
+}
+
+/// Returns a key with its certificate, for TLS.
+fn tls(private: &Path, certificate: &Path) -> Result<TlsIdentity, CredentialError> {
+    TlsIdentity::new(&private_der(private)?, &certificates(certificate)?).map_err(|_| no_key(private))
 }
 
 impl Reader {
-    /// Reads the credential files of a peer.
+    /// Returns a reader; `own_key` is the file of the gateway's own key, as `sealane id` makes it.
+    pub fn new(own_key: Option<&Path>) -> Self {
+        Self { own_key: own_key.map(Path::to_owned), ..Self::default() }
+    }
+
+    /// Reads the credential files of a peer. An entry for clients that may prove themselves in several ways has
+    /// several.
     ///
     /// # Errors
     /// Fails if one of them is refused.
-    pub fn read(&mut self, proof: &Proof) -> Result<Credentials, CredentialError> {
-        let (private, certificate, peer) = match proof {
+    pub fn read(&mut self, peer: &IkePeer) -> Result<Vec<Credentials>, CredentialError> {
+        let one = |prove, expect| Ok(vec![Credentials { prove, expect }]);
+        match &peer.proof {
             Proof::Shared(path) => {
                 let secret = shared(path)?;
-                let prove = Prove::SharedKey(secret.clone());
-                return Ok(Credentials { prove, expect: Expect::SharedKey(secret) });
+                one(Prove::SharedKey(secret.clone()), Expect::SharedKey(secret))
             }
-            Proof::Keys { private, certificate, peer } => (private, certificate, peer),
-        };
-        let prove = Prove::Signature {
-            key: Arc::new(private_key(private)?),
-            certificates: certificate.as_deref().map(certificates).transpose()?.unwrap_or_default(),
-        };
-        let expect = match peer {
-            Known::Authorities(path) => Expect::Certificate(self.authorities(path)?),
-            Known::PublicKey(path) => {
-                let key = SubjectPublicKeyInfoDer::from_pem_slice(&public(path)?)
-                    .map_err(|_| content(path, "there is no public key in it (PEM, BEGIN PUBLIC KEY)"))?;
-                Expect::PublicKeys(vec![key.to_vec()])
+            Proof::Keys { private, certificate, peer } => {
+                let private = private.as_deref().or(self.own_key.as_deref());
+                let own = Path::new("/etc/sealane/identity");
+                let missing =
+                    || content(own, "the gateway has no key of its own: `sealane id --system` makes one");
+                let prove = Prove::Signature {
+                    key: Arc::new(private_key(private.ok_or_else(missing)?)?),
+                    certificates: certificate.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+                };
+                let expect = match peer {
+                    Known::Authorities(trust) => Expect::Certificate(self.authorities(trust)?),
+                    Known::PublicKey(path) => {
+                        let problem = "there is no public key in it (PEM, BEGIN PUBLIC KEY)";
+                        let key = SubjectPublicKeyInfoDer::from_pem_slice(&public(path)?)
+                            .map_err(|_| content(path, problem))?;
+                        Expect::PublicKeys(vec![key.to_vec()])
+                    }
+                    Known::Key(key) => Expect::PublicKeys(vec![[&ED25519[..], key.as_bytes()].concat()]),
+                };
+                one(prove, expect)
             }
-        };
-        Ok(Credentials { prove, expect })
+            Proof::User { name, secret, server } => {
+                let authorities = self.authorities(server)?;
+                let user = name.clone();
+                let client = match secret {
+                    UserSecret::Password(path) => EapClient::Password { user, password: password(path)? },
+                    UserSecret::Certificate { private, certificate } => {
+                        let tls = EapTls {
+                            identity: tls(private, certificate)?,
+                            authorities: Arc::clone(&authorities),
+                        };
+                        let server = Identity::from_text(peer.id.as_deref().unwrap_or_default());
+                        EapClient::Certificate { user, tls, server }
+                    }
+                };
+                one(Prove::Eap(client), Expect::Certificate(authorities))
+            }
+            Proof::Clients { private, certificate, users: passwords, users_trust, trust } => {
+                let key = Arc::new(private_key(private)?);
+                let prove = Prove::Signature { key, certificates: certificates(certificate)? };
+                let mut all = Vec::new();
+                if passwords.is_some() || users_trust.is_some() {
+                    let tls = |authorities| {
+                        Ok::<_, CredentialError>(EapTls { identity: tls(private, certificate)?, authorities })
+                    };
+                    let authorities =
+                        users_trust.as_ref().map(|trust| self.authorities(trust)).transpose()?;
+                    let server = EapServer {
+                        users: passwords.as_deref().map(users).transpose()?.unwrap_or_default(),
+                        tls: authorities.map(tls).transpose()?,
+                    };
+                    all.push(Credentials { prove: prove.clone(), expect: Expect::Eap(Arc::new(server)) });
+                }
+                if let Some(trust) = trust {
+                    all.push(Credentials { prove, expect: Expect::Certificate(self.authorities(trust)?) });
+                }
+                Ok(all)
+            }
+        }
     }
 
-    fn authorities(&mut self, path: &Path) -> Result<Arc<Authorities>, CredentialError> {
-        if let Some(known) = self.authorities.get(path) {
+    fn authorities(&mut self, trust: &Trust) -> Result<Arc<Authorities>, CredentialError> {
+        if let Some(known) = self.authorities.get(trust) {
             return Ok(Arc::clone(known));
         }
-        let read = Authorities::new(&certificates(path)?).map_err(|error| content(path, error))?;
+        let path = &trust.authorities;
+        let mut read = Authorities::new(&certificates(path)?).map_err(|error| content(path, error))?;
+        for path in &trust.revocations {
+            read = read.with_revocations(&revocations(path)?).map_err(|error| content(path, error))?;
+        }
         let read = Arc::new(read);
-        self.authorities.insert(path.to_owned(), Arc::clone(&read));
+        self.authorities.insert(trust.clone(), Arc::clone(&read));
         Ok(read)
     }
 }
@@ -185,12 +339,107 @@ mod tests {
         path
     }
 
+    fn peer(proof: Proof) -> IkePeer {
+        IkePeer {
+            id: Some("a.example".to_owned()),
+            local_id: "b.example".to_owned(),
+            local_networks: Vec::new(),
+            asks_for: sealane_ike::Families::default(),
+            takes_resolvers: false,
+            proof,
+            proposals: Vec::new(),
+            esp_proposals: Vec::new(),
+            rekey: std::time::Duration::ZERO,
+            ike_rekey: std::time::Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn users_are_lines_that_no_message_shows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |text: &str| users(&file(folder.path(), "users", 0o600, text));
+        let good = read("# comment\n\nalice:correct horse\nDOMAIN\\bob:a:b\r\n").expect("good users");
+        assert!(good.contains("alice") && good.contains("DOMAIN\\bob") && !good.contains("bob"));
+        for (text, says) in [
+            ("", "no user"),
+            ("alice correct", "line 1"),
+            ("alice:", "line 1"),
+            (":correct", "line 1"),
+            ("alice:a\nalice:correct", "twice"),
+        ] {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.contains(says) && !error.contains("correct"), "{error}");
+        }
+        let open = file(folder.path(), "open", 0o644, "alice:correct");
+        assert!(users(&open).expect_err("others read it").to_string().contains("chmod 600"));
+        let read = |text: &str| password(&file(folder.path(), "password", 0o600, text));
+        assert_eq!(read("correct horse\n").expect("a password").as_str(), "correct horse");
+        assert!(read("").is_err() && read("a\nb").is_err());
+    }
+
+    #[test]
+    fn a_revoked_certificate_proves_nothing() {
+        use rcgen::{
+            BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyIdMethod,
+            KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+        };
+        let key = || KeyPair::generate().expect("a key");
+        let mut root = CertificateParams::new(Vec::new()).expect("parameters");
+        root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        root.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let root_key = key();
+        let certificate = root.self_signed(&root_key).expect("a certificate").pem();
+        let issuer = Issuer::new(root, root_key);
+        let issue = |name: &str, serial: u64| {
+            let mut own = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+            own.serial_number = Some(SerialNumber::from(serial));
+            own.signed_by(&key(), &issuer).expect("a certificate").der().to_vec()
+        };
+        let (good, bad) = (issue("good.example", 7), issue("bad.example", 8));
+        let list = |serials: &[u64]| {
+            let revoked = serials.iter().map(|&serial| RevokedCertParams {
+                serial_number: SerialNumber::from(serial),
+                revocation_time: rcgen::date_time_ymd(2020, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            });
+            let parameters = CertificateRevocationListParams {
+                this_update: rcgen::date_time_ymd(2020, 1, 1),
+                next_update: rcgen::date_time_ymd(4000, 1, 1),
+                crl_number: SerialNumber::from(1),
+                issuing_distribution_point: None,
+                revoked_certs: revoked.collect(),
+                key_identifier_method: KeyIdMethod::Sha256,
+            };
+            parameters.signed_by(&issuer).expect("a list")
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let authorities = file(folder.path(), "ca.crt", 0o644, &certificate);
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock");
+        let revoked = list(&[8, 9]);
+        let pem = file(folder.path(), "pem", 0o644, &revoked.pem().expect("a list"));
+        let der = folder.path().join("der");
+        fs::write(&der, revoked.der()).expect("a file");
+        fs::set_permissions(&der, fs::Permissions::from_mode(0o644)).expect("a mode");
+        for (lists, is_bad_taken) in [(vec![], true), (vec![pem.clone()], false), (vec![der], false)] {
+            let trust = Trust { authorities: authorities.clone(), revocations: lists };
+            let read = Reader::default().authorities(&trust).expect("good files");
+            let verify =
+                |der: &[u8], name: &str| read.verify(&[der], &Identity::from_text(name), now).map(|_| ());
+            assert_eq!(verify(&good, "good.example"), Ok(()), "{trust:?}");
+            assert_eq!(verify(&bad, "bad.example").is_ok(), is_bad_taken, "{trust:?}");
+        }
+        let trust = Trust { authorities: authorities.clone(), revocations: vec![authorities] };
+        let error = Reader::default().authorities(&trust).expect_err("a certificate is no list").to_string();
+        assert!(error.contains("X509 CRL"), "{error}");
+    }
+
     #[test]
     fn a_shared_secret_is_one_line_that_nobody_else_reads() {
         let folder = tempfile::tempdir().expect("a folder");
         let read = |mode, text: &str| {
             let path = file(folder.path(), "psk", mode, text);
-            Reader::default().read(&Proof::Shared(path))
+            Reader::default().read(&peer(Proof::Shared(path))).map(|mut all| all.remove(0))
         };
         let good = "0123456789abcdef0123456789abcdef";
         for text in [good.to_owned(), format!("{good}\n"), format!("{good}\r\n")] {
@@ -216,12 +465,13 @@ mod tests {
             0o600,
             "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n",
         );
+        let trust = Trust { authorities: junk.clone(), revocations: Vec::new() };
         let proof = Proof::Keys {
-            private: junk.clone(),
+            private: Some(junk.clone()),
             certificate: Some(junk.clone()),
-            peer: Known::Authorities(junk.clone()),
+            peer: Known::Authorities(trust),
         };
-        let error = Reader::default().read(&proof).expect_err("junk").to_string();
+        let error = Reader::default().read(&peer(proof)).expect_err("junk").to_string();
         assert!(error.contains("openssl pkcs8 -topk8"), "{error}");
         let error = certificates(&junk).expect_err("junk").to_string();
         assert!(error.contains("BEGIN CERTIFICATE"), "{error}");

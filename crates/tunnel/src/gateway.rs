@@ -7,7 +7,7 @@
 use std::{
     cell::RefCell,
     io,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     num::NonZeroUsize,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
@@ -19,7 +19,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{EngineChoice, Implementations};
-use sealane_ike::Random;
+use sealane_ike::{Assignment, Random};
 use sealane_ipsec::{counters::DropReason, database::Request, key_maker::KeyMaker, policy::PeerId};
 use sealane_peer::{Identity, PeerError};
 use sealane_port::{
@@ -162,8 +162,9 @@ pub struct Settings<'a> {
 
 /// Runs a gateway until the control socket asks it to end or `is_ended`, which is called several times per second,
 /// returns true. Until `heed` is called, the process can be ended without leaving anything behind; from then on the
-/// caller must make `is_ended` return true after a signal. `up` is called when packets flow; `say` is called with
-/// messages for the operator.
+/// caller must make `is_ended` return true after a signal. `up` is called when packets flow; `resolve` is called with
+/// the resolvers that peers have given by now, and the domains that they know; `say` is called with messages for the
+/// operator.
 ///
 /// # Errors
 /// Fails if the gateway does not start. A thread that fails later ends the process as `sealane tunnel down` does,
@@ -173,6 +174,7 @@ pub fn run(
     is_ended: impl Fn() -> bool,
     heed: impl FnOnce(),
     up: impl FnOnce(&str),
+    resolve: impl Fn(&[IpAddr], &[String]),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
     let Settings { site, lanes, allowed, implementations, engine, control_folder, identity, keeper } =
@@ -182,7 +184,7 @@ pub fn run(
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
     let threads = Lanes::default();
-    let negotiated = ike::configured(site)?;
+    let negotiated = ike::configured(site, identity)?;
     let mut manuals = Manuals::default();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
@@ -306,8 +308,14 @@ pub fn run(
         }
         let carrier = spoken.map(|(carrier, routes)| {
             let own_address = Box::new(move |remote| routes.own_address(remote));
-            let (settings, random, now) = (ike::settings(), Random::system(), Instant::now());
-            let negotiated = ike::Negotiated { peers: negotiated, settings, random, own_address };
+            let (keeper, resolve) = (&keeper, &resolve);
+            let host = Box::new(move |given: &Assignment| {
+                resolve(&given.dns, &given.domains);
+                keeper.assign(&given.addresses).map_err(|error| error.to_string())
+            });
+            let settings = ike::settings(site, allowed.legacy);
+            let (random, now) = (Random::system(), Instant::now());
+            let negotiated = ike::Negotiated { peers: negotiated, settings, random, own_address, host };
             makers.push(Box::new(Ike::new(&peers, site, implementations, negotiated, now)));
             carrier
         });

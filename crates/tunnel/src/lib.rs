@@ -11,7 +11,7 @@
 //! - [`endpoint`] is the address of a peer, and rules out impossible ones; [`news`] logs changes of peers' states.
 //! - [`keying`] makes associations with peers that are known by their keys or speak IKE; the secrets and certificates
 //!   of the latter are [`credentials`]. [`manual`] makes associations from files.
-//! - [`pki`] makes certificates for gateways.
+//! - [`pki`] makes certificates for gateways, and [`profile`] files by which phones and laptops connect to them.
 //! - [`control`] is the socket for queries to a running gateway, and [`status`] its answers; [`privilege`] gives up
 //!   the gateway's rights before that.
 //!
@@ -42,6 +42,7 @@ pub mod path;
 pub mod peers;
 pub mod pki;
 pub mod privilege;
+pub mod profile;
 pub mod site;
 pub mod status;
 pub mod way;

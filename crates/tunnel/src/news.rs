@@ -162,10 +162,14 @@ impl News {
     pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
         let snapshot = peers.database().snapshot();
         for ((id, peer), told) in peers.iter().zip(&mut self.told) {
+            if peer.is_many() {
+                // The key maker logs each client.
+                continue;
+            }
             let agreed = snapshot.outbound.get(&id).filter(|_| peer.has_agreed_keys());
             let sight = Sight {
                 name: &peer.name,
-                agreed: agreed.and_then(|all| now.checked_sub(all.newest().association().lived(now))),
+                agreed: agreed.and_then(|all| now.checked_sub(all.newest()?.association().lived(now))),
                 endpoint: peers.endpoint(id),
                 sent: peer.sent.read().0,
                 heard_ms: peer.heard_ms(),

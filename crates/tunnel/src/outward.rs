@@ -450,7 +450,7 @@ impl Dummies {
     /// Fails if the socket is unusable.
     pub fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let snapshot = peers.database().snapshot();
-        let Some(outbound) = snapshot.outbound.get(&peer).map(Outbounds::newest) else { return Ok(()) };
+        let Some(outbound) = snapshot.outbound.get(&peer).and_then(Outbounds::newest) else { return Ok(()) };
         let Some(endpoint) = peers.endpoint_of(outbound.association()) else { return Ok(()) };
         let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
         self.load.recycle();

@@ -4,6 +4,7 @@
 //! possible one ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -13,6 +14,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use sealane_ike::IkeId;
 use sealane_ipsec::{
     association::{Association, Kind, Protocol},
     counters::Drops,
@@ -70,7 +72,9 @@ pub struct Peer {
     pub state: SharedState,
     has_agreed_keys: bool,
     /// The IKE SAs with the peer.
-    agreements: Mutex<Vec<Agreement>>,
+    agreements: Mutex<BTreeMap<IkeId, Agreement>>,
+    /// The entry stands for many clients, so it has no endpoint of its own.
+    is_many: bool,
     /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
     /// 1 if we are behind a NAT on the way to the peer, 0 if not, or [`UNKNOWN`].
@@ -119,8 +123,13 @@ impl Peer {
     }
 
     /// Returns the IKE SAs with the peer.
-    pub fn agreements(&self) -> MutexGuard<'_, Vec<Agreement>> {
+    pub fn agreements(&self) -> MutexGuard<'_, BTreeMap<IkeId, Agreement>> {
         self.agreements.lock().expect("nobody panics holding agreements")
+    }
+
+    /// Returns whether the entry stands for many clients. Each of their associations has an endpoint of its own.
+    pub fn is_many(&self) -> bool {
+        self.is_many
     }
 
     /// Returns whether we are behind a NAT on the way to the peer; `None` if no call has reported it.
@@ -202,6 +211,7 @@ impl Peers {
             state: SharedState::default(),
             has_agreed_keys: matches!(peer.keys, Keys::Peer(_) | Keys::Ike(_)),
             agreements: Mutex::default(),
+            is_many: peer.is_many(),
             keep_alive: peer.keep_alive,
             is_behind_nat: AtomicU8::new(UNKNOWN),
             sent_ms: AtomicU64::new(0),
@@ -337,7 +347,7 @@ impl Peers {
         let peer = self.get(id);
         let since = self.begun.elapsed().as_millis() as u64;
         peer.heard_ms.store(since.max(1), Relaxed);
-        if peer.endpoint.load().as_deref() == Some(&from) {
+        if peer.is_many || peer.endpoint.load().as_deref() == Some(&from) {
             return;
         }
         let may_be_old = peer.is_endpoint_given.load(Relaxed) && number <= peer.fresh_above.load(Relaxed);
@@ -350,7 +360,8 @@ impl Peers {
     /// Sets the endpoint: the peer has answered a call at `address`, or its name resolves to it.
     pub fn is_at(&self, id: PeerId, address: SocketAddr) {
         let peer = self.get(id);
-        if can_be_endpoint(address, self.has_ports) && peer.endpoint.load().as_deref() != Some(&address) {
+        let is_possible = !peer.is_many && can_be_endpoint(address, self.has_ports);
+        if is_possible && peer.endpoint.load().as_deref() != Some(&address) {
             peer.endpoint.store(Some(Arc::new(address)));
             peer.is_endpoint_given.store(true, Relaxed);
         }

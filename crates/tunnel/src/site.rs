@@ -55,6 +55,7 @@
 mod faults;
 mod hooks;
 pub mod ike;
+pub mod pool;
 
 use std::{
     fmt,
@@ -80,6 +81,7 @@ use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX};
 use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
+use pool::{Pool, RawPool};
 
 /// The maximum number of peers in one file.
 pub const PEERS_MAX: usize = 65_536;
@@ -156,6 +158,8 @@ pub struct Site {
     pub hooks: Hooks,
     /// Packets for the peers' networks may leave in clear while no gateway runs.
     pub fails_open: bool,
+    /// The addresses for clients.
+    pub pool: Option<Pool>,
     /// The peers.
     pub peers: Vec<PeerSite>,
 }
@@ -192,6 +196,11 @@ pub struct Hosts {
 }
 
 impl PeerSite {
+    /// Returns whether the entry stands for many clients.
+    pub fn is_many(&self) -> bool {
+        matches!(&self.keys, Keys::Ike(ike) if ike.id.is_none())
+    }
+
     /// Returns the kind of the peer's associations.
     pub fn kind(&self) -> Kind {
         let mode = if self.hosts.is_some() { Mode::Transport } else { Mode::Tunnel };
@@ -282,6 +291,7 @@ struct RawSite {
     dns: Vec<Spanned<String>>,
     #[serde(default)]
     dns_search: Vec<Spanned<String>>,
+    pool: Option<Spanned<RawPool>>,
     #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
 }
@@ -292,6 +302,7 @@ struct RawPeer {
     name: Spanned<String>,
     endpoint: Option<Spanned<String>>,
     keepalive: Option<Spanned<u32>>,
+    #[serde(default)]
     networks: Vec<Spanned<String>>,
     mode: Option<Spanned<String>>,
     window: Option<Spanned<u32>>,
@@ -346,6 +357,11 @@ impl Text<'_> {
 }
 
 impl Site {
+    /// Returns whether the resolvers that a peer names are used.
+    pub fn takes_resolvers(&self) -> bool {
+        self.peers.iter().any(|peer| matches!(&peer.keys, Keys::Ike(ike) if ike.takes_resolvers))
+    }
+
     /// Reads the text of the file `path`; key files are relative to its folder.
     ///
     /// # Errors
@@ -410,6 +426,7 @@ impl Site {
         if raw.peers.len() > PEERS_MAX {
             return Err(place.error(None, format_args!("more than {PEERS_MAX} peers")));
         }
+        let pool = raw.pool.as_ref().map(|pool| pool::read(&place, pool, &addresses)).transpose()?;
         let mut site = Self {
             device,
             listen,
@@ -421,6 +438,7 @@ impl Site {
             identity: raw.identity.as_ref().map(|file| place.beside(file)),
             hooks: Hooks::read(&place, &raw)?,
             fails_open: raw.fail_open,
+            pool,
             peers: Vec::with_capacity(raw.peers.len()),
         };
         for raw in &raw.peers {
@@ -429,6 +447,11 @@ impl Site {
                 .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
             own_network(&place, raw.get_ref(), &peer, &site.addresses)?;
             site.peers.push(peer);
+        }
+        if let (Some(pool), false) = (&raw.pool, site.peers.iter().any(PeerSite::is_many)) {
+            let message =
+                "nobody gets addresses of the pool: clients need a peer with `ike = { any = true, … }`";
+            return Err(place.error(Some(pool.span().start), message));
         }
         Ok(site)
     }
@@ -525,11 +548,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
         let message = format!("a peer's name has 1 to {NAME_BYTES_MAX} bytes, and no control characters");
         return Err(place.error(Some(raw.name.span().start), message));
     }
-    let networks: Vec<Prefix> =
-        raw.networks.iter().map(|word| place.parsed(word)).collect::<Result<_, _>>()?;
-    if networks.is_empty() {
-        return Err(place.error(Some(start), "a peer without networks would carry nothing"));
-    }
+    let networks = networks(place, start, raw, site)?;
     let window_packets = match &raw.window {
         Some(window) => ReplayWindow::new(*window.get_ref())
             .map(|_| *window.get_ref())
@@ -567,7 +586,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
             }
             Keys::Manual(manual_keys(place, manual.get_ref(), protocol)?)
         }
-        (None, None, Some(ike)) => Keys::Ike(Box::new(ike::read(place, raw, ike, mode, site)?)),
+        (None, None, Some(ike)) => Keys::Ike(Box::new(ike::read(place, raw, ike, (&networks, mode), site)?)),
         (_, Some(manual), _) => return twice(manual.span().start),
         (Some(_), None, Some(ike)) => return twice(ike.span().start),
         (None, None, None) => {
@@ -585,6 +604,29 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
         window_packets,
         keys,
     })
+}
+
+/// Returns the networks beyond a peer: those in its table, or those of the pool if it stands for many clients.
+fn networks(place: &Text<'_>, at: usize, raw: &RawPeer, site: &Site) -> Result<Vec<Prefix>, SiteError> {
+    let fail = |at: usize, message: &str| Err(place.error(Some(at), message));
+    if raw.ike.as_ref().is_some_and(|ike| ike.get_ref().is_many()) {
+        if let Some(word) = raw.networks.first() {
+            return fail(word.span().start, "clients have the networks of the pool: leave out `networks`");
+        }
+        if let Some(word) = &raw.endpoint {
+            return fail(word.span().start, "clients begin, from wherever they are: leave out `endpoint`");
+        }
+        return match &site.pool {
+            Some(pool) => Ok(pool.networks.clone()),
+            None => {
+                fail(at, "clients get addresses: say which, by `[pool]` with `networks` beside the peers")
+            }
+        };
+    }
+    if raw.networks.is_empty() {
+        return fail(at, "a peer without networks would carry nothing");
+    }
+    raw.networks.iter().map(|word| place.parsed(word)).collect()
 }
 
 /// Returns a suite that the protocol can use.
@@ -676,7 +718,8 @@ fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
             (Keys::Ike(theirs), Keys::Ike(own))
                 if (&theirs.id, &theirs.local_id) == (&own.id, &own.local_id) =>
             {
-                return Some(format!("the identity {:?} is {:?}'s already", own.id, other.name));
+                let who = own.id.as_ref().map_or("of any client".to_owned(), |id| format!("{id:?}"));
+                return Some(format!("the identity {who} is {:?}'s already", other.name));
             }
             _ => {}
         }

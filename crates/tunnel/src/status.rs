@@ -79,6 +79,9 @@ pub struct PeerStatus {
     pub received_bytes: u64,
     /// The peer's associations.
     pub associations: Vec<AssociationStatus>,
+    /// The entry stands for many clients.
+    #[serde(default)]
+    pub is_many: bool,
     /// The IKE SAs of a peer that speaks IKE.
     #[serde(default)]
     pub ike: Vec<IkeStatus>,
@@ -87,8 +90,17 @@ pub struct PeerStatus {
 /// An IKE SA.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IkeStatus {
-    /// The identity that the peer has proved.
+    /// The identity that the peer has proved; if there is a user, only the one that it gave.
     pub identity: String,
+    /// The user that the peer has proved to be by EAP.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The address and port of its end.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// The addresses that it has got from our pool, or that we have got from it.
+    #[serde(default)]
+    pub addresses: Vec<String>,
     /// The algorithms of IKE itself, by the names in proposals.
     pub algorithms: String,
     /// The seconds since it was established.
@@ -169,6 +181,9 @@ fn ike(agreement: &Agreement, now: Instant) -> IkeStatus {
     });
     IkeStatus {
         identity: agreement.identity.clone(),
+        user: agreement.user.clone(),
+        endpoint: agreement.endpoint.map(|endpoint| endpoint.to_string()),
+        addresses: agreement.addresses.iter().map(ToString::to_string).collect(),
         algorithms: agreement.algorithms.clone(),
         age_s: now.saturating_duration_since(agreement.since).as_secs(),
         rekey_s: left(agreement.rekey_at),
@@ -202,7 +217,7 @@ impl Status {
                 networks: peer.networks.iter().map(ToString::to_string).collect(),
                 state: peer.state.get().name().to_owned(),
                 silent_direction: silent_direction(peers, id, peer),
-                handshake_s: out.first().filter(|_| peer.has_agreed_keys()).map(|out| out.age_s),
+                handshake_s: out.iter().map(|out| out.age_s).min().filter(|_| peer.has_agreed_keys()),
                 is_behind_nat: peer.is_behind_nat(),
                 keepalive_s: peer.keep_alive().map(|interval| interval.as_secs()),
                 mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
@@ -212,7 +227,8 @@ impl Status {
                 received_packets: received.0,
                 received_bytes: received.1,
                 associations: out.into_iter().chain(inbound).collect(),
-                ike: peer.agreements().iter().map(|agreement| ike(agreement, now)).collect(),
+                is_many: peer.is_many(),
+                ike: peer.agreements().values().map(|agreement| ike(agreement, now)).collect(),
             }
         };
         let drops = peers.drops().iter().filter(|&(_, packets)| packets > 0);
@@ -242,7 +258,8 @@ impl Status {
     fn text_with(&self, meaning: impl Fn(&str) -> Option<&'static str>) -> String {
         let mut text = format!("{} listens on {}, up {} s\n", self.device, self.listen, self.up_s);
         for peer in &self.peers {
-            let place = peer.endpoint.as_deref().unwrap_or("has not called yet");
+            let unknown = if peer.is_many { "any client" } else { "has not called yet" };
+            let place = peer.endpoint.as_deref().unwrap_or(unknown);
             let heard = peer.silent_s.map_or_else(
                 || "never heard of".to_owned(),
                 |silence| format!("heard of {silence:.1} s ago"),
@@ -254,8 +271,13 @@ impl Status {
             }
             let until = |left: Option<u64>| left.map_or_else(String::new, |s| format!(", rekey in {s} s"));
             for ike in &peer.ike {
-                let IkeStatus { identity, algorithms, age_s, rekey_s, children } = ike;
-                let _ = writeln!(text, "  ike       {identity}, {algorithms}, {age_s} s{}", until(*rekey_s));
+                let IkeStatus { identity, user, addresses, algorithms, age_s, rekey_s, children, .. } = ike;
+                let who = user.as_ref().unwrap_or(identity);
+                let _ = writeln!(text, "  ike       {who}, {algorithms}, {age_s} s{}", until(*rekey_s));
+                if !addresses.is_empty() {
+                    let place = ike.endpoint.as_deref().unwrap_or("an unknown place");
+                    let _ = writeln!(text, "  address   {}, by way of {place}", addresses.join(", "));
+                }
                 for child in children {
                     let ChildStatus { inbound_spi, traffic, rekey_s, .. } = child;
                     let rekey = until(*rekey_s);
@@ -367,8 +389,12 @@ mod tests {
             received_packets: 4,
             received_bytes: 400,
             associations: Vec::new(),
+            is_many: false,
             ike: vec![IkeStatus {
                 identity: "branch.example".to_owned(),
+                user: None,
+                endpoint: None,
+                addresses: Vec::new(),
                 algorithms: "aes256gcm16-prfsha384".to_owned(),
                 age_s: 70,
                 rekey_s: Some(14_000),

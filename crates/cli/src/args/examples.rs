@@ -120,6 +120,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     (
+        "sealane-tunnel-profile",
+        &[(
+            "sealane tunnel profile clients.toml alice",
+            "write alice.mobileconfig, alice.ps1 and alice.sswan for the user's devices",
+        )],
+    ),
+    (
         "sealane-tunnel-check",
         &[("sealane tunnel check site.toml", "say whether it is valid, or which line is not")],
     ),

@@ -50,10 +50,38 @@ A peer that is another implementation, such as strongSwan, is spoken with by IKE
 `id` is who the peer is, and `local-id` who we are to it: host names, mail addresses or IP addresses. `local-networks` are the \
 networks on our side, by default those of `addresses`. In place of `psk-file`, the file of a shared secret, there may be \
 `private-key` with our `certificate`, and `ca`, the file of the authority that answers for the peer, or the peer's \
-`public-key`; all are PEM. `proposals` and `esp-proposals` are lists in strongSwan's words, such as \
+`public-key`; all are PEM. `crls` are lists of certificates that the authority has revoked. With `key = \"sealane1:...\"`, which \
+`sealane id` prints at the peer, both ends have no other files than their identities. `proposals` and `esp-proposals` are lists in strongSwan's words, such as \
 \"aes256gcm16-prfsha384-x25519-ke1_mlkem768\" and \"aes256gcm16-x25519\"; by default the strongest that both ends have is taken. \
 Associations are renewed after `rekey-seconds` in the peer, an IKE SA after `ike-rekey-seconds` in the table (default four hours). \
 `status` shows what was agreed on, and the log says which proposal or identity did not match.
+
+One peer may stand for many clients, such as phones and laptops, which get addresses of a pool:
+
+  [pool]
+  networks = [\"10.99.0.0/24\", \"fd99::/64\"]
+  dns = [\"10.91.1.53\"]
+  domains = [\"corp.example\"]
+
+  [[peers]]
+  name = \"clients\"
+
+  [peers.ike]
+  any = true
+  local-id = \"vpn.example.org\"
+  local-networks = [\"10.91.1.0/24\"]
+  private-key = \"vpn.example.org.key\"
+  certificate = \"vpn.example.org.crt\"
+  users-file = \"users\"
+
+`users-file` has lines of NAME:PASSWORD, and only its owner may read it (EAP-MSCHAPv2). `users-ca` is the authority of users with \
+certificates (EAP-TLS), and `ca` that of clients which prove themselves by certificates without EAP. `local-networks` are what clients \
+reach; 0.0.0.0/0 and ::/0 send all their traffic here. `sealane tunnel profile` writes what their devices need. Windows and \
+Apple's systems with an RSA certificate of the gateway sign with SHA-1, which takes `--allow-legacy`; ECDSA needs no such thing.
+
+To be a client, a peer's table has `virtual-addresses = true`: the device gets the addresses that the peer gives, one for each family of \
+`networks`. `user` with `password-file`, or with `private-key` and `certificate`, proves us by EAP, and `ca` answers for the \
+peer. With `peer-dns = true`, this host asks the resolvers that the peer names, by `resolvectl` or `resolvconf`.
 
 A peer may have keys from files instead:
 
@@ -114,6 +142,16 @@ The site file of vpn.example.org then has, in the table `ike` of a peer:
 
 Certificates have what Windows, macOS, iOS and Android look for: the name in full, and the purposes of a server and of IKE.";
 
+const PROFILE_LONG_ABOUT: &str = "\
+Write the files by which a user's devices connect to a gateway: USER.mobileconfig for iOS and macOS, USER.ps1 for Windows 10 and 11, \
+USER.sswan for strongSwan's app on Android. They hold the certificate of the gateway's authority, the algorithms, and the name of the \
+user, who is asked for the password; so they are no secret, but whoever installs a changed one trusts another gateway.
+
+  sealane tunnel profile /etc/sealane/clients.toml alice --name Office
+
+A .mobileconfig is opened on the device, or sent by mail. The script is run in a PowerShell of an administrator. A .sswan is opened \
+in the app. The site needs a peer that stands for clients; see `sealane tunnel --help`.";
+
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
@@ -144,6 +182,30 @@ pub enum TunnelCommand {
     /// Make a certificate authority and certificates for gateways, for peers that speak IKE
     #[command(long_about = PKI_LONG_ABOUT)]
     Pki(TunnelPkiArgs),
+    /// Write the files by which a user's phones and laptops connect to a gateway
+    #[command(long_about = PROFILE_LONG_ABOUT)]
+    Profile(TunnelProfileArgs),
+}
+
+/// Arguments of `sealane tunnel profile`.
+#[derive(Debug, Args)]
+pub struct TunnelProfileArgs {
+    /// The site file of the gateway
+    pub site: PathBuf,
+    /// A user in the `users-file` of the site
+    pub user: String,
+    /// The name or address at which devices reach the gateway; by default its `local-id`
+    #[arg(long, value_name = "HOST")]
+    pub server: Option<String>,
+    /// The name of the connection that the user sees; by default that of the gateway
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The certificate of the authority of the gateway; by default ca.crt beside the gateway's certificate
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// The folder for the files
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub folder: PathBuf,
 }
 
 /// Arguments of `sealane tunnel pki`.

@@ -15,10 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use sealane_tunnel::site::{Hooks, Site};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus as ProcessStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus as ProcessStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,7 +75,7 @@ impl Drop for Lock {
 /// commands.
 pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) -> Result<(), Failure> {
     let failed = |error: anyhow::Error| Failure::new(ExitStatus::Io, error);
-    let resolvers = Resolvers::find(&site.hooks).map_err(failed)?;
+    let resolvers = Resolvers::find(site).map_err(failed)?;
     // The same program is started, even if its file has been replaced.
     let mut gateway = Command::new("/proc/self/exe");
     gateway.args(arguments).arg("--supervised").env_remove("NOTIFY_SOCKET").stdout(Stdio::piped());
@@ -85,14 +86,15 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
         let _ = kill_process(pid, Signal::TERM);
     });
     let _interrupts = interrupts.context("cannot listen to signals").map_err(failed)?;
-    let device = up_device(&mut child);
-    let Some(device) = device else {
+    let Some((device, told)) = up_device(&mut child) else {
         // The gateway has printed the reason.
         return ended(wait(&mut child).map_err(failed)?);
     };
     // The folder exists, because it contains the gateway's socket.
     let _lock = Lock::take(folder, &device).context("cannot lock the site's commands").map_err(failed)?;
-    let done = resolvers.set(&device).and_then(|()| run_all(&site.hooks.up, &device));
+    let has_resolvers = !site.hooks.dns.is_empty();
+    let set = if has_resolvers { resolvers.set(&device, &[], &[]) } else { Ok(()) };
+    let done = set.and_then(|()| run_all(&site.hooks.up, &device));
     match &done {
         Ok(()) => {
             if let Err(error) = environment::tell_ready() {
@@ -105,7 +107,10 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
             let _ = kill_process(pid, Signal::TERM);
         }
     }
-    let status = wait(&mut child);
+    let status = thread::scope(|scope| {
+        scope.spawn(|| follow(told, &resolvers, &device));
+        wait(&mut child)
+    });
     // Each command is run, even if others fail.
     for command in &site.hooks.down {
         if let Err(error) = run(command, &device) {
@@ -119,15 +124,60 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
     ended(status.map_err(failed)?)
 }
 
-/// Returns the device of a gateway that is up; `None` if it ended before.
-fn up_device(child: &mut Child) -> Option<String> {
+/// Returns the device of a gateway that is up, and what it tells later; `None` if it ended before.
+fn up_device(child: &mut Child) -> Option<(String, BufReader<ChildStdout>)> {
     let mut line = String::new();
-    BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
-    Some(line.strip_prefix(UP)?.trim_end().to_owned())
+    let mut told = BufReader::new(child.stdout.take()?);
+    told.read_line(&mut line).ok()?;
+    Some((line.strip_prefix(UP)?.trim_end().to_owned(), told))
 }
 
 /// A supervised gateway writes this to standard output, before the name of its device.
 pub(super) const UP: &str = "up ";
+/// It writes this before the resolvers that a peer has given, and the domains that they know.
+const RESOLVERS: &str = "resolvers ";
+/// The word for an empty list.
+const NONE: &str = "-";
+/// The maximum length of a line in bytes.
+const LINE_BYTES_MAX: u64 = 16_384;
+
+/// Returns the line by which a supervised gateway hands on what a peer has given.
+pub(super) fn resolvers_line(servers: &[IpAddr], domains: &[String]) -> String {
+    let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    let word = |list: &[String]| if list.is_empty() { NONE.to_owned() } else { list.join(",") };
+    format!("{RESOLVERS}{} {}\n", word(&servers), word(domains))
+}
+
+/// Reads such a line. The gateway reads packets of strangers, so nothing but addresses and names of hosts gets
+/// through.
+fn resolvers_of(line: &str) -> Option<(Vec<IpAddr>, Vec<String>)> {
+    let (servers, domains) = line.strip_prefix(RESOLVERS)?.trim_end().split_once(' ')?;
+    let words = |list: &str| -> Vec<String> {
+        list.split(',').filter(|word| *word != NONE).map(str::to_owned).collect()
+    };
+    let servers = words(servers).iter().map(|word| word.parse().ok()).collect::<Option<Vec<IpAddr>>>()?;
+    let domains = words(domains);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_domain = |name: &String| {
+        (1..=253).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('-')
+    };
+    domains.iter().all(is_domain).then_some((servers, domains))
+}
+
+/// Sets the resolvers that a gateway tells of, until it ends.
+fn follow(mut told: BufReader<ChildStdout>, resolvers: &Resolvers<'_>, device: &str) {
+    loop {
+        let mut line = String::new();
+        match (&mut told).take(LINE_BYTES_MAX).read_line(&mut line) {
+            Ok(bytes) if bytes > 0 => {}
+            _ => return,
+        }
+        let Some((servers, domains)) = resolvers_of(&line) else { continue };
+        if let Err(error) = resolvers.set(device, &servers, &domains) {
+            text::complain(format_args!("{error:#}"));
+        }
+    }
+}
 
 fn wait(child: &mut Child) -> anyhow::Result<ProcessStatus> {
     child.wait().context("cannot wait for the gateway")
@@ -177,8 +227,9 @@ struct Resolvers<'a> {
 
 impl<'a> Resolvers<'a> {
     /// Looks for a program that can configure resolvers, before the gateway starts.
-    fn find(hooks: &'a Hooks) -> anyhow::Result<Self> {
-        if hooks.dns.is_empty() {
+    fn find(site: &'a Site) -> anyhow::Result<Self> {
+        let hooks = &site.hooks;
+        if hooks.dns.is_empty() && !site.takes_resolvers() {
             return Ok(Self { hooks, manager: None });
         }
         let answers = |program: &str, argument: &str| {
@@ -193,16 +244,21 @@ impl<'a> Resolvers<'a> {
             Manager::Resolvconf
         } else {
             anyhow::bail!(
-                "the site file has `dns`, which takes systemd-resolved or resolvconf, and this host has neither: install one \
-                 (Debian: openresolv), or take `dns` out and set the resolver by commands in `up` and `down`"
+                "the site file has `dns` or `peer-dns`, which takes systemd-resolved or resolvconf, and this host has neither: \
+                 install one (Debian: openresolv), or take it out and set the resolver by commands in `up` and `down`"
             );
         };
         Ok(Self { hooks, manager: Some(manager) })
     }
 
-    fn set(&self, device: &str) -> anyhow::Result<()> {
+    /// Sets the site's resolvers, and behind them those that a peer has given, with the domains that they know.
+    fn set(&self, device: &str, given: &[IpAddr], domains: &[String]) -> anyhow::Result<()> {
         let Hooks { dns, dns_search, .. } = self.hooks;
-        let servers: Vec<String> = dns.iter().map(ToString::to_string).collect();
+        let servers: Vec<String> = dns.iter().chain(given).map(ToString::to_string).collect();
+        let dns_search = &[&dns_search[..], domains].concat();
+        if servers.is_empty() {
+            return self.revert(device);
+        }
         match self.manager {
             None => Ok(()),
             Some(Manager::Resolvectl) => {
@@ -220,6 +276,15 @@ impl<'a> Resolvers<'a> {
                 }
                 tell("resolvconf", vec!["-a".to_owned(), device.to_owned()], &lines)
             }
+        }
+    }
+
+    /// Takes back what was set while the device is there.
+    fn revert(&self, device: &str) -> anyhow::Result<()> {
+        match self.manager {
+            None => Ok(()),
+            Some(Manager::Resolvectl) => tell("resolvectl", vec!["revert".to_owned(), device.to_owned()], ""),
+            Some(Manager::Resolvconf) => self.unset(device),
         }
     }
 
@@ -244,4 +309,25 @@ fn tell(program: &str, arguments: Vec<String>, input: &str) -> anyhow::Result<()
     let status = child.wait().with_context(|| format!("cannot wait for `{shown}`"))?;
     anyhow::ensure!(status.success(), "`{shown}` failed: {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolvers_of_a_peer_are_addresses_and_names_and_nothing_else() {
+        let servers: Vec<IpAddr> =
+            ["10.1.1.53", "fd00::53"].map(|word| word.parse().expect("an address")).to_vec();
+        let domains = vec!["corp.example".to_owned()];
+        for (servers, domains) in [(&servers[..], &domains[..]), (&servers, &[]), (&[], &[])] {
+            let read = resolvers_of(&resolvers_line(servers, domains)).expect("what was written");
+            assert_eq!((&read.0[..], &read.1[..]), (servers, domains));
+        }
+        for line in
+            ["", "up sl0", "resolvers 10.1.1.53", "resolvers a -", "resolvers - --help", "resolvers - a;b"]
+        {
+            assert!(resolvers_of(line).is_none(), "{line}");
+        }
+    }
 }

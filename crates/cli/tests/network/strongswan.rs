@@ -19,6 +19,23 @@ pub(crate) fn missing() -> Option<String> {
     super::missing().or_else(|| program.map(|program| format!("strongSwan's {program} is missing")))
 }
 
+/// The folder in which `cargo xtask peers` unpacks a strongSwan with ML-KEM.
+const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan";
+
+/// Returns the reason why a strongSwan with ML-KEM cannot run here.
+pub(crate) fn newer_is_missing() -> Option<String> {
+    let is_there = Path::new(NEWER).join("usr/sbin/charon-systemd").exists();
+    missing().or_else(|| (!is_there).then(|| format!("no strongSwan in {NEWER}")))
+}
+
+/// Returns the reason why a strongSwan cannot prove users to us here.
+pub(crate) fn users_are_missing() -> Option<String> {
+    let plugins = ["eap-mschapv2", "eap-tls"];
+    let has = |name: &&str| Path::new(&format!("/usr/lib/ipsec/plugins/libstrongswan-{name}.so")).exists();
+    let plugin = plugins.iter().find(|name| !has(name));
+    missing().or_else(|| plugin.map(|name| format!("strongSwan's plugin {name} is missing")))
+}
+
 /// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -43,6 +60,21 @@ impl StrongSwan {
         connections: &str,
         prepare: impl FnOnce(&Path),
     ) -> Self {
+        Self::start_from(None, net, host, connections, prepare)
+    }
+
+    /// Starts a strongSwan with ML-KEM.
+    pub(crate) fn start_newer(net: &mut Net, host: &'static str, connections: &str) -> Self {
+        Self::start_from(Some(NEWER), net, host, connections, |_| {})
+    }
+
+    fn start_from(
+        root: Option<&str>,
+        net: &mut Net,
+        host: &'static str,
+        connections: &str,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
         let folder = net.folder.path().join(format!("{host}.strongswan"));
         for sub in ["x509", "x509ca", "private"] {
             fs::create_dir_all(folder.join("swanctl").join(sub)).expect("a folder");
@@ -55,7 +87,7 @@ impl StrongSwan {
         let shown = folder.display();
         let configuration = format!(
             "charon-systemd {{
-                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac kernel-libipsec kernel-netlink socket-default vici
+                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 eap-tls kernel-libipsec kernel-netlink socket-default vici
                 plugins {{
                     vici {{
                         socket = unix://{shown}/vici
@@ -63,6 +95,9 @@ impl StrongSwan {
                     kernel-libipsec {{
                         allow_peer_ts = yes
                     }}
+                }}
+                tls {{
+                    version_max = 1.2
                 }}
                 journal {{
                     default = -1
@@ -77,16 +112,31 @@ impl StrongSwan {
             }}
 "
         );
+        // Version 5.9 omits a message of TLS 1.3 in EAP (RFC 9190, section 2.5).
         fs::write(folder.join("strongswan.conf"), configuration).expect("a file");
         fs::write(folder.join("swanctl/swanctl.conf"), connections).expect("a file");
         let out = fs::File::create(folder.join("out")).expect("a file");
-        let mut command = net.command(host, "charon-systemd", "");
+        let mut command = match root {
+            None => net.command(host, "charon-systemd", ""),
+            // It runs in a root of its own, but with this machine's temporary files, which contain its configuration.
+            Some(root) => {
+                let mut command = net.command(host, "unshare", "--mount sh -c");
+                command.args([
+                    "mount --bind /dev $0/dev && mount -t proc proc $0/proc && mount --bind /tmp $0/tmp && mount -t tmpfs run $0/run \
+                     && exec chroot $0 /usr/sbin/charon-systemd",
+                    root,
+                ]);
+                command
+            }
+        };
         command.env("STRONGSWAN_CONF", folder.join("strongswan.conf"));
         command.stdin(Stdio::null()).stdout(out.try_clone().expect("a file")).stderr(out);
         net.children.push(command.spawn().expect("it starts"));
         let own = Self { host, folder };
         wait_for("strongSwan's control socket", || own.folder.join("vici").exists());
-        own.control(net, "--load-all");
+        // The socket exists a moment before the process listens on it.
+        let is_loaded = || own.try_control(net, "--load-all").status.success();
+        wait_for("strongSwan's taking its configuration", is_loaded);
         own
     }
 

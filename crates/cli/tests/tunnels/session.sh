@@ -255,6 +255,69 @@ prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan take
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
     'IKE is for the rest of the world.'
 
+chapter 'Phones and laptops'
+# The strongSwan at the office becomes a laptop.
+prose 'Phones and laptops speak IKEv2 too, and get addresses of a pool. The gateway has a certificate for the name that they connect' \
+    'to, and users with passwords; only root may read these files.'
+on hq 'sealane tunnel pki /etc/sealane vpn.example'
+(umask 077; printf 'alice:correct horse battery\n' >/etc/netns/hq/sealane/users)
+cat >/etc/netns/hq/sealane/clients.toml <<'END'
+device = "sl3"
+listen = "0.0.0.0:4500"
+
+[pool]
+networks = ["10.99.0.0/24"]
+dns = ["10.91.1.53"]
+
+[[peers]]
+name = "clients"
+
+[peers.ike]
+any = true
+local-id = "vpn.example"
+local-networks = ["10.91.1.0/24"]
+private-key = "vpn.example.key"
+certificate = "vpn.example.crt"
+users-file = "users"
+END
+on hq 'cat /etc/sealane/clients.toml'
+on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --folder /etc/sealane'
+prose '`alice.mobileconfig` is for iPhones and Macs, `alice.ps1` for Windows, and `alice.sswan` for the app of strongSwan on Android. A user' \
+    'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so they' \
+    'go a way that nobody can change them on. `local-networks` are what clients reach: with `0.0.0.0/0` all of their traffic goes' \
+    'through the gateway, which then needs address translation for them (`nft add rule ip nat postrouting masquerade`).'
+enter hq 'sealane tunnel down sl0' || :
+up hq 'sealane tunnel up /etc/sealane/clients.toml'
+prose 'Another gateway of ours is a client as well:'
+cp /etc/netns/hq/sealane/ca.crt /etc/netns/laptop/sealane/
+(umask 077; printf 'correct horse battery\n' >/etc/netns/laptop/sealane/alice.password)
+cat >/etc/netns/laptop/sealane/office.toml <<'END'
+device = "sl0"
+listen = "0.0.0.0:4500"
+
+[[peers]]
+name = "office"
+endpoint = "192.0.2.1:4500"
+networks = ["10.91.1.0/24"]
+
+[peers.ike]
+id = "vpn.example"
+virtual-addresses = true
+user = "alice"
+password-file = "alice.password"
+ca = "ca.crt"
+END
+on laptop 'cat /etc/sealane/office.toml'
+up laptop 'sealane tunnel up /etc/sealane/office.toml'
+answers laptop 10.91.1.1
+on laptop "ping -c 1 10.91.1.1 $brief"
+on hq "sealane tunnel status sl3 | grep -E '^  (ike|address|child)' | cut -d, -f1"
+on laptop 'sealane tunnel down sl0'
+on hq 'sealane tunnel down sl3'
+enter hq 'exec sealane tunnel up /etc/sealane/branch.toml' 2>"$scratch/hq.log" &
+daemons="$daemons $!"
+eventually grep -q 'is up' "$scratch/hq.log"
+
 chapter 'Commands and resolvers'
 prose '`up` and `down` are commands of the shell, run by root when packets flow and when the gateway has ended. SEALANE_DEVICE is' \
     'the name of the device. With `dns = ["10.91.1.53"]` as well, this host asks that resolver meanwhile, by `resolvectl` or' \

@@ -10,7 +10,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut, Read as _, Write as _},
     mem::{self, MaybeUninit},
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{IpAddr, Shutdown, SocketAddr, TcpStream},
     os::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
@@ -41,6 +41,8 @@ use crate::device;
 
 /// The maximum length of a line in bytes: it contains the networks of the longest site file.
 const LINE_BYTES_MAX: usize = 64 << 20;
+/// The maximum number of addresses that peers give.
+const ASSIGNED_MAX: usize = 64;
 /// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Changes come in groups, which are handled together.
@@ -60,6 +62,8 @@ enum Order {
         /// The socket's family.
         is_v4: bool,
     },
+    /// Give the device these addresses beside those of the site, in place of earlier ones of this kind.
+    Assign(Vec<IpAddr>),
     /// Remove everything.
     Restore,
 }
@@ -119,6 +123,14 @@ impl Keeper {
     /// Fails if the process is gone.
     pub fn keep(&self) -> Result<(), HostError> {
         self.ask(&Order::Keep).map(drop)
+    }
+
+    /// Gives the device these addresses beside those of the site, in place of earlier ones of this kind.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses, or if the process is gone.
+    pub fn assign(&self, addresses: &[IpAddr]) -> Result<(), HostError> {
+        self.ask(&Order::Assign(addresses.to_vec())).map(drop)
     }
 
     /// Connects a socket that carries the gateway's mark, within `patience`.
@@ -229,6 +241,8 @@ struct Kept {
     wanted: Wanted,
     /// The index of the gateway's device.
     device: u32,
+    /// The addresses in `wanted` that a peer has given.
+    assigned: Vec<(IpAddr, u8)>,
     /// The steps done, which are to be undone.
     done: Vec<Step>,
     has_new_table: bool,
@@ -261,6 +275,7 @@ impl Kept {
             kernel,
             wanted,
             device,
+            assigned: Vec::new(),
             done: Vec::new(),
             has_new_table: false,
             is_kept: false,
@@ -287,6 +302,42 @@ impl Kept {
             Err(error) => notes.push(firewall::missing(&error)),
         }
         Ok((kept, notes))
+    }
+
+    /// Gives the device these addresses, in place of those that were assigned before.
+    fn assign(&mut self, addresses: &[IpAddr]) -> Result<(), HostError> {
+        // They come from a peer, by way of a process that reads packets of strangers.
+        let is_for_hosts =
+            |address: &IpAddr| !(address.is_unspecified() || address.is_multicast() || address.is_loopback());
+        if addresses.len() > ASSIGNED_MAX || !addresses.iter().all(is_for_hosts) {
+            return Err(HostError::Keeper(format!(
+                "a peer gives addresses that are no host's: {addresses:?}"
+            )));
+        }
+        let bits = |address: &IpAddr| if address.is_ipv4() { 32 } else { 128 };
+        let all: Vec<_> = addresses.iter().map(|address| (*address, bits(address))).collect();
+        // An address of the site stays, whatever a peer gives.
+        let site = |own: &Self, address: &(IpAddr, u8)| {
+            own.wanted.addresses.contains(address) && !own.assigned.contains(address)
+        };
+        let new: Vec<_> = all.into_iter().filter(|address| !site(self, address)).collect();
+        let old = mem::replace(&mut self.assigned, new.clone());
+        self.wanted.addresses.retain(|address| !old.contains(address));
+        self.wanted.addresses.extend(&new);
+        let step = |&(address, bits): &(IpAddr, u8)| Step::AddAddress { device: self.device, address, bits };
+        let gone: Vec<Step> = old.iter().filter(|address| !new.contains(address)).map(step).collect();
+        let added: Vec<Step> = new.iter().filter(|address| !old.contains(address)).map(step).collect();
+        // The new ones come first, so that a connection finds one address at any time.
+        for step in added {
+            self.kernel.apply(&step).map_err(refused(step.to_string()))?;
+            self.done.push(step);
+        }
+        for step in gone {
+            self.done.retain(|done| *done != step);
+            let undone = step.undone();
+            self.kernel.apply(&undone).map_err(refused(undone.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Restores the host to its earlier state.
@@ -462,6 +513,7 @@ fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Resul
                 Vec::new()
             })
             .map_err(refused("make a socket with the gateway's mark")),
+        (Order::Assign(addresses), Some(host)) => host.assign(&addresses).map(|()| Vec::new()),
         (Order::Restore, Some(host)) => host.restore().map(|()| Vec::new()),
         (Order::Restore, None) => Ok(Vec::new()),
         _ => Err(HostError::Keeper("this is not the time for that order".to_owned())),

@@ -1,12 +1,21 @@
 //! The IKE and child SAs with a peer, as shown in the gateway's status.
 
-use std::time::Instant;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
 
 /// An IKE SA.
 #[derive(Clone, Debug)]
 pub struct Agreement {
-    /// The identity that the peer has proved.
+    /// The identity that the peer has proved; if there is a user, only the one that it gave.
     pub identity: String,
+    /// The user that the peer has proved to be by EAP.
+    pub user: Option<String>,
+    /// The address and port of its end.
+    pub endpoint: Option<SocketAddr>,
+    /// The addresses that it has got from our pool, or that we have got from it.
+    pub addresses: Vec<IpAddr>,
     /// The algorithms of IKE itself.
     pub algorithms: String,
     /// The time at which it was established.

@@ -1,10 +1,13 @@
 //! Associations that are negotiated by IKEv2: converts the events of an [`Endpoint`] to associations, endpoints of
-//! peers, and messages for the operator. The module has no socket, no clock and no thread.
+//! peers, addresses of this host, and messages for the operator. The module has no socket, no clock and no thread.
 //!
 //! Guarantees: an inbound association receives for [`GRACE`] after it has ended, so a rekey loses no packet, and an
 //! outbound one ends at once; if this end may initiate, it tries until the peer answers, with growing pauses; a child
-//! that cannot be entered in the database is deleted at the peer too; strangers and peers that fail again and again
-//! cannot fill the log.
+//! that cannot be entered in the database is deleted at the peer too; two ends that initiate at the same moment keep
+//! one IKE SA; the number of IKE SAs is bounded, for one client and for all; strangers, clients and peers that fail
+//! again and again cannot fill the log.
+
+mod configured;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -15,7 +18,7 @@ use std::{
 
 use sealane_engine::Implementations;
 use sealane_ike::{
-    ChildId, ChildPolicy, Endpoint, Event, IkeId, Install, Mode, Path, Peer, Random, Reason, Settings,
+    Assignment, ChildId, Endpoint, Event, Identity, IkeId, Install, Path, Peer, Random, Reason, Settings,
     wire::TrafficSelector,
 };
 use sealane_ipsec::{
@@ -24,13 +27,13 @@ use sealane_ipsec::{
     key_maker::{KeyMaker, Transmit},
     lifetime::{Age, Lifetime, Limits},
     policy::PeerId,
-    selector::{Flow, Prefix},
+    selector::Flow,
     sequence::SequenceBits,
     traffic::{Ports, Range, Traffic},
 };
 
+pub use self::configured::{IkeError, configured, settings};
 use crate::{
-    credentials::{CredentialError, Reader},
     endpoint::Endpoint as Place,
     keying::{
         agreements::{Agreement, ChildAgreement},
@@ -48,15 +51,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The interval between checks which children have received.
 const LOOK: Duration = Duration::from_millis(500);
-/// The time of silence after which the peer is probed.
-const PROBE_AFTER: Duration = Duration::from_secs(20);
-/// The maximum number of IKE SAs with one peer: two ends that initiate at the same moment have two.
+/// The maximum number of IKE SAs with one peer or one client: two ends that initiate at the same moment have two.
 const SAS_MAX: usize = 4;
+/// The maximum number of IKE SAs with all clients of one entry.
+const CLIENTS_MAX: usize = 16_384;
+/// The time after which one of two IKE SAs that both ends have initiated at the same moment is ended.
+const TWIN_LIFE: Duration = Duration::from_secs(2);
 /// The maximum number of messages that wait for the operator.
 const NEWS_MAX: usize = 256;
 
 /// Returns our source address for packets to a remote address.
 pub type OwnAddress<'a> = Box<dyn Fn(IpAddr) -> Option<IpAddr> + 'a>;
+/// Gives this host the addresses, and the resolvers, that peers have given us, in place of earlier ones. An error is a
+/// message for the operator.
+pub type Host<'a> = Box<dyn FnMut(&Assignment) -> Result<(), String> + 'a>;
 
 /// A peer that speaks IKE.
 #[derive(Debug)]
@@ -69,6 +77,14 @@ struct Known {
     /// The address in the site file; `None` for a name, which is looked up.
     address: Option<IpAddr>,
     may_begin: bool,
+    /// The entry stands for many clients.
+    is_many: bool,
+    /// Our side of its traffic is the addresses that it gives us.
+    is_virtual: bool,
+    /// The resolvers that it names are used.
+    takes_resolvers: bool,
+    /// If both ends have initiated an IKE SA, ours stays.
+    goes_first: bool,
     pause: Duration,
     /// The earliest time of the next request to it.
     not_before: Option<Instant>,
@@ -85,6 +101,14 @@ struct Known {
 struct Stands {
     place: usize,
     identity: String,
+    /// The user that the peer has proved to be.
+    user: Option<String>,
+    /// This end has initiated it.
+    is_ours: bool,
+    /// The addresses that the client has got from us.
+    leased: Vec<IpAddr>,
+    /// The addresses and resolvers that we have got from the peer.
+    given: Option<Assignment>,
     algorithms: String,
     since: Instant,
     path: Option<Path>,
@@ -107,71 +131,6 @@ struct Child {
     is_renewed: bool,
 }
 
-/// The reason why a gateway cannot use IKE with a peer.
-#[derive(Debug, thiserror::Error)]
-#[error("peer {peer:?}: {source}")]
-pub struct IkeError {
-    /// The peer.
-    pub peer: String,
-    /// The cause.
-    pub source: CredentialError,
-}
-
-/// Returns the peers of `site` as configuration for crate `ike`, with their credentials, and their ids.
-///
-/// # Errors
-/// Fails if a credential file is refused.
-pub fn configured(site: &Site) -> Result<Vec<(PeerId, Peer)>, IkeError> {
-    let mut reader = Reader::default();
-    let mut all = Vec::new();
-    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
-        let Keys::Ike(ike) = &peer.keys else { continue };
-        let credentials =
-            reader.read(&ike.proof).map_err(|source| IkeError { peer: peer.name.clone(), source })?;
-        let selectors = |networks: &[Prefix]| {
-            let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
-            networks.iter().map(of).collect()
-        };
-        let child = ChildPolicy {
-            name: peer.name.clone(),
-            local: selectors(&ike.local_networks),
-            remote: selectors(&peer.networks),
-            proposals: ike.esp_proposals.clone(),
-            mode: Mode::Tunnel,
-        };
-        let configured = Peer {
-            name: peer.name.clone(),
-            // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
-            // address.
-            local: None,
-            remote: None,
-            local_identity: sealane_ike::Identity::from_text(&ike.local_id),
-            remote_identity: Some(sealane_ike::Identity::from_text(&ike.id)),
-            prove: credentials.prove,
-            expect: credentials.expect,
-            proposals: ike.proposals.clone(),
-            children: vec![child],
-            always_encapsulate: true,
-            mobike: true,
-            childless: false,
-            ike_lifetime: Some(ike.ike_rekey),
-            child_lifetime: Some(ike.rekey),
-            probe_after: Some(PROBE_AFTER),
-            pool: None,
-            asks_for: sealane_ike::Families::default(),
-        };
-        all.push((id, configured));
-    }
-    Ok(all)
-}
-
-/// Returns the settings of a gateway's endpoint.
-pub fn settings() -> Settings {
-    let retransmission =
-        sealane_ike::Retransmission { first: Duration::from_secs(1), factor_percent: 180, tries: 5 };
-    Settings { retransmission, ..Settings::default() }
-}
-
 /// The arguments of [`Ike::new`] for the negotiations.
 pub struct Negotiated<'a> {
     /// The peers, from [`configured`].
@@ -182,6 +141,8 @@ pub struct Negotiated<'a> {
     pub random: Random,
     /// Finds our source address for packets to a peer.
     pub own_address: OwnAddress<'a>,
+    /// Gives this host addresses.
+    pub host: Host<'a>,
 }
 
 impl std::fmt::Debug for Negotiated<'_> {
@@ -205,11 +166,16 @@ pub struct Ike<'a> {
     /// The times of the next attempts with peers.
     begins: BTreeSet<(Instant, usize)>,
     look_at: Instant,
+    /// The peers with which both ends may have initiated an IKE SA, and the times of the decision.
+    twins: VecDeque<(Instant, usize)>,
     news: VecDeque<String>,
     refusals: Refusals,
-    /// The peers whose agreements have changed.
-    changed: BTreeSet<usize>,
+    /// The IKE SAs that have changed.
+    changed: BTreeSet<IkeId>,
     own_address: OwnAddress<'a>,
+    host: Host<'a>,
+    /// The addresses and resolvers that this host has by now.
+    given: Assignment,
     is_closing: bool,
 }
 
@@ -229,7 +195,7 @@ impl<'a> Ike<'a> {
         negotiated: Negotiated<'a>,
         now: Instant,
     ) -> Self {
-        let Negotiated { peers: configured, settings, random, own_address } = negotiated;
+        let Negotiated { peers: configured, settings, random, own_address, host } = negotiated;
         let mut known = Vec::with_capacity(configured.len());
         let (mut all, mut begins) = (Vec::with_capacity(configured.len()), BTreeSet::new());
         for (place, (id, peer)) in configured.into_iter().enumerate() {
@@ -245,6 +211,10 @@ impl<'a> Ike<'a> {
                 rekey: peer.child_lifetime.unwrap_or_default(),
                 address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
                 may_begin,
+                is_many: own.is_many(),
+                is_virtual: !peer.asks_for.is_empty(),
+                takes_resolvers: matches!(&own.keys, Keys::Ike(ike) if ike.takes_resolvers),
+                goes_first: goes_first(&peer),
                 pause: PAUSE,
                 not_before: None,
                 wanted: None,
@@ -264,10 +234,13 @@ impl<'a> Ike<'a> {
             draining: VecDeque::new(),
             begins,
             look_at: now,
+            twins: VecDeque::new(),
             news: VecDeque::new(),
             refusals: Refusals::new(),
             changed: BTreeSet::new(),
             own_address,
+            host,
+            given: Assignment::default(),
             is_closing: false,
         }
     }
@@ -287,6 +260,19 @@ impl<'a> Ike<'a> {
         known.told.clone_from(&message);
         let line = format!("peer {:?}: {message}", known.name);
         self.say(line);
+    }
+
+    /// Logs a message about the other end of an IKE SA: about a peer if it is new, about a client unless there were
+    /// too many.
+    fn tell_about(&mut self, place: usize, message: String, now: Instant) {
+        let known = &self.known[place];
+        match known.is_many {
+            true => {
+                let message = format!("peer {:?}: {message}", known.name);
+                self.tell_refused(&message, now);
+            }
+            false => self.tell(place, message),
+        }
     }
 
     /// Logs a message about a stranger, unless there were too many.
@@ -318,7 +304,10 @@ impl<'a> Ike<'a> {
             return;
         };
         self.endpoint.set_way(place, local.to_canonical(), remote);
-        let trigger = flow.map(|flow| trigger(&flow));
+        // Where our side is an address that the peer gives us, a packet of another address is no reason.
+        let known = &mut self.known[place];
+        known.wanted = known.wanted.take().filter(|_| !known.is_virtual);
+        let trigger = known.wanted.map(|flow| trigger(&flow));
         self.endpoint.acquire(place, 0, trigger, now);
     }
 
@@ -331,40 +320,57 @@ impl<'a> Ike<'a> {
         while let Some(event) = self.endpoint.poll_event() {
             self.take(event, now);
         }
-        for place in std::mem::take(&mut self.changed) {
-            self.publish(place);
+        for ike in std::mem::take(&mut self.changed) {
+            self.publish(ike);
         }
     }
 
     fn take(&mut self, event: Event, now: Instant) {
         match event {
-            Event::Established { ike, peer: place, identity, algorithms, .. } => {
+            Event::Established { ike, peer: place, identity, user, algorithms, is_initiator } => {
                 let identity = identity.to_string();
+                let who = user.as_ref().unwrap_or(&identity);
+                let message = format!("IKE SA with {who} ({algorithms})");
                 self.known[place].pause = PAUSE;
                 self.schedule(place, None);
-                self.tell(place, format!("IKE SA with {identity} ({algorithms})"));
-                let (path, whereabouts) = (None, Arc::default());
-                self.sas.insert(ike, Stands { place, identity, algorithms, since: now, path, whereabouts });
-                self.changed.insert(place);
-                let of_peer: Vec<IkeId> = self
-                    .sas
-                    .iter()
-                    .filter(|(_, stands)| stands.place == place)
-                    .map(|(&ike, _)| ike)
-                    .collect();
-                // The numbers of IKE SAs grow, so the first one is the oldest.
-                if of_peer.len() > SAS_MAX {
-                    self.endpoint.close(of_peer[0], now);
+                self.tell_about(place, message, now);
+                let stands = Stands {
+                    place,
+                    identity,
+                    user,
+                    is_ours: is_initiator,
+                    leased: Vec::new(),
+                    given: None,
+                    algorithms,
+                    since: now,
+                    path: None,
+                    whereabouts: Arc::default(),
+                };
+                self.sas.insert(ike, stands);
+                self.changed.insert(ike);
+                self.limit(ike, now);
+            }
+            Event::Rekeyed { ike } => {
+                self.changed.insert(ike);
+            }
+            Event::Leased { ike, assignment, .. } => {
+                if let Some(stands) = self.sas.get_mut(&ike) {
+                    stands.leased = assignment.addresses;
+                    let who = stands.user.as_ref().unwrap_or(&stands.identity);
+                    let message = format!("{who} has the address {}", list(&stands.leased));
+                    let place = stands.place;
+                    self.tell_about(place, message, now);
+                    self.changed.insert(ike);
                 }
             }
-            Event::Rekeyed { ike } => self.changed.extend(self.sas.get(&ike).map(|stands| stands.place)),
+            Event::Configured { ike, assignment, .. } => self.configure(ike, assignment),
             Event::Down { ike, peer, reason } => self.take_down(ike, peer, &reason, now),
             Event::Install(install) => self.install(*install, now),
             Event::UseOutbound { child } => self.go_live(child),
             Event::Remove { child, .. } => self.remove(child, now),
             Event::ChildFailed { ike, reason, .. } => {
                 if let Some(place) = self.sas.get(&ike).map(|stands| stands.place) {
-                    self.tell(place, format!("no association: {reason}"));
+                    self.tell_about(place, format!("no association: {reason}"), now);
                 }
             }
             Event::Refused { path, reason } => {
@@ -376,7 +382,7 @@ impl<'a> Ike<'a> {
                     stands.path = Some(path);
                     stands.whereabouts.set(path.remote);
                     self.peers.is_at(self.known[stands.place].id, path.remote);
-                    self.changed.insert(stands.place);
+                    self.changed.insert(ike);
                 }
             }
             // The crate may get other events.
@@ -385,13 +391,28 @@ impl<'a> Ike<'a> {
     }
 
     fn take_down(&mut self, ike: IkeId, peer: Option<usize>, reason: &Reason, now: Instant) {
-        let place = self.sas.remove(&ike).map(|stands| stands.place).or(peer);
-        let Some(place) = place else {
+        let ended = self.sas.remove(&ike);
+        let Some(place) = ended.as_ref().map(|stands| stands.place).or(peer) else {
             return self.tell_refused(&format!("a negotiation came to nothing: {reason}"), now);
         };
-        self.changed.insert(place);
-        if *reason != Reason::Replaced && !self.is_closing {
-            self.tell(place, format!("no IKE SA: {reason}"));
+        self.peers.get(self.known[place].id).agreements().remove(&ike);
+        self.changed.remove(&ike);
+        if ended.as_ref().is_some_and(|stands| stands.given.is_some()) {
+            self.give();
+        }
+        let is_told = match (self.known[place].is_many, &ended) {
+            (true, _) => true,
+            // Another one carries the traffic.
+            (false, Some(_)) => !self.stands_with(place),
+            (false, None) => true,
+        };
+        if *reason != Reason::Replaced && !self.is_closing && is_told {
+            let of = ended.map(|stands| stands.user.unwrap_or(stands.identity));
+            let message = match of.filter(|_| self.known[place].is_many) {
+                Some(who) => format!("no IKE SA with {who} any more: {reason}"),
+                None => format!("no IKE SA: {reason}"),
+            };
+            self.tell_about(place, message, now);
         }
         if self.known[place].may_begin && !self.stands_with(place) && !self.is_closing {
             let known = &self.known[place];
@@ -402,8 +423,107 @@ impl<'a> Ike<'a> {
         }
     }
 
+    /// Ends IKE SAs beyond the limits, after one was established.
+    fn limit(&mut self, ike: IkeId, now: Instant) {
+        let Some(newest) = self.sas.get(&ike) else { return };
+        let (place, is_many) = (newest.place, self.known[newest.place].is_many);
+        let is_same = |stands: &&Stands| {
+            let is_client = (&stands.identity, &stands.user) == (&newest.identity, &newest.user);
+            stands.place == place && (!is_many || is_client)
+        };
+        let same: Vec<IkeId> =
+            self.sas.iter().filter(|(_, stands)| is_same(stands)).map(|(&ike, _)| ike).collect();
+        // The numbers of IKE SAs grow, so the first one is the oldest.
+        if same.len() > SAS_MAX {
+            self.endpoint.close(same[0], now);
+        }
+        let all = self.sas.values().filter(|stands| stands.place == place).count();
+        if all > CLIENTS_MAX {
+            self.tell_about(
+                place,
+                format!("{CLIENTS_MAX} clients are connected, and no more are let in"),
+                now,
+            );
+            self.endpoint.close(ike, now);
+        }
+        if !is_many && same.len() > 1 {
+            self.twins.push_back((now + TWIN_LIFE, place));
+        }
+    }
+
+    /// Ends one of two IKE SAs that both ends of a peer have initiated at the same moment. Both ends choose the same
+    /// one, and the one that initiated it ends it.
+    fn end_twin(&mut self, place: usize, now: Instant) {
+        if self.known[place].goes_first {
+            return;
+        }
+        let of = |is_ours| {
+            let found =
+                self.sas.iter().filter(move |(_, stands)| stands.place == place && stands.is_ours == is_ours);
+            found.map(|(&ike, stands)| (ike, stands.since))
+        };
+        // The peer's must carry traffic before ours ends.
+        let carries = |ike: IkeId| self.children.values().any(|child| child.ike == ike && child.is_live);
+        let theirs: Vec<Instant> =
+            of(false).filter(|&(ike, _)| carries(ike)).map(|(_, since)| since).collect();
+        let is_twin = |since: Instant| {
+            theirs
+                .iter()
+                .any(|&other| since.max(other).saturating_duration_since(since.min(other)) <= TWIN_LIFE)
+        };
+        let ended: Vec<IkeId> = of(true).filter(|&(_, since)| is_twin(since)).map(|(ike, _)| ike).collect();
+        ended.into_iter().for_each(|ike| self.endpoint.close(ike, now));
+    }
+
+    /// Takes what a peer gives us, except for addresses that would cut the way to the peer itself.
+    fn configure(&mut self, ike: IkeId, mut assignment: Assignment) {
+        let Some(stands) = self.sas.get_mut(&ike) else { return };
+        let known = &self.known[stands.place];
+        let outside = self.peers.endpoint(known.id).map(|at| at.ip().to_canonical()).or(known.address);
+        assignment.addresses.retain(|address| !address.is_loopback() && Some(*address) != outside);
+        if assignment.addresses.is_empty() {
+            return;
+        }
+        let message = format!("it gives us the address {}", list(&assignment.addresses));
+        stands.given = Some(assignment);
+        let place = stands.place;
+        self.tell(place, message);
+        self.give();
+        self.changed.insert(ike);
+    }
+
+    /// Gives this host what peers have given us by now.
+    fn give(&mut self) {
+        let mut given = Assignment::default();
+        for stands in self.sas.values() {
+            let Some(own) = &stands.given else { continue };
+            let unknown = |known: &[IpAddr], all: &[IpAddr]| -> Vec<IpAddr> {
+                all.iter().filter(|address| !known.contains(address)).copied().collect()
+            };
+            given.addresses.extend(unknown(&given.addresses, &own.addresses));
+            if self.known[stands.place].takes_resolvers {
+                given.dns.extend(unknown(&given.dns, &own.dns));
+                given.domains.extend(own.domains.iter().cloned());
+            }
+        }
+        given.domains.dedup();
+        if given == self.given {
+            return;
+        }
+        if let Err(message) = (self.host)(&given) {
+            self.say(message);
+        }
+        self.given = given;
+    }
+
     fn install(&mut self, install: Install, now: Instant) {
         let place = install.peer;
+        let has_address = || self.sas.get(&install.ike).is_some_and(|stands| stands.given.is_some());
+        if self.known[place].is_virtual && !has_address() {
+            self.endpoint.delete_child(install.child, now);
+            let message = "it gives us no address: give it a pool, or name our side in `local-networks`";
+            return self.tell(place, message.to_owned());
+        }
         let Some(child) = self.make(&install, now) else {
             self.endpoint.delete_child(install.child, now);
             return self.tell(place, "an association that was agreed on cannot be made".to_owned());
@@ -423,7 +543,7 @@ impl<'a> Ike<'a> {
             }
         }
         self.look_at = self.look_at.min(now + LOOK);
-        self.changed.insert(place);
+        self.changed.insert(install.ike);
         if !is_of_use {
             self.endpoint.delete_child(install.child, now);
         } else if install.is_outbound_live {
@@ -507,7 +627,7 @@ impl<'a> Ike<'a> {
         let outbound = child.outbound.association().parameters();
         self.peers.database().remove_outbound(outbound.peer, outbound.spi);
         self.draining.push_back((now + GRACE, child.inbound.association().parameters().spi));
-        self.changed.insert(child.place);
+        self.changed.insert(child.ike);
     }
 
     /// Reports to the endpoint which children have received, and moves IKE SAs when our own address changes.
@@ -543,28 +663,38 @@ impl<'a> Ike<'a> {
         }
     }
 
-    /// Stores the SAs with a peer, for the status.
-    fn publish(&self, place: usize) {
-        let of = |(&ike, stands): (&IkeId, &Stands)| Agreement {
+    /// Stores an IKE SA for the status.
+    fn publish(&self, ike: IkeId) {
+        let Some(stands) = self.sas.get(&ike) else { return };
+        let children = self.children.iter().filter(|(_, child)| child.ike == ike);
+        let children = children.map(|(&id, child)| ChildAgreement {
+            inbound_spi: child.inbound.association().parameters().spi,
+            outbound_spi: child.outbound.association().parameters().spi,
+            traffic: child.traffic.to_string(),
+            rekey_at: self.endpoint.child_rekey_at(id),
+        });
+        let agreement = Agreement {
             identity: stands.identity.clone(),
+            user: stands.user.clone(),
+            endpoint: stands.whereabouts.get(),
+            addresses: stands.given.as_ref().map_or(&stands.leased, |given| &given.addresses).clone(),
             algorithms: stands.algorithms.clone(),
             since: stands.since,
             rekey_at: self.endpoint.rekey_at(ike),
-            children: self
-                .children
-                .iter()
-                .filter(|(_, child)| child.ike == ike)
-                .map(|(&id, child)| ChildAgreement {
-                    inbound_spi: child.inbound.association().parameters().spi,
-                    outbound_spi: child.outbound.association().parameters().spi,
-                    traffic: child.traffic.to_string(),
-                    rekey_at: self.endpoint.child_rekey_at(id),
-                })
-                .collect(),
+            children: children.collect(),
         };
-        let stand = self.sas.iter().filter(|(_, stands)| stands.place == place);
-        *self.peers.get(self.known[place].id).agreements() = stand.map(of).collect();
+        self.peers.get(self.known[stands.place].id).agreements().insert(ike, agreement);
     }
+}
+
+/// Returns whether our IKE SA stays if both ends have initiated one: the identities decide, which both ends know.
+fn goes_first(peer: &Peer) -> bool {
+    let bytes = |identity: &Identity| identity.to_wire().to_bytes();
+    peer.remote_identity.as_ref().is_none_or(|remote| bytes(&peer.local_identity) < bytes(remote))
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the selectors of a packet, ours first.
@@ -595,6 +725,12 @@ impl KeyMaker for Ike<'_> {
         let Some(&place) = self.places.get(&request.peer()) else { return };
         match request {
             Request::Acquire(id) => {
+                // Clients begin by themselves; and a peer that has given us an address carries that one's packets alone.
+                // The request stays, so that further packets wake nobody.
+                let known = &self.known[place];
+                if known.is_many || known.is_virtual && self.stands_with(place) {
+                    return;
+                }
                 if self.known[place].not_before.is_none_or(|at| at <= now) && !self.is_closing {
                     let flow = self.peers.database().acquired_flow(id);
                     self.peers.database().withdraw(request);
@@ -603,8 +739,10 @@ impl KeyMaker for Ike<'_> {
                 }
             }
             Request::Rekey(_) | Request::Expired(_) => {
+                // An entry for clients may have several places.
+                let known = &self.known;
                 let is_due = |child: &Child| {
-                    child.place == place
+                    known[child.place].id == request.peer()
                         && !child.is_renewed
                         && (child.outbound.association().age(now) != Age::Young
                             || child.outbound.numbers().left() == 0)
@@ -634,7 +772,8 @@ impl KeyMaker for Ike<'_> {
         let look = (!self.children.is_empty()).then_some(self.look_at);
         let begins = self.begins.first().map(|&(at, _)| at).filter(|_| !self.is_closing);
         let drains = self.draining.front().map(|&(at, _)| at);
-        [self.endpoint.poll_timeout(), look, begins, drains].into_iter().flatten().min()
+        let twins = self.twins.front().map(|&(at, _)| at);
+        [self.endpoint.poll_timeout(), look, begins, drains, twins].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -650,6 +789,9 @@ impl KeyMaker for Ike<'_> {
                 true => self.schedule(place, None),
                 false => self.acquire(place, None, now),
             }
+        }
+        while let Some((_, place)) = self.twins.pop_front_if(|(at, _)| *at <= now) {
+            self.end_twin(place, now);
         }
         if !self.children.is_empty() && self.look_at <= now {
             self.look(now);

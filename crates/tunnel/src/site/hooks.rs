@@ -37,31 +37,33 @@ impl Hooks {
             };
             words.iter().map(command).collect()
         };
-        let resolver = |word: &Spanned<String>| {
-            let message =
-                || format!("{:?} is not the address of a resolver, such as 10.91.2.53", word.get_ref());
-            word.get_ref().parse::<IpAddr>().map_err(|_| place.error(Some(word.span().start), message()))
-        };
-        let domain = |word: &Spanned<String>| {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            let text = word.get_ref();
-            // A leading dash would be an option of the program that configures the resolvers.
-            let is_name =
-                (1..=253).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with('-');
-            match is_name {
-                true => Ok(text.clone()),
-                false => Err(place.error(Some(word.span().start), format!("{text:?} is not a domain"))),
-            }
-        };
         if let (Some(word), true) = (raw.dns_search.first(), raw.dns.is_empty()) {
             return Err(place.error(Some(word.span().start), "dns-search without dns: who is to be asked?"));
         }
         Ok(Self {
             up: commands(&raw.up)?,
             down: commands(&raw.down)?,
-            dns: raw.dns.iter().map(resolver).collect::<Result<_, _>>()?,
-            dns_search: raw.dns_search.iter().map(domain).collect::<Result<_, _>>()?,
+            dns: raw.dns.iter().map(|word| resolver(place, word)).collect::<Result<_, _>>()?,
+            dns_search: raw.dns_search.iter().map(|word| domain(place, word)).collect::<Result<_, _>>()?,
         })
+    }
+}
+
+/// Returns the address of a resolver.
+pub(super) fn resolver(place: &Text<'_>, word: &Spanned<String>) -> Result<IpAddr, SiteError> {
+    let message = || format!("{:?} is not the address of a resolver, such as 10.91.2.53", word.get_ref());
+    word.get_ref().parse().map_err(|_| place.error(Some(word.span().start), message()))
+}
+
+/// Returns the name of a domain.
+pub(super) fn domain(place: &Text<'_>, word: &Spanned<String>) -> Result<String, SiteError> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let text = word.get_ref();
+    // A leading dash would be an option of the program that configures the resolvers.
+    let is_name = (1..=253).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with('-');
+    match is_name {
+        true => Ok(text.clone()),
+        false => Err(place.error(Some(word.span().start), format!("{text:?} is not a domain"))),
     }
 }
 

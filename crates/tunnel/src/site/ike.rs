@@ -9,20 +9,36 @@
 //! ```
 //!
 //! In place of `psk-file`, the gateway can prove its identity by `private-key` with its `certificate`, and the peer
-//! by a certificate of the authority `ca` or by its exact `public-key`.
+//! by a certificate of the authority `ca`, by its exact `public-key`, or by the `key` that `sealane id` prints there.
+//! `crls` are lists of revoked certificates of that authority.
+//!
+//! One peer may stand for many clients, which get addresses of the site's [pool](super::pool):
+//!
+//! ```toml
+//! [peers.ike]
+//! any = true
+//! local-id = "vpn.example.org"
+//! private-key = "vpn.example.org.key"
+//! certificate = "vpn.example.org.crt"
+//! users-file = "users"
+//! ```
+//!
+//! `users-file` has users with passwords (EAP-MSCHAPv2), `users-ca` is the authority of users with certificates
+//! (EAP-TLS), and `ca` that of clients that prove themselves by certificates in IKE itself.
+//!
+//! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
+//! `private-key` and `certificate`, if it is to prove itself by EAP.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use sealane_ike::Offer;
+use sealane_ike::{Families, Offer};
 use sealane_ipsec::{
     association::{Mode, Protocol},
     esp::Shape,
     selector::Prefix,
     suite::Suite,
 };
+use sealane_peer::PublicKey;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -48,6 +64,15 @@ const NETWORKS_MAX: usize = 31;
 /// The maximum length of an identity in bytes.
 const IDENTITY_BYTES_MAX: usize = 255;
 
+/// The authorities that answer for a peer's certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trust {
+    /// The file of their certificates, in PEM.
+    pub authorities: PathBuf,
+    /// The files of their lists of revoked certificates, in PEM or DER.
+    pub revocations: Vec<PathBuf>,
+}
+
 /// The proof of an end's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
@@ -55,34 +80,76 @@ pub enum Proof {
     Shared(PathBuf),
     /// The keys are in these files.
     Keys {
-        /// Our private key, PKCS #8 in PEM.
-        private: PathBuf,
+        /// Our private key, PKCS #8 in PEM; `None` for the gateway's own key.
+        private: Option<PathBuf>,
         /// Its certificate in PEM, which may be followed by intermediate certificates; `None` if the peer has our
         /// public key.
         certificate: Option<PathBuf>,
         /// The verification of the peer.
         peer: Known,
     },
+    /// We are a user of the peer, and prove it by EAP.
+    User {
+        /// The user's name.
+        name: String,
+        /// The proof.
+        secret: UserSecret,
+        /// The verification of the peer.
+        server: Trust,
+    },
+    /// The peers are many clients.
+    Clients {
+        /// Our private key.
+        private: PathBuf,
+        /// Its certificate.
+        certificate: PathBuf,
+        /// The file of users with passwords.
+        users: Option<PathBuf>,
+        /// The authorities of users with certificates.
+        users_trust: Option<Trust>,
+        /// The authorities of clients that prove themselves without EAP.
+        trust: Option<Trust>,
+    },
 }
 
 /// The verification of a peer that signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Its certificate is issued by one of the authorities in this file, in PEM.
-    Authorities(PathBuf),
+    /// Its certificate is issued by one of these authorities.
+    Authorities(Trust),
     /// Its public key is in this file, in PEM.
     PublicKey(PathBuf),
+    /// It has this key, as `sealane id` prints it.
+    Key(PublicKey),
+}
+
+/// The proof of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserSecret {
+    /// The password in this file.
+    Password(PathBuf),
+    /// A certificate.
+    Certificate {
+        /// The private key.
+        private: PathBuf,
+        /// The certificate.
+        certificate: PathBuf,
+    },
 }
 
 /// A peer that speaks IKEv2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IkePeer {
-    /// The peer's identity.
-    pub id: String,
+    /// The peer's identity; `None` if the entry stands for many clients.
+    pub id: Option<String>,
     /// Our identity for the peer.
     pub local_id: String,
     /// The networks on our side.
     pub local_networks: Vec<Prefix>,
+    /// The families of the addresses that we ask the peer for.
+    pub asks_for: Families,
+    /// The resolvers that the peer names are used.
+    pub takes_resolvers: bool,
     /// The proofs of both ends' identities.
     pub proof: Proof,
     /// The proposals for IKE, the preferred one first.
@@ -117,15 +184,26 @@ impl IkePeer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawIke {
-    id: Spanned<String>,
-    local_id: Spanned<String>,
+    id: Option<Spanned<String>>,
+    #[serde(default)]
+    any: bool,
+    local_id: Option<Spanned<String>>,
     #[serde(default)]
     local_networks: Vec<Spanned<String>>,
+    virtual_addresses: Option<Spanned<bool>>,
+    peer_dns: Option<Spanned<bool>>,
     psk_file: Option<Spanned<PathBuf>>,
     private_key: Option<Spanned<PathBuf>>,
     certificate: Option<Spanned<PathBuf>>,
     ca: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    crls: Vec<Spanned<PathBuf>>,
     public_key: Option<Spanned<PathBuf>>,
+    key: Option<Spanned<String>>,
+    user: Option<Spanned<String>>,
+    password_file: Option<Spanned<PathBuf>>,
+    users_file: Option<Spanned<PathBuf>>,
+    users_ca: Option<Spanned<PathBuf>>,
     #[serde(default)]
     proposals: Vec<Spanned<String>>,
     #[serde(default)]
@@ -133,12 +211,19 @@ pub(super) struct RawIke {
     ike_rekey_seconds: Option<Spanned<u32>>,
 }
 
+impl RawIke {
+    /// Returns whether the entry stands for many clients.
+    pub(super) fn is_many(&self) -> bool {
+        self.any
+    }
+}
+
 /// Reads the `[peers.ike]` table of a peer. `site` has everything but peers.
 pub(super) fn read(
     place: &Text<'_>,
     peer: &RawPeer,
     raw: &Spanned<RawIke>,
-    mode: Mode,
+    (networks, mode): (&[Prefix], Mode),
     site: &Site,
 ) -> Result<IkePeer, SiteError> {
     let (at, raw) = (raw.span().start, raw.get_ref());
@@ -165,8 +250,33 @@ pub(super) fn read(
             "a peer with `ike` has `esp-proposals` in place of `suite`".to_owned(),
         );
     }
-    let local_networks = local_networks(place, at, raw, site)?;
-    if peer.networks.len() > NETWORKS_MAX || local_networks.len() > NETWORKS_MAX {
+    let is_virtual = raw.virtual_addresses.as_ref().filter(|word| *word.get_ref());
+    if let (Some(word), None) = (is_virtual, &peer.endpoint) {
+        return fail(
+            word.span().start,
+            "we ask for addresses when we begin: give the peer its `endpoint`".to_owned(),
+        );
+    }
+    let peer_dns = raw.peer_dns.as_ref().filter(|word| *word.get_ref());
+    if let (Some(word), None) = (peer_dns, is_virtual) {
+        return fail(
+            word.span().start,
+            "resolvers come with addresses: set `virtual-addresses` too".to_owned(),
+        );
+    }
+    let local_networks = match (is_virtual, raw.local_networks.first()) {
+        (None, _) => local_networks(place, at, raw, site)?,
+        (Some(_), None) => vec![Prefix::ALL_V4, Prefix::ALL_V6],
+        (Some(_), Some(word)) => {
+            let message = "with `virtual-addresses` our side is the address that the peer gives us";
+            return fail(word.span().start, message.to_owned());
+        }
+    };
+    let asks_for = Families {
+        ipv4: is_virtual.is_some() && networks.iter().any(|network| network.address().is_ipv4()),
+        ipv6: is_virtual.is_some() && networks.iter().any(|network| network.address().is_ipv6()),
+    };
+    if networks.len() > NETWORKS_MAX || local_networks.len() > NETWORKS_MAX {
         return fail(at, format!("IKE agrees on {NETWORKS_MAX} networks of each side at most"));
     }
     let identity = |word: &Spanned<String>| {
@@ -177,6 +287,20 @@ pub(super) fn read(
         let message =
             "an identity is a host name, a mail address or an IP address, as the peer's configuration has it";
         Err(place.error(Some(word.span().start), message))
+    };
+    let id = match (&raw.id, raw.any) {
+        (Some(id), false) => Some(identity(id)?),
+        (None, true) => None,
+        (Some(id), true) => {
+            return fail(id.span().start, "`any` stands for every client, so there is no `id`".to_owned());
+        }
+        (None, false) => {
+            return fail(at, "who is the peer? Give its `id`, or `any = true` for many clients".to_owned());
+        }
+    };
+    let local_id = match raw.local_id.as_ref().or(raw.user.as_ref()) {
+        Some(word) => identity(word)?,
+        None => return fail(at, "who are we to the peer? Give `local-id`".to_owned()),
     };
     let offers = |words: &[Spanned<String>],
                   defaults: &[&str],
@@ -190,9 +314,11 @@ pub(super) fn read(
         words.iter().map(read).collect::<Result<Vec<_>, _>>()
     };
     Ok(IkePeer {
-        id: identity(&raw.id)?,
-        local_id: identity(&raw.local_id)?,
+        id,
+        local_id,
         local_networks,
+        asks_for,
+        takes_resolvers: peer_dns.is_some(),
         proof: proof(place, at, raw)?,
         proposals: offers(&raw.proposals, &PROPOSALS_DEFAULT, Offer::ike)?,
         esp_proposals: offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
@@ -217,44 +343,158 @@ fn local_networks(place: &Text<'_>, at: usize, raw: &RawIke, site: &Site) -> Res
     Ok(own)
 }
 
+/// Returns the authorities in the file `ca`, with the entry's lists of revoked certificates.
+fn trust(place: &Text<'_>, raw: &RawIke, ca: &Spanned<PathBuf>) -> Trust {
+    Trust {
+        authorities: place.beside(ca.get_ref()),
+        revocations: raw.crls.iter().map(|file| place.beside(file.get_ref())).collect(),
+    }
+}
+
+/// Refuses the first of the given words, which do not fit beside others.
+fn refuse<'w>(
+    place: &Text<'_>,
+    words: impl IntoIterator<Item = Option<&'w dyn Place>>,
+    message: &str,
+) -> Result<(), SiteError> {
+    match words.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(word) => Err(place.error(Some(word.at()), message)),
+    }
+}
+
+/// A word of the file.
+trait Place {
+    fn at(&self) -> usize;
+}
+
+impl<T> Place for Spanned<T> {
+    fn at(&self) -> usize {
+        self.span().start
+    }
+}
+
+/// Returns a word's place, if there is the word.
+fn word<T>(word: &Option<Spanned<T>>) -> Option<&dyn Place> {
+    word.as_ref().map(|word| word as &dyn Place)
+}
+
 fn proof(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> {
-    let file = |file: &Spanned<PathBuf>| place.beside(Path::new(file.get_ref()));
-    let others = [&raw.private_key, &raw.certificate, &raw.ca, &raw.public_key];
-    match (&raw.psk_file, &raw.private_key) {
-        (Some(psk), _) => match others.into_iter().flatten().next() {
-            None => Ok(Proof::Shared(file(psk))),
-            Some(other) => {
-                let message = "`psk-file` stands alone: with it both ends prove who they are";
-                Err(place.error(Some(other.span().start), message))
-            }
-        },
-        (None, None) => {
-            let message = "no proof: give `psk-file`, or `private-key` with `certificate` and `ca`, or `private-key` with \
-                           the peer's `public-key`";
-            Err(place.error(Some(at), message))
-        }
-        (None, Some(private)) => {
-            let peer = match (&raw.ca, &raw.public_key) {
-                (Some(ca), None) => Known::Authorities(file(ca)),
-                (None, Some(key)) => Known::PublicKey(file(key)),
-                (Some(_), Some(key)) => {
-                    let message = "the peer is known twice: by `ca` or by `public-key`";
-                    return Err(place.error(Some(key.span().start), message));
+    let RawIke { psk_file, private_key, certificate, ca, public_key, key, .. } = raw;
+    if raw.any {
+        return clients(place, at, raw);
+    }
+    let of_clients = [word(&raw.users_file), word(&raw.users_ca)];
+    refuse(place, of_clients, "this belongs to an entry with `any`, which stands for many clients")?;
+    if let (None, Some(list)) = (ca, raw.crls.first()) {
+        return Err(place.error(Some(list.span().start), "lists of revoked certificates belong to a `ca`"));
+    }
+    if let Some(user) = &raw.user {
+        return own_user(place, raw, user);
+    }
+    refuse(place, [word(&raw.password_file)], "whose password is it? Give the `user` too")?;
+    if let Some(psk) = psk_file {
+        let others = [word(private_key), word(certificate), word(ca), word(public_key), word(key)];
+        refuse(place, others, "`psk-file` stands alone: with it both ends prove who they are")?;
+        return Ok(Proof::Shared(place.beside(psk.get_ref())));
+    }
+    let peer = match (ca, public_key, key) {
+        (Some(ca), None, None) => Known::Authorities(trust(place, raw, ca)),
+        (None, Some(file), None) => Known::PublicKey(place.beside(file.get_ref())),
+        (None, None, Some(key)) => Known::Key(place.parsed(key)?),
+        (None, None, None) => {
+            let message = match private_key {
+                None => {
+                    "no proof: give `psk-file`, or `private-key` with `certificate` and `ca`, or the `key` that `sealane id` \
+                     prints at the peer"
                 }
-                (None, None) => {
-                    let message =
-                        "how is the peer known? By `ca`, the file of its authority, or by `public-key`";
-                    return Err(place.error(Some(private.span().start), message));
+                Some(_) => {
+                    "how is the peer known? By `ca`, the file of its authority, by `public-key`, or by `key`"
                 }
             };
-            let certificate = raw.certificate.as_ref().map(file);
-            Ok(Proof::Keys { private: file(private), certificate, peer })
+            let at = private_key.as_ref().map_or(at, |private| private.span().start);
+            return Err(place.error(Some(at), message));
         }
+        (ca, file, _) => {
+            let second = if ca.is_some() && file.is_some() { word(public_key) } else { word(key) };
+            let message = "the peer is known twice: by `ca`, by `public-key` or by `key`";
+            return Err(place.error(second.map(Place::at), message));
+        }
+    };
+    if private_key.is_none() && (certificate.is_some() || !matches!(peer, Known::Key(_))) {
+        let message = "no proof of ours: give `private-key`; only beside `key` it is the gateway's own, as `sealane id` makes it";
+        return Err(place.error(Some(at), message));
     }
+    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
+    Ok(Proof::Keys {
+        private: private_key.as_ref().map(file),
+        certificate: certificate.as_ref().map(file),
+        peer,
+    })
+}
+
+/// Reads how we prove ourselves as a user of the peer.
+fn own_user(place: &Text<'_>, raw: &RawIke, user: &Spanned<String>) -> Result<Proof, SiteError> {
+    let fail = |message: &str| Err(place.error(Some(user.span().start), message));
+    let others = [word(&raw.psk_file), word(&raw.public_key), word(&raw.key)];
+    refuse(place, others, "a `user` knows the peer by `ca`, the authority of its certificate")?;
+    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
+    let secret = match (&raw.password_file, &raw.private_key, &raw.certificate) {
+        (Some(password), None, None) => UserSecret::Password(file(password)),
+        (None, Some(private), Some(certificate)) => {
+            UserSecret::Certificate { private: file(private), certificate: file(certificate) }
+        }
+        _ => {
+            return fail("a `user` has `password-file`, or `private-key` with `certificate`");
+        }
+    };
+    let Some(ca) = &raw.ca else {
+        return fail("a `user` knows the peer by `ca`, the file of the authority of its certificate");
+    };
+    let name = user.get_ref();
+    if !(1..=IDENTITY_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
+        return fail("a user's name has 1 to 255 bytes, and no control characters");
+    }
+    Ok(Proof::User { name: name.clone(), secret, server: trust(place, raw, ca) })
+}
+
+/// Reads how many clients prove themselves.
+fn clients(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> {
+    let message = "clients that have a shared secret could pass for the gateway to each other: give them passwords in \
+                   `users-file`, or certificates";
+    refuse(place, [word(&raw.psk_file)], message)?;
+    let others = [word(&raw.public_key), word(&raw.key), word(&raw.user), word(&raw.password_file)];
+    refuse(
+        place,
+        others,
+        "an entry with `any` stands for many clients: they have `users-file`, `users-ca` or `ca`",
+    )?;
+    refuse(place, [word(&raw.virtual_addresses)], "clients get addresses from us, by `[pool]`")?;
+    let (Some(private), Some(certificate)) = (&raw.private_key, &raw.certificate) else {
+        let message = "clients know the gateway by its certificate: give `private-key` and `certificate`, as `sealane tunnel pki` \
+                       makes them";
+        return Err(place.error(Some(at), message));
+    };
+    if raw.users_file.is_none() && raw.users_ca.is_none() && raw.ca.is_none() {
+        let message = "how do clients prove who they are? By passwords in `users-file`, by certificates of `users-ca` within EAP, \
+                       or by certificates of `ca`";
+        return Err(place.error(Some(at), message));
+    }
+    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
+    let trust = |ca: &Spanned<PathBuf>| trust(place, raw, ca);
+    Ok(Proof::Clients {
+        private: file(private),
+        certificate: file(certificate),
+        users: raw.users_file.as_ref().map(file),
+        users_trust: raw.users_ca.as_ref().map(trust),
+        trust: raw.ca.as_ref().map(trust),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::site::Keys;
 
@@ -295,12 +535,95 @@ mod tests {
         );
         let own = own.expect("a good file");
         let Proof::Keys { private, certificate, peer: known } = &own.proof else { panic!("{own:?}") };
-        assert_eq!(private, Path::new("/etc/sealane/hq.key"));
+        assert_eq!(private.as_deref(), Some(Path::new("/etc/sealane/hq.key")));
         assert_eq!(certificate.as_deref(), Some(Path::new("/etc/sealane/hq.crt")));
-        assert_eq!(*known, Known::Authorities("/etc/sealane/ca.crt".into()));
+        let trust = Trust { authorities: "/etc/sealane/ca.crt".into(), revocations: Vec::new() };
+        assert_eq!(*known, Known::Authorities(trust));
         assert_eq!(own.largest_suite().to_string(), "aes-128-cbc+hmac-sha256-128");
         assert_eq!(own.local_networks, ["10.7.0.0/16".parse().expect("a network")]);
         assert_eq!(own.ike_rekey.as_secs(), 60);
+    }
+
+    #[test]
+    fn a_peer_has_the_key_that_its_identity_file_has() {
+        let key = "sealane1:izc2lja226xppxb4oyeqgtk3qsnyrwvyxf2cd6rsaswzyvljxqhdyaz4";
+        let peer = peer(&format!("key = \"{key}\"")).expect("a good file");
+        let known = Known::Key(key.parse().expect("a key"));
+        assert_eq!(peer.proof, Proof::Keys { private: None, certificate: None, peer: known });
+    }
+
+    const POOL: &str = "[pool]\nnetworks = [\"10.99.0.0/24\", \"fd99::/64\"]\ndns = [\"10.91.1.53\"]\n";
+    const CLIENTS: &str = "any = true\nlocal-id = \"vpn.example\"\nprivate-key = \"a.key\"\ncertificate = \"a.crt\"\n\
+                           users-file = \"users\"\nca = \"ca.crt\"\ncrls = [\"ca.crl\"]\n";
+
+    /// Returns a site with one entry for many clients.
+    fn with_clients(ike: &str) -> String {
+        let head = "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\naddresses = [\"10.91.1.1/24\"]\n";
+        format!("{head}{POOL}[[peers]]\nname = \"phones\"\n[peers.ike]\n{ike}")
+    }
+
+    #[test]
+    fn one_entry_stands_for_many_clients_with_addresses_of_the_pool() {
+        let site = parse(&with_clients(CLIENTS)).expect("a good file");
+        let pool = site.pool.as_ref().expect("a pool");
+        assert_eq!(site.peers[0].networks, pool.networks);
+        assert_eq!(pool.ranges.len(), 2);
+        let Keys::Ike(ike) = &site.peers[0].keys else { panic!("{site:?}") };
+        assert_eq!(ike.id, None);
+        let Proof::Clients { users, users_trust: None, trust: Some(trust), .. } = &ike.proof else {
+            panic!("{ike:?}")
+        };
+        assert_eq!(users.as_deref(), Some(Path::new("/etc/sealane/users")));
+        assert_eq!(trust.revocations, [Path::new("/etc/sealane/ca.crl")]);
+    }
+
+    #[test]
+    fn what_clients_cannot_have_is_explained() {
+        let good = with_clients(CLIENTS);
+        for (from, to, says) in [
+            (POOL, "", "[pool]"),
+            ("any = true", "id = \"a\"\nany = true", "there is no `id`"),
+            ("any = true", "any = false", "who is the peer"),
+            ("any = true", "any = true\npsk-file = \"psk\"", "pass for the gateway"),
+            ("any = true", "any = true\nvirtual-addresses = true", "give the peer its `endpoint`"),
+            ("users-file = \"users\"\nca = \"ca.crt\"", "", "how do clients prove"),
+            ("certificate = \"a.crt\"", "", "know the gateway by its certificate"),
+            ("[peers.ike]", "endpoint = \"192.0.2.1:4500\"\n[peers.ike]", "clients begin"),
+            ("[peers.ike]", "networks = [\"10.98.0.0/24\"]\n[peers.ike]", "networks of the pool"),
+            ("10.99.0.0/24", "10.91.1.0/24", "own network"),
+            ("10.99.0.0/24", "fd99::/16", "bits set behind"),
+            ("\"10.91.1.53\"", "\"a\"", "address of a resolver"),
+        ] {
+            let error = parse(&good.replacen(from, to, 1)).expect_err(to).to_string();
+            assert!(error.contains(says), "{to}: {error}");
+        }
+        let unused = good.split("[[peers]]").next().expect("the head");
+        let error = parse(unused).expect_err("nobody uses the pool").to_string();
+        assert!(error.contains("any = true"), "{error}");
+    }
+
+    #[test]
+    fn we_may_be_a_user_with_addresses_of_the_peer() {
+        let head = HEAD
+            .replace("addresses = [\"10.91.1.1/24\"]\n", "")
+            .replace("networks", "endpoint = \"198.51.100.7:4500\"\nnetworks");
+        let user = "virtual-addresses = true\npeer-dns = true\nuser = \"alice\"\npassword-file = \"pw\"\nca = \"ca.crt\"\n";
+        let text = format!("{head}[peers.ike]\nid = \"vpn.example\"\n{user}");
+        let site = parse(&text).expect("a good file");
+        let Keys::Ike(ike) = &site.peers[0].keys else { panic!("{site:?}") };
+        assert_eq!((ike.local_id.as_str(), ike.asks_for.ipv4, ike.asks_for.ipv6), ("alice", true, false));
+        assert!(matches!(&ike.proof, Proof::User { secret: UserSecret::Password(_), .. }), "{ike:?}");
+        for (from, to, says) in [
+            ("virtual-addresses = true\n", "", "set `virtual-addresses`"),
+            ("endpoint = \"198.51.100.7:4500\"\n", "", "give the peer its `endpoint`"),
+            ("ca = \"ca.crt\"\n", "", "knows the peer by `ca`"),
+            ("password-file = \"pw\"\n", "", "a `user` has"),
+            ("user = \"alice\"\n", "local-id = \"a\"\n", "whose password"),
+            ("user", "local-networks = [\"10.1.0.0/16\"]\nuser", "our side is the address"),
+        ] {
+            let error = parse(&text.replacen(from, to, 1)).expect_err(says).to_string();
+            assert!(error.contains(says), "{says}: {error}");
+        }
     }
 
     #[test]

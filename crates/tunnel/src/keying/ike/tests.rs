@@ -86,10 +86,11 @@ impl End {
             }
         });
         let negotiated = Negotiated {
-            peers: configured(&site).expect("good credentials"),
-            settings: settings(),
+            peers: configured(&site, None).expect("good credentials"),
+            settings: settings(&site, false),
             random,
             own_address: Box::new(move |_| Some(address(end))),
+            host: Box::new(|_| Ok(())),
         };
         let ike = Ike::new(peers, &site, Implementations::default(), negotiated, now);
         Self { peers, ike, said: Vec::new() }
@@ -205,8 +206,9 @@ fn rekeying_never_leaves_an_end_without_keys_that_the_other_has() {
         assert!(snapshot.inbound.len() <= 8, "{} inbound associations stay", snapshot.inbound.len());
         let agreements = end.peers.get(PeerId(0)).agreements();
         assert_eq!(agreements.len(), 1);
-        assert_eq!(agreements[0].algorithms, "aes256gcm16-prfsha384");
-        assert!(agreements[0].rekey_at.is_some() && agreements[0].children.len() == 1, "{agreements:?}");
+        let agreement = agreements.values().next().expect("one");
+        assert_eq!(agreement.algorithms, "aes256gcm16-prfsha384");
+        assert!(agreement.rekey_at.is_some() && agreement.children.len() == 1, "{agreements:?}");
         assert_eq!(end.peers.endpoint(PeerId(0)).map(|at| at.port()), Some(4500));
     }
 }
@@ -237,6 +239,38 @@ fn a_dead_peer_is_noticed_and_joined_again_when_it_is_back() {
 }
 
 #[test]
+fn two_ends_that_begin_at_the_same_moment_keep_one_ike_sa() {
+    for is_swapped in [false, true] {
+        let both = Text { endpoint: Some(0), ..far() };
+        // Whatever end has the smaller identity.
+        let texts = if is_swapped { swapped(near(), both) } else { [near(), both] };
+        let mut pair = Pair::new(texts, 3600);
+        pair.run(1, |_| ());
+        assert!(Pair::is_joined(&pair.ends), "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
+        let count = |end: &End| end.peers.get(PeerId(0)).agreements().len();
+        assert_eq!((count(&pair.ends[0]), count(&pair.ends[1])), (2, 2), "both have begun");
+        pair.run(30, |ends| assert!(Pair::is_joined(ends), "{:?} {:?}", ends[0].said, ends[1].said));
+        assert_eq!((count(&pair.ends[0]), count(&pair.ends[1])), (1, 1));
+        // It is the same one at both ends.
+        let spi = |end: &End, is_inbound: bool| {
+            let agreements = end.peers.get(PeerId(0)).agreements();
+            let child = agreements.values().next().expect("one").children[0].clone();
+            if is_inbound { child.inbound_spi } else { child.outbound_spi }
+        };
+        assert_eq!(spi(&pair.ends[0], true), spi(&pair.ends[1], false));
+        for end in &pair.ends {
+            assert!(!end.said("no IKE SA"), "{:?}", end.said);
+        }
+    }
+}
+
+/// Exchanges the identities of two ends.
+fn swapped(near: Text, far: Text) -> [Text; 2] {
+    let (id, local_id) = (near.id, near.local_id);
+    [Text { id: local_id, local_id: id, ..near }, Text { id, local_id, ..far }]
+}
+
+#[test]
 fn a_gateway_that_ends_tells_its_peer() {
     let mut pair = Pair::new([near(), far()], 3600);
     pair.run(2, |_| ());
@@ -260,7 +294,14 @@ fn traffic_is_what_both_ends_have_in_common() {
     let near = &pair.ends[0];
     assert!(near.sends_under("10.1.7.1", "10.2.0.1").is_some(), "{:?}", near.said);
     assert!(near.sends_under("10.1.8.1", "10.2.0.1").is_none());
-    assert_eq!(near.peers.get(PeerId(0)).agreements()[0].children[0].traffic, "10.1.7.0/24 === 10.2.0.0/16");
+    let traffic: Vec<String> = near
+        .peers
+        .get(PeerId(0))
+        .agreements()
+        .values()
+        .flat_map(|agreement| agreement.children.iter().map(|child| child.traffic.clone()))
+        .collect();
+    assert_eq!(traffic, ["10.1.7.0/24 === 10.2.0.0/16"]);
     // A packet that the peer's policy does not allow causes a request, and then none for a while.
     let request = Request::Acquire(PeerId(0));
     let mut asked = 0;

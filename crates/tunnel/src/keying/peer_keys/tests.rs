@@ -108,7 +108,7 @@ impl World {
 
     fn send(&mut self, from: usize, is_dummy: bool) {
         let end = &mut self.ends[from];
-        if let Some(outbound) = end.database.snapshot().outbound.get(&PeerId(0)).map(Outbounds::newest) {
+        if let Some(outbound) = end.database.snapshot().outbound.get(&PeerId(0)).and_then(Outbounds::newest) {
             let number = outbound.numbers().reserve(1).expect("numbers are left").start;
             end.sent += u64::from(!is_dummy);
             let spi = outbound.association().parameters().spi;

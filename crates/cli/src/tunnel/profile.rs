@@ -1,0 +1,44 @@
+//! `sealane tunnel profile`: writes the files by which a user's devices connect to a gateway.
+//!
+//! Guarantees: no file is overwritten; the files hold no secret.
+
+use crate::args::TunnelProfileArgs;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use anyhow::{Context as _, anyhow};
+use sealane_tunnel::profile::{Names, Profile};
+use sealane_tunnel::site::Site;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+/// Writes the files, and prints their names.
+pub(super) fn run(arguments: &TunnelProfileArgs) -> Result<(), Failure> {
+    let TunnelProfileArgs { site, user, server, name, ca, folder } = arguments;
+    let site = Site::load(site).map_err(super::usage)?;
+    let names = Names { user, server: server.as_deref(), connection: name.as_deref() };
+    let profile = Profile::new(&site, names, ca.as_deref()).map_err(super::usage)?;
+    // A user's name may have characters that file names should not have.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+    let stem: String = user.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let stem = stem.trim_start_matches(['.', '-']);
+    if stem.is_empty() {
+        return Err(super::usage(anyhow!("{user:?} is not the name of a file")));
+    }
+    let files = [
+        (folder.join(format!("{stem}.mobileconfig")), profile.apple()),
+        (folder.join(format!("{stem}.ps1")), profile.windows()),
+        (folder.join(format!("{stem}.sswan")), profile.android()),
+    ];
+    if let Some((path, _)) = files.iter().find(|(path, _)| path.exists()) {
+        return Err(super::usage(anyhow!("{} exists: remove it to make another one", path.display())));
+    }
+    for (path, content) in &files {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path);
+        let written = file.and_then(|mut file| file.write_all(content.as_bytes()));
+        written
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    }
+    super::print(&files.iter().map(|(path, _)| format!("{}\n", path.display())).collect::<String>())
+}

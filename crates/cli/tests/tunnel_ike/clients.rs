@@ -1,0 +1,331 @@
+//! Road warriors: clients with addresses of a pool, strongSwan and ours, in either role.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::network::strongswan::{self, StrongSwan, wait_for};
+use crate::network::{self, Net, ip};
+use crate::program::{sealane, skip, text};
+use crate::{INNER, certificates, secret};
+
+/// The addresses of our gateway on its cables to two clients.
+const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
+
+/// Makes a gateway `a` with a cable to each of two hosts `b` and `c`, and certificates for `hq.example` and
+/// `branch.example`.
+fn three_hosts(tag: &str) -> Result<Net, String> {
+    let net = Net::new(tag, &["a", "b", "c"]);
+    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    net.link([("a", "o1", "10.90.3.1/24"), ("c", "o0", "10.90.3.2/24")], 1500);
+    let folder = net.folder.path();
+    certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256")
+        .map_err(|problem| format!("no certificates: {problem}"))?;
+    for key in ["hq.key", "branch.key"] {
+        let content = fs::read_to_string(folder.join(key)).expect("a key");
+        secret(folder, key, &content);
+    }
+    secret(folder, "users", "# name:password\nalice:correct horse\nbob:battery staple\n");
+    secret(folder, "password", "correct horse\n");
+    Ok(net)
+}
+
+/// Returns the site of our gateway for clients.
+fn gateway(ways: &str) -> String {
+    format!(
+        "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\", \"fd91:1::1/64\"]\n\
+         [pool]\nnetworks = [\"10.99.0.0/24\", \"fd99::/64\"]\ndns = [\"10.91.1.53\"]\ndomains = [\"corp.example\"]\n\
+         [[peers]]\nname = \"clients\"\n[peers.ike]\nany = true\nlocal-id = \"hq.example\"\n\
+         local-networks = [\"10.91.1.0/24\", \"fd91:1::/64\"]\nprivate-key = \"hq.key\"\ncertificate = \"hq.crt\"\n{ways}\n",
+        INNER[0]
+    )
+}
+
+/// Returns strongSwan's configuration as a client of the gateway at `remote`.
+fn client(remote: &str, local: &str, password: &str) -> String {
+    format!(
+        "connections {{
+    rw {{
+        version = 2
+        remote_addrs = {remote}
+        encap = yes
+        vips = 0.0.0.0
+        local {{
+            {local}
+        }}
+        remote {{
+            auth = pubkey
+            id = hq.example
+        }}
+        children {{
+            c {{
+                remote_ts = 10.91.1.0/24
+            }}
+        }}
+    }}
+}}
+secrets {{
+    eap-1 {{
+        id = alice
+        secret = \"{password}\"
+    }}
+}}
+"
+    )
+}
+
+/// Puts the files of the authority and of `name` into strongSwan's folders.
+fn install(folder: &Path, swanctl: &Path, name: &str) {
+    let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
+    for (name, to) in [("ca.crt", "x509ca"), (&*certificate, "x509"), (&*key, "private")] {
+        fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
+    }
+}
+
+/// Makes profiles in the folder, with a program that needs no rights.
+fn profiles(folder: &Path) -> Vec<String> {
+    fs::write(
+        folder.join("clients.toml"),
+        format!("device = \"sl0\"\n{}", gateway("users-file = \"users\"")),
+    )
+    .expect("a site file");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let arguments =
+        ["tunnel", "profile", &path("clients.toml"), "alice", "--name", "A & B", "--folder", &path("")];
+    let output = sealane(&arguments).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let again = sealane(&arguments).output().expect("it runs");
+    assert!(!again.status.success() && text(&again.stderr).contains("exists"), "{}", text(&again.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// Prints what a property list has, as a foreign reader finds it.
+const READ: &str = "
+import json, plistlib, sys
+whole = plistlib.load(open(sys.argv[1], 'rb'))
+root, vpn = whole['PayloadContent']
+print(json.dumps({
+    'types': [whole['PayloadType'], root['PayloadType'], vpn['PayloadType']],
+    'name': vpn['UserDefinedName'],
+    'ike': vpn['IKEv2'],
+    'primary': vpn['IPv4']['OverridePrimary'],
+    'authority': root['PayloadContent'].hex(),
+    'ids': len({part['PayloadUUID'] for part in (whole, root, vpn)}),
+}))
+";
+
+#[test]
+fn profiles_are_read_by_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
+        return skip(&format!("no certificates: {problem}"));
+    }
+    secret(folder, "users", "alice:correct horse\n");
+    let made = profiles(folder);
+    assert_eq!(made.len(), 3, "{made:?}");
+    let Ok(output) = Command::new("python3").args(["-c", READ, &made[0]]).output() else {
+        return skip("no python3");
+    };
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let types = ["Configuration", "com.apple.security.root", "com.apple.vpn.managed"];
+    assert_eq!(read["types"], serde_json::json!(types));
+    assert_eq!((&read["name"], &read["ids"], &read["primary"]), (&"A & B".into(), &3.into(), &0.into()));
+    let ike = &read["ike"];
+    for (key, value) in [
+        ("RemoteAddress", "hq.example"),
+        ("RemoteIdentifier", "hq.example"),
+        ("AuthName", "alice"),
+        ("AuthenticationMethod", "None"),
+        ("CertificateType", "ECDSA256"),
+    ] {
+        assert_eq!(ike[key], value, "{read}");
+    }
+    for association in ["IKESecurityAssociationParameters", "ChildSecurityAssociationParameters"] {
+        assert_eq!(ike[association]["EncryptionAlgorithm"], "AES-256-GCM");
+        assert_eq!(ike[association]["DiffieHellmanGroup"], 20);
+    }
+    let output = Command::new("openssl")
+        .args(["x509", "-in", "ca.crt", "-outform", "der"])
+        .current_dir(folder)
+        .output()
+        .expect("it ran before");
+    assert_eq!(read["authority"], crate::program::hex(&output.stdout));
+}
+
+const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
+
+#[test]
+fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network() {
+    if let Some(why) = strongswan::users_are_missing() {
+        return skip(&why);
+    }
+    let mut net = match three_hosts("kw") {
+        Ok(net) => net,
+        Err(why) => return skip(&why),
+    };
+    let folder = net.folder.path().to_owned();
+    net.gateway("a", 1400, &gateway("users-file = \"users\"\nusers-ca = \"ca.crt\""));
+    let alice = client(GATEWAY[0], ALICE, "correct horse");
+    let alice = StrongSwan::start(&mut net, "b", &alice, |swanctl| install(&folder, swanctl, "branch"));
+    let local = "auth = eap-tls\n            certs = branch.crt\n            id = branch.example\n            eap_id = branch.example";
+    let branch = client(GATEWAY[1], local, "-");
+    let branch = StrongSwan::start(&mut net, "c", &branch, |swanctl| install(&folder, swanctl, "branch"));
+    alice.control(&net, "--initiate --child c");
+    branch.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    net.wait_for_ping("c", INNER[0]);
+    let status = net.status("a");
+    let all = status["peers"][0]["ike"].as_array().expect("a list").clone();
+    let field = |name: &str| all.iter().map(|ike| ike[name].clone()).collect::<Vec<_>>();
+    assert_eq!(field("user"), ["alice", "branch.example"], "{status}");
+    let addresses = [["10.99.0.1"], ["10.99.0.2"]].map(|all| serde_json::json!(all));
+    assert_eq!(field("addresses"), addresses, "{status}");
+    assert_eq!(all[1]["children"][0]["traffic"], "10.91.1.0/24 === 10.99.0.2/32");
+    assert_eq!(status["peers"][0]["endpoint"], serde_json::Value::Null);
+    // Each client is reached at its own address.
+    net.wait_for_ping("a", "10.99.0.1");
+    net.wait_for_ping("a", "10.99.0.2");
+    // A client that comes back has its address again, whoever came in between.
+    alice.control(&net, "--terminate --ike rw");
+    wait_for("alice's end", || {
+        net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    alice.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    assert!(alice.associations(&net).contains("10.99.0.1"), "{}", alice.log());
+    net.wait_for_ping("c", INNER[0]);
+    let lost = crate::dropped(&net, "a", &["unknown_spi", "selector_mismatch"]);
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+#[test]
+fn a_client_with_a_wrong_password_gets_nothing() {
+    if let Some(why) = strongswan::users_are_missing() {
+        return skip(&why);
+    }
+    let mut net = match three_hosts("kx") {
+        Ok(net) => net,
+        Err(why) => return skip(&why),
+    };
+    let folder = net.folder.path().to_owned();
+    net.gateway("a", 1400, &gateway("users-file = \"users\""));
+    let text = client(GATEWAY[0], ALICE, "wrong");
+    let alice = StrongSwan::start(&mut net, "b", &text, |swanctl| install(&folder, swanctl, "branch"));
+    let output = alice.try_control(&net, "--initiate --child c");
+    assert!(!output.status.success());
+    let status = net.status("a");
+    assert_eq!(status["peers"][0]["ike"], serde_json::json!([]), "{status}");
+    assert_eq!(status["peers"][0]["associations"], serde_json::json!([]), "{status}");
+}
+
+/// Returns strongSwan's configuration as a gateway for users.
+const POOL_OF_STRONGSWAN: &str = "connections {
+    rw {
+        version = 2
+        remote_addrs = %any
+        encap = yes
+        pools = rw
+        send_cert = always
+        local {
+            auth = pubkey
+            certs = branch.crt
+            id = branch.example
+        }
+        remote {
+            auth = eap-mschapv2
+            id = %any
+            eap_id = %any
+        }
+        children {
+            c {
+                local_ts = 10.91.2.0/24
+            }
+        }
+    }
+}
+pools {
+    rw {
+        addrs = 10.99.0.0/24
+        dns = 10.91.2.53
+    }
+}
+secrets {
+    eap-1 {
+        id = alice
+        secret = \"correct horse\"
+    }
+}
+";
+
+/// Returns the addresses of the gateway's device in `host`.
+fn addresses(net: &Net, host: &str) -> String {
+    text(&net.run(host, "ip", "-brief address show dev sl0").stdout).to_owned()
+}
+
+#[test]
+fn we_are_a_client_of_strongswans_pool() {
+    if let Some(why) = strongswan::users_are_missing() {
+        return skip(&why);
+    }
+    let mut net = match three_hosts("ky") {
+        Ok(net) => net,
+        Err(why) => return skip(&why),
+    };
+    ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
+    let folder = net.folder.path().to_owned();
+    let far =
+        StrongSwan::start(&mut net, "b", POOL_OF_STRONGSWAN, |swanctl| install(&folder, swanctl, "branch"));
+    let site = "listen = \"0.0.0.0:4500\"\n[[peers]]\nname = \"branch\"\nendpoint = \"10.90.0.2:4500\"\n\
+                networks = [\"10.91.2.0/24\"]\n[peers.ike]\nid = \"branch.example\"\nvirtual-addresses = true\n\
+                user = \"alice\"\npassword-file = \"password\"\nca = \"ca.crt\"\n";
+    net.gateway("a", 1400, site);
+    net.wait_for_ping("a", INNER[1]);
+    assert!(addresses(&net, "a").contains("10.99.0.1/32"), "{}", addresses(&net, "a"));
+    let status = net.status("a");
+    assert_eq!(status["peers"][0]["ike"][0]["addresses"], serde_json::json!(["10.99.0.1"]), "{status}");
+    // The address ends with the IKE SA, and comes back with the next one.
+    far.control(&net, "--terminate --ike rw");
+    wait_for("another IKE SA", || far.log().matches("assigning virtual IP").count() >= 2);
+    net.wait_for_ping("a", INNER[1]);
+    assert_eq!(addresses(&net, "a").matches("/32").count(), 1, "{}", addresses(&net, "a"));
+}
+
+#[test]
+fn we_are_a_client_of_our_own_pool_with_addresses_of_both_families() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let mut net = match three_hosts("kz") {
+        Ok(net) => net,
+        Err(why) => return skip(&why),
+    };
+    net.gateway("a", 1400, &gateway("users-file = \"users\"\nca = \"ca.crt\""));
+    let site = |end: usize, proof: &str| {
+        format!(
+            "listen = \"0.0.0.0:4500\"\n[[peers]]\nname = \"hq\"\nendpoint = \"{}:4500\"\n\
+             networks = [\"10.91.1.0/24\", \"fd91:1::/64\"]\n[peers.ike]\nid = \"hq.example\"\nvirtual-addresses = true\n\
+             ca = \"ca.crt\"\n{proof}\n",
+            GATEWAY[end]
+        )
+    };
+    let certificate =
+        "local-id = \"branch.example\"\nprivate-key = \"branch.key\"\ncertificate = \"branch.crt\"";
+    net.gateway("b", 1400, &site(0, certificate));
+    net.gateway("c", 1400, &site(1, "user = \"alice\"\npassword-file = \"password\""));
+    for host in ["b", "c"] {
+        net.wait_for_ping(host, INNER[0]);
+        net.wait_for_ping(host, "fd91:1::1");
+        let addresses = addresses(&net, host);
+        assert!(addresses.contains("10.99.0.") && addresses.contains("fd99::"), "{addresses}");
+    }
+    // The host is as before when the gateway ends.
+    let mut command = net.command("b", env!("CARGO_BIN_EXE_sealane"), "tunnel down");
+    command.env("SEALANE_RUN", net.folder.path().join("b.run"));
+    assert!(command.output().expect("it runs").status.success());
+    wait_for("the lease's end", || {
+        net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    net.wait_for_ping("c", INNER[0]);
+}

@@ -1,0 +1,87 @@
+//! The peers of a site file as configuration for crate `ike`.
+
+use std::{path::Path, time::Duration};
+
+use sealane_ike::{ChildPolicy, Identity, Mode, Peer, Pool, Retransmission, Settings, wire::TrafficSelector};
+use sealane_ipsec::{policy::PeerId, selector::Prefix};
+
+use crate::{
+    credentials::{CredentialError, Reader},
+    site::{Keys, Site},
+};
+
+/// The time of silence after which the peer is probed.
+const PROBE_AFTER: Duration = Duration::from_secs(20);
+
+/// The reason why a gateway cannot use IKE with a peer.
+#[derive(Debug, thiserror::Error)]
+#[error("peer {peer:?}: {source}")]
+pub struct IkeError {
+    /// The peer.
+    pub peer: String,
+    /// The cause.
+    pub source: CredentialError,
+}
+
+/// Returns the peers of `site` as configuration for crate `ike`, with their credentials, and their ids. An entry for
+/// clients is there once for each way in which they prove themselves. `own_key` is the file of the gateway's own key,
+/// if the site file does not name one.
+///
+/// # Errors
+/// Fails if a credential file is refused.
+pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Peer)>, IkeError> {
+    let mut reader = Reader::new(site.identity.as_deref().or(own_key));
+    let mut all = Vec::new();
+    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
+        let Keys::Ike(ike) = &peer.keys else { continue };
+        let read = reader.read(ike).map_err(|source| IkeError { peer: peer.name.clone(), source })?;
+        let selectors = |networks: &[Prefix]| {
+            let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
+            networks.iter().map(of).collect()
+        };
+        let child = ChildPolicy {
+            name: peer.name.clone(),
+            local: selectors(&ike.local_networks),
+            remote: selectors(&peer.networks),
+            proposals: ike.esp_proposals.clone(),
+            mode: Mode::Tunnel,
+        };
+        for credentials in read {
+            let configured = Peer {
+                name: peer.name.clone(),
+                // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
+                // address.
+                local: None,
+                remote: None,
+                local_identity: Identity::from_text(&ike.local_id),
+                remote_identity: ike.id.as_deref().map(Identity::from_text),
+                prove: credentials.prove,
+                expect: credentials.expect,
+                proposals: ike.proposals.clone(),
+                children: vec![child.clone()],
+                always_encapsulate: true,
+                mobike: true,
+                childless: false,
+                ike_lifetime: Some(ike.ike_rekey),
+                child_lifetime: Some(ike.rekey),
+                probe_after: Some(PROBE_AFTER),
+                pool: peer.is_many().then_some(0),
+                asks_for: ike.asks_for,
+            };
+            all.push((id, configured));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the settings of the endpoint of a gateway. `allows_legacy` allows RSA signatures with SHA-1, which
+/// Windows and Apple's systems make with RSA certificates.
+pub fn settings(site: &Site, allows_legacy: bool) -> Settings {
+    let retransmission = Retransmission { first: Duration::from_secs(1), factor_percent: 180, tries: 5 };
+    let pools = site.pool.iter().map(|pool| Pool {
+        addresses: pool.ranges.clone(),
+        dns: pool.dns.clone(),
+        domains: pool.domains.clone(),
+    });
+    Settings { retransmission, allow_sha1: allows_legacy, pools: pools.collect(), ..Settings::default() }
+}
