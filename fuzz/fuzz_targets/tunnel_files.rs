@@ -1,5 +1,5 @@
-//! Site files, files of users, counter files, lists of users of the system, control questions and the messages of a call: any bytes are a value or
-//! an error that points into them, and a host can be configured as any site demands.
+//! Site files, files of users, counter files, lists of the system's users, control questions and the messages of a
+//! call: any bytes are a value or an error that points into them, and a host can be configured as any site demands.
 
 #![no_main]
 
@@ -62,8 +62,14 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(site.hooks.dns_search.iter().all(|domain| !domain.starts_with('-')));
             assert!(site.peers.iter().all(|peer| !peer.name.contains(char::is_control)));
             for pool in &site.pool {
-                assert!(pool.ranges.iter().all(|(first, last)| first <= last && first.is_ipv4() == last.is_ipv4()));
-                assert!(pool.ranges.iter().all(|(first, _)| site.addresses.iter().all(|(own, _)| own != first)));
+                assert!(
+                    pool.ranges
+                        .iter()
+                        .all(|(first, last)| first <= last && first.is_ipv4() == last.is_ipv4())
+                );
+                assert!(
+                    pool.ranges.iter().all(|(first, _)| site.addresses.iter().all(|(own, _)| own != first))
+                );
             }
             settles(&Wanted::of(&site, &site.device));
         }

@@ -583,7 +583,7 @@ mod tests {
         for (from, to, says) in [
             (POOL, "", "[pool]"),
             ("any = true", "id = \"a\"\nany = true", "there is no `id`"),
-            ("any = true", "any = false", "who is the peer"),
+            ("any = true\nlocal-id", "local-id", "without networks"),
             ("any = true", "any = true\npsk-file = \"psk\"", "pass for the gateway"),
             ("any = true", "any = true\nvirtual-addresses = true", "give the peer its `endpoint`"),
             ("users-file = \"users\"\nca = \"ca.crt\"", "", "how do clients prove"),
@@ -591,7 +591,7 @@ mod tests {
             ("[peers.ike]", "endpoint = \"192.0.2.1:4500\"\n[peers.ike]", "clients begin"),
             ("[peers.ike]", "networks = [\"10.98.0.0/24\"]\n[peers.ike]", "networks of the pool"),
             ("10.99.0.0/24", "10.91.1.0/24", "own network"),
-            ("10.99.0.0/24", "fd99::/16", "bits set behind"),
+            ("10.99.0.0/24", "fd99::/16", "another network"),
             ("\"10.91.1.53\"", "\"a\"", "address of a resolver"),
         ] {
             let error = parse(&good.replacen(from, to, 1)).expect_err(to).to_string();
