@@ -718,7 +718,7 @@ fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
             (Keys::Ike(theirs), Keys::Ike(own))
                 if (&theirs.id, &theirs.local_id) == (&own.id, &own.local_id) =>
             {
-                let who = own.id.as_ref().map_or("of any client".to_owned(), |id| format!("{id:?}"));
+                let who = own.id.as_ref().map_or_else(|| "of any client".to_owned(), |id| format!("{id:?}"));
                 return Some(format!("the identity {who} is {:?}'s already", other.name));
             }
             _ => {}
