@@ -55,7 +55,8 @@ impl Scene {
 
     /// Runs `sealane fleet` on a host that knows nothing of the scene but the way to its hosts.
     fn fleet_elsewhere(&self, arguments: &[&str]) -> Output {
-        let (there, ssh) = (self.at("bin/sealane"), self.at("bin/ssh"));
+        // It is not in the search path of the hosts, where it would start itself.
+        let (there, ssh) = (self.at("bin/sealane"), self.at("ssh-elsewhere"));
         let state = self.at("state");
         let (program, config) = (self.program.display(), self.config.display());
         // A script that runs cannot be written again.
