@@ -9,6 +9,8 @@ mod allocation;
 pub mod ike;
 pub mod packets;
 pub mod scripts;
+#[cfg(test)]
+mod seeds;
 pub mod sftp;
 
 use std::fmt::Debug;

@@ -8,15 +8,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::packets::packets;
+use crate::scripts::{acknowledgements, batches, rules};
+use crate::sftp::converse;
+use crate::{keys, with_keys};
 use sealane_cli::reread_any;
 use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
-use sealane_fuzz::packets::packets;
-use sealane_fuzz::scripts::{acknowledgements, batches, rules};
-use sealane_fuzz::sftp::converse;
-use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
 use sealane_simulator::Machine;
 use sealane_stack::Spec;
@@ -122,7 +122,7 @@ fn seeds_of_ike() {
     check("ike_payloads", &["critical", "cut"], |bytes| {
         parse_all(PayloadType(bytes[0]), &bytes[1..]).is_ok_and(|payloads| !payloads.is_empty())
     });
-    check("ike_peer", &["incomplete-fragments"], |bytes| sealane_fuzz::ike::follow(bytes) > 0);
+    check("ike_peer", &["incomplete-fragments"], |bytes| crate::ike::follow(bytes) > 0);
 }
 
 #[test]
