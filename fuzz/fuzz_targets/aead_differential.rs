@@ -28,7 +28,7 @@ struct Message {
 fuzz_target!(|input: &[u8]| {
     let Some((&[which, in_place], input)) = input.split_first_chunk() else { return };
     let algorithm = Aead::ALL[usize::from(which) % Aead::ALL.len()];
-    let raw: [Vec<u8>; KEYS] = std::array::from_fn(|i| noise(which ^ 7 * i as u8, algorithm.key_bytes()));
+    let raw: [Vec<u8>; KEYS] = std::array::from_fn(|i| noise(which ^ (7 * i as u8), algorithm.key_bytes()));
     let mut messages: Vec<Message> = input
         .as_chunks::<MESSAGE_BYTES>()
         .0

@@ -12,6 +12,7 @@ mod manifests;
 mod picture;
 mod sources;
 mod tree;
+mod visibility;
 
 use anyhow::{Result, bail};
 use std::fmt;
@@ -65,6 +66,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     let files = tree::read(root)?;
     let mut findings = sources::check(&files, root, &exceptions::CURRENT);
     findings.extend(manifests::check(&files));
+    findings.extend(visibility::check(&files));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.extend(layout::check(root)?);

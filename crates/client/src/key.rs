@@ -115,7 +115,7 @@ pub struct NoUri;
 
 impl Uri {
     /// The scheme, with its colon.
-    pub const SCHEME: &str = "sealane:";
+    const SCHEME: &str = "sealane:";
 }
 
 impl FromStr for Uri {

@@ -17,10 +17,10 @@ use zeroize::Zeroize as _;
 pub const SLOTS: usize = 128;
 
 /// The maximum number of bytes of content in a descriptor.
-pub const INLINE_BYTES: usize = 32;
+const INLINE_BYTES: usize = 32;
 
 /// The number of bytes of a payload.
-pub const PAYLOAD_BYTES: usize = 512;
+const PAYLOAD_BYTES: usize = 512;
 
 /// The maximum length of the content: half a ring, so that there is room for it as soon as half is free.
 pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;

@@ -23,7 +23,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 pub(crate) const GROUP_BYTES: usize = 64 * 1024;
 
 /// The maximum number of subtrees that wait for their siblings. About 20 MiB; a well-behaved sender leaves hundreds.
-pub(crate) const MAX_SUBTREES: usize = 1 << 18;
+const MAX_SUBTREES: usize = 1 << 18;
 
 static ZEROS: [u8; GROUP_BYTES] = [0; GROUP_BYTES];
 
@@ -153,7 +153,7 @@ impl TreeDigest {
     /// # Errors
     /// Fails as [`add`](Self::add) does; if there are too many fragments, the front of the range has been added.
     #[cfg(test)]
-    pub(crate) fn add_zeros(&mut self, range: Range<u64>) -> Result<(), DigestError> {
+    fn add_zeros(&mut self, range: Range<u64>) -> Result<(), DigestError> {
         const STEP: u64 = GROUP_BYTES as u64;
         let Range { start, end } = range;
         let ends_whole = end.is_multiple_of(STEP) || end == self.size;

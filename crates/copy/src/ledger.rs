@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The most fragments one ledger keeps.
 ///
 /// A well-behaved sender leaves about one gap per range in flight on a stream: hundreds.
-pub(crate) const MAX_RANGES: usize = 65_536;
+const MAX_RANGES: usize = 65_536;
 
 /// The reason why a range was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

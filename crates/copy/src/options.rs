@@ -177,7 +177,7 @@ impl Backup {
 
 impl Upkeep {
     /// The longest suffix of a backup, in bytes.
-    pub const SUFFIX_BYTES_MAX: usize = 64;
+    const SUFFIX_BYTES_MAX: usize = 64;
 
     /// Returns whether `suffix` is a valid suffix of backups.
     #[must_use]

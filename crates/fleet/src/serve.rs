@@ -15,7 +15,7 @@ use crate::queue::{Job, JobId, Lease, Queue, Taken, Weight};
 use crate::wire::{Answer, Ask, Greeting, Part, VERSION, decode, encode};
 
 /// A worker sends something at least every second, and is given up after this time of silence.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(60);
 /// A new worker may have to log in first: a user may be asked for a password.
 const LOGIN: Duration = Duration::from_secs(120);
 /// The interval between checks for the end.

@@ -18,7 +18,7 @@ const ID_DER_ASN1_DN: u8 = 9;
 const ID_KEY_ID: u8 = 11;
 
 /// Longest identity that is accepted, in bytes.
-pub const MAX_IDENTITY_BYTES: usize = 1024;
+const MAX_IDENTITY_BYTES: usize = 1024;
 
 /// The identity of an end.
 #[derive(Clone, PartialEq, Eq, Hash)]

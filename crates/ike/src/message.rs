@@ -18,7 +18,7 @@ const PAYLOAD_HEADER_BYTES: usize = 4;
 const FRAGMENT_NUMBERS_BYTES: usize = 4;
 /// Maximum number of fragments in a message. Windows sends 7 with many certificate requests; clients with a tiny MTU
 /// send more than 16.
-pub(crate) const MAX_FRAGMENTS: u16 = 64;
+const MAX_FRAGMENTS: u16 = 64;
 
 /// The IKE SA, exchange and number that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Number of additional key exchanges that RFC 9370 provides.
-pub const MAX_ADDITIONAL: usize = 7;
+const MAX_ADDITIONAL: usize = 7;
 
 /// One proposal: alternatives of each type, the preferred first.
 #[derive(Clone, Debug, PartialEq, Eq)]

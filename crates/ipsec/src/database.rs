@@ -176,11 +176,6 @@ impl Database {
         outcome
     }
 
-    /// Replaces the policies.
-    pub fn set_policies(&self, policies: Policies) {
-        self.change(|snapshot| snapshot.policies = Arc::new(policies));
-    }
-
     /// Accepts packets of `inbound` from now on.
     ///
     /// # Errors
@@ -234,15 +229,6 @@ impl Database {
     /// Removes the inbound association with this protocol and SPI. Returns whether there was one.
     pub fn remove_inbound(&self, protocol: Protocol, spi: u32) -> bool {
         self.change(|snapshot| snapshot.inbound.remove(&(protocol, spi)).is_some())
-    }
-
-    /// Removes everything of `peer` but its policies.
-    pub fn remove_peer(&self, peer: PeerId) {
-        self.change(|snapshot| {
-            snapshot.outbound.remove(&peer);
-            snapshot.inbound.retain(|_, inbound| inbound.association().parameters().peer != peer);
-        });
-        self.answered(peer);
     }
 
     fn requests(&self) -> std::sync::MutexGuard<'_, BTreeMap<Request, Option<Flow>>> {
@@ -375,7 +361,7 @@ mod tests {
             assert!(database.request(request), "{request:?}");
             assert!(!database.request(request), "{request:?} stands already");
         }
-        database.remove_peer(PeerId(1));
+        database.answered(PeerId(1));
         assert_eq!(database.standing_requests(), all(PeerId(2)));
     }
 

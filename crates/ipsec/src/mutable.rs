@@ -6,7 +6,7 @@
 use arrayvec::ArrayVec;
 
 /// The maximum length of the headers before AH in bytes; packets with longer headers are refused.
-pub const HEADERS_BYTES_MAX: usize = 320;
+const HEADERS_BYTES_MAX: usize = 320;
 
 /// Headers that AH cannot cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

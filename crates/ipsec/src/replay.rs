@@ -8,7 +8,7 @@ use std::fmt;
 const WORD_BITS: u64 = 64;
 
 /// The smallest window, in packets (RFC 4303, section 3.4.3: at least 32, 64 preferred).
-pub const WINDOW_PACKETS_MIN: u32 = 64;
+const WINDOW_PACKETS_MIN: u32 = 64;
 /// The largest window, in packets.
 pub const WINDOW_PACKETS_MAX: u32 = 65_536;
 

@@ -47,7 +47,7 @@ impl MachineTime {
 }
 
 /// The load beside a run, in cores, from which on the run should be repeated.
-pub const DISTURBING_CORES: f64 = 0.35;
+const DISTURBING_CORES: f64 = 0.35;
 
 /// The counters' resolution: a smaller difference in CPU seconds is meaningless.
 const GRAIN_SECONDS: f64 = 0.06;

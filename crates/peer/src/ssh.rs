@@ -148,7 +148,7 @@ impl SshCommand {
     ///
     /// # Errors
     /// Fails if the host or user could be mistaken for something else, or the remote program has no name.
-    pub fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
+    fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
         self.argv_of(self.remote_command(remote)?, remote == RemoteCommand::Sftp)
     }
 

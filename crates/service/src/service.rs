@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum number of connections in total.
-pub const CONNECTIONS_MAX: usize = 1024;
+const CONNECTIONS_MAX: usize = 1024;
 
 /// The maximum number of connections of a user whom the policy does not name, until each has been refused.
 const STRANGER_CONNECTIONS_MAX: u32 = 4;
@@ -177,7 +177,7 @@ impl Service {
     ///
     /// # Errors
     /// Fails as [`Service::start`] does.
-    pub fn start_with(
+    fn start_with(
         settings: Settings,
         stop: &Stop,
         computation: Box<dyn Computation>,

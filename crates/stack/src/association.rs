@@ -124,7 +124,7 @@ impl<K: Keys> Association<K> {
 
     /// Claims the next sequence numbers, up to `records` (at least 1), and their keys; returns `None` when there are
     /// no more keys.
-    pub fn try_claim(&mut self, records: u64) -> Option<Claim<K::Session>> {
+    fn try_claim(&mut self, records: u64) -> Option<Claim<K::Session>> {
         let first_sequence = self.next_sequence;
         let (records, session) = self.keys.at(first_sequence, records.max(1))?;
         self.next_sequence += records;

@@ -373,11 +373,6 @@ impl Connection {
         self.send.rtt.smoothed()
     }
 
-    /// Returns the most payload bytes of a segment that this end sends, as agreed with the peer.
-    pub fn payload_max_bytes(&self) -> u32 {
-        self.send.payload_max
-    }
-
     /// Asserts the invariants that hold between any two calls, for simulations and fuzzers.
     ///
     /// # Panics

@@ -66,7 +66,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(feature = "std", test))]
+#[cfg(test)]
 extern crate std;
 
 mod arrival;
@@ -89,8 +89,6 @@ mod rtt;
 mod segment;
 mod sender;
 mod seq;
-#[cfg(feature = "std")]
-mod shared;
 mod stats;
 mod time;
 mod timers;
@@ -106,7 +104,5 @@ pub use segment::{
     Flags, Header, Options, Parts, Payload, SackBlocks, Segment, Timestamps, Transmit, reset_for,
 };
 pub use seq::Seq;
-#[cfg(feature = "std")]
-pub use shared::{Guard, LockStats, Shared};
 pub use stats::Stats;
 pub use time::Time;

@@ -264,7 +264,7 @@ impl Mode {
     pub const ALL: [Self; 3] = [Self::Ecb, Self::Cbc, Self::Ctr];
 
     /// The mode that a block cipher's bare name implies.
-    pub const USUAL: Self = Self::Cbc;
+    const USUAL: Self = Self::Cbc;
 
     /// Returns the catalogue's name.
     pub const fn name(self) -> &'static str {

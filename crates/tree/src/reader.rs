@@ -266,11 +266,6 @@ impl OpenFile {
         &self.metadata
     }
 
-    /// Gives the metadata away.
-    pub fn into_metadata(self) -> Metadata {
-        self.metadata
-    }
-
     /// Returns the file's identity: two names with the same identity are hard links.
     pub fn identity(&self) -> Identity {
         self.identity

@@ -460,7 +460,7 @@ impl<'a> Receivers<'a> {
     }
 
     /// The maximum length of a slice, which lies in memory as a whole.
-    pub const LOADS_MAX: usize = READY_LOADS;
+    const LOADS_MAX: usize = READY_LOADS;
 }
 
 impl std::fmt::Debug for Senders<'_> {

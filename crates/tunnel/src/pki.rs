@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 /// before.
 pub const CERTIFICATE_DAYS: u32 = 824;
 /// The validity of an authority in days.
-pub const AUTHORITY_DAYS: u32 = 3650;
+const AUTHORITY_DAYS: u32 = 3650;
 const DAY: Duration = Duration::from_secs(86_400);
 /// iKEIntermediate, which older macOS requires.
 const IKE_INTERMEDIATE: [u64; 9] = [1, 3, 6, 1, 5, 5, 8, 2, 2];

@@ -84,7 +84,7 @@ use ike::{IkePeer, RawIke};
 use pool::{Pool, RawPool};
 
 /// The maximum number of peers in one file.
-pub const PEERS_MAX: usize = 65_536;
+const PEERS_MAX: usize = 65_536;
 /// The maximum length of a file in bytes.
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The default limit of inner packets: with any suite over IPv6, they fit into 1,500 bytes outside.

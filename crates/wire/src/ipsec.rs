@@ -168,13 +168,7 @@ impl<B: AsRef<[u8]>> Ah<B> {
 }
 
 /// Methods that edit the packet.
-impl<B: AsRef<[u8]> + AsMut<[u8]>> Ah<B> {
-    /// Returns the check value with its padding, to be edited.
-    pub fn check_value_mut(&mut self) -> &mut [u8] {
-        let end = self.header_bytes();
-        &mut self.0.as_mut()[AH_BYTES..end]
-    }
-}
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ah<B> {}
 
 /// The fields of AH's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -157,17 +157,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.mend(old, u16_at(self.0.as_ref(), 0));
     }
 
-    /// Sets the identification, which all fragments of a packet share.
-    pub fn set_identification(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 4, value);
-    }
-
-    /// Allows or forbids fragmentation.
-    pub fn set_dont_fragment(&mut self, value: bool) {
-        let old = u16_at(self.0.as_ref(), 6) & !DONT_FRAGMENT;
-        put_u16(self.0.as_mut(), 6, old | if value { DONT_FRAGMENT } else { 0 });
-    }
-
     /// Sets the offset of this fragment, and whether more follow. `offset_bytes` is a multiple of 8.
     pub fn set_fragment(&mut self, offset_bytes: u16, more: bool) {
         let kept = u16_at(self.0.as_ref(), 6) & !(MORE_FRAGMENTS | OFFSET);
@@ -179,11 +168,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         let old = u16_at(self.0.as_ref(), 8);
         self.0.as_mut()[8] = value;
         self.mend(old, u16_at(self.0.as_ref(), 8));
-    }
-
-    /// Sets the protocol of the payload.
-    pub fn set_protocol(&mut self, value: u8) {
-        self.0.as_mut()[9] = value;
     }
 
     /// Sets the source address.
@@ -206,12 +190,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(0);
         let checksum = Sum::new().bytes(&self.0.as_ref()[..self.header_bytes()]).checksum();
         self.set_checksum(checksum);
-    }
-
-    /// Returns the options with their padding, to be edited.
-    pub fn options_mut(&mut self) -> &mut [u8] {
-        let end = self.header_bytes();
-        &mut self.0.as_mut()[IPV4_BYTES..end]
     }
 
     /// Returns the payload, to be edited.

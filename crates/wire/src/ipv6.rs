@@ -162,11 +162,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
         self.0.as_mut()[7] = value;
     }
 
-    /// Sets the protocol of the header that follows.
-    pub fn set_next_header(&mut self, value: u8) {
-        self.0.as_mut()[6] = value;
-    }
-
     /// Sets the source address.
     pub fn set_source(&mut self, value: Ipv6Addr) {
         self.0.as_mut()[8..24].copy_from_slice(&value.octets());

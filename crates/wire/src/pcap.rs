@@ -9,7 +9,7 @@ pub const FILE_HEADER_BYTES: usize = 24;
 /// Bytes of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 16;
 /// Most bytes of one packet: the value that tools write today, and more than any packet has.
-pub const SNAP_BYTES: u32 = 262_144;
+const SNAP_BYTES: u32 = 262_144;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;

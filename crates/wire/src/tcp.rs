@@ -158,21 +158,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         put_u16(self.0.as_mut(), 2, value);
     }
 
-    /// Sets the number of the first byte.
-    pub fn set_sequence_number(&mut self, value: u32) {
-        put_u32(self.0.as_mut(), 4, value);
-    }
-
-    /// Sets the number of the byte expected next.
-    pub fn set_acknowledgment_number(&mut self, value: u32) {
-        put_u32(self.0.as_mut(), 8, value);
-    }
-
-    /// Sets the flags.
-    pub fn set_flags(&mut self, value: TcpFlags) {
-        self.0.as_mut()[13] = value.0;
-    }
-
     /// Sets the window, scaled.
     pub fn set_window(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 14, value);
@@ -188,12 +173,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         self.set_checksum(0);
         let checksum = pseudo.bytes(self.0.as_ref()).checksum();
         self.set_checksum(checksum);
-    }
-
-    /// Returns the options as bytes, to be edited.
-    pub fn option_bytes_mut(&mut self) -> &mut [u8] {
-        let end = self.header_bytes();
-        &mut self.0.as_mut()[TCP_BYTES..end]
     }
 
     /// Returns the data, to be edited.

@@ -112,7 +112,7 @@ fn raw_bytes(rest: &[u8]) -> Option<usize> {
 }
 
 /// Returns whether `byte` can be part of an identifier.
-pub(crate) fn is_word(byte: u8) -> bool {
+fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 

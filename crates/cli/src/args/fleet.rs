@@ -13,7 +13,7 @@ Look after copies between many hosts, which `sealane cp` starts when a source or
 Each such run has a name, which the copy prints. These commands take it on the host where the copy was started, and from every \
 other host as HOST:RUN, over ssh. The beginning of a name is enough.";
 
-pub(super) const WORK_LONG_ABOUT: &str = "\
+const WORK_LONG_ABOUT: &str = "\
 Take part in a run whose queue is a NATS server, as one of its sources, until there is no more work. A scheduler such as Slurm or \
 Kubernetes starts workers like this; `sealane cp --queue` starts the run.
 

@@ -31,7 +31,7 @@ pub(crate) const NAMES_BYTES_MAX: usize = 128 * 1024;
 pub(super) const MAGIC: [u8; 8] = *b"sealane2";
 
 /// The maximum memory of a replayed state, by the estimates below: some two million finished entries.
-pub(super) const STATE_BYTES_MAX: usize = 256 << 20;
+const STATE_BYTES_MAX: usize = 256 << 20;
 
 /// The cost of a finished entry or an opened directory: a hash table's slot at the least favourable load, and its
 /// allocation, without the path.

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The index of this thread's bell among the control bells.
-pub(crate) const KEEPER: usize = 1;
+const KEEPER: usize = 1;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// While streams are added, streams that are cut must wait.

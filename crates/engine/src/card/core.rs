@@ -33,7 +33,7 @@ pub enum Condition {
 
 impl Condition {
     /// All conditions in which the card fails.
-    pub const FAULTS: [Self; 6] =
+    const FAULTS: [Self; 6] =
         [Self::Hung, Self::Slow(20), Self::Disordered, Self::Wrong, Self::Failing, Self::Unplugged];
 }
 

@@ -187,7 +187,7 @@ impl Sa {
     }
 
     /// Notes that a genuine packet of a child arrived along the path: the peer is alive.
-    pub(crate) fn note_child_life(&mut self, now: std::time::Instant) {
+    fn note_child_life(&mut self, now: std::time::Instant) {
         self.heard = self.heard.max(now);
     }
 

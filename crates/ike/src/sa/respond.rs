@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Longest first message that is answered. strongSwan's longest has 1,080 bytes, Windows' 632.
-pub(crate) const MAX_FIRST_BYTES: usize = 4096;
+const MAX_FIRST_BYTES: usize = 4096;
 
 /// A parsed first message.
 pub(crate) struct FirstMessage<'a> {

@@ -22,15 +22,15 @@ impl PayloadType {
     /// Key Exchange.
     pub const KEY_EXCHANGE: Self = Self(34);
     /// Identification of the initiator.
-    pub const ID_INITIATOR: Self = Self(35);
+    const ID_INITIATOR: Self = Self(35);
     /// Identification of the responder.
-    pub const ID_RESPONDER: Self = Self(36);
+    const ID_RESPONDER: Self = Self(36);
     /// Certificate.
     pub const CERTIFICATE: Self = Self(37);
     /// Certificate Request.
-    pub const CERTIFICATE_REQUEST: Self = Self(38);
+    const CERTIFICATE_REQUEST: Self = Self(38);
     /// Authentication.
-    pub const AUTHENTICATION: Self = Self(39);
+    const AUTHENTICATION: Self = Self(39);
     /// Nonce.
     pub const NONCE: Self = Self(40);
     /// Notify.
@@ -40,15 +40,15 @@ impl PayloadType {
     /// Vendor ID.
     pub const VENDOR_ID: Self = Self(43);
     /// Traffic selectors of the initiator.
-    pub const SELECTORS_INITIATOR: Self = Self(44);
+    const SELECTORS_INITIATOR: Self = Self(44);
     /// Traffic selectors of the responder.
-    pub const SELECTORS_RESPONDER: Self = Self(45);
+    const SELECTORS_RESPONDER: Self = Self(45);
     /// Encrypted and Authenticated.
     pub const ENCRYPTED: Self = Self(46);
     /// Configuration.
-    pub const CONFIGURATION: Self = Self(47);
+    const CONFIGURATION: Self = Self(47);
     /// Extensible Authentication.
-    pub const EAP: Self = Self(48);
+    const EAP: Self = Self(48);
     /// Encrypted and Authenticated Fragment (RFC 7383).
     pub const ENCRYPTED_FRAGMENT: Self = Self(53);
 }

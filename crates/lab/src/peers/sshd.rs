@@ -51,7 +51,7 @@ impl PrivateSshd {
     }
 
     /// Does the same as [`PrivateSshd::start`]; programs of clients are searched in `directories` first.
-    pub fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
+    fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
         let sshd = surroundings.program("sshd")?;
         let keygen = surroundings.program("ssh-keygen")?;
         let ssh = surroundings.program("ssh")?;

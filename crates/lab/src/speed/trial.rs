@@ -10,7 +10,7 @@ use sealane_transform::{Digest, DigestStream, Kernels, StreamPart};
 use std::fmt;
 
 /// The digest on the project's page for `-c 60 -l 100000`.
-pub const GOLDEN_DIGEST: &str = "36023ea6e959c9e678702bdba0f95ff8";
+const GOLDEN_DIGEST: &str = "36023ea6e959c9e678702bdba0f95ff8";
 
 const GOLDEN_COUNT: u32 = 60;
 const GOLDEN_LENGTH: usize = 100_000;

@@ -38,7 +38,7 @@ impl Window {
         self.bytes = self.bytes.saturating_add(bytes).min(WINDOW_MAX);
     }
 
-    pub(crate) fn is_slow_start(&self) -> bool {
+    fn is_slow_start(&self) -> bool {
         self.bytes < self.threshold_bytes
     }
 }

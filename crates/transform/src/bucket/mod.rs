@@ -60,7 +60,7 @@ fn expand(key: &[u8]) -> OwnKey {
 }
 
 /// Buckets.
-pub(crate) const BUCKETS: usize = 140;
+const BUCKETS: usize = 140;
 
 /// Words of the longest message: 16 KiB and its padding word.
 pub const BUCKET_WORDS: usize = 4097;
@@ -131,7 +131,7 @@ impl BucketKey {
     }
 
     /// Returns the first level: the buckets of a message padded with 0x80 and zeros.
-    pub(crate) fn buckets<W: Word>(&self, message: &[u8]) -> [u32; BUCKETS] {
+    fn buckets<W: Word>(&self, message: &[u8]) -> [u32; BUCKETS] {
         let mut buckets = [0; BUCKETS];
         let (words, tail) = message.as_chunks::<4>();
         let mut last = [0; 4];

@@ -85,7 +85,7 @@ const fn facts(
 }
 
 /// Returns the one's complement of the one's complement sum of big-endian 16-bit words, an odd byte padded with zero.
-pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
+fn internet_reference<W: Word>(data: &[u8]) -> u16 {
     let mut sum = W::imm(0);
     for (i, pair) in data.chunks(2).enumerate() {
         sum = sum
@@ -199,7 +199,7 @@ fn portable_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
 }
 
 /// Returns the Internet checksum.
-pub(crate) fn internet(tier: Tier, data: &[u8]) -> u16 {
+fn internet(tier: Tier, data: &[u8]) -> u16 {
     match tier {
         Tier::Reference => internet_reference::<Plain>(data),
         _ => !internet_sum(data),
@@ -208,7 +208,7 @@ pub(crate) fn internet(tier: Tier, data: &[u8]) -> u16 {
 
 /// Returns the XOR of all little-endian 64-bit words, the last padded with zeros: this reads everything and computes
 /// next to nothing.
-pub(crate) fn touch(data: &[u8]) -> u64 {
+fn touch(data: &[u8]) -> u64 {
     let (words, tail) = data.as_chunks::<8>();
     let mut last = [0; 8];
     last[..tail.len()].copy_from_slice(tail);

@@ -130,7 +130,7 @@ const COSTS_256: [BothWays; 2] = [
 pub(crate) const POWERS: usize = 128;
 
 /// Bytes of the powers and of the sums of their halves.
-pub(crate) const POWERS_BYTES: usize = 2 * 16 * (POWERS + 4);
+const POWERS_BYTES: usize = 2 * 16 * (POWERS + 4);
 
 /// Most bytes of a message: the 32-bit counter starts at 2 and must not come back to 1 (section 5.2.1.1).
 pub(crate) const MAX_BYTES: u64 = ((1 << 32) - 2) * 16;

@@ -21,7 +21,7 @@ use crate::order::LaneCost;
 pub(crate) type Compress = fn(&mut [u32; 8], &[u8]);
 
 /// The longest tail that fits into two blocks with its padding and length.
-pub(crate) const MAX_TAIL: usize = 128 - 9;
+const MAX_TAIL: usize = 128 - 9;
 
 /// A Merkle-Damgard hash.
 pub(crate) struct Hash {

@@ -126,7 +126,7 @@ pub(crate) fn run_widest(
 
 /// Lanes of [`seal_cbc`].
 #[cfg(target_arch = "x86_64")]
-pub(crate) const MOST_LANES: usize = 128;
+const MOST_LANES: usize = 128;
 
 /// Seals by CBC, in which every block waits for the one before, in as many lanes as registers hold: eight vectors'
 /// rounds wait less than four's. In other modes the blocks kept for later would exceed the remaining registers.

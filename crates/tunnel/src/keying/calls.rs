@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// The time limit of a call.
-pub const CALL_TIME: Duration = Duration::from_secs(5);
+const CALL_TIME: Duration = Duration::from_secs(5);
 /// The interval between checks whether strangers take too long.
 const LOOK: Duration = Duration::from_millis(200);
 

@@ -5,7 +5,7 @@
 //! in use.
 
 /// The maximum number of our calls at a time.
-pub const CALLS_MAX: usize = 32;
+const CALLS_MAX: usize = 32;
 
 /// The rank of a peer that is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -125,7 +125,7 @@ impl Put {
         Ok(())
     }
 
-    pub(super) async fn finish_folder(&self, path: &[u8], folder: &Folder) -> Result<(), Error> {
+    async fn finish_folder(&self, path: &[u8], folder: &Folder) -> Result<(), Error> {
         let Some(found) = *folder.state.lock().await else { return Ok(()) };
         let sent = folder.sent.borrow().clone();
         let link = self.far.any()?;
