@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use sealane_engine::{Buffer, Direction, Engine as _, Inline, Job, Span, Work};
 use sealane_ipsec::{
     association::{Inbound, Mode, Parameters, Protocol},
-    flow::{Way, flow},
+    flow::{Bound, flow},
     frame::{self, HEADROOM_BYTES},
     lifetime::Lifetime,
     policy::PeerId,
@@ -74,7 +74,7 @@ fn run(inbound: &Inbound, direction: Direction, bytes: &mut [u8], job: Job) -> J
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, packet)) = input.split_first() else { return };
     let _ = frame::named(packet);
-    let _ = flow(packet, Way::In);
+    let _ = flow(packet, Bound::In);
     too_long(packet, u16::from(choice) << 3);
     let mut clamped = packet.to_vec();
     segment_size::clamp(&mut clamped, u16::from(choice) << 4);
@@ -94,6 +94,6 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(inner) = opening.unframe(inbound, &mut window, &job, &mut bytes) {
         assert!(choice & 0x80 != 0, "a stranger's packet was accepted");
         assert!(inner.start as usize >= HEADROOM_BYTES && inner.end() <= bytes.len());
-        let _ = flow(&bytes[inner.range()], Way::In);
+        let _ = flow(&bytes[inner.range()], Bound::In);
     }
 });

@@ -656,7 +656,7 @@ fn records_behind_a_gap_do_not_count() {
 fn acknowledgements_that_come_again_or_too_late_change_nothing() {
     let ground = Ground::new();
     let connection = Arc::new(Connection::new(&ground.clock, Duration::ZERO));
-    let mut keys = ground.keys.stream(SUITE, 0, 1, keys::Way::Backward);
+    let mut keys = ground.keys.stream(SUITE, 0, 1, keys::StreamDirection::Backward);
     let _ = ground.sender.open(&ground.keys, 1, TestWire(connection.clone(), 0), 0);
     let mut expected = Vec::new();
     for content in [FIRST_BYTES + 1, FIRST_BYTES + 2, FIRST_BYTES + 3] {

@@ -12,8 +12,8 @@ use std::{ops::Range, sync::Arc};
 use arrayvec::ArrayVec;
 use aws_lc_rs::aead;
 use sealane_transform::{
-    Aead, AeadJob, AeadTotals, BlockCipher, Buffer, Cipher, CipherJob, DigestJob, Direction as Way, Kernels,
-    Mode, Status,
+    Aead, AeadJob, AeadTotals, BlockCipher, Buffer, Cipher, CipherJob, DigestJob,
+    Direction as CipherDirection, Kernels, Mode, Status,
 };
 use subtle::ConstantTimeEq as _;
 
@@ -295,10 +295,10 @@ impl<'a> Cut<'a> {
 /// The functions that run a call are not inlined: their arrays for the longest call would enlarge the caller's frame
 /// as well, all of whose pages are touched at every call.
 impl<'a> Call<'a> {
-    fn way(&self) -> Way {
+    fn way(&self) -> CipherDirection {
         match self.direction {
-            Direction::Seal => Way::Encrypt,
-            Direction::Open => Way::Decrypt,
+            Direction::Seal => CipherDirection::Encrypt,
+            Direction::Open => CipherDirection::Decrypt,
         }
     }
 
@@ -617,7 +617,7 @@ pub(crate) fn message(job: &Job) -> Option<Range<usize>> {
 fn run_chains(
     kernels: Kernels,
     cipher: BlockCipher,
-    way: Way,
+    way: CipherDirection,
     chains: &mut [(&CipherKeys, [u8; 16], &mut [u8])],
 ) {
     let block_bytes = cipher.block_bytes();

@@ -11,7 +11,7 @@ use crate::{counters::DropReason, selector::Flow};
 
 /// The direction of a packet, seen from this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Bound {
     /// To the peer: the source is local.
     Out,
     /// From the peer: the destination is local.
@@ -22,7 +22,7 @@ pub enum Way {
 ///
 /// # Errors
 /// Fails if `packet` is not an IP packet.
-pub fn flow(packet: &[u8], way: Way) -> Result<Flow, DropReason> {
+pub fn flow(packet: &[u8], bound: Bound) -> Result<Flow, DropReason> {
     let malformed = |_| DropReason::Malformed;
     let (source, destination, protocol, upper): (IpAddr, IpAddr, u8, Option<&[u8]>) = match packet
         .first()
@@ -47,9 +47,9 @@ pub fn flow(packet: &[u8], way: Way) -> Result<Flow, DropReason> {
         _ => return Err(DropReason::Malformed),
     };
     let (source_port, destination_port) = upper.map_or((None, None), |upper| ports(protocol, upper));
-    let (local, remote, local_port, remote_port) = match way {
-        Way::Out => (source, destination, source_port, destination_port),
-        Way::In => (destination, source, destination_port, source_port),
+    let (local, remote, local_port, remote_port) = match bound {
+        Bound::Out => (source, destination, source_port, destination_port),
+        Bound::In => (destination, source, destination_port, source_port),
     };
     Ok(Flow { local, remote, protocol, local_port, remote_port })
 }
@@ -164,10 +164,10 @@ mod tests {
         #[test]
         fn packets_of_one_mark_are_of_one_flow(one in packet(), other in packet()) {
             if let Some(mark) = FlowMark::of(&one) {
-                prop_assert!(flow(&one, Way::Out).is_ok());
+                prop_assert!(flow(&one, Bound::Out).is_ok());
                 if FlowMark::of(&other) == Some(mark) {
-                    prop_assert_eq!(flow(&one, Way::Out), flow(&other, Way::Out));
-                    prop_assert_eq!(flow(&one, Way::In), flow(&other, Way::In));
+                    prop_assert_eq!(flow(&one, Bound::Out), flow(&other, Bound::Out));
+                    prop_assert_eq!(flow(&one, Bound::In), flow(&other, Bound::In));
                 }
             }
         }

@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use sealane_wire::{IPV4_BYTES, Ipv4Fields};
 
 use crate::many::send_many;
-use crate::route::{Routes, Way};
+use crate::route::{NextHop, Routes};
 use crate::sys::{self, MANY};
 
 /// Time for which an answer is believed.
@@ -28,7 +28,7 @@ const FRESH: Duration = Duration::from_millis(250);
 /// Time for which the answer "no way" is believed: a neighbour is found within a round trip.
 const FRESH_NONE: Duration = Duration::from_millis(10);
 /// Most answers that are kept; then all are asked for anew.
-const WAYS_MAX: usize = 4096;
+const NEXT_HOPS_MAX: usize = 4096;
 /// The value of the kernel's own packets (RFC 1700).
 const TIME_TO_LIVE: u8 = 64;
 const ETHERNET_BYTES: usize = 14;
@@ -45,7 +45,7 @@ pub(crate) struct Direct {
     routes: Routes,
     protocol: u8,
     source: Option<Ipv4Addr>,
-    ways: HashMap<Ipv4Addr, (Instant, Option<Way>)>,
+    next_hops: HashMap<Ipv4Addr, (Instant, Option<NextHop>)>,
     /// Packets that left here.
     pub(crate) sent_packets: u64,
 }
@@ -64,7 +64,7 @@ impl Direct {
             rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let _ = sockopt::set_socket_send_buffer_size_force(&link, buffer_bytes);
         let routes = Routes::open(mark)?;
-        Ok(Self { link, device: 0, routes, protocol, source, ways: HashMap::new(), sent_packets: 0 })
+        Ok(Self { link, device: 0, routes, protocol, source, next_hops: HashMap::new(), sent_packets: 0 })
     }
 
     /// Sends these payloads to `peer` in one call and returns the number sent. Returns `None` if IP has to send them.
@@ -74,7 +74,7 @@ impl Direct {
         traffic_class: u8,
         payloads: &ArrayVec<&[u8], MANY>,
     ) -> Option<usize> {
-        let way = self.way(peer)?;
+        let way = self.next_hop(peer)?;
         let fields = Ipv4Fields {
             traffic_class,
             // A packet that is never fragmented needs no identification (RFC 6864, section 4.1).
@@ -108,7 +108,7 @@ impl Direct {
             }
             // The device is gone, or down, or full: IP reports which.
             Ok(_) | Err(_) => {
-                self.ways.remove(&peer);
+                self.next_hops.remove(&peer);
                 None
             }
         }
@@ -116,16 +116,16 @@ impl Direct {
 
     /// Returns the way to `peer`, as it was a moment ago. Returns `None` if there is no way, or IP has to look it up
     /// again.
-    fn way(&mut self, peer: Ipv4Addr) -> Option<Way> {
+    fn next_hop(&mut self, peer: Ipv4Addr) -> Option<NextHop> {
         let now = Instant::now();
-        let is_fresh = |(asked, way): &&(Instant, Option<Way>)| {
+        let is_fresh = |(asked, way): &&(Instant, Option<NextHop>)| {
             now.duration_since(*asked) < if way.is_some() { FRESH } else { FRESH_NONE }
         };
-        let Some(&(_, way)) = self.ways.get(&peer).filter(is_fresh) else {
-            if self.ways.len() >= WAYS_MAX {
-                self.ways.clear();
+        let Some(&(_, way)) = self.next_hops.get(&peer).filter(is_fresh) else {
+            if self.next_hops.len() >= NEXT_HOPS_MAX {
+                self.next_hops.clear();
             }
-            self.ways.insert(peer, (now, self.routes.way(self.source, peer)));
+            self.next_hops.insert(peer, (now, self.routes.next_hop(self.source, peer)));
             return None;
         };
         let way = way?;

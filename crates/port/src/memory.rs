@@ -138,7 +138,7 @@ impl Port for Collect {
 
 /// Packets under way in one direction of a cable.
 #[derive(Debug, Default)]
-struct Way {
+struct Channel {
     packets: VecDeque<Vec<u8>>,
     /// Used memory, for packets to come.
     spare: Vec<Vec<u8>>,
@@ -148,8 +148,8 @@ struct Way {
 /// One end of a cable.
 #[derive(Debug)]
 pub struct Cable {
-    inward: Arc<Mutex<Way>>,
-    outward: Arc<Mutex<Way>>,
+    inward: Arc<Mutex<Channel>>,
+    outward: Arc<Mutex<Channel>>,
     room: Room,
     max_packets: usize,
 }
@@ -160,8 +160,8 @@ impl Cable {
     /// Returns both ends of a new cable that holds `max_packets` in each direction.
     #[must_use]
     pub fn pair(room: Room, max_packets: usize) -> (Self, Self) {
-        let ways = [Arc::new(Mutex::new(Way::default())), Arc::new(Mutex::new(Way::default()))];
-        let [one, other] = ways;
+        let channels = [Arc::new(Mutex::new(Channel::default())), Arc::new(Mutex::new(Channel::default()))];
+        let [one, other] = channels;
         let end = |inward: &Arc<_>, outward: &Arc<_>| Self {
             inward: Arc::clone(inward),
             outward: Arc::clone(outward),

@@ -172,7 +172,7 @@ impl Raw {
     /// their lengths. Needs `CAP_NET_RAW`, now.
     ///
     /// # Errors
-    /// Fails if the kernel refuses, if packets include their IP headers, or if [`Self::see_to_lengths`] was not
+    /// Fails if the kernel refuses, if packets include their IP headers, or if [`Self::report_too_long`] was not
     /// called.
     pub fn send_directly(&mut self, protocol: u8, local: IpAddr) -> io::Result<()> {
         let (IpAddr::V4(local), None, Some(_)) = (local, &self.whole, self.lengths) else {
@@ -209,7 +209,7 @@ impl Raw {
     ///
     /// # Errors
     /// Fails if the kernel has no such options, or the socket is not an IPv4 socket.
-    pub fn see_to_lengths(&mut self) -> io::Result<()> {
+    pub fn report_too_long(&mut self) -> io::Result<()> {
         if !self.is_v4 {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -230,7 +230,7 @@ impl Raw {
         self.sender().unwrap_or(&self.socket).as_fd()
     }
 
-    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::see_to_lengths`] the
+    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::report_too_long`] the
     /// kernel decides.
     pub fn set_whole(&mut self, is_whole: bool) {
         if let Some(lengths) = &mut self.lengths {

@@ -22,7 +22,7 @@ pub(crate) type LinkAddress = [u8; 6];
 
 /// The way of packets to the next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct NextHop {
     /// Index of the device.
     pub(crate) device: u32,
     /// The device's own address.
@@ -53,11 +53,11 @@ impl Routes {
 
     /// Returns the way to `destination`, from `source` if that is given. Returns `None` if there is no plain way over
     /// Ethernet now.
-    pub(crate) fn way(&self, source: Option<Ipv4Addr>, destination: Ipv4Addr) -> Option<Way> {
+    pub(crate) fn next_hop(&self, source: Option<Ipv4Addr>, destination: Ipv4Addr) -> Option<NextHop> {
         let (device, hop, preferred) = self.hop(source, destination)?;
         let to = self.neighbour(device, hop)?;
         let (from, mtu_bytes) = self.device(device)?;
-        Some(Way { device, from, to, mtu_bytes, source: source.or(preferred)? })
+        Some(NextHop { device, from, to, mtu_bytes, source: source.or(preferred)? })
     }
 
     /// Sends one request, and reads its one answer.

@@ -134,7 +134,7 @@ impl Udp {
     /// # Errors
     /// Returns [`io::ErrorKind::Unsupported`] if the socket serves IPv6 alone, and fails if the kernel has no such
     /// options.
-    pub fn see_to_lengths(&mut self) -> io::Result<()> {
+    pub fn report_too_long(&mut self) -> io::Result<()> {
         let local = self.socket.local_addr()?.ip();
         let serves_v4 =
             local.to_canonical().is_ipv4() || local.is_unspecified() && !sockopt::ipv6_v6only(&self.socket)?;
@@ -145,7 +145,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::see_to_lengths`] the
+    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::report_too_long`] the
     /// kernel decides.
     pub fn set_whole(&mut self, is_whole: bool) {
         if let Some(whole) = &mut self.whole {

@@ -202,7 +202,7 @@ fn a_destination_that_cannot_be_costs_its_packets_and_nothing_else() {
         let good = to.local_addr().unwrap();
         let mut from = Udp::new(from, None).unwrap();
         if sees_to_lengths {
-            from.see_to_lengths().unwrap();
+            from.report_too_long().unwrap();
         }
         let mut to = Udp::new(to, None).unwrap();
         let packets = batch_of(&numbered(3, 100));

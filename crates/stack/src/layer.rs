@@ -24,14 +24,14 @@ pub enum Way {
 
 /// The maximum number of bytes that a layer adds to a packet on its way down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Overhead {
     /// The bytes in front.
     pub head_bytes: usize,
     /// The bytes behind.
     pub tail_bytes: usize,
 }
 
-impl Room {
+impl Overhead {
     /// Returns the sum of both.
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -44,14 +44,14 @@ impl Room {
 /// One layer of one association. It serves both directions and every lane.
 pub trait Layer: Send + Sync + fmt::Debug {
     /// Returns the bytes that it adds on the way down.
-    fn room(&self) -> Room {
-        Room::default()
+    fn overhead(&self) -> Overhead {
+        Overhead::default()
     }
 
     /// Returns the maximum number of bytes of a packet that it takes from above, if those below it take `below`
     /// bytes.
     fn packet_bytes(&self, below: usize) -> usize {
-        let Room { head_bytes, tail_bytes } = self.room();
+        let Overhead { head_bytes, tail_bytes } = self.overhead();
         below.saturating_sub(head_bytes + tail_bytes)
     }
 

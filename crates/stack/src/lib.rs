@@ -38,7 +38,7 @@ pub use flow::{Flow, Refused, Ticket};
 pub use keys::{Fixed, Keys};
 pub use lane_loop::{LONGEST_SLEEP, LaneWork, OnPanic, Turn, run_lane};
 pub use lanes::{Pinning, available_lanes, run_lanes};
-pub use layer::{Layer, Outbox, Room, Way};
+pub use layer::{Layer, Outbox, Overhead, Way};
 pub use limiter::Limiter;
 pub use network::{DIGEST_PROTOCOL, OPAQUE_ETHERTYPE, OPAQUE_PROTOCOL};
 pub use order::OrderRing;

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use sealane_engine::{Implementations, KeyError};
 use sealane_tcp::Ports;
 
-use crate::{Layer, Room, Secret, Stack, Way, layers, network};
+use crate::{Layer, Overhead, Secret, Stack, Way, layers, network};
 
 /// The maximum number of layers of a stack.
 pub const LAYERS_MAX: usize = 16;
@@ -157,7 +157,7 @@ pub struct Context {
 /// The requirements of the layers below.
 #[derive(Clone, Copy, Debug)]
 struct Below {
-    room: Room,
+    room: Overhead,
     packet_bytes: usize,
 }
 
@@ -175,7 +175,7 @@ impl Context {
             ignores_verdicts: false,
             place: 0,
             layers: Arc::new([]),
-            below: Below { room: Room::default(), packet_bytes: PACKET_BYTES },
+            below: Below { room: Overhead::default(), packet_bytes: PACKET_BYTES },
         }
     }
 
@@ -223,7 +223,7 @@ impl Context {
     }
 
     /// Returns the bytes that the layers below add to a packet.
-    pub fn room_below(&self) -> Room {
+    pub fn overhead_below(&self) -> Overhead {
         self.below.room
     }
 
@@ -308,7 +308,7 @@ impl Catalogue {
             let made = (kind.make)(layer, &context)?;
             let Below { room, packet_bytes } = context.below;
             let packet_bytes = made.packet_bytes(packet_bytes);
-            context.below = Below { room: room.and(made.room()), packet_bytes };
+            context.below = Below { room: room.and(made.overhead()), packet_bytes };
             layers.push(made);
         }
         layers.reverse();

@@ -4,7 +4,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{Layer, Room, Spec, Way};
+use crate::{Layer, Overhead, Spec, Way};
 
 /// The layers of one association, from the application's side to the wire's. It is cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,8 +34,8 @@ impl Stack {
     }
 
     /// Returns the bytes that all layers together add to a packet.
-    pub fn room(&self) -> Room {
-        self.layers.iter().fold(Room::default(), |room, layer| room.and(layer.room()))
+    pub fn overhead(&self) -> Overhead {
+        self.layers.iter().fold(Overhead::default(), |room, layer| room.and(layer.overhead()))
     }
 }
 

@@ -6,10 +6,12 @@ mod allocations;
 mod memory;
 
 use sealane_engine::Inline;
-use sealane_stack::{Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Placement, Room, Sink, Source};
+use sealane_stack::{
+    Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Overhead, Placement, Sink, Source,
+};
 use sealane_transform::Kernels;
 
-struct Endless(Room);
+struct Endless(Overhead);
 
 impl Source for Endless {
     fn receive(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
@@ -31,7 +33,7 @@ fn a_crew_allocates_nothing_once_it_is_warm() {
     for placement in [Placement::Connection, Placement::Packet, Placement::Layer] {
         for text in ["null/null", "des/hmac-sha256", "aes-128-gcm/md5"] {
             let stack = memory::stack(&Catalogue::new(), text, End::Near, 0);
-            let source = Box::new(Endless(stack.room()));
+            let source = Box::new(Endless(stack.overhead()));
             let down = Ends { source: Some(source), sink: Some(Box::new(Nowhere)) };
             let flow = FlowPlan { stack, down, up: Ends::default() };
             let crew = Crew::new(memory::plan(placement, 2), vec![flow]).unwrap();

@@ -166,7 +166,7 @@ fn lanes_deliver_in_order_and_stop() {
     for placement in Placement::ALL {
         for engine in [&Inline::new(Kernels::best()) as &dyn sealane_engine::Engine, &threads] {
             let stack = stack(&catalogue, "etm(des,hmac-md5)/sample/des", End::Near, 0);
-            let (down, wire) = ends(sent.clone(), 3, stack.room(), false);
+            let (down, wire) = ends(sent.clone(), 3, stack.overhead(), false);
             let crew =
                 Crew::new(plan(placement, 3), vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
             thread::scope(|scope| {
@@ -179,7 +179,7 @@ fn lanes_deliver_in_order_and_stop() {
             });
             let wire = std::mem::take(&mut *wire.lock().unwrap());
             let far = memory::stack(&catalogue, "etm(des,hmac-md5)/sample/des", End::Far, 0);
-            let (up, out) = ends(wire, 4, far.room(), false);
+            let (up, out) = ends(wire, 4, far.overhead(), false);
             let back = Crew::new(
                 plan(Placement::Block, 2),
                 vec![FlowPlan { stack: far, down: Ends::default(), up }],
@@ -202,11 +202,11 @@ fn no_lane_does_another_lanes_part() {
     for (placement, text) in cases {
         let sent = vec![vec![7; 1500]; 20];
         let near = stack(&catalogue(), text, End::Near, 0);
-        let (down, wire) = ends(sent.clone(), 3, near.room(), false);
+        let (down, wire) = ends(sent.clone(), 3, near.overhead(), false);
         let flow = FlowPlan { stack: near, down, up: Ends::default() };
         run_by_schedule(&Crew::new(plan(Placement::Packet, 1), vec![flow]).unwrap(), 1, &[0]);
         let far = stack(&catalogue(), text, End::Far, 0);
-        let (up, out) = ends(std::mem::take(&mut *wire.lock().unwrap()), 4, far.room(), false);
+        let (up, out) = ends(std::mem::take(&mut *wire.lock().unwrap()), 4, far.overhead(), false);
         let crew =
             Crew::new(plan(placement, 2), vec![FlowPlan { stack: far, down: Ends::default(), up }]).unwrap();
         let engine = Inline::new(Kernels::best());
@@ -324,7 +324,7 @@ fn order_is_kept_unless_the_plan_says_otherwise() {
     for keeps_order in [true, false] {
         let stack = stack(&catalogue(), "md5", End::Near, 0);
         let sent: Vec<Vec<u8>> = (0..20).map(|number| vec![number]).collect();
-        let (down, out) = ends(sent, 1, stack.room(), false);
+        let (down, out) = ends(sent, 1, stack.overhead(), false);
         let plan = sealane_stack::Plan { keeps_order, ..plan(Placement::Packet, 2) };
         let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
         let released = Arc::new(AtomicU64::new(0));
@@ -385,7 +385,7 @@ fn places_that_open_at_once_are_for_all_lanes() {
     }
     let opened = Arc::new(AtomicU64::new(0));
     let stack = stack(&catalogue(), "sample/md5", End::Near, 0);
-    let (mut down, _) = ends(vec![vec![7; 1500]; 100], 3, stack.room(), false);
+    let (mut down, _) = ends(vec![vec![7; 1500]; 100], 3, stack.overhead(), false);
     down.sink = Some(Box::new(Gate(Arc::clone(&opened))));
     let plan = sealane_stack::Plan { batches: 32, ..plan(Placement::Packet, 2) };
     let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();

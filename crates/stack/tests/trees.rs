@@ -14,8 +14,8 @@ use memory::{MemorySink, MemorySource, Packets, plan, spec};
 use proptest::prelude::*;
 use sealane_engine::Inline;
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, LaneWork as _, Placement, Plan, Room, Secret, Sink,
-    Source, Stack, Turn, Verdict, Way,
+    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, LaneWork as _, Overhead, Placement, Plan, Secret,
+    Sink, Source, Stack, Turn, Verdict, Way,
 };
 use sealane_transform::{Kernels, Tier};
 
@@ -33,7 +33,7 @@ fn stack(kernels: Kernels, text: &str, end: End) -> Stack {
 #[derive(Clone, Default)]
 struct Wire(Arc<Mutex<VecDeque<Vec<u8>>>>);
 
-struct WireSource(Wire, Room);
+struct WireSource(Wire, Overhead);
 
 impl Source for WireSource {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
@@ -55,7 +55,7 @@ impl Sink for Wire {
 }
 
 /// Returns the ends of a stack between an application that sends `packets`, and two wires.
-fn ends(room: Room, packets: Packets, sends: Wire, receives: Wire) -> ([Ends; 2], Arc<Mutex<Packets>>) {
+fn ends(room: Overhead, packets: Packets, sends: Wire, receives: Wire) -> ([Ends; 2], Arc<Mutex<Packets>>) {
     let out = Arc::new(Mutex::new(Vec::new()));
     let source = MemorySource { packets: packets.into(), per_batch: 3, room };
     let sink = MemorySink { packets: out.clone(), is_slow: false, calls: 0 };
@@ -83,7 +83,7 @@ fn between(
     let (there, back) = (Wire::default(), Wire::default());
     let changed = Wire::default();
     let stacks = [End::Near, End::Far].map(|end| stack(kernels, text, end));
-    let room = stacks[0].room();
+    let room = stacks[0].overhead();
     let [near, far] = stacks;
     let ([down, up], _) = ends(room, sent.clone(), there.clone(), back.clone());
     let near = FlowPlan { stack: near, down, up };

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 use sealane_engine::Implementations;
 use sealane_transform::{Kernels, Tier};
-use sealane_tunnel::alone::{Alone, LOAD_PACKETS, Receivers, Senders, Slice};
+use sealane_tunnel::in_memory::{Alone, LOAD_PACKETS, Receivers, Senders, Slice};
 
 const ROUNDS: usize = 41;
 

@@ -44,9 +44,9 @@ const LEAST_BELIEVED: u32 = 552;
 /// The lowest limit that is believed from a message that proves nothing (RFC 8200, section 5).
 const LEAST_HINTED: u32 = 1280;
 
-/// Verdicts on messages about packets that were too long.
+/// The gateway's belief in messages about packets that were too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Belief {
     /// The message quotes a packet of ours.
     Believed,
     /// The quote is too short to decide.
@@ -55,7 +55,7 @@ pub enum Verdict {
     Foreign,
 }
 
-impl Verdict {
+impl Belief {
     /// All verdicts.
     pub const ALL: [Self; 3] = [Self::Believed, Self::Hint, Self::Foreign];
 
@@ -71,21 +71,21 @@ impl Verdict {
 
 /// Messages by verdict.
 #[derive(Debug, Default)]
-pub struct Messages([AtomicU64; Verdict::ALL.len()]);
+pub struct Messages([AtomicU64; Belief::ALL.len()]);
 
 impl Messages {
-    fn count(&self, verdict: Verdict) {
+    fn count(&self, verdict: Belief) {
         self.0[verdict as usize].fetch_add(1, Relaxed);
     }
 
     /// Returns the number of messages of each verdict.
-    pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
-        Verdict::ALL.into_iter().map(|verdict| (verdict, self.0[verdict as usize].load(Relaxed)))
+    pub fn iter(&self) -> impl Iterator<Item = (Belief, u64)> + '_ {
+        Belief::ALL.into_iter().map(|verdict| (verdict, self.0[verdict as usize].load(Relaxed)))
     }
 }
 
 /// Returns the verdict on a message that quotes a packet to the peer of `outbound`.
-fn judge(quoted: &[u8], outbound: &Outbound) -> Verdict {
+fn judge(quoted: &[u8], outbound: &Outbound) -> Belief {
     let parameters = outbound.association().parameters();
     // In AH, four bytes stand in front of the SPI and number (RFC 4302, section 2).
     let at = match parameters.protocol {
@@ -93,12 +93,12 @@ fn judge(quoted: &[u8], outbound: &Outbound) -> Verdict {
         Protocol::Ah => 4,
     };
     let word = |at: usize| Some(u32::from_be_bytes(*quoted.get(at..)?.first_chunk()?));
-    let (Some(spi), Some(shown)) = (word(at), word(at + 4)) else { return Verdict::Hint };
+    let (Some(spi), Some(shown)) = (word(at), word(at + 4)) else { return Belief::Hint };
     let next = outbound.numbers().next();
     // A packet contains the low half of its number.
     let behind = (next as u32).wrapping_sub(shown);
     let is_sent = (1..=SENT_NUMBERS).contains(&behind) && u64::from(behind) < next;
-    if spi == parameters.spi && is_sent { Verdict::Believed } else { Verdict::Foreign }
+    if spi == parameters.spi && is_sent { Belief::Believed } else { Belief::Foreign }
 }
 
 /// The limits known for the IPv4 path to a peer.
@@ -112,11 +112,11 @@ struct Known {
 }
 
 impl Known {
-    fn hear(&mut self, verdict: Verdict, mtu: u32, now: Instant) {
+    fn hear(&mut self, verdict: Belief, mtu: u32, now: Instant) {
         let mtu = match verdict {
-            Verdict::Believed => mtu.max(LEAST_BELIEVED),
-            Verdict::Hint => mtu.max(LEAST_HINTED),
-            Verdict::Foreign => return,
+            Belief::Believed => mtu.max(LEAST_BELIEVED),
+            Belief::Hint => mtu.max(LEAST_HINTED),
+            Belief::Foreign => return,
         };
         if mtu < self.bytes(now) {
             self.told = Some((mtu, now + BELIEVED));
@@ -218,11 +218,11 @@ impl Paths {
                 let snapshot = peers.database().snapshot();
                 let judged = places.get(&place(to)).into_iter().flatten().filter_map(|&id| {
                     let all = snapshot.outbound.get(&id)?.iter();
-                    let verdict = all.map(|one| judge(&quoted, one)).find(|&it| it != Verdict::Foreign)?;
+                    let verdict = all.map(|one| judge(&quoted, one)).find(|&it| it != Belief::Foreign)?;
                     Some((id, verdict))
                 });
                 let judged: Vec<_> = judged.collect();
-                peers.messages().count(judged.first().map_or(Verdict::Foreign, |&(_, verdict)| verdict));
+                peers.messages().count(judged.first().map_or(Belief::Foreign, |&(_, verdict)| verdict));
                 for (id, verdict) in judged {
                     let Some(endpoint) = peers.endpoint(id) else { continue };
                     let Some(bytes) = self.path_bytes(endpoint) else { continue };
@@ -249,7 +249,7 @@ mod tests {
     use sealane_ipsec::lifetime::Lifetime;
 
     use super::*;
-    use crate::alone;
+    use crate::in_memory;
 
     /// Returns the first bytes of a packet with these fields.
     fn quote(spi: u32, number: u32) -> Vec<u8> {
@@ -260,7 +260,7 @@ mod tests {
     fn who_shows_what_was_sent_is_believed() {
         let suite = "aes-128-gcm".parse().expect("a suite");
         let (spi, now) = (0x1234_5678, Instant::now());
-        let made = alone::association(
+        let made = in_memory::association(
             Implementations::default(),
             suite,
             spi,
@@ -271,28 +271,28 @@ mod tests {
         );
         let (outbound, _) = made.expect("good parameters");
         for number in [0, 1] {
-            assert_eq!(judge(&quote(spi, number), &outbound), Verdict::Foreign, "nothing was sent");
+            assert_eq!(judge(&quote(spi, number), &outbound), Belief::Foreign, "nothing was sent");
         }
         outbound.numbers().reserve(1000).expect("numbers");
         for (number, verdict) in [
-            (1, Verdict::Believed),
-            (1000, Verdict::Believed),
-            (0, Verdict::Foreign),
-            (1001, Verdict::Foreign),
-            (u32::MAX, Verdict::Foreign),
+            (1, Belief::Believed),
+            (1000, Belief::Believed),
+            (0, Belief::Foreign),
+            (1001, Belief::Foreign),
+            (u32::MAX, Belief::Foreign),
         ] {
             assert_eq!(judge(&quote(spi, number), &outbound), verdict, "{number}");
-            assert_eq!(judge(&quote(spi ^ 1, number), &outbound), Verdict::Foreign);
+            assert_eq!(judge(&quote(spi ^ 1, number), &outbound), Belief::Foreign);
         }
         // The number is beyond the low half, and far from the first ones.
         outbound.numbers().reserve(1 << 32).expect("numbers");
         let next = outbound.numbers().next() as u32;
-        assert_eq!(judge(&quote(spi, next.wrapping_sub(1)), &outbound), Verdict::Believed);
-        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS)), &outbound), Verdict::Believed);
-        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS + 1)), &outbound), Verdict::Foreign);
-        assert_eq!(judge(&quote(spi, next), &outbound), Verdict::Foreign);
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(1)), &outbound), Belief::Believed);
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS)), &outbound), Belief::Believed);
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS + 1)), &outbound), Belief::Foreign);
+        assert_eq!(judge(&quote(spi, next), &outbound), Belief::Foreign);
         for bytes in 0..8 {
-            assert_eq!(judge(&quote(spi, next)[..bytes], &outbound), Verdict::Hint, "{bytes} bytes");
+            assert_eq!(judge(&quote(spi, next)[..bytes], &outbound), Belief::Hint, "{bytes} bytes");
         }
     }
 
@@ -312,10 +312,10 @@ mod tests {
         let outbound = made.expect("good parameters");
         outbound.numbers().reserve(5).expect("numbers");
         let quoted = [&[4, 5, 0, 0][..], &quote(0x9876, 5)].concat();
-        assert_eq!(judge(&quoted, &outbound), Verdict::Believed);
-        assert_eq!(judge(&quoted[..8], &outbound), Verdict::Hint);
-        assert_eq!(judge(&quoted[4..], &outbound), Verdict::Hint);
-        assert_eq!(judge(&[&quoted[4..], &[0; 4]].concat(), &outbound), Verdict::Foreign);
+        assert_eq!(judge(&quoted, &outbound), Belief::Believed);
+        assert_eq!(judge(&quoted[..8], &outbound), Belief::Hint);
+        assert_eq!(judge(&quoted[4..], &outbound), Belief::Hint);
+        assert_eq!(judge(&[&quoted[4..], &[0; 4]].concat(), &outbound), Belief::Foreign);
     }
 
     #[test]
@@ -323,26 +323,26 @@ mod tests {
         let (now, later) = (Instant::now(), Instant::now() + BELIEVED);
         let endpoint = SocketAddr::from(([192, 0, 2, 1], 4500));
         let new = Known { endpoint, link_bytes: 1500, told: None };
-        let after = |heard: &[(Verdict, u32)]| {
+        let after = |heard: &[(Belief, u32)]| {
             let mut known = new;
             heard.iter().for_each(|&(verdict, mtu)| known.hear(verdict, mtu, now));
             assert_eq!(known.bytes(later), 1500, "nobody is believed for longer");
-            known.hear(Verdict::Believed, 1492, later);
+            known.hear(Belief::Believed, 1492, later);
             assert_eq!(known.bytes(later), 1492);
             let mut known = new;
             heard.iter().for_each(|&(verdict, mtu)| known.hear(verdict, mtu, now));
             known.bytes(now)
         };
         for (heard, bytes) in [
-            (&[(Verdict::Believed, 1300)][..], 1300),
-            (&[(Verdict::Believed, 1300), (Verdict::Believed, 1400)], 1300),
-            (&[(Verdict::Believed, 9000)], 1500),
-            (&[(Verdict::Believed, 0)], LEAST_BELIEVED),
-            (&[(Verdict::Hint, 1400)], 1400),
-            (&[(Verdict::Hint, 68)], LEAST_HINTED),
-            (&[(Verdict::Believed, 1000), (Verdict::Hint, 68)], 1000),
-            (&[(Verdict::Hint, 68), (Verdict::Believed, 1000)], 1000),
-            (&[(Verdict::Foreign, 68)], 1500),
+            (&[(Belief::Believed, 1300)][..], 1300),
+            (&[(Belief::Believed, 1300), (Belief::Believed, 1400)], 1300),
+            (&[(Belief::Believed, 9000)], 1500),
+            (&[(Belief::Believed, 0)], LEAST_BELIEVED),
+            (&[(Belief::Hint, 1400)], 1400),
+            (&[(Belief::Hint, 68)], LEAST_HINTED),
+            (&[(Belief::Believed, 1000), (Belief::Hint, 68)], 1000),
+            (&[(Belief::Hint, 68), (Belief::Believed, 1000)], 1000),
+            (&[(Belief::Foreign, 68)], 1500),
         ] {
             assert_eq!(after(heard), bytes, "{heard:?}");
         }
@@ -355,7 +355,7 @@ mod tests {
         let places = [1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], 4500)));
         let known = paths.known(PeerId(0), places[0], 552);
         assert_eq!(known.bytes(now), LEAST_HINTED);
-        known.hear(Verdict::Believed, 1000, now);
+        known.hear(Belief::Believed, 1000, now);
         assert_eq!(paths.known(PeerId(0), places[0], 1500).bytes(now), 1000);
         // A limit announced for one endpoint does not apply to another.
         assert_eq!(paths.known(PeerId(0), places[1], 1500).bytes(now), 1500);

@@ -48,10 +48,10 @@ use crate::{
     outward::{self, Dummies, Load, Router, Sealer},
     path::Answers,
     peers::Peers,
+    pipeline::{LOADS, Pipeline},
     privilege,
     site::{Keys, PeerSite, Site},
     status::Status,
-    way::{LOADS, Way},
 };
 
 /// The interval at which the housekeeper checks the peers and whether the gateway is to end.
@@ -221,8 +221,8 @@ pub fn run(
     let spoken = spoken.map_err(|source| GatewayError::Listen { listen: ike_listen, source })?;
     let lanes = lanes.get();
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
-    let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
-    let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
+    let outward = Pipeline::new(lanes, Load::new, (tun_in, router), to_peers);
+    let inward = Pipeline::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
     let account = privilege::account().map_err(GatewayError::Privileges)?;

@@ -4,7 +4,7 @@
 //! packet is counted under its reason; a stranger's packet costs one look-up of its SPI. There is no allocation per
 //! packet.
 //!
-//! An arrival passes through two hands: [`Opener`] on any lane, then [`Acceptor::accept`] in order of arrival.
+//! An arrival passes through two steps: [`Opener`] on any lane, then [`Acceptor::accept`] in order of arrival.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use sealane_ipsec::{
     counters::DropReason,
     database::View,
     esp,
-    flow::{FlowMark, Way, flow},
+    flow::{Bound, FlowMark, flow},
     frame::{self, Ends, Opening},
     lifetime::Age,
     marks::Ecn,
@@ -28,7 +28,7 @@ use crate::{
     keep_alive::KEEP_ALIVE,
     keying::mailbox::NON_ESP_MARKER,
     peers::Peers,
-    way::{Hand, LOADS, Loads},
+    pipeline::{LOADS, Loads, Processor},
 };
 
 /// A packet whose job is at the engine; both have the same index.
@@ -140,7 +140,7 @@ impl<'a> Opener<'a> {
 }
 
 /// Opens the packets of an arrival. Queries to an association are made once for consecutive packets under it.
-impl Hand<Arrival> for Opener<'_> {
+impl Processor<Arrival> for Opener<'_> {
     fn begin(&mut self, arrival: &mut Arrival) -> Option<Work> {
         let Arrival { batch, time, pending, openings, runs, source, .. } = arrival;
         let protocol = self.peers.protocol();
@@ -351,7 +351,7 @@ impl<'a> Acceptor<'a> {
         let mark = FlowMark::of(&bytes[inner.range()]);
         if mark.is_none() || self.last != mark.map(|mark| (mark, spi)) {
             self.last = None;
-            let flow = flow(&bytes[inner.range()], Way::In)?;
+            let flow = flow(&bytes[inner.range()], Bound::In)?;
             if self.cache.decide(&flow)? != Action::Protect(peer) || !inbound.association().takes(&flow) {
                 return Err(DropReason::SelectorMismatch);
             }

@@ -6,7 +6,7 @@
 //!   engine.
 //! - [`host`] makes and reverts a gateway's changes to its host; [`device`] decides the settings of its device.
 //! - [`path`] computes the maximum length of packets to a peer, and sends it to the senders inside.
-//! - [`way`] distributes a direction's loads over lanes; [`alone`] runs it from memory to memory, to measure one end
+//! - [`pipeline`] distributes a direction's loads over lanes; [`in_memory`] runs it from memory to memory, to measure one end
 //!   by itself.
 //! - [`endpoint`] is the address of a peer, and rules out impossible ones; [`news`] logs changes of peers' states.
 //! - [`keying`] makes associations with peers that are known by their keys or speak IKE; the secrets and certificates
@@ -18,7 +18,6 @@
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
 #![forbid(unsafe_code)]
 
-pub mod alone;
 pub mod control;
 pub mod counter_file;
 pub mod credentials;
@@ -28,6 +27,7 @@ pub mod endpoint;
 pub mod gateway;
 pub mod heard_file;
 pub mod host;
+pub mod in_memory;
 pub mod inward;
 pub mod keep_alive;
 pub mod key_file;
@@ -40,9 +40,9 @@ pub mod outside;
 pub mod outward;
 pub mod path;
 pub mod peers;
+pub mod pipeline;
 pub mod pki;
 pub mod privilege;
 pub mod profile;
 pub mod site;
 pub mod status;
-pub mod way;

@@ -98,8 +98,8 @@ impl Outside {
             (Self::Raw(raw), Some(mark)) => raw.set_mark(mark)?,
         }
         let seen = match &mut outside {
-            Self::Udp(udp) => udp.see_to_lengths(),
-            Self::Raw(raw) => raw.see_to_lengths(),
+            Self::Udp(udp) => udp.report_too_long(),
+            Self::Raw(raw) => raw.report_too_long(),
         };
         match seen {
             // The socket serves IPv6 only.

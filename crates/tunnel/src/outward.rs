@@ -3,7 +3,7 @@
 //! Guarantees: sequence numbers are assigned in order of arrival before anything is sealed; a packet that policy
 //! keeps out of the tunnel is counted under its reason and dropped; there is no allocation per packet.
 //!
-//! A load passes through three hands: [`Router::plan`] in order of arrival, [`Sealer`] on any lane, [`send`] in order
+//! A load passes through three steps: [`Router::plan`] in order of arrival, [`Sealer`] on any lane, [`send`] in order
 //! of arrival.
 
 use std::{
@@ -20,7 +20,7 @@ use sealane_ipsec::{
     counters::DropReason,
     database::{Outbounds, Request, View},
     esp::{self, Given, Shape},
-    flow::{FlowMark, Way, flow},
+    flow::{Bound, FlowMark, flow},
     frame::{self, Ends, Framed, Outer},
     lifetime::Age,
     marks,
@@ -39,8 +39,8 @@ use crate::{
     outside::Outside,
     path::Answers,
     peers::Peers,
+    pipeline::{LOADS, Loads, Processor},
     site::Site,
-    way::{Hand, LOADS, Loads},
 };
 
 /// Consecutive packets to one peer under one association.
@@ -161,7 +161,7 @@ impl<'a> Router<'a> {
             let mark = FlowMark::of(batch.bytes(index));
             let is_other = mark.is_none() || mark != last.0;
             if is_other {
-                let decided = flow(batch.bytes(index), Way::Out).and_then(|flow| self.route(&flow, now));
+                let decided = flow(batch.bytes(index), Bound::Out).and_then(|flow| self.route(&flow, now));
                 last = (mark, decided);
             }
             let mut outcome = last.1.as_ref();
@@ -281,7 +281,7 @@ impl Sealer {
 }
 
 /// Makes ESP or AH packets of the load's packets.
-impl Hand<Load> for Sealer {
+impl Processor<Load> for Sealer {
     fn begin(&mut self, load: &mut Load) -> Option<Work> {
         let Load { batch, runs, refused, framed: framed_packets } = load;
         batch.clear_jobs(Direction::Seal);

@@ -8,7 +8,7 @@ use sealane_ipsec::{association::Association, counters::DropReason, database::Ou
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    discovery::Verdict,
+    discovery::Belief,
     keying::agreements::Agreement,
     news::State,
     peers::{Peer, Peers},
@@ -346,7 +346,7 @@ impl Status {
         }
         // Every reason is listed, so that a rate exists before the first drop.
         let reasons = DropReason::ALL.map(DropReason::name);
-        let verdicts = Verdict::ALL.map(Verdict::name);
+        let verdicts = Belief::ALL.map(Belief::name);
         let mut by_name = |metric, help, key, names: &[&str], counts: &[(String, u64)]| {
             let _ = writeln!(text, "# HELP sealane_tunnel_{metric}_total {help}");
             let _ = writeln!(text, "# TYPE sealane_tunnel_{metric}_total counter");

@@ -1,9 +1,9 @@
-//! A tunnel's hands on engines that answer late, out of order and not for all jobs: no packet is lost, reordered or
+//! A tunnel's processors on engines that answer late, out of order and not for all jobs: no packet is lost, reordered or
 //! sealed twice.
 
-mod hands;
 #[path = "../../../testing/late_engine.rs"]
 mod late_engine;
+mod processing;
 
 use std::{
     io,
@@ -18,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hands::{Hands, association, far_of, packet, passed, peers, site};
 use late_engine::LateEngine;
+use processing::{Processors, association, far_of, packet, passed, peers, site};
 use sealane_engine::{Engine, EngineChoice, Implementations, Lanes};
 use sealane_ipsec::{lifetime::Lifetime, policy::PeerId};
 use sealane_transform::Kernels;
@@ -27,8 +27,8 @@ use sealane_tunnel::{
     inward::{Acceptor, Arrival, Opener},
     outward::{Load, Router, Sealer, room},
     peers::Peers,
+    pipeline::{LOADS, Pipeline},
     site::Site,
-    way::{LOADS, Way},
 };
 
 const SUITES: [&str; 5] = [
@@ -57,8 +57,8 @@ fn one_lane_loses_nothing() {
     for suite in SUITES {
         let ([near_site, far_site], [near, far]) = ends(suite, now);
         let late = LateEngine::new(3);
-        let mut sender = Hands::on(&late, &near_site, &near);
-        let mut receiver = Hands::on(&late, &far_site, &far);
+        let mut sender = Processors::on(&late, &near_site, &near);
+        let mut receiver = Processors::on(&late, &far_site, &far);
         for load in 0..30 {
             let sent: Vec<Vec<u8>> =
                 (0..20).map(|index| packet(20 * load + index, 40 + 60 * index as usize)).collect();
@@ -96,7 +96,7 @@ fn lanes_lose_and_reorder_nothing() {
         let ([near_site, _], [near, far]) = ends("aes-256-gcm", now);
         let sealed: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
         let router = (0, Router::new(&near));
-        let outward = Way::new(3, Load::new, router, &sealed);
+        let outward = Pipeline::new(3, Load::new, router, &sealed);
         run_lanes(engine, 3, |queue| {
             let mut sealer = Sealer::new(queue, near_site.listen.ip());
             outward.run(
@@ -124,7 +124,7 @@ fn lanes_lose_and_reorder_nothing() {
         let sealed = sealed.into_inner().expect("nobody panics holding it");
         assert_eq!(sealed.len() as u64, LOADS);
         let arrived = AtomicU64::new(0);
-        let inward = Way::new(3, Arrival::new, sealed.into_iter(), Acceptor::new(&far));
+        let inward = Pipeline::new(3, Arrival::new, sealed.into_iter(), Acceptor::new(&far));
         run_lanes(engine, 3, |queue| {
             let mut opener = Opener::new(&far, queue);
             inward.run(
@@ -176,12 +176,12 @@ fn a_load_leaves_without_another_one_behind_it() {
         let engine = engine.make(Implementations::default()).expect("threads");
         let (from, to) = UnixDatagram::pair().expect("descriptors");
         let (leaving, left) = mpsc::channel();
-        let way = Way::new(1, Load::new, (from, Router::new(&near)), leaving);
+        let pipeline = Pipeline::new(1, Load::new, (from, Router::new(&near)), leaving);
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut sealer =
                     Sealer::new(engine.queue(LOADS).expect("descriptors"), near_site.listen.ip());
-                let ended = way.run(
+                let ended = pipeline.run(
                     &mut sealer,
                     |(from, _)| Some(from.as_fd()),
                     |(from, router), load| {

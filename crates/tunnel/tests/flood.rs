@@ -1,13 +1,13 @@
 //! Genuine packets in a flood of strangers' packets. The cost of a stranger's packet is counted, not timed.
 
-mod hands;
+mod processing;
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
 
 use std::time::Instant;
 
-use hands::{Hands, association, far_of, packet, passed, peers, site};
+use processing::{Processors, association, far_of, packet, passed, peers, site};
 use sealane_ipsec::{counters::DropReason, lifetime::Lifetime, policy::PeerId};
 
 /// The number of packets in an arrival, and of arrivals: together 100,000 packets of strangers.
@@ -30,7 +30,8 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
     let (outbound, inbound) = association(suite, 0x1000, PeerId(0), 7, Lifetime::default(), now);
     near_peers.database().install_outbound(outbound);
     far_peers.database().install_inbound(inbound).expect("a free index");
-    let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
+    let (mut near, mut far) =
+        (Processors::new(&near_site, &near_peers), Processors::new(&far_site, &far_peers));
     // Strangers can send any SPI, any number and any length.
     let strangers: Vec<Vec<u8>> = (0..PACKETS as u32 - 1)
         .map(|number| {
@@ -78,7 +79,8 @@ fn packets_with_a_known_index_cost_a_check_each() {
     let (outbound, inbound) = association(suite, 0x1000, PeerId(0), 7, Lifetime::default(), now);
     near_peers.database().install_outbound(outbound);
     far_peers.database().install_inbound(inbound).expect("a free index");
-    let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
+    let (mut near, mut far) =
+        (Processors::new(&near_site, &near_peers), Processors::new(&far_site, &far_peers));
     let endpoint = far_peers.endpoint(PeerId(0));
     let mut arrived = 0;
     for turn in 0..20u32 {

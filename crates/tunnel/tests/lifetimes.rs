@@ -1,11 +1,11 @@
 //! Lifetimes in packets and bytes (RFC 4301, section 4.4.2.1): at the soft limit a successor is requested, and after
 //! the hard limit nothing is sent or accepted until there is one.
 
-mod hands;
+mod processing;
 
 use std::time::{Duration, Instant};
 
-use hands::{Hands, association, far_of, packet, passed, peers, site};
+use processing::{Processors, association, far_of, packet, passed, peers, site};
 use sealane_ipsec::{
     counters::DropReason,
     database::Request,
@@ -21,7 +21,7 @@ fn ten(soft: Limits, hard: Limits) -> (usize, Vec<Vec<Request>>) {
     let near_site = site("aes-128-gcm", 1);
     let far_site = far_of(&near_site);
     let (near, far) = (peers(&near_site, now), peers(&far_site, now));
-    let (mut sender, mut receiver) = (Hands::new(&near_site, &near), Hands::new(&far_site, &far));
+    let (mut sender, mut receiver) = (Processors::new(&near_site, &near), Processors::new(&far_site, &far));
     let suite = near_site.peers[0].suite();
     let make = |spi, lifetime| association(suite, spi, PeerId(0), spi as u8, lifetime, now);
     let (outbound, inbound) = make(0x101, Lifetime { soft, hard });

@@ -1,14 +1,14 @@
 //! Ten minutes of a bad network, in virtual time: packets are lost, late, doubled, replayed, damaged and invented,
 //! while keys change. Every packet that arrives for the first time is accepted, and no other.
 
-mod hands;
+mod processing;
 
 use std::{
     collections::{HashSet, VecDeque},
     time::{Duration, Instant},
 };
 
-use hands::{Hands, association, far_of, packet, passed, peers, site};
+use processing::{Processors, association, far_of, packet, passed, peers, site};
 use sealane_ipsec::{association::Protocol, counters::DropReason, lifetime::Lifetime, policy::PeerId};
 use sealane_port::{
     Room,
@@ -47,7 +47,7 @@ fn ten_minutes_of_a_bad_network() {
     let near_site = site(suite, 1);
     let far_site = far_of(&near_site);
     let (near, far) = (peers(&near_site, begun), peers(&far_site, begun));
-    let (mut sender, mut receiver) = (Hands::new(&near_site, &near), Hands::new(&far_site, &far));
+    let (mut sender, mut receiver) = (Processors::new(&near_site, &near), Processors::new(&far_site, &far));
     let mut link = Emulation::new(Link {
         delay: Duration::from_millis(20),
         loss: 0.03,

@@ -12,7 +12,7 @@ pub(crate) mod scene;
 use lies::Fate;
 use sealane_copy::proto::entry::encode;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, Prover, decode};
-use sealane_copy::proto::keys::{EXPORTER_LABEL, TransferKeys, Way};
+use sealane_copy::proto::keys::{EXPORTER_LABEL, StreamDirection, TransferKeys};
 use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
@@ -300,7 +300,7 @@ impl Liar {
 
     /// Opens stream 0, or lets the honest end open it.
     pub(crate) fn line(&mut self) -> Option<Line> {
-        let way = if self.sends() { Way::Forward } else { Way::Backward };
+        let way = if self.sends() { StreamDirection::Forward } else { StreamDirection::Backward };
         match &self.door {
             Door::Connect(_) => {
                 self.generation += 1;

@@ -19,7 +19,7 @@ pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-transfer-1";
 
 /// The direction of a data stream's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum StreamDirection {
     /// File contents, from the sender to the receiver.
     Forward,
     /// Acknowledgements, from the receiver to the sender.
@@ -54,10 +54,16 @@ impl TransferKeys {
     }
 
     /// Returns the keys of one direction of one opening of one stream.
-    pub fn stream(&self, suite: Suite, stream: u16, generation: u32, way: Way) -> Association {
-        let way: &[u8] = match way {
-            Way::Forward => b"forward",
-            Way::Backward => b"backward",
+    pub fn stream(
+        &self,
+        suite: Suite,
+        stream: u16,
+        generation: u32,
+        direction: StreamDirection,
+    ) -> Association {
+        let way: &[u8] = match direction {
+            StreamDirection::Forward => b"forward",
+            StreamDirection::Backward => b"backward",
         };
         let secret =
             self.transfer.derive(&[b"stream", &stream.to_le_bytes(), &generation.to_le_bytes(), way]);

@@ -15,7 +15,7 @@ use sealane_stack::{Flow, Pool, Ticket};
 
 use crate::{
     line::LineError,
-    proto::keys::{TransferKeys, Way},
+    proto::keys::{StreamDirection, TransferKeys},
     receive::line::{Arrived, Inbound, Outbound},
     shared::Stop,
     socket::{Socket, Wire},
@@ -183,7 +183,7 @@ impl<W: Wire> ReceiveStream<W> {
     /// Sets a new connection, after [`Self::cut`].
     pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W) {
         let key = |way| keys.stream(self.suite, self.index, opening, way);
-        let (forward, backward) = (key(Way::Forward), key(Way::Backward));
+        let (forward, backward) = (key(StreamDirection::Forward), key(StreamDirection::Backward));
         let wire = Arc::new(wire);
         self.flow.open(|input, output| {
             input.opening = opening;

@@ -17,7 +17,7 @@ use sealane_stack::{Association, Claim, Clock, Flow, Pool, Refused, Ticket};
 
 use crate::{
     line::LineError,
-    proto::keys::{TransferKeys, Way},
+    proto::keys::{StreamDirection, TransferKeys},
     send::{
         batch::Builder,
         line::{Flushed, Line, Outgoing, Settled},
@@ -111,7 +111,7 @@ impl<W: Wire> SendStream<W> {
     /// Sets a new connection, after [`Self::cut`]. The receiver took over `taken` records of the previous opening.
     pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W, taken: u64) -> Settled {
         let key = |way| keys.stream(self.suite, self.index, opening, way);
-        let (forward, backward) = (key(Way::Forward), key(Way::Backward));
+        let (forward, backward) = (key(StreamDirection::Forward), key(StreamDirection::Backward));
         let mut settled = Settled::default();
         self.flow.open(|association, end| {
             *association = Some(forward);

@@ -128,7 +128,7 @@ impl Drop for Registration {
 }
 
 /// The result of checking a join.
-pub(crate) enum Verdict {
+pub(crate) enum JoinCheck {
     /// The transfer or stream is unknown, or the proof is wrong.
     Unknown,
     /// Its transfer is announced, and will ring the bell when it is ready.
@@ -175,16 +175,16 @@ impl Registry {
     }
 
     /// Returns the transfer and stream of a join, if it is proved.
-    pub(crate) fn judge(&self, message: &[u8; JOIN_BYTES]) -> Verdict {
-        let Some(join) = decode(message) else { return Verdict::Unknown };
+    pub(crate) fn judge(&self, message: &[u8; JOIN_BYTES]) -> JoinCheck {
+        let Some(join) = decode(message) else { return JoinCheck::Unknown };
         let expected = match self.map().get(&join.transfer) {
             Some(Some(expected)) => expected.clone(),
-            Some(None) => return Verdict::Unready,
-            None => return Verdict::Unknown,
+            Some(None) => return JoinCheck::Unready,
+            None => return JoinCheck::Unknown,
         };
         match join.stream < expected.lines.count() && expected.prover.verify_join(message) {
-            true => Verdict::Proven(expected, join),
-            false => Verdict::Unknown,
+            true => JoinCheck::Proven(expected, join),
+            false => JoinCheck::Unknown,
         }
     }
 }

@@ -31,11 +31,11 @@ use crate::{
     session::{
         accept::{Registry, bind},
         agree::Policy,
+        authorisation::AuthorisationList,
         budget::{Budget, descriptor_limit},
         control,
         door::{self, Bounds, Reception},
         place::Confinement,
-        roll::Roll,
         server::{Account, Doors, Rules, serve},
     },
     shared::NO_THREAD,
@@ -124,7 +124,7 @@ pub struct Daemon {
     identity: Identity,
     listener: TcpListener,
     registry: Registry,
-    roll: Roll,
+    authorised: AuthorisationList,
     seats: Mutex<Seats>,
     budget: Budget,
     strangers: usize,
@@ -162,7 +162,7 @@ impl Daemon {
     /// Fails if any of these steps fails.
     pub fn bind(options: DaemonOptions) -> Result<Self, Error> {
         let identity = Identity::load(&options.identity)?;
-        let roll = Roll::load(options.authorised_peers.clone())?;
+        let authorised = AuthorisationList::load(options.authorised_peers.clone())?;
         Confinement::new(&options.root)?;
         let listener = bind(options.listen, None)
             .map_err(|error| Error::io(&format!("cannot listen on {}", options.listen), &error))?;
@@ -177,7 +177,7 @@ impl Daemon {
             identity,
             listener,
             registry,
-            roll,
+            authorised,
             seats: Mutex::default(),
             budget: Budget::new(limit.saturating_sub(taken).max(1)),
             strangers,
@@ -201,7 +201,7 @@ impl Daemon {
 
     /// Returns the number of peers that are authorised now.
     pub fn authorised_count(&self) -> usize {
-        self.roll.count()
+        self.authorised.count()
     }
 
     /// Serves until `stop` is set; running transfers are then awaited.
@@ -314,7 +314,7 @@ impl Hall<'_, '_> {
         address: SocketAddr,
     ) -> Result<(), Box<(Channel, Error)>> {
         let daemon = self.daemon;
-        let admitted = self.daemon.roll.fault().map_or(Ok(()), Err).and_then(|()| {
+        let admitted = self.daemon.authorised.fault().map_or(Ok(()), Err).and_then(|()| {
             let seat = daemon.seat(peer)?;
             Ok((seat, daemon.rules(peer)?, daemon.doors()?))
         });
@@ -345,7 +345,7 @@ impl Hall<'_, '_> {
 
 impl Reception for Hall<'_, '_> {
     fn begin(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<TlsArrival> {
-        let (authorised, said) = self.daemon.roll.current();
+        let (authorised, said) = self.daemon.authorised.current();
         if let Some(said) = said {
             (self.report)(DaemonEvent::Warning(said));
         }

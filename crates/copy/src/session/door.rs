@@ -18,7 +18,7 @@ use sealane_peer::{Channel, ConnectionKind, TlsArrival, peek_kind};
 
 use crate::{
     proto::join::JOIN_BYTES,
-    session::accept::{Registry, Verdict},
+    session::accept::{JoinCheck, Registry},
     socket::{Socket, Wire as _},
 };
 
@@ -298,12 +298,12 @@ impl Turn<'_> {
             }
         }
         match self.registry.judge(&message) {
-            Verdict::Unready => Some(State::Joining { socket, message, filled }),
-            Verdict::Proven(expected, join) => {
+            JoinCheck::Unready => Some(State::Joining { socket, message, filled }),
+            JoinCheck::Proven(expected, join) => {
                 expected.bring(join, message, socket);
                 None
             }
-            Verdict::Unknown => None,
+            JoinCheck::Unknown => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod accept;
 pub(crate) mod agree;
+mod authorisation;
 pub(crate) mod budget;
 pub(crate) mod client;
 mod complaints;
@@ -15,7 +16,6 @@ mod open;
 pub(crate) mod place;
 pub(crate) mod receiving;
 mod relay;
-mod roll;
 pub(crate) mod sending;
 pub(crate) mod sense;
 pub(crate) mod server;

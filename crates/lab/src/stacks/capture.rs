@@ -71,7 +71,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
         catalogue().stack(spec, &context).map_err(|error| LabError::Stack(format!("stack {spec}: {error}")))
     };
     let (near, far) = (stack(End::Near)?, stack(End::Far)?);
-    let room = near.room();
+    let room = near.overhead();
     let room = Room { headroom_bytes: room.head_bytes, tailroom_bytes: room.tail_bytes, ..Room::NONE };
     let file = File::create(path).map_err(LabError::file("cannot create", path))?;
     let writer = Writer::new(BufWriter::new(file), link).map_err(LabError::file("cannot write", path))?;

@@ -14,7 +14,7 @@ use super::demux::Demux;
 use crate::LabError;
 use crate::rng::Rng;
 use sealane_engine::{Engine as _, Inline, Queue};
-use sealane_stack::{Batch, Context, End, Layer, Room, Secret, Sink, Source, Spec, Verdict, Way};
+use sealane_stack::{Batch, Context, End, Layer, Overhead, Secret, Sink, Source, Spec, Verdict, Way};
 use sealane_tcp::{Flags, HEADER_BYTES_MAX, Header, Options, Seq, decode, encode};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -102,7 +102,7 @@ impl Templates {
         let mut queue = Inline::new(context.implementations)
             .queue(NonZeroUsize::MIN)
             .map_err(|error| unavailable(error.to_string()))?;
-        let room = stack.room();
+        let room = stack.overhead();
         let mut make = |layers: &[Arc<dyn Layer>], bytes: &[u8]| {
             let mut batch = Batch::new(bytes.len() + room.head_bytes + room.tail_bytes + 128, 1);
             let fits = batch.push_bytes(room.head_bytes, bytes, room.tail_bytes);
@@ -389,12 +389,12 @@ impl Source for WireSource {
 pub(super) struct MessageSource {
     driver: Arc<Driver>,
     message_bytes: usize,
-    room: Room,
+    room: Overhead,
     rng: Rng,
 }
 
 impl MessageSource {
-    pub(super) fn new(driver: &Arc<Driver>, message_bytes: usize, room: Room, rng: &mut Rng) -> Self {
+    pub(super) fn new(driver: &Arc<Driver>, message_bytes: usize, room: Overhead, rng: &mut Rng) -> Self {
         Self { driver: Arc::clone(driver), message_bytes, room, rng: Rng::new(rng.next_u64()) }
     }
 }
@@ -406,7 +406,7 @@ impl Source for MessageSource {
         }
         let mut packets = 0;
         while packets < self.driver.batch() {
-            let Room { head_bytes, tail_bytes } = self.room;
+            let Overhead { head_bytes, tail_bytes } = self.room;
             let Some(packet) = batch.push(head_bytes, self.message_bytes, tail_bytes) else { break };
             packet.push_back(self.message_bytes).expect("it was laid out for so many bytes");
             let message = batch.bytes_mut(packets);

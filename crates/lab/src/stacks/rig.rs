@@ -209,7 +209,7 @@ impl Rig {
             let demux = Arc::clone(&demuxes[association / known]);
             let stack =
                 over_wire(stack, Wire { driver: Arc::clone(driver), demux, flow: association % known });
-            let room = stack.room();
+            let room = stack.overhead();
             packet_bytes = setup.message_bytes + room.head_bytes + room.tail_bytes + 128;
             let source = MessageSource::new(driver, setup.message_bytes, room, rng);
             flows.push(flow(stack, source, driver));

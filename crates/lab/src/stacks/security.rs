@@ -16,7 +16,7 @@ use sealane_ipsec::lifetime::Lifetime;
 use sealane_ipsec::policy::PeerId;
 use sealane_ipsec::sequence::SequenceBits;
 use sealane_ipsec::suite::{Iv, Suite};
-use sealane_stack::{Batch, Context, Kind, Layer, LayerSpec, Packet, Room, SpecError, Verdict, Way};
+use sealane_stack::{Batch, Context, Kind, Layer, LayerSpec, Packet, Overhead, SpecError, Verdict, Way};
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -219,8 +219,8 @@ impl Security {
 
 impl Layer for Security {
     /// Returns the room that framing needs around every packet of a buffer.
-    fn room(&self) -> Room {
-        Room { head_bytes: HEADROOM_BYTES, tail_bytes: TAILROOM_BYTES }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: HEADROOM_BYTES, tail_bytes: TAILROOM_BYTES }
     }
 
     fn packet_bytes(&self, below: usize) -> usize {
@@ -305,7 +305,7 @@ mod tests {
 
     /// Returns the packets that leave a stack in one direction, with the verdicts.
     fn pass(stack: &Stack, way: Way, packets: &[Vec<u8>]) -> Vec<Result<Vec<u8>, Verdict>> {
-        let room = stack.room();
+        let room = stack.overhead();
         let bytes = |packet: &Vec<u8>| packet.len() + room.head_bytes + room.tail_bytes + 64;
         let mut batch = Batch::new(packets.iter().map(bytes).sum(), packets.len());
         for packet in packets {

@@ -25,7 +25,7 @@ pub(crate) fn plan(placement: Placement, lanes: usize) -> Plan {
 }
 
 pub(crate) fn room(stack: &Stack) -> Room {
-    let room = stack.room();
+    let room = stack.overhead();
     Room { headroom_bytes: room.head_bytes, tailroom_bytes: room.tail_bytes, ..Room::NONE }
 }
 

@@ -10,7 +10,7 @@ use sealane_engine::{Job, Protection};
 use sealane_transform::{Aead, Algorithm};
 
 use crate::{
-    Batch, Kind, Layer, Room, Verdict, Way,
+    Batch, Kind, Layer, Overhead, Verdict, Way,
     layers::{Sessions, add_jobs, end_jobs},
     spec::no_arguments,
 };
@@ -39,8 +39,8 @@ struct AeadLayer {
 }
 
 impl Layer for AeadLayer {
-    fn room(&self) -> Room {
-        Room { head_bytes: 8, tail_bytes: TAG_BYTES }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: 8, tail_bytes: TAG_BYTES }
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {

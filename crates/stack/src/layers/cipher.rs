@@ -12,7 +12,7 @@ use sealane_engine::{Job, Protection, Span};
 use sealane_transform::{Cipher, Mode};
 
 use crate::{
-    Batch, Kind, Layer, Room, Verdict, Way,
+    Batch, Kind, Layer, Overhead, Verdict, Way,
     layers::{Layout, Sessions, add_jobs, end_jobs},
     spec::no_arguments,
 };
@@ -67,13 +67,13 @@ impl Form {
         Self { granule: cipher.granule_bytes(), number }
     }
 
-    pub(super) fn room(self) -> Room {
+    pub(super) fn overhead(self) -> Overhead {
         let head_bytes = match self.number {
             Number::None => 0,
             Number::Block(bytes) => bytes,
             Number::Header(_) => 8,
         };
-        Room { head_bytes, tail_bytes: if self.granule > 1 { self.granule } else { 0 } }
+        Overhead { head_bytes, tail_bytes: if self.granule > 1 { self.granule } else { 0 } }
     }
 
     /// Returns the clear bytes in front of the body, the body, and the IV.
@@ -130,8 +130,8 @@ struct CipherLayer {
 }
 
 impl Layer for CipherLayer {
-    fn room(&self) -> Room {
-        self.form.room()
+    fn overhead(&self) -> Overhead {
+        self.form.overhead()
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {

@@ -21,7 +21,7 @@ use sealane_engine::{Job, Mac, Protection, Span};
 use sealane_transform::Digest;
 
 use crate::{
-    Batch, Kind, Layer, Room, Verdict, Way,
+    Batch, Kind, Layer, Overhead, Verdict, Way,
     layers::{Sessions, add_jobs, end_jobs},
     network,
     spec::no_arguments,
@@ -71,8 +71,8 @@ impl DigestLayer {
 }
 
 impl Layer for DigestLayer {
-    fn room(&self) -> Room {
-        Room { head_bytes: self.header_bytes(), tail_bytes: 0 }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: self.header_bytes(), tail_bytes: 0 }
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {

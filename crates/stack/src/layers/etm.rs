@@ -10,7 +10,7 @@ use sealane_engine::{Job, Mac, Protection, Session, Span};
 use sealane_transform::{Cipher, Digest};
 
 use crate::{
-    Batch, Context, Kind, Layer, LayerSpec, Room, SpecError, Verdict, Way,
+    Batch, Context, Kind, Layer, LayerSpec, Overhead, SpecError, Verdict, Way,
     layers::{
         Sessions, add_jobs,
         cipher::{self, Form},
@@ -64,8 +64,8 @@ struct EtmLayer {
 }
 
 impl Layer for EtmLayer {
-    fn room(&self) -> Room {
-        self.form.room().and(Room { head_bytes: 0, tail_bytes: self.tag_bytes })
+    fn overhead(&self) -> Overhead {
+        self.form.overhead().and(Overhead { head_bytes: 0, tail_bytes: self.tag_bytes })
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES, Ipv4, Ipv4Fields, Ipv6, Ipv6Fields};
 
 use crate::{
-    Batch, Kind, Layer, Room, Verdict, Way,
+    Batch, Kind, Layer, Overhead, Verdict, Way,
     network::{self, Addresses},
     spec::no_arguments,
 };
@@ -87,12 +87,12 @@ impl Ip {
 }
 
 impl Layer for Ip {
-    fn room(&self) -> Room {
+    fn overhead(&self) -> Overhead {
         let head_bytes = match self.addresses {
             Addresses::V4 { .. } => IPV4_BYTES,
             Addresses::V6 { .. } => IPV6_BYTES,
         };
-        Room { head_bytes, tail_bytes: 0 }
+        Overhead { head_bytes, tail_bytes: 0 }
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {
@@ -102,7 +102,7 @@ impl Layer for Ip {
             match way {
                 Way::Down => {
                     let payload_bytes = packet.len();
-                    let header = packet.push_front(self.room().head_bytes);
+                    let header = packet.push_front(self.overhead().head_bytes);
                     let written =
                         header.and_then(|header| self.write(&mut bytes[header.range()], payload_bytes));
                     if written.is_none() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sealane_wire::{ETHERNET_BYTES, Ethernet, EthernetFields, FDDI_SNAP_BYTES, Fddi, FddiFields, MacAddress};
 
-use crate::{Batch, End, Kind, Layer, Room, SpecError, Verdict, Way, network};
+use crate::{Batch, End, Kind, Layer, Overhead, SpecError, Verdict, Way, network};
 
 /// The range of the maximum number of bytes that an argument may set.
 const PACKET_BYTES: std::ops::RangeInclusive<usize> = 576..=65_535;
@@ -71,8 +71,8 @@ impl Frame {
 }
 
 impl Layer for Frame {
-    fn room(&self) -> Room {
-        Room { head_bytes: self.header_bytes(), tail_bytes: 0 }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: self.header_bytes(), tail_bytes: 0 }
     }
 
     fn packet_bytes(&self, below: usize) -> usize {

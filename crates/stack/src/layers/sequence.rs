@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{Batch, Kind, Layer, Outbox, Room, Verdict, Way, layers::Layout, spec::no_arguments};
+use crate::{Batch, Kind, Layer, Outbox, Overhead, Verdict, Way, layers::Layout, spec::no_arguments};
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["sequence".to_owned()],
@@ -29,8 +29,8 @@ struct Sequence {
 }
 
 impl Layer for Sequence {
-    fn room(&self) -> Room {
-        Room { head_bytes: 8, tail_bytes: 0 }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: 8, tail_bytes: 0 }
     }
 
     fn is_serial(&self, way: Way) -> bool {

@@ -26,7 +26,7 @@ use sealane_tcp::{
 use sealane_wire::{Sum, TCP_BYTES, Tcp, protocol};
 
 use crate::{
-    Batch, Context, End, Kind, Layer, Outbox, Room, Verdict, Way, network,
+    Batch, Context, End, Kind, Layer, Outbox, Overhead, Verdict, Way, network,
     spec::no_arguments,
     transport::{BATCHES_KEPT, FRAME_BYTES, Held, State},
 };
@@ -75,7 +75,8 @@ impl TcpLayer {
         let is_framed = context.above().is_some();
         let held = Arc::new(Held::new(2 * BATCHES_KEPT));
         let opens = context.end == End::Near;
-        let state = State::new(config, secrets, opens, is_framed, context.room_below(), Arc::clone(&held));
+        let state =
+            State::new(config, secrets, opens, is_framed, context.overhead_below(), Arc::clone(&held));
         Self {
             ports: context.ports(),
             pseudo: network::pseudo(context, protocol::TCP),
@@ -142,9 +143,9 @@ impl TcpLayer {
 }
 
 impl Layer for TcpLayer {
-    fn room(&self) -> Room {
+    fn overhead(&self) -> Overhead {
         let frame_bytes = if self.is_framed { FRAME_BYTES } else { 0 };
-        Room { head_bytes: HEADER_BYTES_MAX + frame_bytes, tail_bytes: 0 }
+        Overhead { head_bytes: HEADER_BYTES_MAX + frame_bytes, tail_bytes: 0 }
     }
 
     /// A stream takes packets of any length.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sealane_tcp::Ports;
 use sealane_wire::{Sum, UDP_BYTES, Udp, UdpFields, protocol};
 
-use crate::{Batch, Kind, Layer, Room, Verdict, Way, network, spec::no_arguments};
+use crate::{Batch, Kind, Layer, Overhead, Verdict, Way, network, spec::no_arguments};
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["udp".to_owned()],
@@ -56,8 +56,8 @@ impl UdpLayer {
 }
 
 impl Layer for UdpLayer {
-    fn room(&self) -> Room {
-        Room { head_bytes: UDP_BYTES, tail_bytes: 0 }
+    fn overhead(&self) -> Overhead {
+        Overhead { head_bytes: UDP_BYTES, tail_bytes: 0 }
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use sealane_tcp::{Config, Connection, HEADER_BYTES_MAX, Out, Payload, Secrets, Segment, Time, Transmit};
 
-use crate::{Batch, Outbox, Packet, Room, Verdict, Way};
+use crate::{Batch, Outbox, Overhead, Packet, Verdict, Way};
 
 pub(crate) use frames::{FRAME_BYTES, Frames};
 pub(crate) use held::Held;
@@ -53,7 +53,7 @@ pub(crate) struct State {
     secrets: Secrets,
     opens: bool,
     is_framed: bool,
-    room_below: Room,
+    overhead_below: Overhead,
     connection: Option<Box<Connection>>,
     out: Out,
     /// Segments that wait for a batch into which they are written.
@@ -84,7 +84,7 @@ impl State {
         secrets: Secrets,
         opens: bool,
         is_framed: bool,
-        room_below: Room,
+        overhead_below: Overhead,
         held: Arc<Held>,
     ) -> Self {
         let out = Out::new(&config, CALL_MAX);
@@ -94,7 +94,7 @@ impl State {
             secrets,
             opens,
             is_framed,
-            room_below,
+            overhead_below,
             connection: None,
             out,
             sends: VecDeque::new(),
@@ -402,7 +402,7 @@ impl State {
         while !self.sends.is_empty() {
             let Some(mut batch) = out.take(0) else { return };
             while let Some(transmit) = self.sends.front() {
-                let Room { head_bytes, tail_bytes } = self.room_below;
+                let Overhead { head_bytes, tail_bytes } = self.overhead_below;
                 let bytes = transmit.parts.bytes() as usize;
                 if batch.push(head_bytes + HEADER_BYTES_MAX, bytes, tail_bytes).is_none() {
                     break;

@@ -10,8 +10,8 @@ use std::{
 
 use sealane_engine::{Engine, Inline};
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Placement, Plan, Room, Secret, Sink, Source, Spec,
-    Stack,
+    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Overhead, Placement, Plan, Secret, Sink, Source,
+    Spec, Stack,
 };
 use sealane_transform::Kernels;
 
@@ -21,7 +21,7 @@ pub type Packets = Vec<Vec<u8>>;
 pub struct MemorySource {
     pub packets: VecDeque<Vec<u8>>,
     pub per_batch: usize,
-    pub room: Room,
+    pub room: Overhead,
 }
 
 impl Source for MemorySource {
@@ -72,7 +72,12 @@ pub fn stack(catalogue: &Catalogue, text: &str, end: End, flow: usize) -> Stack 
 }
 
 /// Returns the ends of one direction: a source of `packets`, and the list that collects those that came out.
-pub fn ends(packets: Packets, per_batch: usize, room: Room, is_slow: bool) -> (Ends, Arc<Mutex<Packets>>) {
+pub fn ends(
+    packets: Packets,
+    per_batch: usize,
+    room: Overhead,
+    is_slow: bool,
+) -> (Ends, Arc<Mutex<Packets>>) {
     let out = Arc::new(Mutex::new(Vec::new()));
     let source = MemorySource { packets: packets.into(), per_batch, room };
     let sink = MemorySink { packets: out.clone(), is_slow, calls: 0 };
@@ -133,7 +138,7 @@ pub fn there_and_back_by(
     let mut plans = Vec::new();
     for (flow, packets) in flows.iter().enumerate() {
         let stack = stack(catalogue, text, End::Near, flow);
-        let (down, wire) = ends(packets.clone(), 3, stack.room(), flow % 2 == 0);
+        let (down, wire) = ends(packets.clone(), 3, stack.overhead(), flow % 2 == 0);
         plans.push(FlowPlan { stack, down, up: Ends::default() });
         wires.push(wire);
     }
@@ -144,7 +149,7 @@ pub fn there_and_back_by(
         let stack = stack(catalogue, text, End::Far, flow);
         let mut packets = std::mem::take(&mut *wire.lock().unwrap());
         change(flow, &mut packets);
-        let (up, out) = ends(packets, 4, stack.room(), flow % 2 == 1);
+        let (up, out) = ends(packets, 4, stack.overhead(), flow % 2 == 1);
         plans.push(FlowPlan { stack, down: Ends::default(), up });
         outs.push(out);
     }

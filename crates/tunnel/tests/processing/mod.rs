@@ -1,4 +1,4 @@
-//! The hands that process a gateway's packets, without a device, a socket or a clock.
+//! The processors of a gateway's packets, without a device, a socket or a clock.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::Path, sync::Arc, time::Instant};
@@ -12,12 +12,12 @@ use sealane_ipsec::{
 };
 use sealane_stack::{Batch, Bells, Recycle as _};
 use sealane_tunnel::{
-    alone,
+    in_memory,
     inward::{Acceptor, Arrival, Opener},
     outward::{Load, Router, Sealer, room},
     peers::Peers,
+    pipeline::Processor as _,
     site::Site,
-    way::Hand as _,
 };
 
 /// Returns the site of a gateway with `count` peers, whose networks are `10.128.0.0/24` and those after it; the
@@ -57,7 +57,7 @@ pub(crate) fn association(
     lifetime: Lifetime,
     now: Instant,
 ) -> (Arc<Outbound>, Arc<Inbound>) {
-    alone::association(Implementations::default(), suite, spi, peer, seed, lifetime, now)
+    in_memory::association(Implementations::default(), suite, spi, peer, seed, lifetime, now)
         .expect("good parameters")
 }
 
@@ -65,12 +65,12 @@ pub(crate) fn association(
 /// `number`.
 pub(crate) fn packet(number: u64, bytes: usize) -> Vec<u8> {
     let mut packet = vec![number as u8; bytes.max(36)];
-    alone::write_packet(&mut packet, [10, 128, 0, 1].into(), number);
+    in_memory::write_packet(&mut packet, [10, 128, 0, 1].into(), number);
     packet
 }
 
 /// One gateway's lane in either direction.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Processors<'a> {
     site: &'a Site,
     router: Router<'a>,
     sealer: Sealer,
@@ -80,7 +80,7 @@ pub(crate) struct Hands<'a> {
     pub(crate) arrival: Arrival,
 }
 
-impl<'a> Hands<'a> {
+impl<'a> Processors<'a> {
     pub(crate) fn new(site: &'a Site, peers: &'a Peers) -> Self {
         Self::on(&Inline::new(Implementations::default()), site, peers)
     }

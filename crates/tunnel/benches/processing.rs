@@ -1,18 +1,18 @@
-//! The costs per packet of a gateway's hands, without a device and a socket: sealed and opened, good and bad, with
+//! The costs per packet of a gateway's processing, without a device and a socket: sealed and opened, good and bad, with
 //! one association and with 10,000 beside it.
 //!
 //! ```sh
-//! cargo bench -p sealane-tunnel --bench hands
+//! cargo bench -p sealane-tunnel --bench processing
 //! ```
 //!
 //! Prints medians of nanoseconds per packet of 1,436 bytes, with 44 packets per batch, in slices that alternate.
 
-#[path = "../tests/hands/mod.rs"]
-mod hands;
+#[path = "../tests/processing/mod.rs"]
+mod processing;
 
 use std::{hint::black_box, time::Instant};
 
-use hands::{Hands, association, far_of, packet, passed, peers, site};
+use processing::{Processors, association, far_of, packet, passed, peers, site};
 use sealane_ipsec::{lifetime::Lifetime, policy::PeerId};
 use sealane_tunnel::{peers::Peers, site::Site};
 
@@ -43,8 +43,8 @@ impl Ends {
         Self { sites, peers }
     }
 
-    fn hands(&self) -> [Hands<'_>; 2] {
-        [Hands::new(&self.sites[1], &self.peers[0]), Hands::new(&self.sites[0], &self.peers[1])]
+    fn processors(&self) -> [Processors<'_>; 2] {
+        [Processors::new(&self.sites[1], &self.peers[0]), Processors::new(&self.sites[0], &self.peers[1])]
     }
 }
 
@@ -74,12 +74,12 @@ fn main() {
     let inner: Vec<Vec<u8>> = (0..PACKETS as u64).map(|number| packet(number, BYTES)).collect();
     let counts = [1, 10_000];
     let ends = counts.map(Ends::new);
-    let mut hands = [ends[0].hands(), ends[1].hands()];
+    let mut processors = [ends[0].processors(), ends[1].processors()];
     let mut sealed_ns = [Vec::new(), Vec::new()];
     let mut opened_ns = [Vec::new(), Vec::new()];
     let mut bad_ns: [Vec<f64>; BAD.len()] = Default::default();
     for round in 0..ROUNDS {
-        for (which, [near, far]) in hands.iter_mut().enumerate() {
+        for (which, [near, far]) in processors.iter_mut().enumerate() {
             let now = Instant::now();
             near.give(inner.iter().map(Vec::as_slice));
             sealed_ns[which].push(time(|| near.seal(now)));
@@ -91,7 +91,7 @@ fn main() {
             let mut changed = packets.clone();
             changed.iter_mut().for_each(change);
             let is_replay = round % BAD.len() == BAD.len() - 1;
-            let mut bad = |far: &mut Hands<'_>| {
+            let mut bad = |far: &mut Processors<'_>| {
                 far.arrive(changed.iter().map(Vec::as_slice));
                 let ns = time(|| far.accept(now));
                 assert_eq!(passed(&far.arrival.batch).count(), 0);

@@ -1,6 +1,6 @@
 //! Runs the lanes of one end of a tunnel from memory to memory, without a device, a socket or another end.
 //!
-//! Guarantees: the lanes are those of a gateway ([`Way`], and the hands of [`outward`](crate::outward) and
+//! Guarantees: the lanes are those of a gateway ([`Pipeline`], and the processors of [`outward`](crate::outward) and
 //! [`inward`](crate::inward)); every packet is sealed and opened under a number of its own; packets that leave out of
 //! order are counted.
 
@@ -32,8 +32,8 @@ use crate::{
     inward::{Acceptor, Arrival, Opener},
     outward::{Load, Router, Sealer, room},
     peers::Peers,
+    pipeline::{Loads, Pipeline, Processor},
     site::Site,
-    way::{Hand, Loads, Way},
 };
 
 /// The number of packets in a load, as many as a superpacket has.
@@ -103,7 +103,7 @@ pub struct Slice {
     pub disordered: u64,
 }
 
-/// The state that all lanes of a tunnel share, beside its [`Way`].
+/// The state that all lanes of a tunnel share, beside its [`Pipeline`].
 #[derive(Debug, Default)]
 struct Shared {
     /// The number of loads left in this slice.
@@ -125,10 +125,10 @@ impl Shared {
     }
 }
 
-/// A hand that counts its loads when they are finished; the function returns a load's number.
+/// A processor that counts its loads when they are finished; the function returns a load's number.
 struct Counted<'a, H, T>(&'a mut H, &'a Shared, fn(&T) -> u64);
 
-impl<T, H: Hand<T>> Hand<T> for Counted<'_, H, T> {
+impl<T, H: Processor<T>> Processor<T> for Counted<'_, H, T> {
     fn begin(&mut self, load: &mut T) -> Option<Work> {
         self.0.begin(load)
     }
@@ -230,7 +230,7 @@ fn shown(packet: &[u8]) -> u64 {
 }
 
 /// One direction of an end, with its lanes.
-trait Hands: Sync {
+trait Processors: Sync {
     /// Runs lane `lane` until all loads of the slice are taken.
     fn lane(&self, lane: usize, tally: &Tally);
 }
@@ -258,17 +258,17 @@ impl Tally {
 
 /// One direction of a tunnel, with its counters.
 struct Tunnel<H> {
-    hands: H,
+    processors: H,
     tally: Tally,
 }
 
 impl<H> Tunnel<H> {
-    fn new(hands: H) -> Self {
-        Self { hands, tally: Tally::default() }
+    fn new(processors: H) -> Self {
+        Self { processors, tally: Tally::default() }
     }
 }
 
-fn slice<H: Hands>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
+fn slice<H: Processors>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
     let start = Barrier::new(tunnels.len() * lanes);
     let before: Vec<_> = tunnels.iter().map(|tunnel| tunnel.tally.ended()).collect();
     let mut seconds = 0.0;
@@ -284,7 +284,7 @@ fn slice<H: Hands>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
                     // Each lane reads the clock itself, because this function may be scheduled only after they have
                     // finished.
                     let began = Instant::now();
-                    tunnel.hands.lane(lane, &tunnel.tally);
+                    tunnel.processors.lane(lane, &tunnel.tally);
                     (began, Instant::now())
                 }));
             }
@@ -307,15 +307,15 @@ fn slice<H: Hands>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
 
 /// A tunnel's sending direction.
 struct Sending<'a> {
-    way: Way<(Router<'a>, Source), Load, ()>,
+    pipeline: Pipeline<(Router<'a>, Source), Load, ()>,
     sealers: Vec<Mutex<Sealer>>,
     site: &'a Site,
 }
 
-impl Hands for Sending<'_> {
+impl Processors for Sending<'_> {
     fn lane(&self, lane: usize, tally: &Tally) {
         let mut sealer = self.sealers[lane].lock().expect("one lane has it");
-        let ended = self.way.run(
+        let ended = self.pipeline.run(
             &mut Counted(&mut *sealer, &tally.shared, |load: &Load| load.batch.first),
             |_| None,
             |(router, source), load| {
@@ -339,12 +339,12 @@ pub struct Senders<'a>(Vec<Tunnel<Sending<'a>>>, usize);
 impl<'a> Senders<'a> {
     /// Returns the sending ends of these tunnels, with `lanes` lanes each.
     pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
-        let ways = tunnels.iter().map(|tunnel| Sending {
-            way: Way::new(lanes, Load::new, (Router::new(&tunnel.peers[0]), Source::default()), ()),
+        let pipelines = tunnels.iter().map(|tunnel| Sending {
+            pipeline: Pipeline::new(lanes, Load::new, (Router::new(&tunnel.peers[0]), Source::default()), ()),
             sealers: (0..lanes).map(|_| Mutex::new(tunnel.sealer())).collect(),
             site: &tunnel.sites[0],
         });
-        Self(ways.map(Tunnel::new).collect(), lanes)
+        Self(pipelines.map(Tunnel::new).collect(), lanes)
     }
 
     /// Sends this number of loads, shared evenly by the tunnels.
@@ -356,7 +356,7 @@ impl<'a> Senders<'a> {
 /// A tunnel's receiving direction.
 struct Receiving<'a> {
     /// The batches that are ready and the used arrivals, by load.
-    way: Way<Ready, Arrival, Acceptor<'a>>,
+    pipeline: Pipeline<Ready, Arrival, Acceptor<'a>>,
     openers: Vec<Mutex<Opener<'a>>>,
     maker: Mutex<Maker<'a>>,
 }
@@ -398,10 +398,10 @@ impl Maker<'_> {
     }
 }
 
-impl Hands for Receiving<'_> {
+impl Processors for Receiving<'_> {
     fn lane(&self, lane: usize, tally: &Tally) {
         let mut opener = self.openers[lane].lock().expect("one lane has it");
-        let ended = self.way.run(
+        let ended = self.pipeline.run(
             &mut Counted(&mut *opener, &tally.shared, |arrival: &Arrival| arrival.batch.first),
             |_| None,
             |ready, arrival| {
@@ -429,10 +429,15 @@ pub struct Receivers<'a>(Vec<Tunnel<Receiving<'a>>>, usize);
 impl<'a> Receivers<'a> {
     /// Returns the receiving ends of these tunnels, with `lanes` lanes each.
     pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
-        let ways = tunnels.iter().map(|tunnel| {
+        let pipelines = tunnels.iter().map(|tunnel| {
             let ready = Ready::default();
             Receiving {
-                way: Way::new(lanes, Arrival::new, Arc::clone(&ready), Acceptor::new(&tunnel.peers[1])),
+                pipeline: Pipeline::new(
+                    lanes,
+                    Arrival::new,
+                    Arc::clone(&ready),
+                    Acceptor::new(&tunnel.peers[1]),
+                ),
                 openers: (0..lanes).map(|_| Mutex::new(tunnel.opener())).collect(),
                 maker: Mutex::new(Maker {
                     router: Router::new(&tunnel.peers[0]),
@@ -444,7 +449,7 @@ impl<'a> Receivers<'a> {
                 }),
             }
         });
-        Self(ways.map(Tunnel::new).collect(), lanes)
+        Self(pipelines.map(Tunnel::new).collect(), lanes)
     }
 
     /// Receives this number of loads, shared evenly by the tunnels. The loads are made before the slice begins.
@@ -454,7 +459,7 @@ impl<'a> Receivers<'a> {
     pub fn slice(&mut self, loads: usize) -> Slice {
         assert!(loads <= Self::LOADS_MAX, "as many as are made ready");
         for tunnel in &self.0 {
-            tunnel.hands.maker.lock().expect("nobody panics making").make(loads / self.0.len());
+            tunnel.processors.maker.lock().expect("nobody panics making").make(loads / self.0.len());
         }
         slice(&self.0, self.1, loads)
     }

@@ -22,7 +22,7 @@ pub const LOADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 pub type Loads<T> = Submitter<Option<(Ticket, T)>>;
 
 /// The operations of a lane on a load, before and after an engine runs its jobs.
-pub trait Hand<T> {
+pub trait Processor<T> {
     /// Writes the load's jobs and takes out the work. Returns `None` if the load needs no engine.
     fn begin(&mut self, load: &mut T) -> Option<Work>;
 
@@ -43,13 +43,13 @@ pub trait Hand<T> {
 
 /// One direction of a tunnel: a source of loads, and a destination to which they go in the order of the source.
 #[derive(Debug)]
-pub struct Way<G, T, R> {
+pub struct Pipeline<G, T, R> {
     flow: Flow<G, T, R>,
     loads: Pool<T>,
 }
 
-impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
-    /// Returns a way without a load under way.
+impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
+    /// Returns a pipeline without a load under way.
     pub fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
         // A lane that found every place in use would have nothing to wake it from sleep.
         let places = PLACES.max(lanes * LOADS.get());
@@ -66,20 +66,20 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
     /// engine.
     pub fn run(
         &self,
-        hand: &mut impl Hand<T>,
+        processor: &mut impl Processor<T>,
         source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
         mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
         mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut failure = None;
         loop {
-            self.bring_back(hand, &mut send)?;
-            let under_way = hand.engine().in_hand();
+            self.bring_back(processor, &mut send)?;
+            let under_way = processor.engine().in_hand();
             if let Some(error) = failure.take_if(|_| under_way == 0) {
                 return Err(error);
             }
             if failure.is_some() || under_way >= LOADS.get() {
-                sleep(hand.engine(), None)?;
+                sleep(processor.engine(), None)?;
                 continue;
             }
             let mut load = self.loads.take().expect("a load for every place and every lane");
@@ -94,20 +94,20 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
                     has_looked = true;
                     let is_ready = match source(from) {
                         None => true,
-                        fd => sleep(hand.engine(), fd).unwrap_or(true),
+                        fd => sleep(processor.engine(), fd).unwrap_or(true),
                     };
                     if is_ready { take(from) } else { None }
                 })
             };
             match given {
-                Some((ticket, ())) => match hand.begin(&mut load) {
-                    Some(work) => hand.engine().submit(work, Some((ticket, load))),
+                Some((ticket, ())) => match processor.begin(&mut load) {
+                    Some(work) => processor.engine().submit(work, Some((ticket, load))),
                     None => self.restore(ticket, load),
                 },
                 None => {
                     self.loads.give(load);
                     if under_way > 0 && !has_looked {
-                        sleep(hand.engine(), None)?;
+                        sleep(processor.engine(), None)?;
                     } else if under_way == 0 && failure.is_none() {
                         // Every place is in use: wait for the lane that sends, and take over loads that came in
                         // meanwhile.
@@ -122,13 +122,13 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
     /// Takes back the loads that the engine has finished, and sends on those that are next in order.
     fn bring_back(
         &self,
-        hand: &mut impl Hand<T>,
+        processor: &mut impl Processor<T>,
         send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>,
     ) -> io::Result<()> {
-        while let Some((work, note)) = hand.engine().finished() {
+        while let Some((work, note)) = processor.engine().finished() {
             let (ticket, mut load) =
                 note.expect("a lane works on loads at once only before and after its life");
-            hand.end(&mut load, work);
+            processor.end(&mut load, work);
             self.restore(ticket, load);
         }
         self.drain(send)

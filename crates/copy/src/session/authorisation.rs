@@ -14,7 +14,7 @@ use sealane_peer::AuthorisedPeers;
 use crate::error::{Error, ErrorKind};
 
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct AuthorisationList {
     path: PathBuf,
     state: Mutex<State>,
 }
@@ -30,7 +30,7 @@ struct State {
 /// The properties that change with a file: device, inode, length, and the time of its last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
-impl Roll {
+impl AuthorisationList {
     /// # Errors
     /// Fails if the file cannot be read or parsed.
     pub(crate) fn load(path: PathBuf) -> Result<Self, Error> {
@@ -40,7 +40,7 @@ impl Roll {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics holding the roll")
+        self.state.lock().expect("no thread panics holding the list")
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -94,20 +94,20 @@ mod tests {
     fn a_list_that_is_not_understood_admits_nobody_until_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("authorised-peers");
-        let roll = Roll::load(path.clone()).unwrap();
-        assert_eq!((roll.count(), roll.current().1), (0, None));
+        let list = AuthorisationList::load(path.clone()).unwrap();
+        assert_eq!((list.count(), list.current().1), (0, None));
         let key = sealane_peer::PublicKey::from_bytes([1; 32]);
         fs::write(&path, format!("{key} ada rights=read\n")).unwrap();
-        assert_eq!((roll.current().0.iter().count(), roll.fault().is_none()), (1, true));
+        assert_eq!((list.current().0.iter().count(), list.fault().is_none()), (1, true));
         fs::write(&path, format!("{key} ada rights=read\nnonsense and more\n")).unwrap();
-        let (peers, said) = roll.current();
+        let (peers, said) = list.current();
         assert_eq!(peers.iter().count(), 1);
         assert!(said.unwrap().contains(":2:"));
-        assert!(roll.fault().is_some());
-        assert_eq!(roll.current().1, None, "it is said once");
+        assert!(list.fault().is_some());
+        assert_eq!(list.current().1, None, "it is said once");
         fs::write(&path, "").unwrap();
-        assert!(roll.current().1.unwrap().contains("in order again"));
-        assert_eq!((roll.count(), roll.fault().is_none()), (0, true));
-        assert!(Roll::load("/proc/self/mem".into()).is_err());
+        assert!(list.current().1.unwrap().contains("in order again"));
+        assert_eq!((list.count(), list.fault().is_none()), (0, true));
+        assert!(AuthorisationList::load("/proc/self/mem".into()).is_err());
     }
 }
