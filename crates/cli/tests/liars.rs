@@ -33,6 +33,16 @@ fn a_stream_is_joined_once_and_by_its_own_name() {
 }
 
 #[test]
+fn content_goes_ahead_of_a_proof_only_where_nobody_can_read_it() {
+    Scene::set().listen_without_an_answer().unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+#[test]
+fn content_ahead_of_a_proof_is_not_read() {
+    Scene::set().push_ahead().unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+#[test]
 fn a_stream_that_is_lost_after_the_end_takes_nothing_away() {
     Scene::set().tell_late().unwrap_or_else(|reason| panic!("{reason}"));
 }

@@ -3,6 +3,8 @@
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
+use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -108,6 +110,72 @@ fn the_path_decides_how_many_streams_there_are() {
     assert!(fs::read(folder.path().join("far")).unwrap() == fs::read(&large).unwrap());
     // A file that fits into a few segments is not worth another connection.
     assert_eq!(streams(&behind(&far, &copy(&small, "tiny"))), at_first);
+}
+
+/// The environment variable that makes the test below take its place behind the link.
+const BEHIND: &str = "SEALANE_TEST_BEHIND_LINK";
+/// So long that whatever else takes time is short beside it.
+const ROUND_TRIP: Duration = Duration::from_millis(300);
+/// The round trips that a copy of a tiny file may take beyond those of `ssh HOST true`.
+const ROUND_TRIPS: f64 = 3.0;
+
+/// Prints the round trips beyond those of `ssh HOST true`, of a copy to the host and of one from it.
+fn count_round_trips() {
+    let sshd = match PrivateSshd::start(&Surroundings::default()) {
+        Ok(sshd) => sshd,
+        Err(skipped) => return println!("skipped: {}", skipped.reason),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("tiny"), "tiny").unwrap();
+    let timed = |command: &mut Command| {
+        let began = Instant::now();
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        began.elapsed()
+    };
+    let login = timed(sshd.command(Path::new("ssh")).args([PrivateSshd::HOST, "true"]));
+    let far = |name: &str| format!("{}:{}", PrivateSshd::HOST, at(name));
+    for (name, from, to) in [("push", at("tiny"), far("sent")), ("pull", far("tiny"), at("fetched"))] {
+        let mut command = Command::new(PROGRAM);
+        command.args(["cp", "--remote-program", PROGRAM, "-F"]).arg(sshd.client_config());
+        let beyond = timed(command.args([from, to])).saturating_sub(login);
+        println!("{name}: {}", beyond.as_secs_f64() / ROUND_TRIP.as_secs_f64());
+    }
+    assert_eq!(fs::read(at("sent")).unwrap(), fs::read(at("fetched")).unwrap());
+}
+
+#[test]
+fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
+    if std::env::var_os(BEHIND).is_some() {
+        return count_round_trips();
+    }
+    if !is_possible() {
+        return;
+    }
+    let mut fewest = [("push", f64::INFINITY), ("pull", f64::INFINITY)];
+    // Whatever else runs on this machine only adds to the count, so the lowest of a few counts.
+    for _ in 0..4 {
+        let link = ["--rtt", &format!("{}ms", ROUND_TRIP.as_millis())];
+        let script = format!(
+            "{BEHIND}=1 exec '{}' --exact a_tiny_file_takes_few_round_trips_more_than_a_login --nocapture",
+            std::env::current_exe().unwrap().display()
+        );
+        let output = behind(&link, &script);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+        if let Some(reason) = said.lines().find(|line| line.contains("skipped: ")) {
+            return skip::skip(reason);
+        }
+        for (name, trips) in &mut fewest {
+            let told = said.lines().find_map(|line| line.rsplit_once(&format!("{name}: "))?.1.parse().ok());
+            *trips = trips.min(told.unwrap_or_else(|| panic!("no count of a {name}: {said}")));
+        }
+        if fewest.iter().all(|(_, trips)| *trips < ROUND_TRIPS + 1.0) {
+            return;
+        }
+    }
+    panic!("round trips beyond a login: {fewest:?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl SendingEnd {
     /// `keys` open the receiver's records.
     pub fn new(keys: Association) -> Self {
         let mut acknowledgements = Acknowledgements::new();
-        acknowledgements.open(keys);
+        acknowledgements.open(keys, None);
         Self(acknowledgements)
     }
 

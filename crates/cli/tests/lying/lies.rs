@@ -90,6 +90,7 @@ pub(crate) fn finished(bytes: u64) -> Message {
         unfit: bytes,
         resumed_bytes: bytes,
         active_us: bytes,
+        cpu_us: bytes,
     })
 }
 
@@ -388,8 +389,8 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
         let again = Message::Request(Box::new(liar.request.clone()));
         liar.tell(&again);
     }),
-    ("good-bye before the end", Refused, |liar, _| {
-        liar.tell(&Message::Bye { cpu_us: u64::MAX, removed: 1, unremoved: u64::MAX })
+    ("entries removed before the end", Refused, |liar, _| {
+        liar.tell(&Message::Removed { removed: 1, unremoved: u64::MAX })
     }),
     ("a message of garbage", Refused, |liar, _| {
         let _ = liar.channel.send(&[0xff; 1000], super::soon());
@@ -511,8 +512,10 @@ pub(crate) type Demand = (&'static str, Fate, fn(&mut Request));
 
 /// Requests that lie, or ask for something impossible.
 pub(crate) const DEMANDS: &[Demand] = &[
-    ("no stream", Refused, |request| request.streams = 0),
-    ("more streams than anybody has", Refused, |request| request.streams = u16::MAX),
+    ("no stream", Refused, |request| request.streams = Some(0)),
+    ("more streams than anybody has", Refused, |request| request.streams = Some(u16::MAX)),
+    ("more streams in the end than anybody has", Refused, |request| request.streams_max = Some(u16::MAX)),
+    ("fewer streams in the end than at first", Refused, |request| request.streams_max = Some(1)),
     ("no lane", Refused, |request| request.lanes = Some(0)),
     ("more lanes than anybody has", Refused, |request| request.lanes = Some(u16::MAX)),
     ("a suite that there is not", Refused, |request| request.suite = 250),

@@ -116,10 +116,10 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         level: LEVEL,
         suite: SUITE.code(),
         allow_legacy: false,
-        streams: 2,
-        streams_max: 2,
+        streams: Some(2),
+        streams_max: None,
         lanes: None,
-        packet_placement: false,
+        packet_placement: None,
         secret: None,
         data_path: DataPath::Direct,
         data_ports: None,
@@ -176,7 +176,7 @@ pub(crate) fn verdict(channel: &mut Channel, patience: Duration) -> Verdict {
             Err(_) => return Verdict::Ended,
             Ok(Some(frame)) => match Message::decode(&frame) {
                 Ok(Message::Abort(abort)) => return Verdict::Aborted(abort),
-                Ok(Message::Complete(_) | Message::Settled) => return Verdict::Complete,
+                Ok(Message::Complete(_)) => return Verdict::Complete,
                 _ => {}
             },
         }
@@ -241,8 +241,8 @@ impl Liar {
         let mut accept = Accept {
             level: request.level,
             suite: request.suite,
-            streams: request.streams,
-            streams_max: request.streams_max,
+            streams: request.streams.unwrap_or(1),
+            streams_max: request.streams_max.or(request.streams).unwrap_or(1),
             lanes: 1,
             data_port: listener.local_addr()?.port(),
             name: None,
@@ -298,6 +298,23 @@ impl Liar {
         Some((socket, joined))
     }
 
+    /// Waits for a connection of the honest end and its message, and does not answer.
+    pub(crate) fn joiner(&self) -> Option<(TcpStream, [u8; JOIN_BYTES], Join)> {
+        let Door::Listen(listener) = &self.door else { return None };
+        let (mut socket, _) = listener.accept().ok()?;
+        let mut message = [0; JOIN_BYTES];
+        let _ = socket.set_read_timeout(Some(PATIENCE));
+        socket.read_exact(&mut message).ok()?;
+        let join = decode(&message).expect("the honest end joins as it should");
+        assert!(self.prover.verify_join(&message), "the honest end proves who it is");
+        Some((socket, message, join))
+    }
+
+    /// Answers a join.
+    pub(crate) fn answer(&self, message: &[u8; JOIN_BYTES]) -> [u8; JOINED_BYTES] {
+        self.prover.joined(message, &Joined { accepted: true, taken: 0 })
+    }
+
     /// Opens stream 0, or lets the honest end open it.
     pub(crate) fn line(&mut self) -> Option<Line> {
         let way = if self.sends() { StreamDirection::Forward } else { StreamDirection::Backward };
@@ -315,15 +332,9 @@ impl Liar {
                 let (socket, _) = self.join(&join).filter(|(_, joined)| joined.accepted)?;
                 Some(Line { socket, keys: self.keys.stream(SUITE, 0, generation, way) })
             }
-            Door::Listen(listener) => loop {
-                let (mut socket, _) = listener.accept().ok()?;
-                let mut message = [0; JOIN_BYTES];
-                let _ = socket.set_read_timeout(Some(PATIENCE));
-                socket.read_exact(&mut message).ok()?;
-                let join = decode(&message).expect("the honest end joins as it should");
-                assert!(self.prover.verify_join(&message), "the honest end proves who it is");
-                let answer = self.prover.joined(&message, &Joined { accepted: true, taken: 0 });
-                socket.write_all(&answer).ok()?;
+            Door::Listen(_) => loop {
+                let (mut socket, message, join) = self.joiner()?;
+                socket.write_all(&self.answer(&message)).ok()?;
                 if join.stream == 0 {
                     let suite = Suite::from_code(self.request.suite)?;
                     return Some(Line { socket, keys: self.keys.stream(suite, 0, join.generation, way) });

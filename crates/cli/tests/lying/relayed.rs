@@ -53,8 +53,8 @@ impl FarLiar {
                     let mut accept = Accept {
                         level: request.level,
                         suite: request.suite,
-                        streams: request.streams,
-                        streams_max: request.streams_max,
+                        streams: request.streams.unwrap_or(1),
+                        streams_max: request.streams_max.or(request.streams).unwrap_or(1),
                         lanes: 1,
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
@@ -98,11 +98,8 @@ pub(crate) const SENDERS: &[RelayedLie] = &[
     ("a receiver's last word", Refused, |liar| {
         liar.tell(&complete(u64::MAX));
     }),
-    ("settled before the end", Refused, |liar| {
-        liar.tell(&Message::Settled);
-    }),
-    ("good-bye before the end", Refused, |liar| {
-        liar.tell(&Message::Bye { cpu_us: u64::MAX, removed: u64::MAX, unremoved: u64::MAX });
+    ("entries removed before the end", Refused, |liar| {
+        liar.tell(&Message::Removed { removed: u64::MAX, unremoved: u64::MAX });
     }),
     ("a change", Refused, |liar| {
         liar.tell(&Message::Changed(change(b"\x1b[2J")));
@@ -144,10 +141,9 @@ pub(crate) const RECEIVERS: &[RelayedLie] = &[
     ("everything in place before anything was sent", Refused, |liar| {
         liar.tell(&Message::HaveEnd);
         liar.tell(&complete(u64::MAX));
-        liar.tell(&Message::Settled);
     }),
-    ("what it would send", Refused, |liar| {
-        liar.tell(&Message::Bye { cpu_us: 0, removed: 0, unremoved: 0 });
+    ("entries that it has removed", Refused, |liar| {
+        liar.tell(&Message::Removed { removed: 0, unremoved: 0 });
     }),
     ("a stream that there is not", Refused, |liar| {
         liar.tell(&Message::StreamLost { stream: u16::MAX, generation: 0, narrowed: 0 });

@@ -12,11 +12,13 @@ use crate::support::Chance;
 use crate::support::daemon::Served;
 use crate::support::run::Run;
 use crate::support::tree;
+use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES};
 use sealane_copy::proto::message::{Message, Role};
 use sealane_copy::{Deletion, ErrorKind};
 use sealane_peer::Identity;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -421,6 +423,71 @@ impl Scene {
             }
         }
         self.claiming_client(at)
+    }
+
+    /// Lets a client push to a far end that does not answer its join: what comes behind the join says nothing, and
+    /// below the level `private` nothing comes. The far end then answers as somebody else would.
+    pub(crate) fn listen_without_an_answer(&self) -> Result<(), String> {
+        let secret = self.folder.path().join("secret");
+        fs::write(&secret, b"unmistakable".repeat(1000)).expect("a file");
+        for (level, goes_ahead) in [("private", true), ("safe", false), ("authenticated", false)] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
+            let honest =
+                ["--level", level, "--accept-new", "--timeout", "3", "--streams", "1", utf8(&secret), &far];
+            let run = Run::start(self.folder.path(), &honest);
+            let met = Liar::server(listener, &self.server, &self.client, |_| ());
+            let mut liar = met.map_err(|error| format!("{level}: {error}"))?;
+            liar.prepare().map_err(|verdict| format!("{level}: {verdict:?} before the join"))?;
+            let (mut socket, message, _) = liar.joiner().ok_or("the client does not join")?;
+            let mut ahead = vec![0; 4096];
+            let patience = if goes_ahead { PATIENCE } else { MOMENT };
+            socket.set_read_timeout(Some(patience)).expect("a timeout");
+            let length = socket.read(&mut ahead).unwrap_or(0);
+            if (length > 0) != goes_ahead || ahead.windows(12).any(|part| part == b"unmistakable") {
+                return Err(format!("{level}: {length} bytes came behind the join"));
+            }
+            let mut forged = liar.answer(&message);
+            forged[JOINED_BYTES - 1] ^= 1;
+            let _ = socket.write_all(&forged);
+            let verdict = verdict(&mut liar.channel, PATIENCE);
+            drop((liar, socket));
+            let ended = run.end().map_err(|reason| format!("{level}: {reason}"))?;
+            let is_noticed =
+                matches!(&verdict, Verdict::Aborted(abort) if abort.kind == ErrorKind::Integrity);
+            if !is_noticed || ended.code == Some(0) {
+                return Err(format!("{level}: {verdict:?}, {ended:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends content behind joins that prove nothing, without waiting for an answer: it is not read, and honest
+    /// streams are taken up beside it.
+    pub(crate) fn push_ahead(&mut self) -> Result<(), String> {
+        let number = self.next();
+        fs::create_dir(self.served.root().join(format!("into{number}"))).expect("a folder");
+        let asked = request(Role::Push, &format!("into{number}"), self.transfer());
+        let opened = Liar::client(self.served.address, &self.liar, asked);
+        let mut liar = opened.map_err(|verdict| format!("{verdict:?} before the lie"))?;
+        liar.prepare().map_err(|verdict| format!("{verdict:?} before the lie"))?;
+        let mut strangers = Vec::new();
+        for joins in 0..8 {
+            let mut stranger = TcpStream::connect(self.served.address).expect("the daemon is alive");
+            stranger.set_write_timeout(Some(MOMENT)).expect("a timeout");
+            let mut join = [0; JOIN_BYTES];
+            join[..4].copy_from_slice(&sealane_copy::proto::join::MAGIC);
+            join[4..20].copy_from_slice(&liar.request.transfer);
+            // Some say all of their join, and some not even that.
+            let said = if joins % 2 == 0 { JOIN_BYTES } else { JOIN_BYTES - 1 };
+            let _ = stranger.write_all(&join[..said]);
+            if said == JOIN_BYTES {
+                let _ = stranger.write_all(&vec![7; 8 << 20]);
+            }
+            strangers.push(stranger);
+        }
+        liar.line().ok_or("the truth was refused beside the lies")?;
+        self.check()
     }
 
     /// Runs messages that are late, but true.

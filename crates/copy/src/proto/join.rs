@@ -9,6 +9,10 @@
 //! preceding bytes, the acceptor's also over the connector's message: a stranger learns nothing and can only
 //! disconnect, even after listening to earlier joins. At level `clear` the acceptor proves nothing: its proof is
 //! zero. A generation can join only once.
+//!
+//! A connector whose records are encrypted may send them behind its message, without waiting for the answer: they say
+//! nothing to a stranger who answers on the port. Until the proof is verified, an acceptor reads nothing but the
+//! message; the rest stays in the kernel's buffer.
 
 use aws_lc_rs::hmac;
 use sealane_stack::Secret;
@@ -49,8 +53,22 @@ pub struct Joined {
     pub taken: u64,
 }
 
+/// The answer that a connector waits for.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    prover: Prover,
+    join: [u8; JOIN_BYTES],
+}
+
+impl Awaited {
+    /// Reads the answer; returns `None` if its proof or form is wrong.
+    pub fn verify(&self, bytes: &[u8; JOINED_BYTES]) -> Option<Joined> {
+        self.prover.verify_joined(&self.join, bytes)
+    }
+}
+
 /// Makes and checks proofs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Prover {
     key: hmac::Key,
     /// The acceptor proves itself too.
@@ -106,6 +124,11 @@ impl Prover {
         let proof = self.answer_proof(join, &bytes[..13]);
         bytes[13..].copy_from_slice(&proof);
         bytes
+    }
+
+    /// Returns the check of the answer to `join`, for a reader of its own.
+    pub fn awaited(&self, join: [u8; JOIN_BYTES]) -> Awaited {
+        Awaited { prover: self.clone(), join }
     }
 
     /// Reads the acceptor's answer to `join`; returns `None` if its proof or form is wrong.

@@ -2,10 +2,8 @@
 //!
 //! ```text
 //! client                               server
-//! Hello ──────────────────────────────►
-//!       ◄────────────────────────────── Hello
-//! Request, Listed… ───────────────────►
-//!       ◄────────────────────────────── Waiting…, then Accept        (then data streams are opened)
+//! Hello, Request, Listed… ────────────►                              (without waiting for the other's Hello)
+//!       ◄────────────────────────────── Hello, Waiting…, then Accept (then data streams are opened)
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
@@ -14,9 +12,11 @@
 //!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
-//! Bye ────────────────────────────────►
-//!       ◄────────────────────────────── Settled
+//! Removed ────────────────────────────►                              (from a server that removes its sources)
 //! ```
+//!
+//! `Complete` is a receiver's last message, and nobody answers it. A sender on standard input and output that removes
+//! no sources ends after `Finished`: nobody waits for anything that it could still say.
 //!
 //! Either may send Abort at any time, with the reason; a server also refuses a request with it. Guarantees: a frame
 //! is bounded by the channel, and decoding any bytes allocates no more than a small multiple of them.
@@ -85,20 +85,17 @@ pub enum Message {
     WouldSend(Box<Entry>),
     /// Sender to receiver: everything was sent and acknowledged.
     Finished(Finished),
-    /// Receiver to sender: everything is in place.
+    /// Receiver to sender: everything is in place, and no traces of the transfer are left but the copied entries.
+    /// This is the receiver's last message.
     Complete(Complete),
-    /// Sender to receiver: the sender knows that everything is in place. This is the sender's last message.
-    Bye {
-        /// CPU time of the sender's process, in microseconds.
-        cpu_us: u64,
+    /// Server to client, from a sender that was asked to remove the entries that arrived: it has. This is the sender's
+    /// last message.
+    Removed {
         /// Entries removed from the source.
         removed: u64,
         /// Entries that could not be removed from the source.
         unremoved: u64,
     },
-    /// Receiver to sender: no traces of the transfer are left but the copied entries. This is the receiver's last
-    /// message.
-    Settled,
     /// Server to client: a connection of a data stream was lost here, which the client may not notice. A sending
     /// server may say so after `Finished`.
     StreamLost {
@@ -208,14 +205,14 @@ pub struct Request {
     pub suite: u8,
     /// The user allows suites that are broken or outdated.
     pub allow_legacy: bool,
-    /// Data streams that are opened at first.
-    pub streams: u16,
-    /// The maximum number of data streams, if the path benefits from more than at first.
-    pub streams_max: u16,
+    /// Data streams that are opened at first; by default as many as the processors of both ends can use.
+    pub streams: Option<u16>,
+    /// The maximum number of data streams, if the path may turn out to benefit from more than at first.
+    pub streams_max: Option<u16>,
     /// The number of lanes at the far end, or its own choice.
     pub lanes: Option<u16>,
-    /// The unit of concurrency is the packet, not the connection.
-    pub packet_placement: bool,
+    /// The unit of concurrency is the packet, not the connection; by default it depends on streams and lanes.
+    pub packet_placement: Option<bool>,
     /// The master secret, if the channel may carry secrets; otherwise it is exported from TLS.
     pub secret: Option<MasterSecret>,
     /// The way in which the data streams reach the listener.
@@ -353,10 +350,12 @@ pub struct Finished {
     pub resumed_bytes: u64,
     /// The time from the first byte read to the last acknowledgement, in microseconds.
     pub active_us: u64,
+    /// CPU time of the sender's process, in microseconds.
+    pub cpu_us: u64,
 }
 
 /// Everything is in place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
     /// Content bytes taken over.
     pub bytes: u64,

@@ -15,6 +15,7 @@ use sealane_stack::Association;
 
 use crate::{
     line::LineError,
+    proto::join::Awaited,
     send::{
         acknowledgements::Acknowledgements,
         window::{Departure, Window},
@@ -120,13 +121,21 @@ impl Line {
         }
     }
 
-    /// Starts a new connection, whose acknowledgements are sealed with these keys. The receiver took over `taken`
-    /// records of the previous opening; the rest is returned.
-    pub(crate) fn open(&mut self, opening: u32, keys: Association, taken: u64, now: Instant) -> Settled {
+    /// Starts a new connection, whose acknowledgements are sealed with these keys, and come behind the answer `awaited`
+    /// if the receiver has not answered yet. The receiver took over `taken` records of the previous opening; the rest
+    /// is returned.
+    pub(crate) fn open(
+        &mut self,
+        opening: u32,
+        keys: Association,
+        awaited: Option<Awaited>,
+        taken: u64,
+        now: Instant,
+    ) -> Settled {
         let settled = self.settle(taken, now);
         self.opening = opening;
         self.is_open = true;
-        self.acknowledgements.open(keys);
+        self.acknowledgements.open(keys, awaited);
         self.heard = now;
         self.answered = false;
         self.window.begin_anew();

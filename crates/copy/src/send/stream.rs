@@ -17,7 +17,10 @@ use sealane_stack::{Association, Claim, Clock, Flow, Pool, Refused, Ticket};
 
 use crate::{
     line::LineError,
-    proto::keys::{StreamDirection, TransferKeys},
+    proto::{
+        join::Awaited,
+        keys::{StreamDirection, TransferKeys},
+    },
     send::{
         batch::Builder,
         line::{Flushed, Line, Outgoing, Settled},
@@ -110,12 +113,28 @@ impl<W: Wire> SendStream<W> {
 
     /// Sets a new connection, after [`Self::cut`]. The receiver took over `taken` records of the previous opening.
     pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W, taken: u64) -> Settled {
+        self.start(keys, opening, wire, None, taken)
+    }
+
+    /// Sets the first connection, whose receiver has not answered yet.
+    pub(crate) fn open_unanswered(&self, keys: &TransferKeys, opening: u32, wire: W, awaited: Awaited) {
+        self.start(keys, opening, wire, Some(awaited), 0);
+    }
+
+    fn start(
+        &self,
+        keys: &TransferKeys,
+        opening: u32,
+        wire: W,
+        awaited: Option<Awaited>,
+        taken: u64,
+    ) -> Settled {
         let key = |way| keys.stream(self.suite, self.index, opening, way);
         let (forward, backward) = (key(StreamDirection::Forward), key(StreamDirection::Backward));
         let mut settled = Settled::default();
         self.flow.open(|association, end| {
             *association = Some(forward);
-            settled = end.line.open(opening, backward, taken, self.clock.now());
+            settled = end.line.open(opening, backward, awaited, taken, self.clock.now());
             end.wire = Some(Arc::new(wire));
             self.publish(&end.line);
         });

@@ -155,8 +155,14 @@ pub(crate) fn default_placement(streams: u16, lanes: u16) -> Placement {
     if lanes > streams { Placement::Packet } else { Placement::Connection }
 }
 
-/// Checks a request against the policy of a server and returns the terms.
-pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Result<Terms, Error> {
+/// Checks a request against the policy of a server and returns the terms, for the processors of this end and of the
+/// client.
+pub(crate) fn judge(
+    request: &Request,
+    policy: Policy,
+    processors: u16,
+    peer_processors: u16,
+) -> Result<Terms, Error> {
     let suite = Suite::from_code(request.suite)
         .ok_or_else(|| Error::protocol(format!("suite number {} is unknown here", request.suite)))?;
     check(request.level, suite, request.allow_legacy && policy.allow_legacy)?;
@@ -183,19 +189,24 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     if request.limit_rate == Some(0) {
         return Err(Error::protocol("a rate of 0 bytes a second copies nothing"));
     }
-    check_count("the number of streams", Some(request.streams), STREAMS_MAX)?;
+    check_count("the number of streams", request.streams, STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
-    if !(request.streams..=STREAMS_MAX).contains(&request.streams_max) {
+    let streams = request.streams.unwrap_or_else(|| default_streams(processors, peer_processors));
+    let streams_max = request.streams_max.unwrap_or(streams);
+    if !(streams..=STREAMS_MAX).contains(&streams_max) {
         return Err(Error::protocol("there can be no more streams at first than in the end"));
     }
-    let placement = if request.packet_placement { Placement::Packet } else { Placement::Connection };
-    let lanes = match (request.lanes, placement) {
+    let lanes = match (request.lanes, request.packet_placement) {
         (Some(asked), _) => lanes(asked, processors, request.measured_end),
-        (None, Placement::Connection) => default_lanes(request.streams, processors),
-        (None, _) => processors.clamp(1, LANES_MAX),
+        (None, Some(true)) => processors.clamp(1, LANES_MAX),
+        (None, _) => default_lanes(streams, processors),
     };
-    let Request { level, streams, streams_max, .. } = *request;
-    Ok(Terms { level, suite, streams, streams_max, lanes, placement })
+    let placement = match request.packet_placement {
+        Some(true) => Placement::Packet,
+        Some(false) => Placement::Connection,
+        None => default_placement(streams, lanes),
+    };
+    Ok(Terms { level: request.level, suite, streams, streams_max, lanes, placement })
 }
 
 /// Returns our first message.
@@ -291,10 +302,10 @@ mod tests {
             level: Level::Private,
             suite: Suite::Aes128Gcm.code(),
             allow_legacy: false,
-            streams: 1,
-            streams_max: 1,
+            streams: Some(1),
+            streams_max: None,
             lanes: None,
-            packet_placement: false,
+            packet_placement: None,
             secret: None,
             data_path: DataPath::Direct,
             data_ports: None,
@@ -330,19 +341,36 @@ mod tests {
             Request { sink: Sink::Null, role: Role::Push, ..asked() },
         ];
         for request in requests {
-            assert_eq!(judge(&request, policy(false), 2).unwrap_err().kind, ErrorKind::Refused);
-            assert!(judge(&request, policy(true), 2).is_ok());
+            assert_eq!(judge(&request, policy(false), 2, 2).unwrap_err().kind, ErrorKind::Refused);
+            assert!(judge(&request, policy(true), 2, 2).is_ok());
         }
         // The client's treatment of fetched content does not concern the server.
         let discarded = Request { sink: Sink::Null, lanes: Some(64), ..asked() };
-        assert_eq!(judge(&discarded, policy(false), 2).unwrap().lanes, 2);
+        assert_eq!(judge(&discarded, policy(false), 2, 2).unwrap().lanes, 2);
+    }
+
+    #[test]
+    fn both_ends_come_to_the_same_number_of_streams() {
+        let policy = Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: false };
+        let by_default = Request { streams: None, streams_max: Some(STREAMS_DEFAULT_MAX), ..asked() };
+        for (here, there) in [(1, 64), (64, 1), (4, 6), (64, 64), (2, 0)] {
+            let terms = judge(&by_default, policy, here, there).unwrap();
+            assert_eq!(terms.streams, default_streams(there, here));
+            assert_eq!((terms.streams_max, terms.placement), (STREAMS_DEFAULT_MAX, Placement::Connection));
+        }
+        let one_with_lanes = Request { lanes: Some(2), ..asked() };
+        assert_eq!(judge(&one_with_lanes, policy, 2, 2).unwrap().placement, Placement::Packet);
+        for (streams, streams_max) in [(None, Some(1)), (Some(3), Some(2)), (Some(0), None), (Some(65), None)]
+        {
+            assert!(judge(&Request { streams, streams_max, ..asked() }, policy, 4, 4).is_err());
+        }
     }
 
     #[test]
     fn no_rate_is_not_no_limit() {
         let policy = Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: true };
-        assert!(judge(&Request { limit_rate: Some(0), ..asked() }, policy, 2).is_err());
-        assert!(judge(&Request { limit_rate: Some(1), ..asked() }, policy, 2).is_ok());
+        assert!(judge(&Request { limit_rate: Some(0), ..asked() }, policy, 2, 2).is_err());
+        assert!(judge(&Request { limit_rate: Some(1), ..asked() }, policy, 2, 2).is_ok());
     }
 
     #[test]

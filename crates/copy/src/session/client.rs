@@ -294,6 +294,12 @@ pub(crate) struct Transfer<'a> {
     pub(crate) started: Instant,
 }
 
+/// A request, and its encoding as it crossed the channel.
+struct OwnRequest {
+    request: Request,
+    frame: Zeroizing<Vec<u8>>,
+}
+
 /// The ways in which a transfer ends early.
 enum Ended {
     /// ssh has logged in, and no sealane answers there.
@@ -317,13 +323,44 @@ impl Transfer<'_> {
         let suite = agree::suite(self.options)?;
         agree::check_count("--streams", self.options.streams, STREAMS_MAX)?;
         agree::check_count("--lanes", self.options.lanes, LANES_MAX)?;
+        let own_place = self.own_place()?;
         let route_host = self.resolve_in_background()?;
-        let hello = self.greet(channel)?;
+        let request = self.own_request(suite, own_place.as_ref(), channel.may_carry_secrets())?;
+        let asked = OwnRequest {
+            frame: Zeroizing::new(Message::Request(Box::new(request.clone())).encode()),
+            request,
+        };
+        let hello = self.greet(channel, &asked)?;
         complaints.tell();
-        Ok(self.run_greeted(channel, &hello, suite, route_host, observer)?)
+        let terms = self.terms(suite, hello.processors);
+        Ok(self.run_greeted(channel, &terms, asked, own_place, route_host, observer)?)
     }
 
-    fn greet(&self, channel: &mut Channel) -> Result<Hello, Ended> {
+    /// Returns the request of this client, which does not depend on anything that the far end says.
+    fn own_request(
+        &self,
+        suite: Suite,
+        own: Option<&Place>,
+        may_carry_secrets: bool,
+    ) -> Result<Request, Error> {
+        let options = self.options;
+        let mut owner = options.preserve.owner;
+        if self.role == Role::Pull {
+            owner = owner.where_it(sealane_tree::may_give_away());
+        }
+        let asked = self.streams();
+        Ok(Request {
+            preserve: Preserve { owner, ..options.preserve.clone() },
+            streams: asked,
+            streams_max: self.may_grow().then(|| agree::STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1))),
+            packet_placement: options.placement.map(|placement| placement == Placement::Packet),
+            ..self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?
+        })
+    }
+
+    /// Sends everything that needs no answer: the greeting, the request and the list that belongs to it. Returns the
+    /// far end's greeting.
+    fn greet(&self, channel: &mut Channel, asked: &OwnRequest) -> Result<Hello, Ended> {
         let is_absence = |error: &ChannelError| match error {
             ChannelError::Banner { .. } | ChannelError::Closed | ChannelError::Truncated => true,
             ChannelError::Frame(_) => true,
@@ -335,8 +372,13 @@ impl Transfer<'_> {
             FarPlace::Ssh { .. } if is_absence(&error) => Ended::Absent(error.into()),
             _ => Ended::Failed(error.into()),
         };
-        let hello = agree::hello().encode();
-        channel.send(&hello, Instant::now() + self.options.timeout).map_err(ended)?;
+        // While the user logs in, the far end reads nothing.
+        let mut send = |frame: &[u8]| channel.send(frame, Instant::now() + self.patience()).map_err(ended);
+        send(&agree::hello().encode())?;
+        send(&asked.frame)?;
+        for paths in list_messages(self.options.listed.as_deref()) {
+            send(&Message::Listed(paths.to_vec()).encode())?;
+        }
         let frame = channel.recv(Instant::now() + self.patience()).map_err(ended)?;
         let frame = frame.ok_or_else(control::silent)?;
         let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
@@ -346,29 +388,14 @@ impl Transfer<'_> {
     fn run_greeted(
         &self,
         channel: &mut Channel,
-        hello: &Hello,
-        suite: Suite,
+        terms: &Terms,
+        asked: OwnRequest,
+        own_place: Option<Place>,
         route_host: Option<JoinHandle<Result<String, Error>>>,
         observer: &mut dyn Observer,
     ) -> Result<Summary, Error> {
         let options = self.options;
         let clock = CpuClock::default();
-        let deadline = Instant::now() + options.timeout;
-        let terms = self.terms(suite, hello.processors);
-        let own_place = self.own_place()?;
-        let mut owner = options.preserve.owner;
-        if self.role == Role::Pull {
-            owner = owner.where_it(sealane_tree::may_give_away());
-        }
-        let request = Request {
-            preserve: Preserve { owner, ..options.preserve.clone() },
-            ..self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?
-        };
-        let request_frame = Zeroizing::new(Message::Request(Box::new(request.clone())).encode());
-        channel.send(&request_frame, deadline)?;
-        for paths in list_messages(options.listed.as_deref()) {
-            control::send(channel, &Message::Listed(paths.to_vec()))?;
-        }
         let (accept, accept_frame) = loop {
             match control::receive(channel, Instant::now() + options.timeout)? {
                 (Message::Accept(accept), frame) => break (accept, frame),
@@ -378,9 +405,11 @@ impl Transfer<'_> {
                 _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
             }
         };
-        let terms = self.hold_to(&terms, &accept)?;
-        let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
+        let OwnRequest { request, frame } = asked;
+        let terms = self.hold_to(terms, &accept)?;
+        let keys = self.keys(channel, &request, &frame, &accept_frame)?;
         observer.notice(Notice::Agreed(terms.agreement()));
+        let mut owner = request.preserve.owner;
         if self.role == Role::Push {
             owner = owner.where_it(accept.may_own);
         }
@@ -426,6 +455,8 @@ impl Transfer<'_> {
             far: self.far.name(),
             hears_changes: self.role == Role::Push
                 && (options.upkeep.delete.is_some() || options.upkeep.itemise || options.dry_run),
+            removes_sources: plan.removes_sources(),
+            ends_first: false,
             prune: None,
         };
         let outcome = match self.role {
@@ -458,7 +489,11 @@ impl Transfer<'_> {
             }
         };
         let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
-        Ok(self.summary(&terms, plan.preserve.owner, &outcome))
+        let far_cpu_us = match self.role {
+            Role::Push => outcome.complete.cpu_us,
+            Role::Pull => outcome.finished.cpu_us,
+        };
+        Ok(self.summary(&terms, plan.preserve.owner, &outcome, far_cpu_us))
     }
 
     /// Returns the receiving side at this end of a pull.
@@ -513,18 +548,26 @@ impl Transfer<'_> {
         started.map(Some).map_err(|error| Error::io(NO_THREAD, &error))
     }
 
+    /// Returns the number of streams at first, unless it depends on the processors of both ends.
+    fn streams(&self) -> Option<u16> {
+        match self.options.streams {
+            _ if is_standard_stream(self.target) => Some(1),
+            None if self.options.through_ssh => Some(1),
+            asked => asked,
+        }
+    }
+
+    /// Returns whether the path may turn out to benefit from more streams than there are at first.
+    fn may_grow(&self) -> bool {
+        self.streams().is_none() && self.options.measured_end == MeasuredEnd::Both
+    }
+
     pub(super) fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
         let options = self.options;
         let processors = agree::processors();
         let in_order = is_standard_stream(self.target);
-        let streams = match options.streams {
-            _ if in_order => 1,
-            Some(streams) => streams,
-            None if options.through_ssh => 1,
-            None => agree::default_streams(processors, peer_processors),
-        };
-        let may_grow = options.streams.is_none() && !in_order && options.measured_end == MeasuredEnd::Both;
-        let streams_max = match may_grow && !options.through_ssh {
+        let streams = self.streams().unwrap_or_else(|| agree::default_streams(processors, peer_processors));
+        let streams_max = match self.may_grow() {
             true => agree::STREAMS_DEFAULT_MAX.max(streams),
             false => streams,
         };
@@ -585,10 +628,10 @@ impl Transfer<'_> {
             level: terms.level,
             suite: terms.suite.code(),
             allow_legacy: options.allow_legacy,
-            streams: terms.streams,
-            streams_max: terms.streams_max,
+            streams: Some(terms.streams),
+            streams_max: Some(terms.streams_max),
             lanes: if in_order { Some(1) } else { options.lanes },
-            packet_placement: terms.placement == Placement::Packet,
+            packet_placement: Some(terms.placement == Placement::Packet),
             secret: if may_carry_secrets { Some(MasterSecret::new(random()?)) } else { None },
             data_path,
             data_ports: options.data_ports,
@@ -727,8 +770,14 @@ impl Transfer<'_> {
         }
     }
 
-    /// `owner` is the effective ownership option.
-    pub(super) fn summary(&self, terms: &Terms, owner: Ownership, outcome: &Outcome) -> Summary {
+    /// `owner` is the effective ownership option, `far_cpu_us` the CPU time of the other ends in microseconds.
+    pub(super) fn summary(
+        &self,
+        terms: &Terms,
+        owner: Ownership,
+        outcome: &Outcome,
+        far_cpu_us: u64,
+    ) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
         let seconds = match self.options.measured_end {
             MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),
@@ -750,7 +799,7 @@ impl Transfer<'_> {
             seconds,
             cpu_seconds: CpuSeconds {
                 local: own_process_cpu_seconds(),
-                remote: Some(outcome.peer_cpu_us as f64 / 1e6),
+                remote: Some(far_cpu_us as f64 / 1e6),
             },
             resent_bytes: finished.resent_bytes,
             resumed_bytes: finished.resumed_bytes,
@@ -759,7 +808,7 @@ impl Transfer<'_> {
             streams: terms.streams,
             lanes: terms.lanes,
             placement: terms.placement,
-            tier: self.options.implementations.name(terms.suite.protection()),
+            tier: self.options.implementations.name(terms.suite.protection()).into(),
         }
     }
 }

@@ -48,7 +48,8 @@ impl Complaints {
     }
 }
 
-fn complain(line: &str) {
+/// Prints a line that a child has written to its standard error.
+pub(crate) fn complain(line: &str) {
     // Like the child's own standard error: if it cannot be written, the line is lost.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -62,17 +62,20 @@ pub(crate) struct Control<'a> {
     pub(crate) far: Option<String>,
     /// The other end was asked to report its changes.
     pub(crate) hears_changes: bool,
+    /// Entries that arrived are removed from the source, at the end.
+    pub(crate) removes_sources: bool,
+    /// Nobody waits for anything that this end could say after its `Finished`, or needs the answer: a sender ends.
+    pub(crate) ends_first: bool,
     /// The deletions of a receiver at the end.
     pub(crate) prune: Option<Prune>,
 }
 
-/// The peer's report at the end.
+/// The reports of both ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) finished: Finished,
+    /// The receiver's report; all zero at a sender that ended first.
     pub(crate) complete: Complete,
-    /// The CPU time of the other end, in microseconds.
-    pub(crate) peer_cpu_us: u64,
     /// The entries that the sender has removed from its source.
     pub(crate) removed: Removed,
 }
@@ -263,32 +266,48 @@ impl Control<'_> {
                     None => send::scan::finish(sending),
                 }
             });
-            let moved = self.watch_sending(sending, &lines);
+            let sent = self.watch_sending(sending, &lines);
             sending.filling.queue.stop();
             sending.stop.finish(&sending.bells);
             sending.control.ring();
             // Lanes that wait to pass on a notice must not wait for ever.
-            while !(has_ended(&lanes) && has_ended(&scan) && has_ended(&keeper)) {
-                while self.pending.try_recv().is_ok() {}
+            let mut late = Vec::new();
+            while !(has_ended(&lanes) && has_ended(&scan)) {
+                late.extend(self.pending.try_iter());
                 while sending.filling.manifest.take().is_some() {}
                 while sending.filling.preview.take().is_some() {}
                 sending.bells.ring();
                 sending.control.ring();
                 thread::sleep(Duration::from_micros(50));
             }
-            let (finished, complete) = moved?;
-            let own_cpu_us = clock.ended_us() + own.elapsed_us();
-            let peer_cpu_us = complete.cpu_us;
-            // Everything is in place: if the receiver is lost now, at most its journal stays.
+            let told = sent.and_then(|()| {
+                late.into_iter().try_for_each(|notice| self.tell(notice))?;
+                self.drain_notices()?;
+                let cpu_us = clock.ended_us() + own.elapsed_us();
+                let finished = Finished { cpu_us, ..conclusion(sending) };
+                send(self.channel, &Message::Finished(finished.clone()))?;
+                let complete = match self.ends_first {
+                    true => Complete::default(),
+                    false => self.await_complete(&lines)?,
+                };
+                Ok((finished, complete))
+            });
+            while !has_ended(&keeper) {
+                while self.pending.try_recv().is_ok() {}
+                sending.control.ring();
+                thread::sleep(Duration::from_micros(50));
+            }
+            let (finished, complete) = told?;
+            // Everything is in place, and the receiver needs nothing more.
             let removed = match removal {
                 Some(removal) => self.remove_sources(removal, sending, &finished, &complete)?,
                 None => Removed::default(),
             };
-            let Removed { removed: count, unremoved } = removed;
-            if send(self.channel, &Message::Bye { cpu_us: own_cpu_us, removed: count, unremoved }).is_ok() {
-                let _ = receive(self.channel, Instant::now() + self.timeout);
+            if let (true, false) = (self.removes_sources, self.is_client()) {
+                let Removed { removed, unremoved } = removed;
+                send(self.channel, &Message::Removed { removed, unremoved })?;
             }
-            Ok(Outcome { finished, complete, peer_cpu_us, removed })
+            Ok(Outcome { finished, complete, removed })
         })
     }
 
@@ -328,10 +347,10 @@ impl Control<'_> {
         })
     }
 
-    fn watch_sending(&mut self, sending: &Sending, lines: &Lines) -> Result<(Finished, Complete), Error> {
+    /// Returns when everything was sent and acknowledged.
+    fn watch_sending(&mut self, sending: &Sending, lines: &Lines) -> Result<(), Error> {
         let mut heard = Instant::now();
         let mut beat = Instant::now();
-        let mut finished: Option<Finished> = None;
         loop {
             lines.control().announce(CONTROL);
             let done = sending.filling.queue.is_done();
@@ -342,33 +361,47 @@ impl Control<'_> {
             while let Some(entry) = sending.filling.preview.take() {
                 send(self.channel, &Message::WouldSend(Box::new(entry)))?;
             }
-            if done && finished.is_none() && sending.stop.reason().is_none() {
-                self.drain_notices()?;
-                let message = conclusion(sending);
-                send(self.channel, &Message::Finished(message.clone()))?;
-                finished = Some(message);
-            } else if beat.elapsed() > HEARTBEAT {
-                beat = Instant::now();
-                let found = self.progress.snapshot();
-                send(
-                    self.channel,
-                    &Message::Found {
-                        bytes: found.bytes_found,
-                        files: found.files_found,
-                        complete: found.scan_complete,
-                    },
-                )?;
+            if done && sending.stop.reason().is_none() {
+                return Ok(());
             }
+            self.tell_found(&mut beat)?;
             self.tell_lost(lines)?;
             match self.turn(lines, &mut heard)? {
                 Turn::Nothing | Turn::Message(Message::Taken { .. }) => {}
-                Turn::Message(Message::Complete(complete)) => match finished {
-                    Some(finished) => return Ok((finished, complete)),
-                    None => return Err(Error::protocol("the receiver has completed before the end")),
-                },
+                Turn::Message(Message::Complete(_)) => {
+                    return Err(Error::protocol("the receiver has completed before the end"));
+                }
                 Turn::Message(_) => return Err(Error::protocol("an unexpected message from the receiver")),
             }
         }
+    }
+
+    /// Waits for the receiver's last message.
+    fn await_complete(&mut self, lines: &Lines) -> Result<Complete, Error> {
+        let mut heard = Instant::now();
+        let mut beat = Instant::now();
+        loop {
+            lines.control().announce(CONTROL);
+            self.drain_notices()?;
+            // A receiver may have said its last and be gone, which is noticed when it is heard.
+            let _ = self.tell_found(&mut beat);
+            match self.turn(lines, &mut heard)? {
+                Turn::Nothing | Turn::Message(Message::Taken { .. }) => {}
+                Turn::Message(Message::Complete(complete)) => return Ok(complete),
+                Turn::Message(_) => return Err(Error::protocol("an unexpected message from the receiver")),
+            }
+        }
+    }
+
+    /// Sends the totals of the scan, once in a while, which is also a sender's sign of life.
+    fn tell_found(&mut self, beat: &mut Instant) -> Result<(), Error> {
+        if beat.elapsed() <= HEARTBEAT {
+            return Ok(());
+        }
+        *beat = Instant::now();
+        let found = self.progress.snapshot();
+        let (bytes, files, complete) = (found.bytes_found, found.files_found, found.scan_complete);
+        send(self.channel, &Message::Found { bytes, files, complete })
     }
 
     /// Runs a receiving end.
@@ -426,11 +459,16 @@ impl Control<'_> {
                 active_us: active.as_micros() as u64,
                 cpu_us: own_cpu_us,
             };
-            send(self.channel, &Message::Complete(complete.clone()))?;
-            let (peer_cpu_us, removed) = self.farewell()?;
+            // Whatever happens to the message, a later run finds the entries in place.
             remove_journal(receiving, &finished)?;
-            let _ = send(self.channel, &Message::Settled);
-            Ok(Outcome { finished, complete, peer_cpu_us, removed })
+            let told = send(self.channel, &Message::Complete(complete.clone()));
+            let removed = match (self.is_client(), self.removes_sources) {
+                (true, true) => told.and_then(|()| self.await_removal())?,
+                // A sender whose part is done may be gone.
+                (true, false) => Removed::default(),
+                (false, _) => told.map(|()| Removed::default())?,
+            };
+            Ok(Outcome { finished, complete, removed })
         })
     }
 
@@ -550,12 +588,23 @@ impl Control<'_> {
 
     /// Sends a sign of life during long work of this thread, and checks whether the other end has given up.
     fn show_life(&mut self) -> Result<(), Error> {
+        // A sender whose part is done may be gone.
+        let may_be_gone = self.is_client() && !self.removes_sources;
         let done = self.progress.snapshot();
-        send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
+        let told = send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done });
+        if !may_be_gone {
+            told?;
+        }
         if self.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
-        while let Some(frame) = self.channel.recv(Instant::now())? {
+        loop {
+            let frame = match self.channel.recv(Instant::now()) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Ok(()),
+                Err(_) if may_be_gone => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
             match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::Found { .. } | Message::EntryFailed { .. } => {}
@@ -564,28 +613,18 @@ impl Control<'_> {
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }
-        Ok(())
     }
 
-    /// Waits until the sender knows that everything is in place. A client that is lost before that will ask its user
-    /// to try again, and the same command must then find the journal.
-    fn farewell(&mut self) -> Result<(u64, Removed), Error> {
+    /// Waits until the server has removed the entries that arrived from its source; it shows signs of life meanwhile.
+    fn await_removal(&mut self) -> Result<Removed, Error> {
         loop {
-            // A sender that removes arrived entries shows signs of life meanwhile.
-            match receive(self.channel, Instant::now() + self.timeout) {
-                Ok((Message::Bye { cpu_us, removed, unremoved }, _)) => {
-                    return Ok((cpu_us, Removed { removed, unremoved }));
-                }
-                Ok((Message::Abort(abort), _)) => return Err(abort.into()),
-                Ok((Message::EntryFailed { path, reason }, _)) => self.far_failed(path, reason),
-                Ok((Message::Found { .. }, _)) => {}
-                // Only a server reports this, until it learns that everything is in place: no more streams are
-                // needed.
-                Ok((Message::StreamLost { .. }, _)) if self.is_client() => {}
-                Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
-                // The client is at this end and is informed; the missing good-bye of a sender changes nothing.
-                Err(_) if self.is_client() => return Ok((0, Removed::default())),
-                Err(error) => return Err(error),
+            match receive(self.channel, Instant::now() + self.timeout)?.0 {
+                Message::Removed { removed, unremoved } => return Ok(Removed { removed, unremoved }),
+                Message::Abort(abort) => return Err(abort.into()),
+                Message::EntryFailed { path, reason } => self.far_failed(path, reason),
+                // A server may say this until it learns that everything is in place.
+                Message::Found { .. } | Message::StreamLost { .. } => {}
+                _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }
     }
@@ -621,6 +660,7 @@ fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Erro
     }
 }
 
+/// Returns a sender's report, without its CPU time.
 pub(crate) fn conclusion(sending: &Sending) -> Finished {
     let counters = &sending.filling.counters;
     let active = match (sending.first_byte.get(), sending.last_byte.get()) {
@@ -636,5 +676,6 @@ pub(crate) fn conclusion(sending: &Sending) -> Finished {
         unfit: counters.unfit.load(Relaxed),
         resumed_bytes: counters.resumed_bytes.load(Relaxed),
         active_us: active.as_micros() as u64,
+        cpu_us: 0,
     }
 }

@@ -110,6 +110,13 @@ impl Plainness {
     }
 }
 
+impl Plan {
+    /// Returns whether entries that arrived are removed from the source.
+    pub(crate) fn removes_sources(&self) -> bool {
+        self.upkeep.remove_sources && !self.dry_run
+    }
+}
+
 #[cfg(test)]
 impl Plan {
     /// Returns a plan of two streams and a lane, without security, that discards its data.

@@ -12,7 +12,7 @@ use sealane_stack::Bells;
 
 use crate::{
     growth::Sight,
-    proto::keys::TransferKeys,
+    proto::{join::Awaited, keys::TransferKeys},
     receive::lane::Receiving,
     send::{lane::Sending, line::SEGMENT_BYTES},
     shared::Stop,
@@ -77,6 +77,28 @@ impl Lines {
         };
         self.bells().ring();
         again
+    }
+
+    /// Returns whether content may be sent on a stream's first connection before its acceptor has proved who it is:
+    /// others cannot read it.
+    pub(crate) fn may_go_unanswered(&self) -> bool {
+        matches!(self, Self::Send(sending) if sending.suite.encrypts())
+    }
+
+    /// Sets a sending stream's first connection, whose acceptor has not answered yet.
+    pub(crate) fn install_unanswered(
+        &self,
+        keys: &TransferKeys,
+        stream: u16,
+        generation: u32,
+        socket: Socket,
+        awaited: Awaited,
+    ) {
+        if let Self::Send(sending) = self {
+            sending.streams[usize::from(stream)].open_unanswered(keys, generation, socket, awaited);
+            sending.share_windows();
+        }
+        self.bells().ring();
     }
 
     /// Returns the number of times that smaller segments are to be tried.

@@ -5,7 +5,7 @@ pub(crate) mod agree;
 mod authorisation;
 pub(crate) mod budget;
 pub(crate) mod client;
-mod complaints;
+pub(crate) mod complaints;
 pub(crate) mod control;
 pub(crate) mod daemon;
 mod door;

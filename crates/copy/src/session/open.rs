@@ -1,7 +1,8 @@
 //! Keeps data streams open, at the end that connects and at the end that is connected to.
 //!
 //! Guarantees: a stream that was cut is opened again while the others continue; attempts are bounded in time; a
-//! stream that cannot be opened is abandoned and its content is sent on the others.
+//! stream that cannot be opened is abandoned and its content is sent on the others. A sender that connects does not
+//! wait for the answer to a stream's first join if it encrypts: its records go behind the join.
 
 use std::{
     io,
@@ -38,6 +39,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// While streams are added, streams that are cut must wait.
 const ADDING_TIMEOUT_MAX: Duration = Duration::from_secs(2);
+/// The number of a stream's first opening.
+const FIRST: u32 = 1;
 /// The longest sleep of this thread.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
@@ -187,7 +190,7 @@ impl Connector<'_> {
         thread::scope(|scope| {
             for stream in streams {
                 let failures = &failures;
-                let open = move || match self.open(stream, 1, timeout) {
+                let open = move || match self.open(stream, FIRST, timeout) {
                     Ok(_) => {
                         self.opened.fetch_add(1, Relaxed);
                     }
@@ -208,16 +211,22 @@ impl Connector<'_> {
         let last = self.lines.generation(stream);
         let join = Join { transfer: self.transfer, stream, generation, last, taken };
         let message = self.prover.join(&join);
-        let mut answer = [0; JOINED_BYTES];
-        let exchanged =
-            socket.send_all(&message, deadline).and_then(|()| socket.recv_exact(&mut answer, deadline));
-        exchanged.map_err(|error| {
+        let not_taken_up = |error: io::Error| {
             let kind = match error.kind() {
                 io::ErrorKind::TimedOut => ErrorKind::Connect,
                 _ => ErrorKind::Disconnected,
             };
             Error::new(kind, format!("data stream {stream} was not taken up: {error}"))
-        })?;
+        };
+        socket.send_all(&message, deadline).map_err(not_taken_up)?;
+        // Later openings need the answer: it says what arrived on the last one.
+        if generation == FIRST && self.lines.may_go_unanswered() {
+            let awaited = self.prover.awaited(message);
+            self.lines.install_unanswered(self.keys, stream, generation, socket, awaited);
+            return Ok(0);
+        }
+        let mut answer = [0; JOINED_BYTES];
+        socket.recv_exact(&mut answer, deadline).map_err(not_taken_up)?;
         match self.prover.verify_joined(&message, &answer) {
             Some(Joined { accepted: true, taken }) => {
                 Ok(self.lines.install(self.keys, stream, generation, socket, last, taken))

@@ -224,14 +224,15 @@ impl Relay<'_> {
                 }
             }
             let mut talk =
-                Talk { relay: self, lines: &lines, observer, finished: None, complete: None, bye: None };
+                Talk { relay: self, lines: &lines, observer, finished: None, complete: None, removed: None };
             let outcome = talk.run(sender, receiver, || {
                 openings.try_iter().map(|stream| Notice::StreamReopened { stream, bytes: 0 }).collect()
             });
             lines.end();
             outcome
         })?;
-        Ok(self.to.summary(&terms, owner, &outcome))
+        let far_cpu_us = outcome.complete.cpu_us.saturating_add(outcome.finished.cpu_us);
+        Ok(self.to.summary(&terms, owner, &outcome, far_cpu_us))
     }
 }
 
@@ -272,7 +273,7 @@ struct Talk<'a, 'b> {
     observer: &'b mut dyn Observer,
     finished: Option<Finished>,
     complete: Option<Complete>,
-    bye: Option<(u64, Removed)>,
+    removed: Option<Removed>,
 }
 
 impl Talk<'_, '_> {
@@ -294,28 +295,31 @@ impl Talk<'_, '_> {
             for _ in 0..FRAMES_A_TURN {
                 let Some(frame) = self.heard(sender, self.relay.from)? else { break };
                 (some, heard) = (true, Instant::now());
-                if self.hear_sender(&frame)? {
-                    receiver.send(&frame, Instant::now() + options.timeout)?;
+                if self.hear_sender(&frame)? && self.complete.is_none() {
+                    let passed = receiver.send(&frame, Instant::now() + options.timeout);
+                    // A receiver may have said its last and be gone, which is noticed when it is heard.
+                    if self.finished.is_none() {
+                        passed?;
+                    }
                 }
             }
             let to = self.relay.to.far;
             for _ in 0..FRAMES_A_TURN {
+                if self.complete.is_some() {
+                    break;
+                }
                 let Some(frame) = self.heard(receiver, to)? else { break };
                 (some, heard) = (true, Instant::now());
-                let (goes_on, is_last) = self.hear_receiver(&frame)?;
-                if goes_on {
-                    // A sender that has said good-bye may be gone.
-                    let passed = sender.send(&frame, Instant::now() + options.timeout);
-                    if !is_last {
-                        passed?;
-                    }
+                if self.hear_receiver(&frame)? {
+                    sender.send(&frame, Instant::now() + options.timeout)?;
                 }
-                if let (true, Some(finished), Some(complete), Some((cpu_us, removed))) =
-                    (is_last, self.finished.clone(), self.complete.clone(), self.bye)
-                {
-                    let peer_cpu_us = complete.cpu_us.saturating_add(cpu_us);
-                    return Ok(Outcome { finished, complete, peer_cpu_us, removed });
+                if self.complete.is_some() {
+                    // This was its last message.
+                    break;
                 }
+            }
+            if let Some(outcome) = self.outcome() {
+                return Ok(outcome);
             }
             if some {
                 continue;
@@ -349,6 +353,17 @@ impl Talk<'_, '_> {
         channel.recv(Instant::now()).map_err(|error| naming(Error::from(error), place))
     }
 
+    /// Returns the outcome once both ends have said their last.
+    fn outcome(&self) -> Option<Outcome> {
+        let (finished, complete) = (self.finished.clone()?, self.complete.clone()?);
+        let options = self.relay.to.options;
+        let removed = match options.upkeep.remove_sources && !options.dry_run {
+            true => self.removed?,
+            false => Removed::default(),
+        };
+        Some(Outcome { finished, complete, removed })
+    }
+
     fn hang_up(&self, stream: u16, generation: u32, narrowed: u8) -> Result<(), Error> {
         let line = self.lines.lines.get(usize::from(stream));
         let line = line.ok_or_else(|| Error::protocol("a stream was lost that there is not"))?;
@@ -374,8 +389,9 @@ impl Talk<'_, '_> {
             }
             Message::Known(_) => {}
             Message::Finished(finished) if self.finished.is_none() => self.finished = Some(finished),
-            Message::Bye { cpu_us, removed, unremoved } if self.complete.is_some() => {
-                self.bye = Some((cpu_us, Removed { removed, unremoved }));
+            Message::Removed { removed, unremoved } if self.complete.is_some() => {
+                self.removed = Some(Removed { removed, unremoved });
+                return Ok(false);
             }
             Message::EntryFailed { path, reason } => {
                 let reason = self.relay.from.says(reason);
@@ -397,8 +413,8 @@ impl Talk<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether the frame is passed on to the sender, and whether it was the last one.
-    fn hear_receiver(&mut self, frame: &[u8]) -> Result<(bool, bool), Error> {
+    /// Returns whether the frame is passed on to the sender.
+    fn hear_receiver(&mut self, frame: &[u8]) -> Result<bool, Error> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {
             Message::Abort(abort) => return Err(naming(abort.into(), self.relay.to.far)),
@@ -408,27 +424,26 @@ impl Talk<'_, '_> {
                 progress.files_done.store(files, Relaxed);
             }
             Message::Complete(complete) if self.finished.is_some() => self.complete = Some(complete),
-            Message::Settled => return Ok((true, true)),
             Message::EntryFailed { path, reason } => {
                 let reason = self.relay.to.far.says(reason);
                 self.observer.notice(Notice::EntryFailed { path, reason });
-                return Ok((false, false));
+                return Ok(false);
             }
             Message::Changed(change) => {
                 self.observer.notice(Notice::Changed(change));
-                return Ok((false, false));
+                return Ok(false);
             }
             Message::WouldChange { change, bytes } => {
                 self.observer.notice(Notice::WouldSend { change, bytes });
-                return Ok((false, false));
+                return Ok(false);
             }
             Message::Deleted { path } => {
                 self.observer.notice(Notice::Deleted { path });
-                return Ok((false, false));
+                return Ok(false);
             }
             Message::StreamLost { stream, generation, narrowed } => {
                 self.hang_up(stream, generation, narrowed)?;
-                return Ok((false, false));
+                return Ok(false);
             }
             _ => {
                 return Err(naming(
@@ -437,7 +452,7 @@ impl Talk<'_, '_> {
                 ));
             }
         }
-        Ok((true, false))
+        Ok(true)
     }
 }
 

@@ -101,7 +101,9 @@ impl SendingSide<'_> {
         if source.source.roots().iter().any(unnamed) {
             sending.filling.manifest.list_target();
         }
-        let removal = (self.plan.upkeep.remove_sources && !self.plan.dry_run)
+        let removal = self
+            .plan
+            .removes_sources()
             .then(|| Removal { source: source.source.clone(), walk: self.walk.clone() });
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
         control.send_all(&sending, walk, removal, || source.source.reader(), keep)

@@ -158,7 +158,7 @@ fn serve_greeted(
     }
     account.role = Some(request.role);
     account.paths.clone_from(&request.paths);
-    let mut terms = agree::judge(&request, rules.policy, agree::processors())?;
+    let mut terms = agree::judge(&request, rules.policy, agree::processors(), hello.processors)?;
     if let Doors::Shared { budget, .. } = doors {
         // If descriptors are scarce, none are reserved for streams that may never be opened.
         let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);
@@ -257,6 +257,8 @@ fn serve_greeted(
         told: Vec::new(),
         far: None,
         hears_changes: false,
+        removes_sources: plan.removes_sources(),
+        ends_first: matches!(doors, Doors::Own { .. }) && !request.relayed && !plan.removes_sources(),
         prune: None,
     };
     let timeout = plan.timeout;

@@ -59,7 +59,10 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
         may_delete: true,
     };
     let served = serve(&mut channel, &rules, &Doors::Own { reached: ssh.server }, &mut Account::default());
-    let _ = channel.close(Instant::now() + Duration::from_secs(2));
+    if served.is_err() {
+        // Unread messages of the client would reset the connection, and it might never receive the reason.
+        let _ = channel.close(Instant::now() + Duration::from_secs(2));
+    }
     served
 }
 
