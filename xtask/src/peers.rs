@@ -81,6 +81,9 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
 /// The queue's server, of which distributions have versions that are out of support.
 const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
+/// The SFTP server of another maker, without an sshd around it.
+const SFTP_SERVER: &str = "github.com/pkg/sftp/server_standalone@v1.13.12";
+
 /// Installs every missing package, the programs that Go builds if Go is installed, and a newer strongSwan if there is a
 /// mirror of Debian.
 ///
@@ -90,6 +93,7 @@ pub(crate) fn install() -> Result<()> {
     packages()?;
     of_go("wireguard", WIREGUARD_GO, "tunnels are compared with")?;
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
+    of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     strongswan()
 }
 

@@ -8,6 +8,7 @@ use crate::report::itemised;
 use crate::text;
 use sealane_copy::{Agreement, Notice, ProgressSnapshot, Suite, Summary};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -193,8 +194,8 @@ pub struct Done {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: &'static str,
-    /// The implementation of the suite that ran here.
-    pub tier: &'static str,
+    /// The implementation of the suite that ran here; if ssh protects the data, its cipher where ssh tells it.
+    pub tier: Cow<'static, str>,
 }
 
 /// User and system time in seconds.
@@ -312,7 +313,7 @@ impl From<&Summary> for Done {
             streams: summary.streams,
             lanes: summary.lanes,
             placement: summary.placement.name(),
-            tier: summary.tier,
+            tier: summary.tier.clone(),
         }
     }
 }

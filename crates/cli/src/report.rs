@@ -499,7 +499,7 @@ pub(crate) mod tests {
             streams: 2,
             lanes: 2,
             placement: Placement::Connection,
-            tier: "native",
+            tier: "native".into(),
         }
     }
 

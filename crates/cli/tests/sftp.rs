@@ -104,6 +104,33 @@ fn what_an_sftp_server_does_not_tell_is_said_once() {
 }
 
 #[test]
+fn an_account_that_may_only_transfer_files_is_copied_to_and_from() {
+    let Some(scene) = Scene::set() else { return };
+    let key = scene.sshd.user_key().with_extension("pub");
+    let public = fs::read_to_string(&key).expect("a key");
+    write(&key, format!("restrict,command=\"internal-sftp\" {public}").as_bytes());
+    for (options, to) in [(&[][..], "sent"), (&["--checksum"], "sent"), (&["--streams", "3"], "again")] {
+        for (from, to) in [(scene.near("tree"), scene.far(to)), (scene.far("sent"), scene.near("fetched"))] {
+            let output = scene.copy(&[&["-T"], options].concat(), &from, &to);
+            assert_eq!(output.status.code(), Some(0), "{options:?}: {}", text(&output.stderr));
+        }
+        scene.same("tree", to);
+        scene.same("tree", "fetched");
+    }
+}
+
+#[test]
+fn the_cipher_is_told() {
+    let Some(scene) = Scene::set() else { return };
+    for streams in ["1", "3"] {
+        let options = ["--stats", "--streams", streams, "-o", "Ciphers=aes256-ctr"];
+        let output = scene.copy(&options, &scene.near("tree"), &scene.far("sent"));
+        let said = text(&output.stderr).to_owned() + text(&output.stdout);
+        assert!(said.contains("suite      ssh, aes256-ctr\n") && !said.contains("kex"), "{said}");
+    }
+}
+
+#[test]
 fn a_login_that_is_refused_is_told() {
     let Some(scene) = Scene::set() else { return };
     for far_end in ["auto", "sftp"] {

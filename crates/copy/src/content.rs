@@ -27,6 +27,16 @@ const PULSE: Duration = Duration::from_secs(2);
 /// Returns the BLAKE3 hash of the first `size_bytes` of a file; `None` if they cannot be read, the file changes
 /// meanwhile, or `is_over` returns true.
 pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> bool) -> Option<[u8; 32]> {
+    digest_beside(file, size_bytes, is_over, |_| ())
+}
+
+/// Does the same, and passes the bytes to `each` as they are read.
+pub(crate) fn digest_beside(
+    file: &OpenFile,
+    size_bytes: u64,
+    is_over: impl Fn() -> bool,
+    mut each: impl FnMut(&[u8]),
+) -> Option<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut at = 0;
@@ -36,6 +46,7 @@ pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> boo
             return None;
         }
         hasher.update(&buffer[..length]);
+        each(&buffer[..length]);
         at += length as u64;
     }
     file.unchanged().then(|| *hasher.finalize().as_bytes())

@@ -2,7 +2,10 @@
 //!
 //! Guarantees: counters only grow; reading them never blocks a lane.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
 
 use sealane_engine::Suite;
 use sealane_stack::Placement;
@@ -126,8 +129,9 @@ pub struct Summary {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: Placement,
-    /// The implementation of the suite at this end, for example `native (aws-lc)`.
-    pub tier: &'static str,
+    /// The implementation of the suite at this end, for example `native (aws-lc)`; if ssh protects the data, its cipher
+    /// where ssh tells it.
+    pub tier: Cow<'static, str>,
 }
 
 /// Facts known once both ends have agreed; shown beside the progress bar.

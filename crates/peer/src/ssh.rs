@@ -74,6 +74,8 @@ pub enum RemoteCommand {
     Fleet,
     /// sshd's subsystem `sftp`, which needs no program of ours and no shell.
     Sftp,
+    /// A line for the far shell, all of it a text of this program.
+    Script(&'static str),
 }
 
 /// The parameters of an ssh process; every field but `host` may stay as [`new`](Self::new) sets it.
@@ -233,8 +235,10 @@ impl SshCommand {
     }
 
     fn remote_command(&self, remote: RemoteCommand) -> Result<OsString, PeerError> {
-        if remote == RemoteCommand::Sftp {
-            return Ok("sftp".into());
+        match remote {
+            RemoteCommand::Sftp => return Ok("sftp".into()),
+            RemoteCommand::Script(line) => return Ok(line.into()),
+            _ => {}
         }
         let program = self.remote_program.as_bytes();
         if program.is_empty() || program.contains(&0) {
@@ -254,7 +258,7 @@ impl SshCommand {
                 line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
             }
             RemoteCommand::Fleet => line.extend_from_slice(b" fleet work"),
-            RemoteCommand::Sftp => {}
+            RemoteCommand::Sftp | RemoteCommand::Script(_) => {}
         }
         if program == DEFAULT_PROGRAM.as_bytes() {
             // The command is one word for the far shell, which need not be a POSIX one.

@@ -215,6 +215,6 @@ fn summary(totals: Totals, agreed: &Agreement, seconds: f64) -> Summary {
         streams: agreed.streams,
         lanes: agreed.lanes,
         placement: agreed.placement,
-        tier: "by each session",
+        tier: "by each session".into(),
     }
 }

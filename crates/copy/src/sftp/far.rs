@@ -5,14 +5,16 @@
 
 use std::{
     cell::{Cell, RefCell},
+    io::IsTerminal,
     rc::Rc,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{self, Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use futures_util::{
     StreamExt,
     future::{Either, select},
+    lock::Mutex,
     stream::FuturesUnordered,
 };
 use sealane_peer::{RemoteCommand, SshCommand, StderrMode, ssh_resolved_host};
@@ -22,10 +24,11 @@ use std::pin::pin;
 use crate::{
     error::{Error, ErrorKind},
     growth::{Growth, LONG_PATH, Sight},
-    session::agree,
+    session::{agree, complaints::complain},
     sftp::{
         link::{Fault, Link},
         reactor::Reactor,
+        sums::{LENGTH_BYTES_MIN, SCRIPT, Sum, Sums},
     },
     summary::Progress,
 };
@@ -39,6 +42,8 @@ const SHORT_PATH_MAX: u16 = 4;
 const LOOK: Duration = Duration::from_millis(50);
 /// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.
 const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
+/// Lets ssh tell which ciphers it agrees on, and nothing else (OpenSSH 8.5).
+const TELLING: &str = "LogVerbose=kex.c:kex_choose_conf():*";
 
 /// The reason why an entry, or the whole transfer, did not succeed.
 #[derive(Clone, Debug)]
@@ -56,11 +61,15 @@ pub(super) struct Far {
     pub(super) reactor: Reactor,
     pub(super) host: String,
     ssh: SshCommand,
+    cipher: Cipher,
     first: RefCell<Option<Rc<Link>>>,
     next: Cell<usize>,
     /// Wall time of the first login.
     login_time: Cell<Duration>,
     round_trip: Cell<Duration>,
+    timeout: Duration,
+    /// The program for digests there: the outer option is set once it was looked for.
+    sums: Mutex<Option<Option<Rc<Sums>>>>,
     progress: Arc<Progress>,
 }
 
@@ -73,15 +82,23 @@ impl Far {
         patience: Duration,
     ) -> Result<Rc<Self>, Error> {
         let host = ssh.host.clone();
-        let ssh = with_fast_ciphers(ssh, Instant::now() + timeout);
+        let cipher = Cipher::default();
+        let mut ssh = with_fast_ciphers(ssh, Instant::now() + timeout);
+        // At a terminal ssh writes to it itself, because it asks for a touch of a key only there.
+        if !std::io::stderr().is_terminal() && matches!(ssh.stderr, StderrMode::Inherit) {
+            ssh.stderr = cipher.listening(complain);
+        }
         let far = Rc::new(Self {
             reactor: Reactor::new(progress.clone(), timeout),
             host,
             ssh,
+            cipher,
             first: RefCell::default(),
             next: Cell::new(0),
             login_time: Cell::default(),
             round_trip: Cell::default(),
+            timeout,
+            sums: Mutex::default(),
             progress: progress.clone(),
         });
         let began = Instant::now();
@@ -112,7 +129,7 @@ impl Far {
         ssh.is_further = is_further;
         if is_further {
             // A refused login is no failure: the existing connections continue.
-            ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
+            ssh.stderr = self.cipher.listening(|_| ());
         }
         let index = self.next.replace(self.next.get() + 1);
         let process = ssh.spawn(RemoteCommand::Sftp)?;
@@ -120,6 +137,40 @@ impl Far {
         let link = link.map_err(|error| Error::io("cannot use a connection", &error))?;
         self.reactor.add(link.clone());
         Ok(link)
+    }
+
+    /// Returns the digest of a far file by the far host's own program, if it is long and the account has a shell with
+    /// such a program.
+    pub(super) async fn sum(&self, path: &[u8], size_bytes: u64) -> Option<Sum> {
+        if size_bytes < LENGTH_BYTES_MIN {
+            return None;
+        }
+        let sums = {
+            let mut sums = self.sums.lock().await;
+            match &*sums {
+                Some(found) => found.clone(),
+                None => sums.insert(self.find_sums().await).clone(),
+            }
+        };
+        sums?.sum(path).await
+    }
+
+    async fn find_sums(&self) -> Option<Rc<Sums>> {
+        let home = self.any().ok()?.path_of(&Request::RealPath { path: b"." }).await.ok()?;
+        let mut ssh = self.ssh.clone();
+        ssh.is_further = true;
+        ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
+        let sums = Sums::new(ssh.spawn(RemoteCommand::Script(SCRIPT)).ok()?).ok()?;
+        self.reactor.add_sums(sums.clone());
+        let waited = pin!(self.reactor.sleep(self.timeout));
+        let is_there = match select(pin!(sums.greeted(&home)), waited).await {
+            Either::Left((is_there, _)) => is_there,
+            Either::Right(_) => false,
+        };
+        if !is_there {
+            sums.end();
+        }
+        is_there.then_some(sums)
     }
 
     /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
@@ -223,9 +274,19 @@ impl Far {
         })
     }
 
+    /// Returns whether the user has requested the end.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.progress.cancel.load(Relaxed)
+    }
+
     /// Returns whether a usable connection has been lost.
     pub(super) fn has_lost(&self) -> bool {
         self.reactor.has_lost()
+    }
+
+    /// Returns the cipher that protects what goes to the far host, if ssh has told it.
+    pub(super) fn cipher(&self) -> Option<String> {
+        self.cipher.0.lock().expect("nobody panics holding a name").clone()
     }
 
     /// Returns the number of usable connections.
@@ -316,16 +377,52 @@ async fn is_full(link: &Link, path: &[u8]) -> bool {
         if !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
 }
 
-/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some.
+/// The cipher that ssh tells, once it has.
+#[derive(Clone, Debug, Default)]
+struct Cipher(Arc<sync::Mutex<Option<String>>>);
+
+impl Cipher {
+    /// Returns a sink that takes ssh's lines about ciphers for itself, and passes on all others.
+    fn listening(&self, others: impl Fn(&str) + Send + Sync + 'static) -> StderrMode {
+        let cipher = self.clone();
+        StderrMode::Relay(Arc::new(move |line| match told_by_ssh(line) {
+            None => others(line),
+            Some(None) => {}
+            Some(Some(name)) => {
+                *cipher.0.lock().expect("nobody panics holding a name") = Some(name.to_owned());
+            }
+        }))
+    }
+}
+
+/// Returns whether a line of ssh's is one that [`TELLING`] asks for, and the cipher of the way to the far host if it
+/// names that.
+fn told_by_ssh(line: &str) -> Option<Option<&str>> {
+    let (_, told) = line.split_once("kex_choose_conf():")?;
+    let (_, told) = told.split_once("client->server cipher: ").unwrap_or_default();
+    Some(told.split(' ').next().filter(|name| !name.is_empty()))
+}
+
+/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some. If it
+/// can, it will tell the cipher.
 fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> SshCommand {
+    let ciphers = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline).map(|found| found.ciphers);
+    let mut telling = ssh.clone();
+    telling.options.push(TELLING.into());
+    let users = match ciphers(&telling) {
+        Ok(users) => {
+            ssh = telling;
+            Ok(users)
+        }
+        Err(_) => ciphers(&ssh),
+    };
     if !agree::has_aes() {
         return ssh;
     }
     let mut bare = SshCommand::new(ssh.host.clone());
     bare.program.clone_from(&ssh.program);
     bare.config = Some("none".into());
-    let ciphers = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline).map(|found| found.ciphers);
-    if let (Ok(users), Ok(default)) = (ciphers(&ssh), ciphers(&bare))
+    if let (Ok(users), Ok(default)) = (users, ciphers(&bare))
         && users == default
         && let Some(reordered) = fast_first(&default)
     {
@@ -345,6 +442,20 @@ fn fast_first(ciphers: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cipher_that_ssh_tells_is_heard_and_nothing_else_taken() {
+        let told = |way| {
+            format!(
+                "debug1: kex.c:kex_choose_conf():1003 (pid=7): kex: {way} cipher: aes128-gcm@openssh.com MAC: <implicit>"
+            )
+        };
+        assert_eq!(told_by_ssh(&told("client->server")), Some(Some("aes128-gcm@openssh.com")));
+        assert_eq!(told_by_ssh(&told("server->client")), Some(None));
+        assert_eq!(told_by_ssh("debug1: kex.c:kex_choose_conf():9 (pid=7): kex: algorithm: x"), Some(None));
+        assert_eq!(told_by_ssh("kex_choose_conf(): client->server cipher: "), Some(None));
+        assert_eq!(told_by_ssh("Permission denied (publickey)."), None);
+    }
 
     #[test]
     fn ciphers_of_aes_come_first_where_they_are_and_do_not() {

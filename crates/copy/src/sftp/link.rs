@@ -165,6 +165,12 @@ impl Link {
         self.client.borrow().server().is_some_and(|server| server.has(extension))
     }
 
+    /// Returns whether the server handles requests for one file in their order, as the protocol demands and OpenSSH's
+    /// does. Go's pkg/sftp writes beside other requests.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.has(Extension::Limits)
+    }
+
     pub(super) fn limits(&self) -> Limits {
         self.client.borrow().server().map(|server| server.limits).unwrap_or_default()
     }

@@ -15,6 +15,7 @@ mod push;
 mod put;
 mod reactor;
 mod roots;
+mod sums;
 mod survey;
 
 use std::thread;

@@ -142,7 +142,7 @@ pub(super) fn run(
         streams: far.streams(),
         lanes: 1,
         placement: Placement::Connection,
-        tier: "ssh",
+        tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
     })
 }
 
@@ -651,8 +651,11 @@ impl Pull<'_> {
             None => None,
         };
         let is_over = || self.transfer.progress.cancel.load(Relaxed);
-        let own = opened.and_then(|file| content::digest(&file, size_bytes, is_over));
-        let Some(own) = own else { return Ok(false) };
+        let Some(file) = opened else { return Ok(false) };
+        if let Some(sum) = self.far.sum(&found.at, size_bytes).await {
+            return Ok(sum.matching(&file, size_bytes, is_over).is_some());
+        }
+        let Some(own) = content::digest(&file, size_bytes, is_over) else { return Ok(false) };
         let link = self.far.any()?;
         match survey::digest(&link, &found.at, size_bytes).await {
             Ok(digest) => Ok(digest == Some(own)),

@@ -294,7 +294,7 @@ pub(super) fn run(
         streams: far.streams(),
         lanes: 1,
         placement: Placement::Connection,
-        tier: "ssh",
+        tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
     })
 }
 

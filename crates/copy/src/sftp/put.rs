@@ -236,11 +236,16 @@ impl Put {
     }
 
     fn temp(&self, path: &RelativePath) -> Vec<u8> {
+        self.temp_for(path, b"")
+    }
+
+    /// Returns a temporary name of an entry for another purpose than its arrival.
+    fn temp_for(&self, path: &RelativePath, purpose: &[u8]) -> Vec<u8> {
         let number = match self.rules.key {
             // The same file has the same name, so the remains of a killed run are replaced.
             Some(key) => {
                 let mut hasher = blake3::Hasher::new();
-                hasher.update(&key.to_le_bytes()).update(path.as_bytes());
+                hasher.update(&key.to_le_bytes()).update(path.as_bytes()).update(purpose);
                 let mut number = [0; 8];
                 hasher.finalize_xof().fill(&mut number);
                 u64::from_le_bytes(number)

@@ -24,7 +24,7 @@ use sealane_stack::Bells;
 
 use crate::{
     error::{Error, ErrorKind},
-    sftp::link::Link,
+    sftp::{link::Link, sums::Sums},
     summary::Progress,
 };
 
@@ -50,6 +50,8 @@ struct Timers {
 /// All connections of a transfer.
 pub(super) struct Reactor {
     links: RefCell<Vec<Rc<Link>>>,
+    /// The far host's program for digests, while it is used.
+    sums: RefCell<Option<Rc<Sums>>>,
     timers: RefCell<Timers>,
     progress: Arc<Progress>,
     timeout: Duration,
@@ -67,6 +69,7 @@ impl Reactor {
     pub(super) fn new(progress: Arc<Progress>, timeout: Duration) -> Self {
         Self {
             links: RefCell::default(),
+            sums: RefCell::default(),
             timers: RefCell::default(),
             progress,
             timeout,
@@ -79,6 +82,10 @@ impl Reactor {
 
     pub(super) fn add(&self, link: Rc<Link>) {
         self.links.borrow_mut().push(link);
+    }
+
+    pub(super) fn add_sums(&self, sums: Rc<Sums>) {
+        *self.sums.borrow_mut() = Some(sums);
     }
 
     /// Returns the usable connections.
@@ -163,16 +170,22 @@ impl Reactor {
         for link in &live {
             link.flush();
         }
+        let sums = self.sums.borrow().clone().filter(|sums| !sums.is_over());
         let now = Instant::now();
         let next = self.timers.borrow().wakers.keys().next().map(|(at, _)| at.saturating_duration_since(now));
         let sleep = next.map_or(sleep, |next| next.min(sleep));
         let links: Vec<_> = live.iter().filter(|link| !link.is_lost()).collect();
-        let interest = |link: &Link| match link.wants_to_send() {
+        let interest = |wants_to_send| match wants_to_send {
             true => PollFlags::IN | PollFlags::OUT,
             false => PollFlags::IN,
         };
-        let mut fds: Vec<_> =
-            links.iter().map(|link| PollFd::from_borrowed_fd(link.fd(), interest(link))).collect();
+        let mut fds: Vec<_> = links
+            .iter()
+            .map(|link| PollFd::from_borrowed_fd(link.fd(), interest(link.wants_to_send())))
+            .collect();
+        fds.extend(
+            sums.iter().map(|sums| PollFd::from_borrowed_fd(sums.fd(), interest(sums.wants_to_send()))),
+        );
         fds.extend(bells.iter().map(|bells| PollFd::from_borrowed_fd(bells.fd(OWN), PollFlags::IN)));
         let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
         match poll(&mut fds, Some(&timeout)) {
@@ -188,6 +201,9 @@ impl Reactor {
                 link.receive(&mut self.scratch.borrow_mut());
             }
             link.check_silence(self.timeout);
+        }
+        if let Some(sums) = &sums {
+            sums.turn();
         }
         let now = Instant::now();
         let mut timers = self.timers.borrow_mut();

@@ -203,20 +203,23 @@ impl Survey<'_> {
         let mut reader = source.reader();
         let mut files = files.into_iter().filter_map(|(path, found)| {
             let size_bytes = found.size_bytes?;
-            let is_as_long =
-                |root| reader.open(root, &path).is_ok_and(|open| open.metadata().size_bytes == size_bytes);
             let roots = u32::try_from(source.roots().len()).unwrap_or(u32::MAX);
-            (0..roots).any(is_as_long).then_some((path, size_bytes, found))
+            let mut opened = (0..roots).filter_map(|root| reader.open(root, &path).ok());
+            let own = opened.find(|open| open.metadata().size_bytes == size_bytes)?;
+            Some((path, size_bytes, found, own))
         });
         let mut reading = FuturesUnordered::new();
         loop {
             while reading.len() < READ_AT_ONCE
-                && let Some((path, size_bytes, found)) = files.next()
+                && let Some((path, size_bytes, found, own)) = files.next()
             {
                 let link = self.far.any()?;
                 reading.push(async move {
                     let at = below(self.root, path.as_bytes());
-                    let digest = digest(&link, &at, size_bytes).await;
+                    let digest = match self.far.sum(&at, size_bytes).await {
+                        Some(sum) => Ok(sum.matching(&own, size_bytes, || self.far.is_cancelled())),
+                        None => digest(&link, &at, size_bytes).await,
+                    };
                     (path, size_bytes, found, digest)
                 });
             }

@@ -4,7 +4,7 @@
 
 use sealane_tree::{Differences, Kind};
 
-use super::Put;
+use super::{Put, small::may_be_one};
 use crate::{
     error::Error,
     proto::entry::Entry,
@@ -57,6 +57,14 @@ impl Put {
             self.check_gives_way(entry, found.as_ref())?;
             if self.is_newer(entry, found.as_ref()) {
                 return Ok(None);
+            }
+        }
+        if let (Kind::HardLink { to }, Some(found)) = (&entry.kind, &found) {
+            // Nothing is made in a dry run, so attributes decide.
+            match link.lstat(&self.at(to.as_bytes())).await {
+                Ok(other) if may_be_one(found, other.as_ref()) => return Ok(None),
+                Ok(_) => {}
+                Err(fault) => return Err(self.trouble(link, "look at it", path, fault).await),
             }
         }
         let differences = self.compare(link, entry, found.as_ref()).await?;

@@ -81,6 +81,14 @@ impl Put {
             packet.data_mut().copy_from_slice(chunk);
             pending.push(link.write_now(packet));
         }
+        let mut outcome = Ok(());
+        if !link.keeps_order() {
+            // A write that is done later would change the file's time.
+            for written in pending.drain(..) {
+                outcome = outcome.and(written.done().await);
+            }
+            outcome?;
+        }
         let has_owner = self
             .set_owner(&entry.metadata, |attributes| link.begin(&Request::FsetStat { handle, attributes }));
         let attributes = match has_owner.await {
@@ -207,25 +215,75 @@ impl Put {
             return Err(Trouble::Entry(format!("{}: {what}", self.shown(path.as_bytes()))));
         }
         let folder = self.folder(link, path.split().0).await?;
-        let (part, from) = (self.temp(path), self.at(to.as_bytes()));
-        let request = Request::HardLink { from: &from, to: &part };
-        let mut made = link.act(&request).await;
-        if made.as_ref().is_err_and(|fault| fault.code() == Some(StatusCode::Failure)) {
-            let _ = link.act(&Request::Remove { path: &part }).await;
-            made = link.act(&request).await;
-        }
-        if let Err(fault) = made {
-            return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
-        }
         let found = match self.look(link, folder, path).await {
             Ok(found) => found,
             Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
         };
+        let part = self.temp(path);
+        let is_in_place = match &found {
+            Some(found) => self.are_one_file(link, path, &part, to, found).await,
+            None => Ok(false),
+        };
+        match is_in_place {
+            Ok(true) => return Ok(false),
+            Ok(false) => {}
+            Err(fault) => return Err(self.trouble(link, "compare it", path.as_bytes(), fault).await),
+        }
+        if let Err(fault) = link_anew(link, &self.at(to.as_bytes()), &part).await {
+            return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
+        }
         let done = self.take_name(link, entry, &part, found).await;
         // Renaming one name of a file to another name of the same file does nothing, and leaves both.
         if matches!(done, Ok(true)) && !folder.is_new {
             let _ = link.act(&Request::Remove { path: &part }).await;
         }
         done
+    }
+
+    /// Returns whether `path`, with these attributes, is a name of the file `to`. SFTP tells no numbers of files, but
+    /// renaming one name of a file to another name of the same file does nothing, and leaves both. Only temporary
+    /// names are renamed, and `part` is one of them.
+    async fn are_one_file(
+        &self,
+        link: &Link,
+        path: &RelativePath,
+        part: &[u8],
+        to: &RelativePath,
+        found: &Attributes,
+    ) -> Result<bool, Fault> {
+        let to = self.at(to.as_bytes());
+        if !link.has(Extension::PosixRename) || !may_be_one(found, link.lstat(&to).await?.as_ref()) {
+            return Ok(false);
+        }
+        let other = self.temp_for(path, b"compared");
+        link_anew(link, &to, part).await?;
+        link_anew(link, &self.at(path.as_bytes()), &other).await?;
+        let renamed = link.act(&Request::PosixRename { from: part, to: &other }).await;
+        let is_left = link.lstat(part).await;
+        for name in [part, other.as_slice()] {
+            let _ = link.act(&Request::Remove { path: name }).await;
+        }
+        renamed?;
+        Ok(is_left?.is_some())
+    }
+}
+
+/// Returns whether two names may belong to one file, judged by their attributes.
+pub(super) fn may_be_one(one: &Attributes, other: Option<&Attributes>) -> bool {
+    let facts = |found: &Attributes| {
+        (found.mode, found.size_bytes, found.owner, found.times.map(|times| times.modified))
+    };
+    entry_type(one) == EntryType::File && other.is_some_and(|other| facts(one) == facts(other))
+}
+
+/// Gives a file another name, in place of what a killed run has left there.
+async fn link_anew(link: &Link, from: &[u8], to: &[u8]) -> Result<(), Fault> {
+    let request = Request::HardLink { from, to };
+    match link.act(&request).await {
+        Err(fault) if fault.code() == Some(StatusCode::Failure) => {
+            let _ = link.act(&Request::Remove { path: to }).await;
+            link.act(&request).await
+        }
+        made => made,
     }
 }
