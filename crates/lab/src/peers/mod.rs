@@ -24,7 +24,7 @@ mod workload;
 
 pub(crate) use cpu::Tree;
 pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, tiny_pages};
-pub(crate) use over_ssh::{is_over_ssh, own as own_over_ssh};
+pub(crate) use over_ssh::{beside_sftp, is_over_ssh, own as own_over_ssh, own_over_sftp};
 pub(crate) use own::{Own, copy, warm};
 pub(crate) use server::{Hosts, Server};
 pub use sshd::PrivateSshd;
@@ -102,6 +102,10 @@ pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
 pub(crate) const OWN: &str = "sealane cp";
 /// The name of the product when it is started over ssh, as scp is: a peer of itself without a login.
 pub(crate) const OWN_OVER_SSH: &str = "sealane cp, ssh";
+/// The name of the product over SFTP, with as many connections as it chooses.
+pub(crate) const OWN_OVER_SFTP: &str = "sealane cp, SFTP";
+/// The name of the product over SFTP in the other direction.
+pub(crate) const OWN_PULLS: &str = "sealane cp, SFTP, pull";
 
 /// The time after which a run is stopped and counts as a failure.
 const RUN_LIMIT: Duration = Duration::from_secs(600);

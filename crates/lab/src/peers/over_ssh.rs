@@ -5,7 +5,10 @@
 
 use super::client::{Client, Far, measure};
 use super::tool::{BOTH, Found, Installed, SharedSshd, Tool};
-use super::{Kind, OWN_OVER_SSH, Peer, PrivateSshd, Skipped, Version, Workload, version::version};
+use super::{
+    Kind, OWN_OVER_SFTP, OWN_OVER_SSH, OWN_PULLS, Peer, PrivateSshd, Skipped, Version, Workload,
+    version::version,
+};
 use crate::LabError;
 use crate::experiment::Sample;
 use crate::program::Level;
@@ -46,9 +49,66 @@ const RCLONE: Tool = Tool {
 
 const OWN: Tool = Tool { name: OWN_OVER_SSH, programs: &["ssh"], run: own_copy, ..RSYNC };
 
+/// The product over SFTP, as with a far end that has only sshd; the number of connections is fixed, or its own choice.
+const OWN_SFTP: Tool =
+    Tool { name: OWN_OVER_SFTP, run: |found, workload| sftp_push(found, workload, None), ..OWN };
+
+/// The same with fixed numbers of connections.
+const OWN_SFTP_BY: [&Tool; 5] = [
+    &Tool {
+        name: "sealane cp, SFTP, 1",
+        run: |found, workload| sftp_push(found, workload, Some("1")),
+        ..OWN
+    },
+    &Tool {
+        name: "sealane cp, SFTP, 2",
+        run: |found, workload| sftp_push(found, workload, Some("2")),
+        ..OWN
+    },
+    &Tool {
+        name: "sealane cp, SFTP, 4",
+        run: |found, workload| sftp_push(found, workload, Some("4")),
+        ..OWN
+    },
+    &Tool {
+        name: "sealane cp, SFTP, 8",
+        run: |found, workload| sftp_push(found, workload, Some("8")),
+        ..OWN
+    },
+    &Tool {
+        name: "sealane cp, SFTP, 16",
+        run: |found, workload| sftp_push(found, workload, Some("16")),
+        ..OWN
+    },
+];
+
+/// Copies in the other direction, and scp as its users run it.
+const OWN_PULL: Tool = Tool { name: OWN_PULLS, run: sftp_pull, ..OWN };
+const SCP_PULL: Tool =
+    Tool { name: "scp, pull", programs: &["scp", "ssh"], version: of_the_server, run: scp_pull, ..RSYNC };
+const SCP_BY_DEFAULT: Tool = Tool { name: "scp, default cipher", run: scp_by_default, ..SCP_PULL };
+
 /// Returns the product, started over ssh as the others are: its login and its far end are part of each run.
 pub(crate) fn own(surroundings: &Arc<Surroundings>, program: &Path) -> Box<dyn Peer> {
     Box::new(Installed::new(&OWN, surroundings, &SharedSshd::default()).by(program))
+}
+
+/// Returns the product over SFTP: by its own choice of connections, then by each fixed number.
+pub(crate) fn own_over_sftp(surroundings: &Arc<Surroundings>, program: &Path) -> Vec<Box<dyn Peer>> {
+    let sshd = SharedSshd::default();
+    let peer = |tool| Box::new(Installed::new(tool, surroundings, &sshd).by(program)) as Box<dyn Peer>;
+    [&OWN_SFTP].into_iter().chain(OWN_SFTP_BY).map(peer).collect()
+}
+
+/// Returns the product over SFTP in both directions, with one, two and eight connections, and the tools that it is
+/// compared with.
+pub(crate) fn beside_sftp(surroundings: &Arc<Surroundings>, program: &Path) -> Vec<Box<dyn Peer>> {
+    let sshd = SharedSshd::default();
+    let installed = |tool| Installed::new(tool, surroundings, &sshd);
+    let own = [&OWN_SFTP, OWN_SFTP_BY[0], OWN_SFTP_BY[1], OWN_SFTP_BY[3], &OWN_PULL];
+    let own = own.into_iter().map(|tool| installed(tool).by(program));
+    let others = [TOOLS[0], &SCP_BY_DEFAULT, &SCP_PULL, &RSYNC].into_iter().map(installed);
+    own.chain(others).map(|peer| Box::new(peer) as Box<dyn Peer>).collect()
 }
 
 /// Returns whether a peer of this name logs in by ssh.
@@ -140,6 +200,43 @@ fn own_copy(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     command.args(["cp", "-q", "-r", "--no-resume", "-F"]).arg(sshd(found)?.client_config());
     command.arg("--remote-program").arg(found.program());
     command.arg("--").arg(workload.source()).arg(remote(&workload.target().join("")));
+    run(found, vec![Client::new(command)], workload)
+}
+
+fn sftp_push(found: &Found, workload: &Workload, streams: Option<&str>) -> Result<Sample, LabError> {
+    let mut command = over_sftp(found)?;
+    if let Some(streams) = streams {
+        command.args(["--streams", streams]);
+    }
+    command.arg("--").arg(workload.source()).arg(remote(&workload.target().join("")));
+    run(found, vec![Client::new(command)], workload)
+}
+
+fn sftp_pull(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    let mut command = over_sftp(found)?;
+    command.arg("--").arg(remote(workload.source())).arg(workload.target().join(""));
+    run(found, vec![Client::new(command)], workload)
+}
+
+fn over_sftp(found: &Found) -> Result<Command, LabError> {
+    let mut command = Command::new(found.program());
+    command.env("SEALANE_SSH", &found.programs[1]);
+    command.args(["cp", "-q", "-r", "--no-resume", "--far-end", "sftp", "-F"]);
+    command.arg(sshd(found)?.client_config());
+    Ok(command)
+}
+
+fn scp_pull(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    let mut command = sshd(found)?.command(found.program());
+    command.args(["-q", "-r", "--"]).arg(remote(workload.source())).arg(workload.target());
+    run(found, vec![Client::new(command)], workload)
+}
+
+/// The list of ciphers is ssh's own: the plus adds one that it has already.
+fn scp_by_default(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    let mut command = sshd(found)?.command(found.program());
+    command.args(["-o", "Ciphers=+aes128-ctr", "-q", "-r", "--"]);
+    command.arg(workload.source()).arg(remote(workload.target()));
     run(found, vec![Client::new(command)], workload)
 }
 

@@ -1,9 +1,10 @@
-//! Copies one file through emulated links, to show the effect of delay and loss on one stream, on many, and on other
-//! tools.
+//! Copies through emulated links, by a lab of its own behind each: one file, to show the effect of delay and loss on
+//! one stream, on many, and on other tools.
 //!
 //! Guarantees: every tool uses the same link, packets of 1500 bytes at 1 Gb/s in a network namespace of its own (see
 //! [`crate::link`]); clocks cover each program from start to end, so that its exchanges before the first byte count.
 
+use super::{far_ends, streams};
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{
@@ -20,8 +21,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+const PART: &str = "links";
 /// 1 Gb/s, as the study's link.
-const RATE_BYTES_PER_SECOND: u64 = 125_000_000;
+pub(super) const RATE_BYTES_PER_SECOND: u64 = 125_000_000;
 /// The bytes in the window that the system gives a connection.
 const WINDOW_BYTES: f64 = 6e6;
 /// The payload of a packet of 1500 bytes.
@@ -37,7 +39,7 @@ const STREAMS: u32 = 8;
 const TOOLS: [&str; 3] = ["scp", "rsync-ssh", "curl-https"];
 
 /// A link: the round trip in microseconds, and the number of lost packets per 1000.
-type Conditions = (u64, u32);
+pub(super) type Conditions = (u64, u32);
 
 fn links(profile: Profile) -> Vec<Conditions> {
     match profile {
@@ -49,7 +51,7 @@ fn links(profile: Profile) -> Vec<Conditions> {
     }
 }
 
-fn name((microseconds, lost): Conditions) -> String {
+pub(super) fn name((microseconds, lost): Conditions) -> String {
     let percent = f64::from(lost) / 10.0;
     format!("{} ms, {percent} % lost", microseconds as f64 / 1000.0)
 }
@@ -60,7 +62,7 @@ fn own_with_streams() -> String {
 
 /// Returns the bytes that one connection is expected to carry in [`SECONDS`]: bounded by the link, by the window, and
 /// by loss if congestion control treats each loss as congestion (Mathis et al. 1997).
-fn file_bytes((microseconds, lost): Conditions, congestion_control: Option<&str>, bytes_max: u64) -> u64 {
+pub(super) fn file_bytes((microseconds, lost): Conditions, congestion_control: Option<&str>, bytes_max: u64) -> u64 {
     let round_trip = microseconds as f64 / 1e6;
     let mut rate = (RATE_BYTES_PER_SECOND as f64).min(WINDOW_BYTES / round_trip);
     if lost > 0 && congestion_control != Some("bbr") {
@@ -82,25 +84,56 @@ pub(super) fn outcome(
     progress: &mut dyn Write,
 ) -> Result<Result<Outcome, String>, LabError> {
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
-    let lab = std::env::current_exe().map_err(|error| LabError::Unavailable(error.to_string()))?;
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
-    let (mut cells, mut skipped, mut tools): (Vec<Cell>, Vec<String>, Vec<String>) = Default::default();
-    for &link in &links {
+    let bytes = |link| {
+        let bytes_max = request.file_bytes_max.unwrap_or(BYTES_MAX);
+        file_bytes(link, congestion_control.as_deref(), bytes_max)
+    };
+    let Crossed { cells, skipped, tools } =
+        match through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)? {
+            Ok(crossed) => crossed,
+            Err(reason) => return Ok(Err(reason)),
+        };
+    let experiment = experiment(request.profile, &links, tools, &cells);
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
+}
+
+/// The results of labs behind several links: each cell's place includes its link.
+#[derive(Default)]
+pub(super) struct Crossed {
+    pub(super) cells: Vec<Cell>,
+    pub(super) skipped: Vec<String>,
+    /// The tools that ran, in their order.
+    pub(super) tools: Vec<String>,
+}
+
+/// Runs a part of the study behind each link, with files of as many bytes as `bytes` says. The inner `Err` is the
+/// reason why there is no link here.
+pub(super) fn through(
+    request: &Request,
+    part: &str,
+    links: &[Conditions],
+    bytes_per_second: Option<u64>,
+    bytes: impl Fn(Conditions) -> u64,
+    progress: &mut dyn Write,
+) -> Result<Result<Crossed, String>, LabError> {
+    let lab = std::env::current_exe().map_err(|error| LabError::Unavailable(error.to_string()))?;
+    let mut crossed = Crossed::default();
+    for &link in links {
         let name = name(link);
         writeln!(progress, "Through an emulated link, {name}:")?;
         let emulation = LinkOptions {
             round_trip: Duration::from_micros(link.0),
-            bytes_per_second: Some(RATE_BYTES_PER_SECOND),
+            bytes_per_second,
             loss: f64::from(link.1) / 1000.0,
             reorder: 0.0,
             duplicate: 0.0,
-            seed,
+            seed: request.seed,
         };
-        let bytes_max = request.file_bytes_max.unwrap_or(BYTES_MAX);
-        let bytes = file_bytes(link, congestion_control.as_deref(), bytes_max);
         let mut command = Command::new(&lab);
-        command.args(emulation.words()).arg("--").arg(&lab).args(words(request, bytes));
+        command.args(emulation.words()).arg("--").arg(&lab).args(words(request, part, bytes(link)));
         let output = command
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
@@ -112,23 +145,24 @@ pub(super) fn outcome(
         for outcome in report.outcomes {
             for mut cell in outcome.cells {
                 cell.at.insert("link".to_owned(), name.clone());
-                if !tools.contains(&cell.at["tool"]) {
-                    tools.push(cell.at["tool"].clone());
+                cell.at.insert("data".to_owned(), outcome.experiment.id.clone());
+                if !crossed.tools.contains(&cell.at["tool"]) {
+                    crossed.tools.push(cell.at["tool"].clone());
                 }
-                cells.push(cell);
+                crossed.cells.push(cell);
             }
-            skipped.extend(outcome.skipped.into_iter().map(|reason| format!("{name}: {reason}")));
+            let reasons = outcome.skipped.into_iter().map(|reason| format!("{name}: {reason}"));
+            crossed.skipped.extend(reasons);
         }
     }
-    let experiment = experiment(request.profile, &links, tools, &cells);
-    let seconds = began.elapsed().as_secs_f64();
-    Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
+    Ok(Ok(crossed))
 }
 
 /// Returns the arguments of the lab behind the link.
-fn words(request: &Request, bytes: u64) -> Vec<OsString> {
+fn words(request: &Request, part: &str, bytes: u64) -> Vec<OsString> {
+    let profile = request.profile.name();
     let mut words: Vec<OsString> =
-        ["lab", "transfer", "--behind-link", "--json", "--no-report", "--profile", request.profile.name()]
+        ["lab", "transfer", "--behind-link", "--only", part, "--json", "--no-report", "--profile", profile]
             .map(OsString::from)
             .to_vec();
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -146,13 +180,27 @@ fn words(request: &Request, bytes: u64) -> Vec<OsString> {
     words
 }
 
-/// Runs the lab behind a link: one file by one stream, by many, and by other tools, in turns.
+/// Runs a part of the study behind a link.
 ///
 /// # Errors
-/// Fails if there is no room for the file, or progress cannot be written.
+/// Fails if there is no room for its files, or progress cannot be written.
 pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
-    const NAME: &str = "file";
     let started = Instant::now();
+    let outcomes = match request.only.first().map(String::as_str) {
+        Some(streams::PART) => vec![streams::behind(request, progress)?],
+        Some(far_ends::PART) => far_ends::behind(request, progress)?,
+        _ => vec![one_file(request, progress)?],
+    };
+    Ok(Report {
+        seconds: started.elapsed().as_secs_f64(),
+        profile: Some(request.profile),
+        ..Report::new("sealane lab transfer", "Behind an emulated link", "", outcomes)
+    })
+}
+
+/// Copies one file by one stream, by many, and by other tools, in turns.
+fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
+    const NAME: &str = "file";
     let bytes = request.file_bytes_max.unwrap_or(BYTES_MAX);
     let scratch = request.scratch(bytes.saturating_mul(3))?;
     let file = scratch.random_file(NAME, bytes, request.seed)?;
@@ -176,13 +224,7 @@ pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, Lab
         let tools = peers::all(&request.surroundings);
         contestants.extend(tools.into_iter().filter(|peer| TOOLS.contains(&peer.name())));
     }
-    let (outcome, checks) = contest::hold(&rules, &mut contestants, progress)?;
-    Ok(Report {
-        seconds: started.elapsed().as_secs_f64(),
-        profile: Some(request.profile),
-        checks,
-        ..Report::new("sealane lab transfer", "One file behind an emulated link", "", vec![outcome])
-    })
+    Ok(contest::hold(&rules, &mut contestants, progress)?.0)
 }
 
 fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells: &[Cell]) -> Experiment {

@@ -6,10 +6,12 @@
 mod copies;
 mod counts;
 mod emulated;
+mod far_ends;
 mod grid;
 mod kernels;
 mod link;
 mod published;
+mod streams;
 mod stripes;
 
 use crate::LabError;
@@ -31,9 +33,22 @@ pub(crate) const FAMILIES: &[Family] =
     &[Family { command: "lab transfer", parts: PARTS, studies: STUDIES, run }];
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18),
-/// links with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15), processes
-/// on links of their own (`stripes`).
-const PARTS: &[&str] = &["G10", "G11", "G12", "G13", "G16", "G18", "links", "providers", "R15", "stripes"];
+/// links with delay and loss (`links`), the number of streams there (`streams`), far ends with sshd alone (`sftp`), own
+/// kernels beside others (`providers`), one file beside other tools (R15), processes on links of their own (`stripes`).
+const PARTS: &[&str] = &[
+    "G10",
+    "G11",
+    "G12",
+    "G13",
+    "G16",
+    "G18",
+    "links",
+    streams::PART,
+    far_ends::PART,
+    "providers",
+    "R15",
+    "stripes",
+];
 
 const STUDIES: &[Study] = &[
     study("G10", GRIDFTP, "one and two threads by one and two streams, four levels", &["G10"], 180),
@@ -48,6 +63,8 @@ const STUDIES: &[Study] = &[
     study("R15", COSTS, "one large file, beside scp, sftp, rsync, HTTPS and others", &["R15"], 120),
     study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"], 60),
     study("links", OWN, "one file through links with delay and loss", &["links"], 190),
+    study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART], 300),
+    study("sftp", OWN, "a far end that has only sshd, beside scp and rsync", &[far_ends::PART], 240),
 ];
 
 /// Runs the requested parts.
@@ -104,6 +121,19 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         match emulated::outcome(request, progress)? {
             Ok(outcome) => report.outcomes.push(outcome),
             Err(reason) => report.skipped.push(format!("through emulated links: {reason}")),
+        }
+    }
+    if request.wants(&[streams::PART]) {
+        match streams::outcome(request, progress)? {
+            Ok(outcome) => report.outcomes.push(outcome),
+            Err(reason) => report.skipped.push(format!("streams by link: {reason}")),
+        }
+    }
+    if request.peers && request.wants(&[far_ends::PART]) {
+        report.outcomes.extend(far_ends::near(&copies, progress)?);
+        match far_ends::far(request, progress)? {
+            Ok(outcomes) => report.outcomes.extend(outcomes),
+            Err(reason) => report.skipped.push(format!("far ends with sshd alone, behind a link: {reason}")),
         }
     }
     if request.peers && request.wants(&["R15"]) {

@@ -1,0 +1,233 @@
+//! Copies to and from a host that has only sshd, beside scp and rsync: a large file in both directions, many small
+//! files, and both through a link with delay.
+//!
+//! Guarantees: all log in to one private server with the same cipher, unless the name says otherwise; each program's
+//! first copy is compared byte for byte.
+
+use super::copies::Copies;
+use super::emulated::{Crossed, name, through};
+use crate::LabError;
+use crate::contest::{self, Rules};
+use crate::experiment::{
+    Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at,
+};
+use crate::machine::utc_now;
+use crate::peers::{self, OWN_OVER_SFTP, OWN_PULLS, Peer, Workload};
+use crate::report::number;
+use crate::request::Request;
+use crate::scratch::Scratch;
+use crate::stats::Centre;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The part's name.
+pub(super) const PART: &str = "sftp";
+/// The link: 20 ms, without loss and without a limit of its rate.
+const LINK: (u64, u32) = (20_000, 0);
+/// The largest file behind the link.
+const FAR_BYTES_MAX: u64 = 256 << 20;
+/// The ids of the two workloads.
+const FILE: &str = "sftp-file";
+const TREE: &str = "sftp-tree";
+/// The length of each small file.
+const SMALL_BYTES: usize = 4096;
+
+/// The claim that a measure of the product's, over that of another, lies within bounds: the product's name, the
+/// other's, the measure, and the bounds.
+type Target = (&'static str, &'static str, &'static str, (Option<f64>, Option<f64>));
+
+const NEAR_FILE: &[Target] = &[
+    (OWN_OVER_SFTP, "scp", RATE, (Some(1.15), None)),
+    (OWN_OVER_SFTP, "scp", CPU_PER_GIB, (None, Some(1.05))),
+    (OWN_OVER_SFTP, "scp, default cipher", RATE, (Some(1.7), None)),
+    (OWN_PULLS, "scp, pull", RATE, (Some(0.95), None)),
+];
+const NEAR_TREE: &[Target] = &[
+    (OWN_OVER_SFTP, "scp", RATE, (Some(5.0), None)),
+    (OWN_OVER_SFTP, "rsync-ssh", RATE, (Some(1.0), None)),
+];
+const FAR_FILE: &[Target] = &[
+    ("sealane cp, SFTP, 2", "scp", RATE, (Some(1.5), None)),
+    ("sealane cp, SFTP, 8", "scp", RATE, (Some(1.8), None)),
+];
+const FAR_TREE: &[Target] = &[
+    (OWN_OVER_SFTP, "scp", RATE, (Some(100.0), None)),
+    (OWN_OVER_SFTP, "rsync-ssh", RATE, (Some(0.9), None)),
+];
+
+/// Medians of three: a tool that waits for each file takes minutes.
+fn repetition(profile: Profile) -> Repetition {
+    let rounds = if profile == Profile::Smoke { 1 } else { 3 };
+    Repetition { warm_up_rounds: 0, rounds, retries_per_round: 0, centre: Centre::Median }
+}
+
+/// Returns the number of small files, here and behind the link.
+fn files(profile: Profile) -> (usize, usize) {
+    match profile {
+        Profile::Smoke => (50, 10),
+        Profile::Quick => (2_000, 200),
+        Profile::Full | Profile::Paper => (10_000, 2_000),
+    }
+}
+
+fn claims(targets: &[Target], data: &str, link: Option<&str>) -> Vec<Claim> {
+    let place = |tool: &str| -> Coordinates {
+        match link {
+            Some(link) => at([("data", data), ("link", link), ("tool", tool)]),
+            None => at([("tool", tool)]),
+        }
+    };
+    let claim = |&(own, other, measure, bounds): &Target| {
+        let words = if measure == RATE { "beside" } else { "CPU per byte beside" };
+        let statement = format!("{own}: {words} {other}, {data}");
+        Claim::ratio((statement, "target"), measure, (place(own), place(other)), bounds)
+    };
+    targets.iter().map(claim).collect()
+}
+
+/// Copies a file and small files without a link.
+pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let Copies { request, scratch, bytes_max, .. } = *copies;
+    let claimed = |outcome: Outcome, targets, data| {
+        let experiment = Experiment { claims: claims(targets, data, None), ..outcome.experiment.clone() };
+        let claims = Outcome::new(experiment.clone(), outcome.cells.clone()).claims;
+        Outcome { experiment, claims, ..outcome }
+    };
+    let [file, tree] = hold(request, scratch, bytes_max, files(request.profile).0, progress)?;
+    Ok(vec![claimed(file, NEAR_FILE, FILE), claimed(tree, NEAR_TREE, TREE)])
+}
+
+/// Runs the same in a lab behind the link. The inner `Err` is the reason why there is none here.
+pub(super) fn far(
+    request: &Request,
+    progress: &mut dyn Write,
+) -> Result<Result<Vec<Outcome>, String>, LabError> {
+    let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
+    let bytes = request.file_bytes_max.unwrap_or(FAR_BYTES_MAX).min(FAR_BYTES_MAX);
+    let crossed = through(request, PART, &[LINK], None, |_| bytes, progress)?;
+    let Crossed { cells, skipped, tools } = match crossed {
+        Ok(crossed) => crossed,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let link = name(LINK);
+    let size = number::bytes(bytes);
+    let small = format!("{} files of 4 KiB", files(request.profile).1);
+    let outcome = |data: &str, words: &str, targets, skipped| {
+        let experiment = Experiment {
+            id: format!("far-{data}"),
+            covers: "beyond the papers: far ends with sshd alone".to_owned(),
+            title: format!("To a host with sshd alone, through a link of {link}: {words}"),
+            method: vec![
+                "The link is emulated in a network namespace of its own; logins are part of each run.".to_owned(),
+            ],
+            axes: vec![Axis::new("link", [link.clone()]), Axis::new("tool", tools.clone())],
+            workload: words.to_owned(),
+            repetition: repetition(request.profile),
+            claims: claims(targets, data, Some(&link)),
+            view: View::Bars {
+                groups: "link".to_owned(),
+                names: "tool".to_owned(),
+                own: OWN_OVER_SFTP.to_owned(),
+            },
+            ..Experiment::default()
+        };
+        let cells = cells.iter().filter(|cell| cell.at["data"] == data).cloned().collect();
+        let seconds = began.elapsed().as_secs_f64();
+        Outcome { seed, started: started.clone(), seconds, skipped, ..Outcome::new(experiment, cells) }
+    };
+    Ok(Ok(vec![
+        outcome(FILE, &format!("one file of {size}"), FAR_FILE, skipped),
+        outcome(TREE, &small, FAR_TREE, Vec::new()),
+    ]))
+}
+
+/// Copies a file and small files, in the lab behind the link.
+pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let bytes = request.file_bytes_max.unwrap_or(FAR_BYTES_MAX);
+    let count = files(request.profile).1;
+    let scratch = request.scratch(3 * (bytes + (count * SMALL_BYTES) as u64))?;
+    Ok(hold(request, &scratch, bytes, count, progress)?.into())
+}
+
+/// Holds both contests: one file, and `count` small files.
+fn hold(
+    request: &Request,
+    scratch: &Scratch,
+    bytes: u64,
+    count: usize,
+    progress: &mut dyn Write,
+) -> Result<[Outcome; 2], LabError> {
+    const NAME: &str = "sftp-large";
+    let program = request.program()?;
+    let target = scratch.path().join("target");
+    let size = number::bytes(bytes);
+    let file = scratch.random_file(NAME, bytes, request.seed)?;
+    let tree = small_files(scratch, count, request.seed)?;
+    let mut contestants = peers::beside_sftp(&request.surroundings, &program.path);
+    let rules = |id, title, words, workload, renew| Rules {
+        id,
+        title,
+        words,
+        workload,
+        renew,
+        repetition: repetition(request.profile),
+        seed: request.seed,
+        deadline: None,
+        with_claims: false,
+    };
+    let (title, words) = (
+        format!("To and from a host with sshd alone: one file of {size}"),
+        format!("{size} of random bytes, new in each round."),
+    );
+    let workload = Workload::new(&file, &target)?;
+    let large = rules(FILE, &title, &words, &workload, Some((scratch, NAME)));
+    let large = contest::hold(&large, &mut contestants, progress)?.0;
+    crate::scratch::remove(&file)?;
+    // Directions and ciphers make no difference for small files.
+    let mut contestants: Vec<Box<dyn Peer>> =
+        contestants.into_iter().filter(|peer| !is_for_files(peer.name())).collect();
+    let (title, words) = (
+        format!("To a host with sshd alone: {count} files of 4 KiB"),
+        format!("{count} files of 4096 random bytes in one folder."),
+    );
+    let workload = Workload::new(&tree, &target)?;
+    let small = rules(TREE, &title, &words, &workload, None);
+    let small = contest::hold(&small, &mut contestants, progress)?.0;
+    crate::scratch::remove(&tree)?;
+    Ok([large, small])
+}
+
+fn is_for_files(name: &str) -> bool {
+    name.ends_with("pull") || name.ends_with("default cipher") || name.ends_with(", 8")
+}
+
+fn small_files(scratch: &Scratch, count: usize, seed: u64) -> Result<PathBuf, LabError> {
+    const NAME: &str = "sftp-small";
+    let folder = scratch.empty_directory(NAME)?;
+    for number in 0..count {
+        let name = format!("{NAME}/{number}");
+        scratch.random_file(&name, SMALL_BYTES as u64, seed ^ number as u64)?;
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surroundings::Surroundings;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn targets_name_contestants_of_their_workload() {
+        let peers = peers::beside_sftp(&Arc::new(Surroundings::default()), Path::new("sealane"));
+        let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
+        for (own, other, ..) in [NEAR_FILE, NEAR_TREE, FAR_FILE, FAR_TREE].concat() {
+            assert!(names.contains(&own) && names.contains(&other), "{own} or {other} in {names:?}");
+        }
+        for (own, other, ..) in [NEAR_TREE, FAR_TREE].concat() {
+            assert!(!is_for_files(own) && !is_for_files(other));
+        }
+    }
+}
