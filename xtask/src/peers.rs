@@ -21,6 +21,7 @@ const PACKAGES: &[(&str, &str)] = &[
         "openssl",
         "its libcrypto: an oracle for ciphers and digests, and a rival; its programs use keys of the engine",
     ),
+    ("libssl-dev", "the headers with which OpenSSL's own test program is built"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),
     ("python3-scapy", "a foreign end for ESP and AH"),
@@ -78,6 +79,10 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
+/// The place of OpenSSL's own test program and its vectors, for the tests of crate `provider`: the source of this machine's
+/// version has them, and no package.
+const OPENSSL: &str = "/usr/local/lib/sealane-peers/openssl";
+
 /// The queue's server, of which distributions have versions that are out of support.
 const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
@@ -94,10 +99,71 @@ pub(crate) fn install() -> Result<()> {
     of_go("wireguard", WIREGUARD_GO, "tunnels are compared with")?;
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
-    strongswan()
+    strongswan()?;
+    openssl()
 }
 
-/// Unpacks the newer strongSwan.
+/// Downloads packages or sources of a release of Debian into the folder `work`, apart from the machine's own lists.
+/// `line` is one of a list of sources, in which `{}` is the mirror.
+fn download(work: &Path, mirror: &str, line: &str, arguments: &[&str]) -> Result<()> {
+    for folder in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(work.join(folder)).with_context(|| format!("making {}", work.display()))?;
+    }
+    let list = line.replace("{}", &format!("[signed-by={KEYRING}] {mirror}"));
+    fs::write(work.join("sources.list"), list + "\n")?;
+    let shown = work.display();
+    let options = [
+        format!("Dir::Etc::sourcelist={shown}/sources.list"),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        format!("Dir::State::Lists={shown}/lists"),
+        format!("Dir::Cache={shown}/cache"),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    for arguments in [&["update"][..], arguments] {
+        let mut command = Command::new("apt-get");
+        command.current_dir(work).args(["--quiet=2"]);
+        for option in &options {
+            command.args(["-o", option]);
+        }
+        let status = command.args(arguments).status().context("running apt-get")?;
+        ensure!(status.success(), "apt-get {} failed: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Builds OpenSSL's test program, which needs no other part of OpenSSL's build, with this machine's libcrypto.
+fn openssl() -> Result<()> {
+    let root = Path::new(OPENSSL);
+    if root.join("evp_test").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: the test with OpenSSL's own vectors will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let source = ["source", "--download-only", "--tar-only", "openssl"];
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let release = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
+    download(&work, &mirror, &format!("deb-src {{}} {release} main"), &source)?;
+    // The shell finds the archive's version, and the files of the program.
+    let build = "set -e; tar -xf openssl_*.orig.tar.gz; cd openssl-*/; mkdir objects; cd objects
+        for file in ../test/evp_test.c ../apps/lib/opt.c ../test/testutil/*.c; do
+            case $file in */test_cleanup.c|*/test_options.c) continue ;; esac
+            gcc -w -I/usr/include -I../include -I../apps/include -I../test -I.. -c \"$file\"
+        done
+        gcc -o evp_test ./*.o -lssl -lcrypto
+        cp ../test/recipes/30-test_evp_data/*.txt evp_test \"$1\"";
+    fs::create_dir_all(root)?;
+    let mut command = Command::new("sh");
+    command.current_dir(&work).args(["-c", build, "sh", OPENSSL]);
+    let status = command.status().context("running sh")?;
+    ensure!(status.success(), "building OpenSSL's evp_test failed: {status}");
+    fs::remove_dir_all(&work)?;
+    Ok(())
+}
+
+/// Unpacks the newer strongSwan, with a newer OpenSSL.
 fn strongswan() -> Result<()> {
     let (release, root) = STRONGSWAN;
     let root = Path::new(root);
@@ -109,31 +175,8 @@ fn strongswan() -> Result<()> {
         return Ok(());
     };
     let work = root.with_extension("download");
-    for folder in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(work.join(folder)).with_context(|| format!("making {}", work.display()))?;
-    }
-    let list = work.join("sources.list");
-    fs::write(&list, format!("deb [signed-by={KEYRING}] {mirror} {release} main\n"))?;
-    let shown = work.display();
-    let options = [
-        format!("Dir::Etc::sourcelist={shown}/sources.list"),
-        "Dir::Etc::sourceparts=/dev/null".to_owned(),
-        format!("Dir::State::Lists={shown}/lists"),
-        format!("Dir::Cache={shown}/cache"),
-        "APT::Sandbox::User=root".to_owned(),
-    ];
-    let run = |arguments: &[&str]| -> Result<()> {
-        let mut command = Command::new("apt-get");
-        command.current_dir(&work).args(["--quiet=2"]);
-        for option in &options {
-            command.args(["-o", option]);
-        }
-        let status = command.args(arguments).status().context("running apt-get")?;
-        ensure!(status.success(), "apt-get {} failed: {status}", arguments.join(" "));
-        Ok(())
-    };
-    run(&["update"])?;
-    run(&[&["download"][..], STRONGSWAN_PACKAGES].concat())?;
+    let list = format!("deb {{}} {release} main");
+    download(&work, &mirror, &list, &[&["download"][..], STRONGSWAN_PACKAGES].concat())?;
     for folder in ["bin", "sbin", "lib", "lib64"] {
         fs::create_dir_all(root.join("usr").join(folder))?;
         if !root.join(folder).exists() {

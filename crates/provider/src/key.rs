@@ -94,36 +94,42 @@ impl Content {
         }
     }
 
-    pub(crate) fn bits(&self) -> u32 {
-        match self.kind {
-            KeyKind::Rsa { bits } => bits.into(),
-            KeyKind::P256 | KeyKind::Ed25519 => 256,
-            KeyKind::P384 => 384,
-            KeyKind::X25519 => 253,
-        }
-    }
-
-    /// Returns the strength by NIST SP 800-57, part 1, table 2, in OpenSSL's count.
-    pub(crate) fn security_bits(&self) -> u32 {
-        match self.kind {
-            KeyKind::Rsa { bits } if bits >= 7680 => 192,
-            KeyKind::Rsa { bits } if bits >= 4096 => 152,
-            KeyKind::Rsa { bits } if bits >= 3072 => 128,
-            KeyKind::Rsa { .. } => 112,
-            KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
-            KeyKind::P384 => 192,
-        }
-    }
-
     /// Returns the maximum length of a signature or a secret.
     pub(crate) fn size(&self) -> usize {
-        match self.kind {
-            KeyKind::Rsa { bits } => usize::from(bits) / 8,
-            KeyKind::P256 => 72,
-            KeyKind::P384 => 104,
-            KeyKind::Ed25519 => 64,
-            KeyKind::X25519 => 32,
-        }
+        size(self.kind)
+    }
+}
+
+/// Returns the length of a key in bits, in OpenSSL's count.
+pub(crate) fn bits(kind: KeyKind) -> u32 {
+    match kind {
+        KeyKind::Rsa { bits } => bits.into(),
+        KeyKind::P256 | KeyKind::Ed25519 => 256,
+        KeyKind::P384 => 384,
+        KeyKind::X25519 => 253,
+    }
+}
+
+/// Returns the strength by NIST SP 800-57, part 1, table 2, in OpenSSL's count.
+pub(crate) fn security_bits(kind: KeyKind) -> u32 {
+    match kind {
+        KeyKind::Rsa { bits } if bits >= 7680 => 192,
+        KeyKind::Rsa { bits } if bits >= 4096 => 152,
+        KeyKind::Rsa { bits } if bits >= 3072 => 128,
+        KeyKind::Rsa { .. } => 112,
+        KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
+        KeyKind::P384 => 192,
+    }
+}
+
+/// Returns the maximum length of a signature or a secret.
+pub(crate) fn size(kind: KeyKind) -> usize {
+    match kind {
+        KeyKind::Rsa { bits } => usize::from(bits) / 8,
+        KeyKind::P256 => 72,
+        KeyKind::P384 => 104,
+        KeyKind::Ed25519 => 64,
+        KeyKind::X25519 => 32,
     }
 }
 
@@ -131,16 +137,29 @@ impl Content {
 #[derive(Debug)]
 pub(crate) struct KeyBox {
     pub(crate) family: Family,
+    /// The kind, where it is known before the content: the parameters of a curve.
+    kind: Option<KeyKind>,
     content: OnceLock<Content>,
 }
 
 impl KeyBox {
     pub(crate) fn new(family: Family) -> Self {
-        Self { family, content: OnceLock::new() }
+        let kind = match family {
+            Family::Rsa | Family::Ec => None,
+            Family::Ed25519 => Some(KeyKind::Ed25519),
+            Family::X25519 => Some(KeyKind::X25519),
+        };
+        Self { family, kind, content: OnceLock::new() }
+    }
+
+    /// Makes an object that has a kind, and gets its public half later.
+    pub(crate) fn of_kind(kind: KeyKind) -> Self {
+        Self { kind: Some(kind), ..Self::new(Family::of_kind(kind)) }
     }
 
     pub(crate) fn of(content: Content) -> Self {
-        Self { family: Family::of_kind(content.kind), content: content.into() }
+        let empty = Self::of_kind(content.kind);
+        Self { content: content.into(), ..empty }
     }
 
     /// # Errors
@@ -154,5 +173,10 @@ impl KeyBox {
 
     pub(crate) fn content(&self) -> Result<&Content, Reason> {
         self.content.get().ok_or(Reason::NoKey)
+    }
+
+    /// Returns the kind of the key, or of the key that will be here.
+    pub(crate) fn kind(&self) -> Result<KeyKind, Reason> {
+        self.content.get().map(|content| content.kind).or(self.kind).ok_or(Reason::NoKey)
     }
 }

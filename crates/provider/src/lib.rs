@@ -2,8 +2,9 @@
 //!
 //! A key is named by `sealane:NAME`, which a store loader reads (curl, `openssl`), or by a PEM file that contains
 //! this reference, which a decoder reads (nginx, HAProxy). Its private operations go to the service; public
-//! operations, and keys that the program itself has, are computed in process by AWS-LC. For algorithms that this
-//! provider does not have, OpenSSL uses its default provider.
+//! operations, keys that the program itself has, and symmetric algorithms are computed in process by AWS-LC: a wake-up
+//! of the service takes as long as 250 KB of AES-GCM. For algorithms that this provider does not have, OpenSSL uses its
+//! default provider. Counters of operations show which one has computed.
 //!
 //! The dispatch tables are written by hand ([`ffi`]): OpenSSL's numbers never changed their meaning from 3.0 to 3.5,
 //! so one library serves all of these versions, is built without OpenSSL's headers, and links no part of OpenSSL.
@@ -14,9 +15,13 @@
 #![deny(unsafe_code)]
 
 mod asn1;
+mod authenticating;
+mod ciphering;
+mod counters;
 mod engine;
 #[doc(hidden)]
 pub mod ffi;
 mod key;
+mod library;
 mod reason;
 mod signing;

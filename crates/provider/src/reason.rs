@@ -1,5 +1,6 @@
 //! The reasons of failures, in the form of OpenSSL's error queue.
 
+use crate::library::No;
 use sealane_client::{ClientError, Refusal, Status};
 
 /// The reason for which an operation failed.
@@ -19,11 +20,16 @@ pub(crate) enum Reason {
     BufferTooSmall,
     BadReference,
     NoPrivateKey,
+    KeyLength,
+    VectorLength,
+    TagLength,
+    NoVector,
+    NoTag,
 }
 
 impl Reason {
     /// All reasons with their texts.
-    pub(crate) const ALL: [(Self, &std::ffi::CStr); 13] = [
+    pub(crate) const ALL: [(Self, &std::ffi::CStr); 18] = [
         (Self::Panicked, c"a defect of the provider: please report it"),
         (Self::NoKey, c"no key was given, or it is damaged"),
         (Self::NoSuchKey, c"the engine has no such key, or its policy does not let this user use it"),
@@ -37,7 +43,18 @@ impl Reason {
         (Self::BufferTooSmall, c"the buffer is too small"),
         (Self::BadReference, c"a reference to a key is sealane:NAME, or sealane:NAME?socket=/PATH"),
         (Self::NoPrivateKey, c"the key has no private half"),
+        (Self::KeyLength, c"the cipher has keys of another length"),
+        (Self::VectorLength, c"the cipher has initialisation vectors of another length"),
+        (Self::TagLength, c"a tag has 1 to 16 bytes"),
+        (Self::NoVector, c"the text needs an initialisation vector of its own"),
+        (Self::NoTag, c"there is no tag"),
     ];
+}
+
+impl From<No> for Reason {
+    fn from(_: No) -> Self {
+        Self::Failed
+    }
 }
 
 impl From<Status> for Reason {

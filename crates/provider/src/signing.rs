@@ -5,6 +5,7 @@
 //! hash.
 
 use crate::asn1;
+use crate::counters::Counted;
 use crate::key::{Content, Family, KeyBox};
 use crate::reason::Reason;
 use aws_lc_rs::digest;
@@ -220,6 +221,7 @@ impl Signing {
             (Family::Ec, _) => Operation::SignEcdsa,
             _ => return Err(Reason::Unsupported),
         };
+        Counted::SIGN.add();
         content.run(operation, digest).map(|signature| signature.to_vec())
     }
 
@@ -239,6 +241,7 @@ impl Signing {
             (Family::Ec, _) => Verification::Ecdsa,
             _ => return Err(Reason::Unsupported),
         };
+        Counted::VERIFY.add();
         Ok(content.public.verifies(how, digest, signature))
     }
 
@@ -256,6 +259,7 @@ impl Signing {
     /// Signs a whole message.
     pub(crate) fn sign_message(&mut self, message: &[u8]) -> Result<Vec<u8>, Reason> {
         if self.family == Family::Ed25519 {
+            Counted::SIGN.add();
             return self.content()?.run(Operation::SignEd25519, message).map(|signature| signature.to_vec());
         }
         self.update(message)?;
@@ -266,6 +270,7 @@ impl Signing {
     /// Returns whether a signature of a whole message is valid.
     pub(crate) fn verify_message(&mut self, message: &[u8], signature: &[u8]) -> Result<bool, Reason> {
         if self.family == Family::Ed25519 {
+            Counted::VERIFY.add();
             return Ok(self.content()?.public.verifies(Verification::Ed25519, message, signature));
         }
         self.update(message)?;
@@ -327,6 +332,7 @@ impl Crypting {
             Padding::Oaep => Some(self.oaep()),
             Padding::Pss => return Err(Reason::Unsupported),
         };
+        Counted::ENCRYPT.add();
         self.content()?.public.encrypt(oaep, plaintext).map_err(|_| Reason::BadContent)
     }
 
@@ -339,6 +345,7 @@ impl Crypting {
             }
             Padding::Pss => return Err(Reason::Unsupported),
         };
+        Counted::DECRYPT.add();
         self.content()?.run(operation, ciphertext)
     }
 }
@@ -375,6 +382,7 @@ impl Agreeing {
         let key = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
         let peer = self.peer.as_ref().ok_or(Reason::NoKey)?.content()?;
         let point = asn1::of_public(peer.public.der()).ok_or(Reason::NoKey)?;
+        Counted::DERIVE.add();
         key.run(Operation::Derive, point)
     }
 }

@@ -1,17 +1,24 @@
 //! Unchanged programs use keys that they do not have: `openssl`, curl and nginx, as real processes, with the provider
-//! beside OpenSSL's own, and with OpenSSL's own provider at the other end.
+//! beside OpenSSL's own, and with OpenSSL's own provider at the other end. What the provider computes in process is
+//! compared with OpenSSL's own, and with OpenSSL's own vectors.
 
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
+mod libcrypto;
 #[path = "../../../testing/skip.rs"]
 mod skip;
+#[path = "openssl/vectors.rs"]
+mod vectors;
 
 use common::Engine;
+use libcrypto::{Case, LibCrypto, Side};
+use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq};
+use proptest::test_runner::TestRunner;
 use rustix::process::{Pid, Signal};
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{KeyKind, Uri, key};
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -118,6 +125,15 @@ impl World {
             self.openssl(&request);
         }
         path
+    }
+
+    /// Returns a configuration that prefers the provider, and a new file for its counters.
+    fn counting(&self) -> (String, String) {
+        let (path, counters) = (self.path("counting.cnf"), self.path("counters"));
+        let _ = fs::remove_file(&counters);
+        let config = fs::read_to_string(self.path("preferred.cnf")).unwrap();
+        fs::write(&path, config.replace("[ours]\n", &format!("[ours]\ncounters = {counters}\n"))).unwrap();
+        (path, counters)
     }
 
     /// Returns the number of jobs that the service has done.
@@ -478,4 +494,252 @@ fn keys_of_the_program_itself_work_where_the_provider_is_preferred() {
         );
     }
     assert_eq!(world.done(), before, "the service has nothing to do with these");
+}
+
+/// The offered ciphers: name, length of the key, length of the vector, whether it authenticates.
+const CIPHERS: [(&str, usize, usize, bool); 10] = [
+    ("AES-128-GCM", 16, 12, true),
+    ("AES-192-GCM", 24, 12, true),
+    ("AES-256-GCM", 32, 12, true),
+    ("AES-128-CBC", 16, 16, false),
+    ("AES-192-CBC", 24, 16, false),
+    ("AES-256-CBC", 32, 16, false),
+    ("AES-128-CTR", 16, 16, false),
+    ("AES-192-CTR", 24, 16, false),
+    ("AES-256-CTR", 32, 16, false),
+    ("ChaCha20-Poly1305", 32, 12, true),
+];
+
+const HASHES: [&str; 11] = [
+    "SHA1",
+    "SHA2-224",
+    "SHA2-256",
+    "SHA2-384",
+    "SHA2-512",
+    "SHA2-512/224",
+    "SHA2-512/256",
+    "SHA3-224",
+    "SHA3-256",
+    "SHA3-384",
+    "SHA3-512",
+];
+
+fn libcrypto() -> Option<LibCrypto> {
+    let found = LibCrypto::load(&library());
+    if found.is_none() {
+        skip::skip("no OpenSSL 3");
+    }
+    found
+}
+
+#[test]
+fn ciphers_do_what_openssls_own_do() {
+    let Some(libcrypto) = libcrypto() else { return };
+    let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
+    let secrets = proptest::collection::vec(any::<u8>(), 32 + 128);
+    let shape = (0..CIPHERS.len(), 1..=128usize, any::<[bool; 4]>());
+    let cuts = proptest::collection::vec(0..70usize, 0..5);
+    let input = (shape, secrets, bytes(100), bytes(300), cuts);
+    let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };
+    TestRunner::new(config)
+        .run(&input, |((cipher, iv_bytes, [in_place, pads, in_steps, usual]), secrets, data, text, cuts)| {
+            let (name, key_bytes, usual_bytes, authenticates) = CIPHERS[cipher];
+            let is_gcm = name.ends_with("GCM");
+            let iv_bytes = if is_gcm && !usual { iv_bytes } else { usual_bytes };
+            let case = Case {
+                name,
+                encrypts: true,
+                key: &secrets[..key_bytes],
+                iv: &secrets[32..32 + iv_bytes],
+                data: authenticates.then_some(&data[..]),
+                tag: &[],
+                text: &text,
+                cuts: &cuts,
+                in_place,
+                pads,
+                in_steps,
+            };
+            let ours = libcrypto.cipher(Side::Ours, &case);
+            prop_assert_eq!(&ours, &libcrypto.cipher(Side::Theirs, &case));
+            let Some(sealed) = ours else {
+                prop_assert!(name.ends_with("CBC") && !pads && text.len() % 16 != 0);
+                return Ok(());
+            };
+            let back = Case { encrypts: false, tag: &sealed.tag, text: &sealed.text, ..case };
+            let opened = libcrypto.cipher(Side::Ours, &back);
+            prop_assert_eq!(&opened, &libcrypto.cipher(Side::Theirs, &back));
+            prop_assert_eq!(&opened.expect("it opens").text, &text);
+            if authenticates {
+                let mut changed = sealed.tag.clone();
+                changed[usize::from(secrets[0]) % 16] ^= 1;
+                let forged = Case { tag: &changed, ..back };
+                prop_assert!(libcrypto.cipher(Side::Ours, &forged).is_none());
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn digests_and_codes_are_what_openssls_own_are() {
+    let Some(libcrypto) = libcrypto() else { return };
+    let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
+    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    TestRunner::new(config)
+        .run(&(0..HASHES.len(), bytes(200), bytes(400), 0..400usize), |(hash, key, text, cut)| {
+            let name = HASHES[hash];
+            let ours = libcrypto.digest(Side::Ours, name, &text, cut);
+            prop_assert_eq!(ours, libcrypto.digest(Side::Theirs, name, &text, cut), "{}", name);
+            for name in [name, "MD5"] {
+                let ours = libcrypto.hmac(Side::Ours, name, &key, &text);
+                prop_assert_eq!(ours, libcrypto.hmac(Side::Theirs, name, &key, &text), "HMAC-{}", name);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Runs a client of TLS that sends a line; returns the line that comes back, and its messages.
+fn converse(mut client: Command) -> (String, String) {
+    let client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    let mut input = client.stdin.take().unwrap();
+    // A handshake that fails shows in the answer.
+    let _ = input.write_all(b"a message\n");
+    let (mut answer, mut errors) = (String::new(), String::new());
+    BufReader::new(client.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    drop(input);
+    client.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    client.wait().unwrap();
+    (answer.trim_end().to_owned(), errors)
+}
+
+/// Starts a server that turns lines around, for one connection, and returns it once it listens.
+fn turning_server(mut command: Command) -> Child {
+    command.args(["-rev", "-naccept", "1"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("ACCEPT")), "the server listens");
+    thread::spawn(move || lines.for_each(drop));
+    server
+}
+
+/// A suite of TLS, the cipher in it, and options of both ends.
+struct Suite {
+    key: &'static str,
+    options: &'static [&'static str],
+    cipher: &'static str,
+}
+
+/// Without encryption before authentication (`-no_etm`), OpenSSL has ciphers of its own for SHA-1 and SHA-256.
+const SUITES: [Suite; 10] = [
+    Suite { key: "ec", options: &["-ciphersuites", "TLS_AES_128_GCM_SHA256"], cipher: "AES-128-GCM" },
+    Suite { key: "rsa", options: &["-ciphersuites", "TLS_AES_256_GCM_SHA384"], cipher: "AES-256-GCM" },
+    Suite {
+        key: "ed",
+        options: &["-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"],
+        cipher: "ChaCha20-Poly1305",
+    },
+    Suite {
+        key: "ec",
+        options: &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"],
+        cipher: "AES-128-GCM",
+    },
+    Suite {
+        key: "rsa",
+        options: &["-tls1_2", "-cipher", "ECDHE-RSA-AES256-GCM-SHA384"],
+        cipher: "AES-256-GCM",
+    },
+    Suite {
+        key: "rsa",
+        options: &["-tls1_2", "-cipher", "ECDHE-RSA-CHACHA20-POLY1305"],
+        cipher: "ChaCha20-Poly1305",
+    },
+    Suite { key: "rsa", options: &["-tls1_2", "-cipher", "ECDHE-RSA-AES128-SHA"], cipher: "AES-128-CBC" },
+    Suite { key: "rsa", options: &["-tls1_2", "-cipher", "ECDHE-RSA-AES128-SHA256"], cipher: "AES-128-CBC" },
+    Suite { key: "ec", options: &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES256-SHA384"], cipher: "AES-256-CBC" },
+    Suite {
+        key: "rsa",
+        options: &["-tls1_2", "-no_etm", "-cipher", "ECDHE-RSA-AES256-SHA384"],
+        cipher: "AES-256-CBC",
+    },
+];
+
+#[test]
+fn tls_works_with_each_suite_where_the_provider_is_preferred() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let world = World::new();
+    for suite in &SUITES {
+        let certificate = world.certificate(suite.key);
+        // TLS 1.2 takes a certificate's curve only if its group is offered.
+        let group = if suite.key == "ec" { "P-256" } else { "X25519" };
+        for ours_serves in [true, false] {
+            let (counting, counters) = world.counting();
+            let port = free_port();
+            let accept = format!("127.0.0.1:{port}");
+            let mut server = world.command("openssl");
+            let mut client = Command::new("openssl");
+            (if ours_serves { &mut server } else { &mut client }).env("OPENSSL_CONF", &counting);
+            let reference = world.path(&format!("{}.key", suite.key));
+            server.args(["s_server", "-accept", &accept, "-cert", &certificate, "-key", &reference]);
+            let mut server = turning_server(server);
+            client.args(["s_client", "-connect", &accept, "-groups", group]).args(suite.options);
+            client.args(["-CAfile", &certificate, "-verify_return_error", "-quiet", "-no_ign_eof"]);
+            let (answer, errors) = converse(client);
+            server.wait().unwrap();
+            let what = format!("{:?} {group}, ours serves: {ours_serves}", suite.options);
+            assert_eq!(answer, "egassem a", "{what}: {errors}");
+            let counted = fs::read_to_string(&counters).unwrap_or_default();
+            assert!(counted.contains(&format!("\"{}\":", suite.cipher)), "{what}: {counted}");
+            assert!(counted.contains("\"derive\":"), "{what}: {counted}");
+        }
+    }
+}
+
+/// The folder of a newer OpenSSL's libraries, and the loader that goes with them (`cargo xtask peers`).
+const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan/usr/lib/x86_64-linux-gnu";
+
+/// ML-KEM is in TLS since OpenSSL 3.5. The program is this machine's; its libraries are newer.
+#[test]
+fn a_newer_openssl_agrees_by_ml_kem() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let newer = || {
+        let mut command = Command::new(format!("{NEWER}/ld-linux-x86-64.so.2"));
+        command.args(["--library-path", NEWER, "/usr/bin/openssl"]);
+        command
+    };
+    let version = newer().arg("version").output();
+    let version =
+        version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if !["Library: OpenSSL 3.5", "Library: OpenSSL 3.6"].iter().any(|new| version.contains(new)) {
+        skip::skip("no libraries of OpenSSL 3.5 or 3.6");
+        return;
+    }
+    let world = World::new();
+    let certificate = world.certificate("ec");
+    for group in ["X25519MLKEM768", "MLKEM768"] {
+        for ours_serves in [true, false] {
+            let (counting, counters) = world.counting();
+            let accept = format!("127.0.0.1:{}", free_port());
+            let (mut server, mut client) = (newer(), newer());
+            server.env("OPENSSL_CONF", world.path("openssl.cnf")).stdin(Stdio::null());
+            (if ours_serves { &mut server } else { &mut client }).env("OPENSSL_CONF", &counting);
+            let reference = world.path("ec.key");
+            server.args(["s_server", "-accept", &accept, "-cert", &certificate, "-key", &reference]);
+            server.args(["-groups", group]);
+            let mut server = turning_server(server);
+            client.args(["s_client", "-connect", &accept, "-groups", group]);
+            client.args(["-CAfile", &certificate, "-verify_return_error", "-quiet", "-no_ign_eof"]);
+            let (answer, errors) = converse(client);
+            server.wait().unwrap();
+            assert_eq!(answer, "egassem a", "{group}, ours serves: {ours_serves}: {errors}");
+            let counted = fs::read_to_string(&counters).unwrap_or_default();
+            let operation = if ours_serves { "\"encapsulate\":" } else { "\"decapsulate\":" };
+            assert!(counted.contains(operation), "{group}, ours serves: {ours_serves}: {counted}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
 use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
 use crate::asn1;
-use crate::key::{Content, Family, KeyBox, Private};
+use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
 use sealane_asymmetric::PrivateKey;
 use sealane_client::KeyKind;
@@ -47,6 +47,8 @@ macro_rules! keymgmt {
             10 => free,
             11 => get_params,
             12 => gettable_params,
+            13 => set_params,
+            14 => settable_params,
             20 => operation_name::<$family>,
             21 => has,
             22 => validate,
@@ -76,10 +78,20 @@ unsafe extern "C" fn free(key: *mut c_void) {
     unsafe { KeyContext::free(key) };
 }
 
-unsafe extern "C" fn duplicate(key: *const c_void, _: c_int) -> *mut c_void {
+unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_void {
     // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
     let own = unsafe { KeyContext::shared(key.cast_mut()) };
-    KeyContext::give(own.core, Arc::clone(&own.value))
+    let copy = own.core.outcome(|| {
+        if selection & PRIVATE != 0 {
+            return Ok(Arc::clone(&own.value));
+        }
+        Ok(Arc::new(if selection & PUBLIC != 0 {
+            KeyBox::of(Content::of_public(own.value.content()?.public.der())?)
+        } else {
+            KeyBox::of_kind(own.value.kind()?)
+        }))
+    });
+    copy.map_or(null_mut(), |copy| KeyContext::give(own.core, copy))
 }
 
 /// Takes over a key that the store or a decoder has made.
@@ -98,13 +110,12 @@ unsafe extern "C" fn load(reference: *const c_void, size: usize) -> *mut c_void 
 }
 
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
-    // SAFETY: OpenSSL hands in a key of this provider.
-    let key = unsafe { key_of(key.cast_mut()) };
-    let content = key.as_ref().and_then(|key| key.content().ok());
-    let wanted = selection & (PRIVATE | PUBLIC) != 0;
-    c_int::from(match content {
-        Some(content) => selection & PRIVATE == 0 || content.has_private(),
-        None => !wanted,
+    // SAFETY: OpenSSL hands in a key of this provider, or null for one that is not there yet.
+    let Some(key) = (unsafe { key_of(key.cast_mut()) }) else { return 0 };
+    c_int::from(match key.content() {
+        Ok(content) => selection & PRIVATE == 0 || content.has_private(),
+        Err(_) if selection & (PRIVATE | PUBLIC) != 0 => false,
+        Err(_) => selection & DOMAIN_PARAMETERS == 0 || key.family == Family::Rsa || key.kind().is_ok(),
     })
 }
 
@@ -117,10 +128,12 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     // SAFETY: OpenSSL hands in two keys of this provider.
     let (one, other) = unsafe { (key_of(one.cast_mut()), key_of(other.cast_mut())) };
     let (Some(one), Some(other)) = (one, other) else { return 0 };
+    let (Ok(one_kind), Ok(other_kind)) = (one.kind(), other.kind()) else { return 0 };
+    if selection & (PRIVATE | PUBLIC) == 0 {
+        return c_int::from(one_kind == other_kind);
+    }
     let (Ok(one), Ok(other)) = (one.content(), other.content()) else { return 0 };
-    let same_kind = one.kind == other.kind;
-    let keys = selection & (PRIVATE | PUBLIC) != 0;
-    c_int::from(same_kind && (!keys || one.public.der() == other.public.der()))
+    c_int::from(one.public.der() == other.public.der())
 }
 
 unsafe extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
@@ -167,25 +180,46 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
     key.core.succeeds(|| {
-        let content = key.value.content()?;
-        let mut filled = params.fill_number(c"bits", content.bits().into())
-            && params.fill_number(c"security-bits", content.security_bits().into())
-            && params.fill_number(c"max-size", content.size() as i64);
-        match Family::of_kind(content.kind) {
+        let kind = key.value.kind()?;
+        let mut filled = params.fill_number(c"bits", key::bits(kind).into())
+            && params.fill_number(c"security-bits", key::security_bits(kind).into())
+            && params.fill_number(c"max-size", key::size(kind) as i64);
+        match key.value.family {
             // The empty name means that no digest is used.
             Family::Ed25519 => filled &= params.fill_text(c"mandatory-digest", c""),
             Family::Rsa | Family::Ec => filled &= params.fill_text(c"default-digest", c"SHA256"),
             Family::X25519 => {}
         }
-        if let Some(group) = group(content.kind) {
+        if let Some(group) = group(kind) {
             filled &= params.fill_text(c"group", group) && params.fill_text(c"point-format", c"uncompressed");
         }
+        let Ok(content) = key.value.content() else {
+            return if filled { Ok(()) } else { Err(Reason::BufferTooSmall) };
+        };
         if let Some((n, e)) = asn1::of_rsa_public(content.public.der()) {
             filled &= params.fill_digits(c"n", n) && params.fill_digits(c"e", e);
         } else if let Some(point) = asn1::of_public(content.public.der()) {
             filled &= params.fill_octets(c"pub", point) && params.fill_octets(c"encoded-pub-key", point);
         }
         if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
+    })
+}
+
+unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
+    TABLE.as_ptr()
+}
+
+/// Takes a peer's public half in a key agreement, as TLS has it on the wire.
+unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
+    key.core.succeeds(|| {
+        let Some(point) = params.octets(c"encoded-pub-key") else { return Ok(()) };
+        if !matches!(key.value.family, Family::Ec | Family::X25519) {
+            return Err(Reason::Unsupported);
+        }
+        key.value.fill(Content::of_public(&asn1::public_of(key.value.kind()?, point))?)
     })
 }
 
@@ -318,8 +352,7 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
 struct Wanted {
     family: Family,
     kind: Option<KeyKind>,
-    /// The requested parts; a request for only the parameters of a curve, which elsewhere gives a key without halves,
-    /// is not supported here.
+    /// The requested parts: a pair of keys, or only the parameters of a curve.
     selection: c_int,
 }
 
@@ -354,7 +387,7 @@ unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_
     let (generation, template) = unsafe { (Generation::of(generation), key_of(template)) };
     let core = generation.core;
     core.succeeds(|| {
-        generation.value.kind = Some(template.ok_or(Reason::NoKey)?.content()?.kind);
+        generation.value.kind = Some(template.ok_or(Reason::NoKey)?.kind()?);
         Ok(())
     })
 }
@@ -403,13 +436,14 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
     // SAFETY: OpenSSL hands in a value of `gen_init`.
     let generation = unsafe { Generation::of(generation) };
     let made = generation.core.outcome(|| {
+        let kind = generation.value.kind.ok_or(Reason::Unsupported)?;
         if generation.value.selection & (PRIVATE | PUBLIC) == 0 {
-            return Err(Reason::Unsupported);
+            return Ok(KeyBox::of_kind(kind));
         }
-        let key = PrivateKey::generate(generation.value.kind.ok_or(Reason::Unsupported)?);
-        Content::of_private(key.map_err(|_| Reason::Failed)?)
+        let key = PrivateKey::generate(kind).map_err(|_| Reason::Failed)?;
+        Content::of_private(key).map(KeyBox::of)
     });
-    made.map_or(null_mut(), |content| KeyContext::give(generation.core, Arc::new(KeyBox::of(content))))
+    made.map_or(null_mut(), |key| KeyContext::give(generation.core, Arc::new(key)))
 }
 
 unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {

@@ -9,13 +9,19 @@
 #![allow(unsafe_code)]
 
 mod cipher;
+mod digest;
 mod exchange;
+mod groups;
 pub(crate) mod jobs;
+mod kem;
 mod keymgmt;
+mod mac;
 mod params;
 mod signature;
 mod store;
+mod symmetric;
 
+use crate::counters;
 use crate::key::KeyBox;
 use crate::reason::Reason;
 use params::{Param, Params};
@@ -101,19 +107,22 @@ struct Core {
     set_error: Option<unsafe extern "C" fn(*const c_void, u32, *const c_char, *mut c_void)>,
     gets: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, c_int) -> c_int>,
     read: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *mut usize) -> c_int>,
+    get_params: Option<unsafe extern "C" fn(*const c_void, *mut Param) -> c_int>,
 }
 
 impl Core {
     /// # Safety
     /// `functions` is a table of OpenSSL's with a terminator.
     unsafe fn of(handle: *const c_void, functions: *const Dispatch) -> Self {
-        let mut core = Self { handle, new_error: None, set_error: None, gets: None, read: None };
+        let mut core =
+            Self { handle, new_error: None, set_error: None, gets: None, read: None, get_params: None };
         let mut at = functions;
         // SAFETY: every entry up to the terminator can be read, and the type of a number's function never changes.
         unsafe {
             while (*at).id != 0 {
                 let function = (*at).function;
                 match (*at).id {
+                    2 => core.get_params = std::mem::transmute::<*const (), Option<_>>(function),
                     5 => core.new_error = std::mem::transmute::<*const (), Option<_>>(function),
                     7 => core.set_error = std::mem::transmute::<*const (), Option<_>>(function),
                     42 => core.read = std::mem::transmute::<*const (), Option<_>>(function),
@@ -124,6 +133,17 @@ impl Core {
             }
         }
         core
+    }
+
+    /// Returns a text of this provider's section of OpenSSL's configuration.
+    fn configured(&self, key: &'static CStr) -> Option<String> {
+        let get_params = self.get_params?;
+        let mut value: *const c_char = null();
+        let mut array = [Param::place(key, &mut value), Param::END];
+        // SAFETY: OpenSSL's own function with its handle, and an array with a terminator.
+        let outcome = unsafe { get_params(self.handle, array.as_mut_ptr()) };
+        // SAFETY: OpenSSL has stored a string that it keeps with the provider, or left null.
+        (outcome == 1).then(|| unsafe { text(value) }.map(str::to_owned)).flatten()
     }
 
     /// Puts a reason into OpenSSL's error queue.
@@ -257,11 +277,55 @@ unsafe fn give(
     Ok(())
 }
 
+static CIPHER: &[Algorithm] = &[
+    Algorithm::new(c"AES-128-GCM:id-aes128-GCM:2.16.840.1.101.3.4.1.6", PROPERTIES, symmetric::AES_128_GCM),
+    Algorithm::new(c"AES-192-GCM:id-aes192-GCM:2.16.840.1.101.3.4.1.26", PROPERTIES, symmetric::AES_192_GCM),
+    Algorithm::new(c"AES-256-GCM:id-aes256-GCM:2.16.840.1.101.3.4.1.46", PROPERTIES, symmetric::AES_256_GCM),
+    Algorithm::new(c"AES-128-CBC:AES128:2.16.840.1.101.3.4.1.2", PROPERTIES, symmetric::AES_128_CBC),
+    Algorithm::new(c"AES-192-CBC:AES192:2.16.840.1.101.3.4.1.22", PROPERTIES, symmetric::AES_192_CBC),
+    Algorithm::new(c"AES-256-CBC:AES256:2.16.840.1.101.3.4.1.42", PROPERTIES, symmetric::AES_256_CBC),
+    Algorithm::new(c"AES-128-CTR", PROPERTIES, symmetric::AES_128_CTR),
+    Algorithm::new(c"AES-192-CTR", PROPERTIES, symmetric::AES_192_CTR),
+    Algorithm::new(c"AES-256-CTR", PROPERTIES, symmetric::AES_256_CTR),
+    Algorithm::new(c"ChaCha20-Poly1305", PROPERTIES, symmetric::CHACHA20_POLY1305),
+    Algorithm::END,
+];
+
+static DIGEST: &[Algorithm] = &[
+    Algorithm::new(c"SHA1:SHA-1:SSL3-SHA1:1.3.14.3.2.26", PROPERTIES, digest::SHA1),
+    Algorithm::new(c"SHA2-224:SHA-224:SHA224:2.16.840.1.101.3.4.2.4", PROPERTIES, digest::SHA224),
+    Algorithm::new(c"SHA2-256:SHA-256:SHA256:2.16.840.1.101.3.4.2.1", PROPERTIES, digest::SHA256),
+    Algorithm::new(c"SHA2-384:SHA-384:SHA384:2.16.840.1.101.3.4.2.2", PROPERTIES, digest::SHA384),
+    Algorithm::new(c"SHA2-512:SHA-512:SHA512:2.16.840.1.101.3.4.2.3", PROPERTIES, digest::SHA512),
+    Algorithm::new(
+        c"SHA2-512/224:SHA-512/224:SHA512-224:2.16.840.1.101.3.4.2.5",
+        PROPERTIES,
+        digest::SHA512_224,
+    ),
+    Algorithm::new(
+        c"SHA2-512/256:SHA-512/256:SHA512-256:2.16.840.1.101.3.4.2.6",
+        PROPERTIES,
+        digest::SHA512_256,
+    ),
+    Algorithm::new(c"SHA3-224:2.16.840.1.101.3.4.2.7", PROPERTIES, digest::SHA3_224),
+    Algorithm::new(c"SHA3-256:2.16.840.1.101.3.4.2.8", PROPERTIES, digest::SHA3_256),
+    Algorithm::new(c"SHA3-384:2.16.840.1.101.3.4.2.9", PROPERTIES, digest::SHA3_384),
+    Algorithm::new(c"SHA3-512:2.16.840.1.101.3.4.2.10", PROPERTIES, digest::SHA3_512),
+    Algorithm::END,
+];
+
+static MAC: &[Algorithm] = &[Algorithm::new(c"HMAC", PROPERTIES, mac::TABLE), Algorithm::END];
+
+static KEM: &[Algorithm] = &[Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE), Algorithm::END];
+
+const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
+
 static KEYMGMT: &[Algorithm] = &[
     Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, keymgmt::RSA),
     Algorithm::new(c"EC:id-ecPublicKey:1.2.840.10045.2.1", PROPERTIES, keymgmt::EC),
     Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, keymgmt::ED25519),
     Algorithm::new(c"X25519:1.3.101.110", PROPERTIES, keymgmt::X25519),
+    Algorithm::new(ML_KEM_768, PROPERTIES, kem::KEYMGMT),
     Algorithm::END,
 ];
 
@@ -304,10 +368,14 @@ unsafe extern "C" fn query_operation(
         unsafe { no_cache.write(0) };
     }
     match operation {
+        1 => DIGEST.as_ptr(),
+        2 => CIPHER.as_ptr(),
+        3 => MAC.as_ptr(),
         10 => KEYMGMT.as_ptr(),
         11 => EXCHANGE.as_ptr(),
         12 => SIGNATURE.as_ptr(),
         13 => ASYM_CIPHER.as_ptr(),
+        14 => KEM.as_ptr(),
         21 => DECODER.as_ptr(),
         22 => STORE.as_ptr(),
         _ => null(),
@@ -320,6 +388,7 @@ unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
         c"version" => 6,
         c"buildinfo" => 6,
         c"status" => params::INTEGER,
+        c"operations" => params::UNSIGNED,
     ];
     TABLE.as_ptr()
 }
@@ -335,7 +404,8 @@ unsafe extern "C" fn get_params(_: *mut c_void, array: *mut Param) -> c_int {
     let filled = params.fill_text(c"name", c"Sealane engine provider")
         && params.fill_text(c"version", VERSION)
         && params.fill_text(c"buildinfo", VERSION)
-        && params.fill_number(c"status", 1);
+        && params.fill_number(c"status", 1)
+        && params.fill_number(c"operations", counters::total().cast_signed());
     c_int::from(filled)
 }
 
@@ -353,7 +423,13 @@ unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
 }
 
 unsafe extern "C" fn teardown(provider: *mut c_void) {
-    // SAFETY: `OSSL_provider_init` made it, and OpenSSL tears a provider down once.
+    // SAFETY: `OSSL_provider_init` made it.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    if let Some(path) = core.configured(c"counters") {
+        // Nobody is left who could be told of a failure.
+        let _ = counters::append_to(path.as_ref());
+    }
+    // SAFETY: as above, and OpenSSL tears a provider down once.
     unsafe { Context::<()>::free(provider) };
 }
 
@@ -364,6 +440,7 @@ static PROVIDER: &[Dispatch] = table![
     1026 => get_params,
     1027 => query_operation,
     1029 => get_reason_strings,
+    1030 => groups::get_capabilities,
 ];
 
 /// The entry point of the provider, which OpenSSL finds by this name (provider-base(7)).

@@ -14,6 +14,7 @@ pub(super) const UNSIGNED: c_uint = 2;
 pub(super) const UTF8_STRING: c_uint = 4;
 pub(super) const OCTET_STRING: c_uint = 5;
 const UTF8_PTR: c_uint = 6;
+pub(super) const OCTET_PTR: c_uint = 7;
 
 /// The returned size of a value that was not filled in.
 const UNMODIFIED: usize = usize::MAX;
@@ -47,6 +48,12 @@ impl Param {
         }
     }
 
+    /// Returns a request for a pointer to a text, to be stored in `place`.
+    pub(super) fn place(key: &'static CStr, place: &mut *const c_char) -> Self {
+        let data = std::ptr::from_mut(place).cast();
+        Self { data, data_size: size_of::<*const c_char>(), ..Self::describe(key, UTF8_PTR) }
+    }
+
     /// The terminator.
     pub(super) const END: Self = Self {
         key: std::ptr::null(),
@@ -70,6 +77,12 @@ impl<'a> Params<'a> {
     /// `'a`.
     pub(super) unsafe fn new(first: *const Param) -> Self {
         Self { first: first.cast_mut(), lifetime: PhantomData }
+    }
+
+    /// Returns whether the array has no values, as most have.
+    pub(super) fn is_empty(self) -> bool {
+        // SAFETY: by the promise of `new` the first element can be read.
+        self.first.is_null() || unsafe { (*self.first).key.is_null() }
     }
 
     fn find(self, key: &CStr) -> Option<&'a mut Param> {
@@ -123,6 +136,11 @@ impl<'a> Params<'a> {
         Some(digits)
     }
 
+    /// Returns a length.
+    pub(super) fn length(self, key: &CStr) -> Option<usize> {
+        self.number(key).and_then(|number| usize::try_from(number).ok())
+    }
+
     pub(super) fn number(self, key: &CStr) -> Option<i64> {
         let signed = self.bytes(key, INTEGER);
         let native = signed.or_else(|| self.bytes(key, UNSIGNED))?;
@@ -166,6 +184,29 @@ impl<'a> Params<'a> {
 
     pub(super) fn fill_octets(self, key: &CStr, octets: &[u8]) -> bool {
         self.fill(key, [OCTET_STRING; 2], octets)
+    }
+
+    /// Fills in octets, or a pointer to them, if that is requested.
+    ///
+    /// # Safety
+    /// The octets stay where they are until OpenSSL has read them, by its rules for pointers.
+    pub(super) unsafe fn fill_octets_or_pointer(self, key: &CStr, octets: &[u8]) -> bool {
+        if let Some(param) = self.find(key)
+            && param.data_type == OCTET_PTR
+        {
+            param.return_size = octets.len();
+            if !param.data.is_null() {
+                // SAFETY: a value of this type points to a place for a pointer.
+                unsafe { param.data.cast::<*const u8>().write_unaligned(octets.as_ptr()) };
+            }
+            return true;
+        }
+        self.fill_octets(key, octets)
+    }
+
+    /// Returns the size of a value's buffer.
+    pub(super) fn size(self, key: &CStr) -> Option<usize> {
+        self.find(key).map(|param| param.data_size)
     }
 
     pub(super) fn fill_text(self, key: &CStr, text: &'static CStr) -> bool {

@@ -1,0 +1,387 @@
+//! provider-kem(7) and the keys of it: ML-KEM-768, which OpenSSL 3.5 and later ask for. X25519MLKEM768 of TLS 1.3 is
+//! made by OpenSSL of these keys and X25519's.
+
+#![allow(unsafe_code)]
+
+use super::params::{Built, INTEGER, OCTET_STRING, Param, Params};
+use super::{Context, Dispatch, bytes, descriptions, table};
+use crate::counters::Counted;
+use crate::library::{CIPHERTEXT_BYTES, Kem, SECRET_BYTES, SEED_BYTES, Text};
+use crate::reason::Reason;
+use std::ffi::{c_int, c_uchar, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Arc, OnceLock};
+use zeroize::Zeroizing;
+
+const PRIVATE: c_int = 1;
+const PUBLIC: c_int = 2;
+
+/// An object that OpenSSL makes before its content is known.
+type Key = Arc<OnceLock<Kem>>;
+type KemKey = Context<Key>;
+type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+
+pub(super) static KEYMGMT: &[Dispatch] = table![
+    1 => new_key,
+    2 => gen_init,
+    4 => gen_set_params,
+    5 => gen_settable_params,
+    6 => generate,
+    7 => gen_cleanup,
+    10 => free_key,
+    11 => get_params,
+    12 => gettable_params,
+    13 => set_params,
+    14 => settable_params,
+    21 => has,
+    23 => matches,
+    40 => import,
+    41 => types,
+    42 => export,
+    43 => types,
+    44 => duplicate_key,
+];
+
+unsafe extern "C" fn new_key(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    KemKey::give(core, Key::default())
+}
+
+unsafe extern "C" fn free_key(key: *mut c_void) {
+    // SAFETY: OpenSSL frees a key once.
+    unsafe { KemKey::free(key) };
+}
+
+unsafe extern "C" fn duplicate_key(key: *const c_void, selection: c_int) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
+    let own = unsafe { KemKey::shared(key.cast_mut()) };
+    let copy = own.core.outcome(|| {
+        let public = match own.value.get() {
+            Some(kem) if selection & PUBLIC != 0 => kem.public()?,
+            _ => return Ok(Key::default()),
+        };
+        if selection & PRIVATE != 0 {
+            return Ok(Arc::clone(&own.value));
+        }
+        Ok(Arc::new(OnceLock::from(Kem::of_public(&public)?)))
+    });
+    copy.map_or(null_mut(), |copy| KemKey::give(own.core, copy))
+}
+
+/// # Safety
+/// `key` is a key of this provider.
+unsafe fn kem<'a>(key: *const c_void) -> Option<&'a Kem> {
+    if key.is_null() {
+        return None;
+    }
+    // SAFETY: the caller guarantees it.
+    unsafe { KemKey::shared(key.cast_mut()) }.value.get()
+}
+
+unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
+    if key.is_null() {
+        return 0;
+    }
+    // SAFETY: OpenSSL hands in a key of this provider.
+    c_int::from(match unsafe { kem(key) } {
+        Some(kem) => selection & PRIVATE == 0 || kem.has_private(),
+        None => selection & (PRIVATE | PUBLIC) == 0,
+    })
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
+    if selection & (PRIVATE | PUBLIC) == 0 {
+        return 1;
+    }
+    // SAFETY: OpenSSL hands in two keys of this provider.
+    let (Some(one), Some(other)) = (unsafe { (kem(one), kem(other)) }) else { return 0 };
+    c_int::from(one.public().is_ok_and(|public| other.public() == Ok(public)))
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"bits" => INTEGER,
+        c"security-bits" => INTEGER,
+        c"max-size" => INTEGER,
+        c"security-category" => INTEGER,
+        c"pub" => OCTET_STRING,
+        c"encoded-pub-key" => OCTET_STRING,
+        c"priv" => OCTET_STRING,
+        c"seed" => OCTET_STRING,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
+    own.core.succeeds(|| {
+        // FIPS 203, tables 2 and 3: category 3 is as strong as AES-192.
+        let mut filled = params.fill_number(c"bits", 768)
+            && params.fill_number(c"security-bits", 192)
+            && params.fill_number(c"security-category", 3)
+            && params.fill_number(c"max-size", CIPHERTEXT_BYTES as i64);
+        if let Some(kem) = own.value.get() {
+            let public = kem.public()?;
+            filled &= params.fill_octets(c"pub", &public) && params.fill_octets(c"encoded-pub-key", &public);
+            if kem.has_private() && params.has(c"priv") {
+                filled &= params.fill_octets(c"priv", &*kem.private()?);
+            }
+            if let Some(seed) = kem.seed() {
+                filled &= params.fill_octets(c"seed", seed);
+            }
+        }
+        if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
+    })
+}
+
+unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
+    TABLE.as_ptr()
+}
+
+/// Takes the encapsulation key of a peer in TLS.
+unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
+    own.core.succeeds(|| match params.octets(c"encoded-pub-key") {
+        Some(public) => fill(&own.value, Kem::of_public(public).map_err(|_| Reason::NoKey)?),
+        None => Ok(()),
+    })
+}
+
+fn fill(key: &Key, kem: Kem) -> Result<(), Reason> {
+    key.set(kem).map_err(|_| Reason::NoKey)
+}
+
+unsafe extern "C" fn types(_: c_int) -> *const Param {
+    static TABLE: &[Param] =
+        descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING, c"seed" => OCTET_STRING];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
+    own.core.succeeds(|| {
+        let wants_private = selection & PRIVATE != 0;
+        let (public, private, seed) = (params.octets(c"pub"), params.octets(c"priv"), params.octets(c"seed"));
+        let kem = match (seed.filter(|_| wants_private), private.filter(|_| wants_private), public) {
+            (Some(seed), ..) => Kem::of_seed(seed.try_into().map_err(|_| Reason::NoKey)?),
+            (None, Some(private), _) => Kem::of_private(private),
+            (None, None, Some(public)) => Kem::of_public(public),
+            (None, None, None) => return Err(Reason::NoKey),
+        };
+        let kem = kem.map_err(|_| Reason::NoKey)?;
+        // Parts that are given must belong together.
+        if public.is_some_and(|public| kem.public().is_ok_and(|own| own != public)) {
+            return Err(Reason::NoKey);
+        }
+        if let (true, Some(private)) = (wants_private, private)
+            && kem.private()?[..] != *private
+        {
+            return Err(Reason::NoKey);
+        }
+        fill(&own.value, kem)
+    })
+}
+
+unsafe extern "C" fn export(
+    key: *mut c_void,
+    selection: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider.
+    let own = unsafe { KemKey::shared(key) };
+    let built = own.core.outcome(|| {
+        let kem = own.value.get().ok_or(Reason::NoKey)?;
+        let mut built = Built::default();
+        if selection & PUBLIC != 0 {
+            built.octets(c"pub", &kem.public()?);
+        }
+        if selection & PRIVATE != 0 && kem.has_private() {
+            built.octets(c"priv", &*kem.private()?);
+            if let Some(seed) = kem.seed() {
+                built.octets(c"seed", seed);
+            }
+        }
+        Ok(built)
+    });
+    let (Some(built), Some(callback)) = (built, callback) else { return 0 };
+    // SAFETY: OpenSSL's own function with its argument, and an array with a terminator.
+    built.with(|array| unsafe { callback(array, argument) })
+}
+
+/// The properties of a key to be made.
+struct Wanted {
+    /// The seed, if it is prescribed.
+    seed: Option<Zeroizing<[u8; SEED_BYTES]>>,
+    /// Whether it is only an object that gets a peer's half later.
+    is_empty: bool,
+}
+
+type Generation = Context<Wanted>;
+
+unsafe extern "C" fn gen_init(provider: *mut c_void, selection: c_int, array: *const Param) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    let is_empty = selection & (PRIVATE | PUBLIC) == 0;
+    let generation = Generation::give(core, Wanted { seed: None, is_empty });
+    // SAFETY: it was made just now; the array is OpenSSL's.
+    if unsafe { gen_set_params(generation, array) } == 1 {
+        return generation;
+    }
+    // SAFETY: no other code has it.
+    unsafe { Generation::free(generation) };
+    null_mut()
+}
+
+unsafe extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![c"seed" => OCTET_STRING];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
+    let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
+    let core = generation.core;
+    core.succeeds(|| {
+        if let Some(seed) = params.octets(c"seed") {
+            let seed = seed.try_into().map_err(|_| Reason::BadContent)?;
+            generation.value.seed = Some(Zeroizing::new(seed));
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a value of `gen_init`.
+    let own = unsafe { Generation::shared(generation) };
+    let made = own.core.outcome(|| {
+        if own.value.is_empty {
+            return Ok(Key::default());
+        }
+        let kem = match &own.value.seed {
+            Some(seed) => Kem::of_seed(seed)?,
+            None => Kem::generate()?,
+        };
+        Ok(Arc::new(OnceLock::from(kem)))
+    });
+    made.map_or(null_mut(), |key| KemKey::give(own.core, key))
+}
+
+unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { Generation::free(generation) };
+}
+
+/// An operation with its key.
+type KemContext = Context<Option<Key>>;
+
+pub(super) static TABLE: &[Dispatch] = table![
+    1 => new,
+    2 => init,
+    3 => encapsulate,
+    4 => init,
+    5 => decapsulate,
+    6 => free,
+    7 => duplicate,
+];
+
+unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    KemContext::give(core, None)
+}
+
+unsafe extern "C" fn free(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { KemContext::free(context) };
+}
+
+unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a value of `new`.
+    let own = unsafe { KemContext::shared(context) };
+    KemContext::give(own.core, own.value.clone())
+}
+
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`.
+    let own = unsafe { KemContext::of(context) };
+    let core = own.core;
+    core.succeeds(|| {
+        if key.is_null() {
+            return Err(Reason::NoKey);
+        }
+        // SAFETY: OpenSSL hands in a key of this provider.
+        own.value = Some(Arc::clone(unsafe { &KemKey::shared(key).value }));
+        Ok(())
+    })
+}
+
+fn content(context: &KemContext) -> Result<&Kem, Reason> {
+    context.value.as_ref().and_then(|key| key.get()).ok_or(Reason::NoKey)
+}
+
+unsafe extern "C" fn encapsulate(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    out_length: *mut usize,
+    secret: *mut c_uchar,
+    secret_length: *mut usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`.
+    let own = unsafe { KemContext::shared(context) };
+    own.core.succeeds(|| {
+        // SAFETY: OpenSSL hands in places for the lengths or null, and buffers of these lengths or null.
+        unsafe {
+            let capacity = place(out_length, CIPHERTEXT_BYTES);
+            let secret_capacity = place(secret_length, SECRET_BYTES);
+            if out.is_null() {
+                return Ok(());
+            }
+            Counted::ENCAPSULATE.add();
+            let (ciphertext, shared) = content(own)?.encapsulate()?;
+            let too_small = |_| Reason::BufferTooSmall;
+            Text::new(null(), 0, secret, secret_capacity).write(0, &*shared).map_err(too_small)?;
+            Text::new(null(), 0, out, capacity).write(0, &ciphertext).map_err(too_small)
+        }
+    })
+}
+
+unsafe extern "C" fn decapsulate(
+    context: *mut c_void,
+    secret: *mut c_uchar,
+    secret_length: *mut usize,
+    ciphertext: *const c_uchar,
+    length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
+    let (own, ciphertext) = unsafe { (KemContext::shared(context), bytes(ciphertext, length)) };
+    own.core.succeeds(|| {
+        // SAFETY: OpenSSL hands in a place for the length or null, and a buffer of that length or null.
+        unsafe {
+            let capacity = place(secret_length, SECRET_BYTES);
+            if secret.is_null() {
+                return Ok(());
+            }
+            Counted::DECAPSULATE.add();
+            let shared = content(own)?.decapsulate(ciphertext).map_err(|_| Reason::BadContent)?;
+            Text::new(null(), 0, secret, capacity).write(0, &*shared).map_err(|_| Reason::BufferTooSmall)
+        }
+    })
+}
+
+/// Returns the capacity that a place states, and writes the length of the outcome to it.
+///
+/// # Safety
+/// `place` is null, or can be read and written.
+unsafe fn place(place: *mut usize, length: usize) -> usize {
+    if place.is_null() {
+        return length;
+    }
+    // SAFETY: the caller guarantees it.
+    unsafe { place.replace(length) }
+}

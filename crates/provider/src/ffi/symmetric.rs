@@ -1,0 +1,311 @@
+//! provider-cipher(7): AES-GCM, AES-CBC, AES-CTR and ChaCha20-Poly1305.
+
+#![allow(unsafe_code)]
+
+use super::params::{INTEGER, OCTET_PTR, OCTET_STRING, Param, Params, UNSIGNED};
+use super::{Context, Dispatch, bytes, descriptions, table};
+use crate::ciphering::{Ciphering, TAG_BYTES};
+use crate::library::{Kind, Mode, Text};
+use crate::reason::Reason;
+use std::ffi::{c_int, c_uchar, c_void};
+use std::ptr::null_mut;
+
+type CipherContext = Context<Ciphering>;
+
+macro_rules! cipher {
+    ($place:literal) => {
+        table![
+            1 => new::<$place>,
+            2 => encrypt_init,
+            3 => decrypt_init,
+            4 => update,
+            5 => finish,
+            6 => transform,
+            7 => free,
+            8 => duplicate,
+            9 => get_params::<$place>,
+            10 => get_context_params,
+            11 => set_context_params,
+            12 => gettable_params,
+            13 => gettable_context_params,
+            14 => settable_context_params,
+        ]
+    };
+}
+
+pub(super) static AES_128_GCM: &[Dispatch] = cipher!(0);
+pub(super) static AES_192_GCM: &[Dispatch] = cipher!(1);
+pub(super) static AES_256_GCM: &[Dispatch] = cipher!(2);
+pub(super) static AES_128_CBC: &[Dispatch] = cipher!(3);
+pub(super) static AES_192_CBC: &[Dispatch] = cipher!(4);
+pub(super) static AES_256_CBC: &[Dispatch] = cipher!(5);
+pub(super) static AES_128_CTR: &[Dispatch] = cipher!(6);
+pub(super) static AES_192_CTR: &[Dispatch] = cipher!(7);
+pub(super) static AES_256_CTR: &[Dispatch] = cipher!(8);
+pub(super) static CHACHA20_POLY1305: &[Dispatch] = cipher!(9);
+
+unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    let made = core.outcome(|| Ciphering::new(PLACE));
+    made.map_or(null_mut(), |ciphering| CipherContext::give(core, ciphering))
+}
+
+unsafe extern "C" fn free(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { CipherContext::free(context) };
+}
+
+unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a value of `new`.
+    let own = unsafe { CipherContext::shared(context) };
+    let made = own.core.outcome(|| own.value.duplicate());
+    made.map_or(null_mut(), |ciphering| CipherContext::give(own.core, ciphering))
+}
+
+unsafe extern "C" fn encrypt_init(
+    context: *mut c_void,
+    key: *const c_uchar,
+    key_length: usize,
+    iv: *const c_uchar,
+    iv_length: usize,
+    array: *const Param,
+) -> c_int {
+    // SAFETY: OpenSSL keeps its promises to this function, which are those of `init`.
+    unsafe { init(context, true, (key, key_length), (iv, iv_length), array) }
+}
+
+unsafe extern "C" fn decrypt_init(
+    context: *mut c_void,
+    key: *const c_uchar,
+    key_length: usize,
+    iv: *const c_uchar,
+    iv_length: usize,
+    array: *const Param,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { init(context, false, (key, key_length), (iv, iv_length), array) }
+}
+
+/// # Safety
+/// `context` is a value of `new`; key and vector are null or bytes with their lengths; the array has a terminator or
+/// is null.
+unsafe fn init(
+    context: *mut c_void,
+    encrypts: bool,
+    key: (*const c_uchar, usize),
+    iv: (*const c_uchar, usize),
+    array: *const Param,
+) -> c_int {
+    // SAFETY: the caller guarantees it.
+    let (own, key_bytes, iv_bytes, params) =
+        unsafe { (CipherContext::of(context), bytes(key.0, key.1), bytes(iv.0, iv.1), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| {
+        let (key, iv) = ((!key.0.is_null()).then_some(key_bytes), (!iv.0.is_null()).then_some(iv_bytes));
+        own.value.start(encrypts, key, iv)?;
+        set(&mut own.value, params)
+    })
+}
+
+unsafe extern "C" fn update(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    written: *mut usize,
+    capacity: usize,
+    input: *const c_uchar,
+    length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, bytes with their length, and a place for the outcome or null.
+    let (own, text) = unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
+    let core = own.core;
+    // SAFETY: OpenSSL hands in a place for the length.
+    core.succeeds(|| own.value.update(text).map(|length| unsafe { written.write(length) }))
+}
+
+unsafe extern "C" fn finish(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    written: *mut usize,
+    capacity: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and a place for the outcome or null.
+    let (own, out) = unsafe { (CipherContext::of(context), Text::new(std::ptr::null(), 0, out, capacity)) };
+    let core = own.core;
+    // SAFETY: OpenSSL hands in a place for the length.
+    core.succeeds(|| own.value.finish(out).map(|length| unsafe { written.write(length) }))
+}
+
+unsafe extern "C" fn transform(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    written: *mut usize,
+    capacity: usize,
+    input: *const c_uchar,
+    length: usize,
+) -> c_int {
+    // SAFETY: as `update`.
+    let (own, text) = unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
+    let core = own.core;
+    // SAFETY: OpenSSL hands in a place for the length.
+    core.succeeds(|| own.value.transform(text).map(|length| unsafe { written.write(length) }))
+}
+
+/// Returns OpenSSL's number of a mode (`EVP_CIPH_…_MODE`).
+fn number_of(mode: Mode) -> i64 {
+    match mode {
+        Mode::ChaCha20Poly1305 => 0,
+        Mode::Cbc => 2,
+        Mode::Ctr => 5,
+        Mode::Gcm => 6,
+    }
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"mode" => UNSIGNED,
+        c"keylen" => UNSIGNED,
+        c"ivlen" => UNSIGNED,
+        c"blocksize" => UNSIGNED,
+        c"aead" => INTEGER,
+        c"custom-iv" => INTEGER,
+        c"cts" => INTEGER,
+        c"tls-multi" => INTEGER,
+        c"has-randkey" => INTEGER,
+        c"encrypt-then-mac" => INTEGER,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params<const PLACE: usize>(array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in an array with a terminator.
+    let params = unsafe { Params::new(array) };
+    let kind = &Kind::ALL[PLACE];
+    let is_aead = kind.is_aead().into();
+    let filled = params.fill_number(c"mode", number_of(kind.mode))
+        && params.fill_number(c"keylen", kind.key_bytes as i64)
+        && params.fill_number(c"ivlen", kind.iv_bytes() as i64)
+        && params.fill_number(c"blocksize", kind.block_bytes() as i64)
+        && params.fill_number(c"aead", is_aead)
+        && params.fill_number(c"custom-iv", is_aead)
+        && [c"cts", c"tls-multi", c"has-randkey", c"encrypt-then-mac"]
+            .iter()
+            .all(|key| params.fill_number(key, 0));
+    c_int::from(filled)
+}
+
+unsafe extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"keylen" => UNSIGNED,
+        c"ivlen" => UNSIGNED,
+        c"padding" => UNSIGNED,
+        c"num" => UNSIGNED,
+        c"iv" => OCTET_STRING,
+        c"updated-iv" => OCTET_STRING,
+        c"taglen" => UNSIGNED,
+        c"tag" => OCTET_STRING,
+        c"tlsaadpad" => UNSIGNED,
+        c"tlsivgen" => OCTET_STRING,
+        c"tls-mac" => OCTET_PTR,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
+    let (own, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| {
+        let ciphering = &mut own.value;
+        let mut filled = params.fill_number(c"keylen", ciphering.kind().key_bytes as i64)
+            && params.fill_number(c"ivlen", ciphering.iv_bytes() as i64)
+            && params.fill_number(c"padding", ciphering.pads().into())
+            && params.fill_number(c"num", ciphering.used().into());
+        if ciphering.kind().is_aead() {
+            filled &= params.fill_number(c"taglen", TAG_BYTES as i64);
+            filled &= params.fill_number(c"tlsaadpad", TAG_BYTES as i64);
+            for key in [c"iv", c"updated-iv"] {
+                // SAFETY: the vector stays in the context.
+                filled &= unsafe { params.fill_octets_or_pointer(key, ciphering.iv()) };
+            }
+            if let Some(length) = params.size(c"tag") {
+                filled &= params.fill_octets(c"tag", ciphering.tag(length)?);
+            }
+            if let Some(length) = params.size(c"tlsivgen") {
+                let length =
+                    if length == 0 { ciphering.iv_bytes() } else { length.min(ciphering.iv_bytes()) };
+                let mut iv = vec![0; length];
+                ciphering.generate_iv(&mut iv)?;
+                filled &= params.fill_octets(c"tlsivgen", &iv);
+            }
+        } else {
+            // SAFETY: vector and code stay in the context.
+            filled &= unsafe {
+                params.fill_octets_or_pointer(c"iv", ciphering.iv())
+                    && params.fill_octets_or_pointer(c"updated-iv", ciphering.keep_next_iv())
+                    && params.fill_octets_or_pointer(c"tls-mac", ciphering.code())
+            };
+        }
+        if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
+    })
+}
+
+unsafe extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"keylen" => UNSIGNED,
+        c"ivlen" => UNSIGNED,
+        c"padding" => UNSIGNED,
+        c"num" => UNSIGNED,
+        c"tag" => OCTET_STRING,
+        c"tlsaad" => OCTET_STRING,
+        c"tlsivfixed" => OCTET_STRING,
+        c"tlsivinv" => OCTET_STRING,
+        c"tls-version" => UNSIGNED,
+        c"tls-mac-size" => UNSIGNED,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn set_context_params(context: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
+    let (own, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| set(&mut own.value, params))
+}
+
+fn set(ciphering: &mut Ciphering, params: Params<'_>) -> Result<(), Reason> {
+    if params.is_empty() {
+        return Ok(());
+    }
+    if params.length(c"keylen").is_some_and(|length| length != ciphering.kind().key_bytes) {
+        return Err(Reason::KeyLength);
+    }
+    if let Some(length) = params.length(c"ivlen") {
+        ciphering.set_iv_bytes(length)?;
+    }
+    if let Some(pads) = params.number(c"padding") {
+        ciphering.set_padding(pads != 0);
+    }
+    if params.number(c"num").is_some_and(|used| used != 0) {
+        return Err(Reason::Unsupported);
+    }
+    if let Some(length) = params.size(c"tag") {
+        ciphering.set_tag(params.octets(c"tag"), length)?;
+    }
+    if let Some(fixed) = params.octets(c"tlsivfixed") {
+        ciphering.set_fixed_iv(fixed)?;
+    }
+    if let Some(explicit) = params.octets(c"tlsivinv") {
+        ciphering.set_explicit_iv(explicit)?;
+    }
+    if let Some(header) = params.octets(c"tlsaad") {
+        ciphering.set_header(header)?;
+    }
+    if let Some(version) = params.number(c"tls-version") {
+        ciphering.set_version(version)?;
+    }
+    if let Some(length) = params.length(c"tls-mac-size") {
+        ciphering.set_code_bytes(length)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! SHA-1, SHA-2 and SHA-3 (FIPS 180-4, FIPS 202).
+
+use super::{No, some, yes};
+use aws_lc_sys as c;
+use std::ffi::c_uint;
+use std::ptr::{NonNull, null_mut};
+
+/// A hash function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hash {
+    /// The name, in capitals and without signs.
+    name: &'static str,
+    pub(crate) bytes: usize,
+    pub(crate) block_bytes: usize,
+    function: unsafe extern "C" fn() -> *const c::EVP_MD,
+}
+
+/// The maximum length of a digest in bytes.
+pub(crate) const DIGEST_BYTES_MAX: usize = 64;
+
+impl Hash {
+    /// The hash functions that are offered, in the order of [`crate::counters::NAMES`].
+    pub(crate) const ALL: [Self; 11] = [
+        Self::new("SHA1", 20, 64, c::EVP_sha1),
+        Self::new("SHA2224", 28, 64, c::EVP_sha224),
+        Self::new("SHA2256", 32, 64, c::EVP_sha256),
+        Self::new("SHA2384", 48, 128, c::EVP_sha384),
+        Self::new("SHA2512", 64, 128, c::EVP_sha512),
+        Self::new("SHA2512224", 28, 128, c::EVP_sha512_224),
+        Self::new("SHA2512256", 32, 128, c::EVP_sha512_256),
+        Self::new("SHA3224", 28, 144, c::EVP_sha3_224),
+        Self::new("SHA3256", 32, 136, c::EVP_sha3_256),
+        Self::new("SHA3384", 48, 104, c::EVP_sha3_384),
+        Self::new("SHA3512", 64, 72, c::EVP_sha3_512),
+    ];
+
+    /// MD5, which is offered for message authentication alone: TLS 1.0 and RADIUS need it.
+    const MD5: Self = Self::new("MD5", 16, 64, c::EVP_md5);
+
+    const fn new(
+        name: &'static str,
+        bytes: usize,
+        block_bytes: usize,
+        function: unsafe extern "C" fn() -> *const c::EVP_MD,
+    ) -> Self {
+        Self { name, bytes, block_bytes, function }
+    }
+
+    /// Returns the hash of a message authentication code by a name of OpenSSL's.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let mut plain: String =
+            name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_uppercase()).collect();
+        // The functions of SHA-2 have names with and without their family's.
+        if matches!(plain.as_str(), "SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA512224" | "SHA512256") {
+            plain.insert(3, '2');
+        }
+        Self::ALL.into_iter().chain([Self::MD5]).find(|hash| hash.name == plain)
+    }
+
+    pub(super) fn function(&self) -> *const c::EVP_MD {
+        // SAFETY: the function takes no arguments and returns a constant.
+        unsafe { (self.function)() }
+    }
+
+    /// Returns whether two values are the same function.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// A digest under way: an `EVP_MD_CTX`.
+#[derive(Debug)]
+pub(crate) struct Digest {
+    context: NonNull<c::EVP_MD_CTX>,
+    hash: Hash,
+}
+
+// SAFETY: the context is used by its owner alone, and the library ties it to no thread.
+unsafe impl Send for Digest {}
+
+impl Drop for Digest {
+    fn drop(&mut self) {
+        // SAFETY: this value owns it.
+        unsafe { c::EVP_MD_CTX_free(self.context.as_ptr()) };
+    }
+}
+
+impl Digest {
+    pub(crate) fn new(hash: Hash) -> Result<Self, No> {
+        // SAFETY: the function takes no arguments.
+        let context = some(unsafe { c::EVP_MD_CTX_new() })?;
+        let mut digest = Self { context, hash };
+        digest.start()?;
+        Ok(digest)
+    }
+
+    /// Returns a copy that goes on from the same state.
+    pub(crate) fn duplicate(&self) -> Result<Self, No> {
+        // SAFETY: the function takes no arguments.
+        let context = some(unsafe { c::EVP_MD_CTX_new() })?;
+        let copy = Self { context, hash: self.hash };
+        // SAFETY: both are contexts.
+        yes(unsafe { c::EVP_MD_CTX_copy_ex(context.as_ptr(), self.context.as_ptr()) })?;
+        Ok(copy)
+    }
+
+    /// Begins a new message.
+    pub(crate) fn start(&mut self) -> Result<(), No> {
+        // SAFETY: this is a context, and the function's description is static.
+        yes(unsafe { c::EVP_DigestInit_ex(self.context.as_ptr(), self.hash.function(), null_mut()) })
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), No> {
+        // SAFETY: the context has a function; the bytes are a slice with its length.
+        yes(unsafe { c::EVP_DigestUpdate(self.context.as_ptr(), bytes.as_ptr().cast(), bytes.len()) })
+    }
+
+    /// Returns the digest; only its first bytes, as many as the hash has, count.
+    pub(crate) fn finish(&mut self) -> Result<[u8; DIGEST_BYTES_MAX], No> {
+        let mut digest = [0; DIGEST_BYTES_MAX];
+        let mut length: c_uint = 0;
+        // SAFETY: no digest is longer than the buffer.
+        yes(unsafe { c::EVP_DigestFinal_ex(self.context.as_ptr(), digest.as_mut_ptr(), &mut length) })?;
+        Ok(digest)
+    }
+}

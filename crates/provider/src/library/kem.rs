@@ -1,0 +1,220 @@
+//! ML-KEM-768 (FIPS 203).
+
+use super::{No, some, yes};
+use aws_lc_sys as c;
+use std::ffi::c_int;
+use std::ptr::{NonNull, null_mut};
+use zeroize::Zeroizing;
+
+/// The length of an encapsulation key in bytes.
+pub(crate) const PUBLIC_BYTES: usize = 1184;
+/// The length of a decapsulation key in bytes.
+pub(crate) const PRIVATE_BYTES: usize = 2400;
+/// The length of the seed (d, z) of a pair of keys in bytes.
+pub(crate) const SEED_BYTES: usize = 64;
+/// The length of a ciphertext in bytes.
+pub(crate) const CIPHERTEXT_BYTES: usize = 1088;
+/// The length of a shared secret in bytes.
+pub(crate) const SECRET_BYTES: usize = 32;
+
+/// The place of the encapsulation key within the decapsulation key (FIPS 203, algorithm 16).
+const PUBLIC_AT: usize = 1152;
+
+unsafe extern "C" {
+    /// Makes the pair of keys of a seed. The bindings have no declaration of it; the name contains the library's
+    /// version, so another version does not link.
+    #[link_name = "aws_lc_0_47_0_EVP_PKEY_keygen_deterministic"]
+    fn keygen_deterministic(
+        context: *mut c::EVP_PKEY_CTX,
+        key: *mut *mut c::EVP_PKEY,
+        seed: *const u8,
+        seed_length: *mut usize,
+    ) -> c_int;
+}
+
+/// An encapsulation key, with or without its decapsulation key: an `EVP_PKEY`.
+#[derive(Debug)]
+pub(crate) struct Kem {
+    key: NonNull<c::EVP_PKEY>,
+    seed: Option<Zeroizing<[u8; SEED_BYTES]>>,
+    has_private: bool,
+}
+
+// SAFETY: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing here does.
+unsafe impl Send for Kem {}
+// SAFETY: as above.
+unsafe impl Sync for Kem {}
+
+impl Drop for Kem {
+    fn drop(&mut self) {
+        // SAFETY: this value owns one reference. The library zeroes what it frees.
+        unsafe { c::EVP_PKEY_free(self.key.as_ptr()) };
+    }
+}
+
+/// An `EVP_PKEY_CTX`, one operation.
+struct Context(NonNull<c::EVP_PKEY_CTX>);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: this value owns it.
+        unsafe { c::EVP_PKEY_CTX_free(self.0.as_ptr()) };
+    }
+}
+
+impl Kem {
+    /// Makes a new pair of keys.
+    pub(crate) fn generate() -> Result<Self, No> {
+        let mut seed = Zeroizing::new([0; SEED_BYTES]);
+        // SAFETY: the buffer has as many bytes.
+        yes(unsafe { c::RAND_bytes(seed.as_mut_ptr(), SEED_BYTES) })?;
+        Self::of_seed(&seed)
+    }
+
+    /// Makes the pair of keys of a seed.
+    pub(crate) fn of_seed(seed: &[u8; SEED_BYTES]) -> Result<Self, No> {
+        // SAFETY: the function takes a constant, and no engine.
+        let context = Context(some(unsafe { c::EVP_PKEY_CTX_new_id(c::EVP_PKEY_KEM, null_mut()) })?);
+        let mut key = null_mut();
+        let mut length = SEED_BYTES;
+        // SAFETY: the context is valid; the seed is a buffer of the stated length.
+        unsafe {
+            yes(c::EVP_PKEY_CTX_kem_set_params(context.0.as_ptr(), c::NID_MLKEM768))?;
+            yes(c::EVP_PKEY_keygen_init(context.0.as_ptr()))?;
+            yes(keygen_deterministic(context.0.as_ptr(), &mut key, seed.as_ptr(), &mut length))?;
+        }
+        Ok(Self { key: some(key)?, seed: Some(Zeroizing::new(*seed)), has_private: true })
+    }
+
+    /// Reads an encapsulation key.
+    ///
+    /// # Errors
+    /// Fails if it does not have the form of one.
+    pub(crate) fn of_public(public: &[u8]) -> Result<Self, No> {
+        // SAFETY: the bytes are a slice with its length.
+        let key =
+            unsafe { c::EVP_PKEY_kem_new_raw_public_key(c::NID_MLKEM768, public.as_ptr(), public.len()) };
+        let kem = Self { key: some(key)?, seed: None, has_private: false };
+        // The coefficients are checked by the first use (FIPS 203, 7.2).
+        kem.encapsulate().map(|_| ())?;
+        Ok(kem)
+    }
+
+    /// Reads a decapsulation key, which contains its encapsulation key.
+    ///
+    /// # Errors
+    /// Fails if the two do not belong together.
+    pub(crate) fn of_private(private: &[u8]) -> Result<Self, No> {
+        if private.len() != PRIVATE_BYTES {
+            return Err(No);
+        }
+        let public = &private[PUBLIC_AT..PUBLIC_AT + PUBLIC_BYTES];
+        // SAFETY: the bytes are slices with their lengths.
+        let key = unsafe {
+            c::EVP_PKEY_kem_new_raw_key(
+                c::NID_MLKEM768,
+                public.as_ptr(),
+                public.len(),
+                private.as_ptr(),
+                private.len(),
+            )
+        };
+        let kem = Self { key: some(key)?, seed: None, has_private: true };
+        // SAFETY: this is a key.
+        yes(unsafe { c::EVP_PKEY_kem_check_key(kem.key.as_ptr()) })?;
+        Ok(kem)
+    }
+
+    pub(crate) fn seed(&self) -> Option<&[u8; SEED_BYTES]> {
+        self.seed.as_deref()
+    }
+
+    pub(crate) fn has_private(&self) -> bool {
+        self.has_private
+    }
+
+    pub(crate) fn public(&self) -> Result<[u8; PUBLIC_BYTES], No> {
+        let mut public = [0; PUBLIC_BYTES];
+        let mut length = PUBLIC_BYTES;
+        // SAFETY: the buffer has the stated length.
+        yes(unsafe { c::EVP_PKEY_get_raw_public_key(self.key.as_ptr(), public.as_mut_ptr(), &mut length) })?;
+        if length == PUBLIC_BYTES { Ok(public) } else { Err(No) }
+    }
+
+    pub(crate) fn private(&self) -> Result<Zeroizing<[u8; PRIVATE_BYTES]>, No> {
+        let mut private = Zeroizing::new([0; PRIVATE_BYTES]);
+        let mut length = PRIVATE_BYTES;
+        // SAFETY: the buffer has the stated length.
+        yes(unsafe {
+            c::EVP_PKEY_get_raw_private_key(self.key.as_ptr(), private.as_mut_ptr(), &mut length)
+        })?;
+        if length == PRIVATE_BYTES { Ok(private) } else { Err(No) }
+    }
+
+    fn context(&self) -> Result<Context, No> {
+        // SAFETY: this is a key, of which the context takes a reference.
+        some(unsafe { c::EVP_PKEY_CTX_new(self.key.as_ptr(), null_mut()) }).map(Context)
+    }
+
+    /// Makes a shared secret and a ciphertext for the owner of the decapsulation key.
+    pub(crate) fn encapsulate(&self) -> Result<([u8; CIPHERTEXT_BYTES], Zeroizing<[u8; SECRET_BYTES]>), No> {
+        let context = self.context()?;
+        let (mut ciphertext, mut secret) = ([0; CIPHERTEXT_BYTES], Zeroizing::new([0; SECRET_BYTES]));
+        let (mut ciphertext_length, mut secret_length) = (CIPHERTEXT_BYTES, SECRET_BYTES);
+        // SAFETY: the buffers have the stated lengths.
+        yes(unsafe {
+            c::EVP_PKEY_encapsulate(
+                context.0.as_ptr(),
+                ciphertext.as_mut_ptr(),
+                &mut ciphertext_length,
+                secret.as_mut_ptr(),
+                &mut secret_length,
+            )
+        })?;
+        Ok((ciphertext, secret))
+    }
+
+    /// Returns the secret of a ciphertext; one that was changed has a secret that nobody else knows.
+    pub(crate) fn decapsulate(&self, ciphertext: &[u8]) -> Result<Zeroizing<[u8; SECRET_BYTES]>, No> {
+        let context = self.context()?;
+        let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+        let mut length = SECRET_BYTES;
+        // SAFETY: the buffer has the stated length; the ciphertext is a slice with its length.
+        yes(unsafe {
+            c::EVP_PKEY_decapsulate(
+                context.0.as_ptr(),
+                secret.as_mut_ptr(),
+                &mut length,
+                ciphertext.as_ptr(),
+                ciphertext.len(),
+            )
+        })?;
+        Ok(secret)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_have_the_same_secret() {
+        let pair = Kem::generate().unwrap();
+        let public = Kem::of_public(&pair.public().unwrap()).unwrap();
+        assert!(!public.has_private() && pair.has_private());
+        let again = Kem::of_private(&*pair.private().unwrap()).unwrap();
+        let (ciphertext, secret) = public.encapsulate().unwrap();
+        for key in [&pair, &again, &Kem::of_seed(pair.seed().unwrap()).unwrap()] {
+            assert_eq!(*key.decapsulate(&ciphertext).unwrap(), *secret);
+        }
+        let mut changed = ciphertext;
+        changed[7] ^= 1;
+        assert_ne!(*pair.decapsulate(&changed).unwrap(), *secret);
+        assert_eq!(pair.decapsulate(&ciphertext[1..]), Err(No));
+        let mut private = pair.private().unwrap();
+        private[PUBLIC_AT] ^= 1;
+        assert!(Kem::of_private(&*private).is_err());
+        // All coefficients are 4095, above the modulus.
+        assert!(Kem::of_public(&[0xff; PUBLIC_BYTES]).is_err());
+    }
+}

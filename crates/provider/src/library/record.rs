@@ -1,0 +1,109 @@
+//! TLS records that CBC has encrypted (RFC 5246, 6.2.3.2): padding and code are found, and codes computed, in a time
+//! that does not depend on the secret length of the padding.
+//!
+//! The functions are AWS-LC's own, which its header for programs does not declare. The names contain the library's
+//! version, so another version does not link.
+
+use super::hash::DIGEST_BYTES_MAX;
+use super::{Hash, No, yes};
+use aws_lc_sys as c;
+use std::ffi::{c_int, c_uint};
+use subtle::{Choice, ConditionallySelectable as _};
+
+unsafe extern "C" {
+    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_remove_padding"]
+    fn remove_padding(
+        good: *mut usize,
+        length: *mut usize,
+        record: *const u8,
+        record_length: usize,
+        block: usize,
+        code: usize,
+    ) -> c_int;
+    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_copy_mac"]
+    fn copy_mac(out: *mut u8, bytes: usize, record: *const u8, length: usize, record_length: usize);
+    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_record_digest_supported"]
+    fn record_digest_supported(hash: *const c::EVP_MD) -> c_int;
+    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_digest_record"]
+    fn digest_record(
+        hash: *const c::EVP_MD,
+        out: *mut u8,
+        out_length: *mut usize,
+        header: *const u8,
+        record: *const u8,
+        length: usize,
+        record_length: usize,
+        key: *const u8,
+        key_length: c_uint,
+    ) -> c_int;
+}
+
+/// A record without its padding.
+#[derive(Debug)]
+pub(crate) struct Unpadded {
+    /// The secret length of the content.
+    pub(crate) length: usize,
+    /// The code that came with it; random if the padding is wrong, so that it does not verify.
+    pub(crate) code: [u8; DIGEST_BYTES_MAX],
+    /// Whether the padding is right.
+    pub(crate) is_good: Choice,
+}
+
+/// Finds the content and the code of `code_bytes` in a decrypted record.
+///
+/// # Errors
+/// Fails if the record is shorter than code and padding, which is no secret.
+pub(crate) fn unpad(record: &[u8], code_bytes: usize) -> Result<Unpadded, No> {
+    if code_bytes > DIGEST_BYTES_MAX {
+        return Err(No);
+    }
+    let (mut good, mut length) = (0, 0);
+    // SAFETY: the record is a slice with its length.
+    yes(unsafe { remove_padding(&mut good, &mut length, record.as_ptr(), record.len(), 16, code_bytes) })?;
+    let is_good = Choice::from((good & 1) as u8);
+    let mut code = [0; DIGEST_BYTES_MAX];
+    // SAFETY: the buffer has as many bytes; without a code to be checked nobody reads them.
+    yes(unsafe { c::RAND_bytes(code.as_mut_ptr(), code_bytes) })?;
+    if code_bytes > 0 {
+        let mut found = [0; DIGEST_BYTES_MAX];
+        // SAFETY: `remove_padding` returns no length below that of a code, and none above that of the record.
+        unsafe { copy_mac(found.as_mut_ptr(), code_bytes, record.as_ptr(), length, record.len()) };
+        for (random, found) in code.iter_mut().zip(found) {
+            random.conditional_assign(&found, is_good);
+        }
+    }
+    Ok(Unpadded { length: length - code_bytes, code, is_good })
+}
+
+/// Returns HMAC of a header and the first `length` bytes of a record. The caller has checked the lengths.
+pub(super) fn digest(
+    hash: Hash,
+    header: &[u8; 13],
+    record: &[u8],
+    length: usize,
+    key: &[u8],
+) -> Result<[u8; DIGEST_BYTES_MAX], No> {
+    let function = hash.function();
+    // SAFETY: the function's description is static.
+    if unsafe { record_digest_supported(function) } != 1 {
+        return Err(No);
+    }
+    let mut code = [0; DIGEST_BYTES_MAX];
+    let mut written = 0;
+    // SAFETY: all bytes are slices with their lengths, the content is within the record, and no code is longer than
+    // the buffer.
+    yes(unsafe {
+        digest_record(
+            function,
+            code.as_mut_ptr(),
+            &mut written,
+            header.as_ptr(),
+            record.as_ptr(),
+            length,
+            record.len(),
+            key.as_ptr(),
+            key.len() as c_uint,
+        )
+    })?;
+    Ok(code)
+}

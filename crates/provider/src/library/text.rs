@@ -1,0 +1,128 @@
+//! Bytes that OpenSSL hands in to be transformed: a place to read from, and a place to write to, which may be the same.
+//!
+//! **Guarantee:** parts are within the lengths that were stated. The bytes are never a Rust reference while they may
+//! be written.
+
+use super::No;
+use std::ptr::{null, null_mut};
+
+/// A place to read from and a place to write to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    from: *const u8,
+    to: *mut u8,
+    length: usize,
+    capacity: usize,
+}
+
+impl Text {
+    /// # Safety
+    /// As long as the value or a part of it is used, `from` is null or can be read for `length` bytes, and `to` is
+    /// null or can be written for `capacity` bytes, by this thread alone.
+    pub(crate) unsafe fn new(from: *const u8, length: usize, to: *mut u8, capacity: usize) -> Self {
+        let length = if from.is_null() { 0 } else { length };
+        let capacity = if to.is_null() { 0 } else { capacity };
+        Self { from, to, length, capacity }
+    }
+
+    /// Returns whether there are no bytes to be read, not even none of them.
+    pub(crate) fn has_no_input(&self) -> bool {
+        self.from.is_null()
+    }
+
+    /// Returns whether there is no place to write to.
+    pub(crate) fn has_no_output(&self) -> bool {
+        self.to.is_null()
+    }
+
+    /// Returns whether the bytes are replaced where they are.
+    pub(crate) fn is_in_place(&self) -> bool {
+        std::ptr::eq(self.from, self.to)
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn from(&self) -> *const u8 {
+        self.from
+    }
+
+    pub(super) fn to(&self) -> *mut u8 {
+        self.to
+    }
+
+    /// Returns the same bytes from `skipped` on, of which `length` are read; the rest of the place can be written.
+    ///
+    /// # Errors
+    /// Fails if there are not as many.
+    pub(crate) fn part(&self, skipped: usize, length: usize) -> Result<Self, No> {
+        skipped.checked_add(length).filter(|end| *end <= self.length).ok_or(No)?;
+        let capacity = self.capacity.checked_sub(skipped).filter(|capacity| *capacity >= length).ok_or(No)?;
+        // SAFETY: both places are at least as long as what is skipped.
+        let (from, to) = unsafe { (self.from.add(skipped), self.to.add(skipped)) };
+        Ok(Self { from, to, length, capacity })
+    }
+
+    /// Returns the same bytes, replaced where they are, with `more` behind them, which were written before.
+    ///
+    /// # Errors
+    /// Fails if there is no room for them, or if the two places differ.
+    pub(crate) fn longer(&self, more: usize) -> Result<Self, No> {
+        let length = self.length.checked_add(more).filter(|length| *length <= self.capacity).ok_or(No)?;
+        if self.is_in_place() { Ok(Self { length, ..*self }) } else { Err(No) }
+    }
+
+    /// Returns a copy of the bytes to be read from `skipped` on.
+    ///
+    /// # Errors
+    /// Fails if there are not as many.
+    pub(crate) fn read<const N: usize>(&self, skipped: usize) -> Result<[u8; N], No> {
+        skipped.checked_add(N).filter(|end| *end <= self.length).ok_or(No)?;
+        let mut bytes = [0; N];
+        // SAFETY: the place can be read for `length` bytes.
+        unsafe { std::ptr::copy(self.from.add(skipped), bytes.as_mut_ptr(), N) };
+        Ok(bytes)
+    }
+
+    /// Calls `call` with the bytes to be read, which nothing writes meanwhile.
+    pub(crate) fn with_input<T>(&self, call: impl FnOnce(&[u8]) -> T) -> T {
+        if self.from.is_null() {
+            return call(&[]);
+        }
+        // SAFETY: the place can be read for `length` bytes, and the slice ends with the call.
+        call(unsafe { std::slice::from_raw_parts(self.from, self.length) })
+    }
+
+    /// Writes bytes from `skipped` on.
+    ///
+    /// # Errors
+    /// Fails if there is no room.
+    pub(crate) fn write(&self, skipped: usize, bytes: &[u8]) -> Result<(), No> {
+        skipped.checked_add(bytes.len()).filter(|end| *end <= self.capacity).ok_or(No)?;
+        if !bytes.is_empty() {
+            // SAFETY: the place can be written for `capacity` bytes.
+            unsafe { std::ptr::copy(bytes.as_ptr(), self.to.add(skipped), bytes.len()) };
+        }
+        Ok(())
+    }
+
+    /// Writes zeros over `length` bytes, or as many as there is room for.
+    pub(crate) fn erase(&self, length: usize) {
+        let length = length.min(self.capacity);
+        if length > 0 {
+            // SAFETY: the place can be written for `capacity` bytes.
+            unsafe { std::ptr::write_bytes(self.to, 0, length) };
+        }
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { from: null(), to: null_mut(), length: 0, capacity: 0 }
+    }
+}

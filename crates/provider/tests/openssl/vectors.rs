@@ -1,0 +1,99 @@
+//! OpenSSL's own vectors, run by OpenSSL's own program.
+
+use super::{World, skip};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// OpenSSL's own test program and its vectors, built from its source (`cargo xtask peers`).
+const EVP_TEST: &str = "/usr/local/lib/sealane-peers/openssl";
+
+/// The files of vectors, what the names of their counters contain, and the values of the first lines of stanzas whose
+/// algorithms are offered, in small letters.
+/// Files of RSA and of ECDSA are left out: they want digests in signatures that no key of the service takes.
+const VECTORS: [(&str, &str, &[&str]); 6] = [
+    (
+        "evpciph_aes_common.txt",
+        "AES",
+        &[
+            "aes-128-gcm",
+            "aes-192-gcm",
+            "aes-256-gcm",
+            "aes-128-cbc",
+            "aes-192-cbc",
+            "aes-256-cbc",
+            "aes-128-ctr",
+            "aes-192-ctr",
+            "aes-256-ctr",
+        ],
+    ),
+    ("evpciph_chacha.txt", "ChaCha", &["chacha20-poly1305"]),
+    (
+        "evpmd_sha.txt",
+        "SHA",
+        &[
+            "sha1",
+            "sha224",
+            "sha256",
+            "sha384",
+            "sha512",
+            "sha512-224",
+            "sha512-256",
+            "sha3-224",
+            "sha3-256",
+            "sha3-384",
+            "sha3-512",
+        ],
+    ),
+    ("evpmac_common.txt", "HMAC", &["hmac"]),
+    ("evppkey_ecx.txt", "derive", &["25519", "wyche"]),
+    ("evppkey_ecdh.txt", "derive", &["prime256v1", "secp384r1"]),
+];
+
+/// Every stanza of these files passes where the provider is preferred, and it has computed those of its algorithms.
+#[test]
+fn openssls_own_vectors_pass() {
+    let folder = Path::new(EVP_TEST);
+    if !folder.join("evp_test").exists() {
+        skip::skip("no evp_test of OpenSSL's (`cargo xtask peers` builds it)");
+        return;
+    }
+    let world = World::new();
+    let mut report = String::new();
+    for (file, counter, offered) in VECTORS {
+        let path = folder.join(file);
+        let is_offered = |line: &&str| {
+            let first =
+                line.split_once('=').map(|(_, value)| value.trim().to_lowercase()).unwrap_or_default();
+            offered.iter().any(|name| first == *name || (file.contains("pkey") && first.contains(name)))
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let first_lines = text.split("\n\n").filter_map(|stanza| {
+            stanza.lines().find(|line| !line.starts_with('#') && !line.trim().is_empty())
+        });
+        let tests = first_lines
+            .filter(|line| ["Cipher", "Digest", "MAC", "Derive"].iter().any(|kind| line.starts_with(kind)))
+            .filter(is_offered)
+            .count();
+        let (counting, counters) = world.counting();
+        let output =
+            Command::new(folder.join("evp_test")).args(["-config", &counting]).arg(&path).output().unwrap();
+        let told =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let errors = told.lines().filter(|line| line.contains("rror") || line.contains("xpected"));
+        assert!(output.status.success(), "{file}: {}", errors.collect::<Vec<_>>().join("\n"));
+        let counted = fs::read_to_string(&counters).unwrap_or_default();
+        let operations: usize = counted
+            .trim_matches(['{', '}', '\n'])
+            .split(',')
+            .skip(1)
+            .filter(|entry| entry.contains(counter))
+            .filter_map(|entry| entry.rsplit(':').next()?.parse::<usize>().ok())
+            .sum();
+        assert!(tests > 0 && operations >= tests, "{file}: {tests} tests, but {counted}");
+        let all = told.lines().find(|line| line.contains("Completed")).unwrap_or_default();
+        let _ = write!(report, "\n  {file}: {tests} stanzas of ours, {operations} operations;{all}");
+    }
+    skip::say(format_args!("nothing; OpenSSL's own vectors pass:{report}"));
+}
