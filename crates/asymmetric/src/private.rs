@@ -127,6 +127,7 @@ impl PrivateKey {
                 self.key.decrypt(Padding::Oaep { hash, mask }, content).map_err(|_| Status::NotDecrypted)
             }
             Operation::Derive => self.key.derive(content).map_err(bad_content),
+            Operation::Seal { .. } | Operation::Open { .. } => Err(Status::WrongKind),
         }
     }
 }

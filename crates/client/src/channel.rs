@@ -1,15 +1,16 @@
 //! One connection to the service: its socket, and the client's ends of its rings.
 //!
-//! **Guarantees:** at most half as many jobs as a ring has slots are under way, so an answer always finds room; every
+//! **Guarantees:** the jobs under way have answers of at most as many slots as a ring has, so an answer always finds room;
+//! every
 //! submitted job is answered once, unless the connection ends. A waiting client notices within 100 ms that the
 //! service is gone. Spinning lasts 10 µs at most, and happens only while the service reports a free core.
 
 use crate::doorbell::Waiting;
 use crate::error::{ClientError, Refusal};
-use crate::job::{Answer, Operation, Status};
+use crate::job::{Answer, Operation, RecordCipher, Status, answer_bytes_max};
 use crate::key::{KeyInfo, Source};
 use crate::memory::Memory;
-use crate::ring::{Consumer, Direction, Head, NotPushed, Producer, SLOTS};
+use crate::ring::{Consumer, Direction, Head, MESSAGE_BYTES_MAX, NotPushed, Producer, SLOTS, slots};
 use crate::setup::{Ask, Secret, Told, VERSION};
 use crate::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,7 +48,12 @@ struct Shared {
     memory: Memory,
     /// The number of answers taken.
     taken: AtomicU64,
+    /// The number of slots that were reserved for them.
+    freed: AtomicU64,
 }
+
+/// The place of the number of reserved slots in a job's tag, above the job's own number.
+const RESERVED_SHIFT: u32 = 48;
 
 impl Shared {
     fn has_ended(&self) -> bool {
@@ -64,8 +70,10 @@ pub(crate) struct Sender {
     shared: Arc<Shared>,
     bell: OwnedFd,
     requests: Producer,
-    /// The number of jobs submitted, which is also the next ticket.
+    /// The number of jobs submitted.
     submitted: u64,
+    /// The number of slots that were reserved for their answers.
+    reserved: u64,
 }
 
 impl Sender {
@@ -76,18 +84,27 @@ impl Sender {
         operation: Operation,
         content: &[u8],
     ) -> Result<Ticket, ClientError> {
+        let answer_bytes = answer_bytes_max(content.len());
+        if answer_bytes > MESSAGE_BYTES_MAX {
+            return Err(ClientError::TooLong);
+        }
+        let needed = slots(answer_bytes) as u64;
         let in_flight = self.submitted - self.shared.taken.load(Ordering::Acquire);
-        if in_flight >= IN_FLIGHT_MAX as u64 {
+        // A service that repeats other tags makes this client wait, or find no room.
+        let held = self.reserved.wrapping_sub(self.shared.freed.load(Ordering::Acquire));
+        if in_flight >= IN_FLIGHT_MAX as u64 || held.saturating_add(needed) > SLOTS as u64 {
             return Err(ClientError::Full);
         }
         let (code, parameters) = operation.to_numbers();
-        let head = Head { tag: self.submitted, code, key: handle, parameters };
+        let number = self.submitted & ((1 << RESERVED_SHIFT) - 1);
+        let head = Head { tag: number | needed << RESERVED_SHIFT, code, key: handle, parameters };
         self.requests.push(&self.shared.memory, head, content).map_err(|error| match error {
             NotPushed::Full => ClientError::Full,
             NotPushed::TooLong => ClientError::TooLong,
             NotPushed::Lie => ClientError::Protocol { what: "the ring of requests" },
         })?;
         self.submitted += 1;
+        self.reserved = self.reserved.wrapping_add(needed);
         Ok(Ticket(head.tag))
     }
 
@@ -136,6 +153,7 @@ impl Receiver {
         };
         self.answers.release(memory);
         self.shared.taken.fetch_add(1, Ordering::Release);
+        self.shared.freed.fetch_add(head.tag >> RESERVED_SHIFT, Ordering::Release);
         let answer = match Status::of_number(head.code) {
             Status::Done => Ok(content),
             status => Err(status),
@@ -241,9 +259,17 @@ impl Channel {
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
+        Self::connect_within(path, program, PATIENCE)
+    }
+
+    /// Does the same, but gives a service up that does not answer a message within `patience`.
+    ///
+    /// # Errors
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses or does not answer.
+    pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self, ClientError> {
         let unreachable = |source| ClientError::Unreachable { socket: path.display().to_string(), source };
         let socket = socket::connect_to(path).map_err(unreachable)?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience))
             .map_err(io::Error::from)?;
         let program = program.chars().take(64).collect();
         let hello = Ask::Hello { lowest: VERSION, highest: VERSION, program };
@@ -254,13 +280,14 @@ impl Channel {
             return Err(Refusal::Unexpected.into());
         };
         let memory = Memory::map(memory.as_fd())?;
-        let shared = Arc::new(Shared { socket, memory, taken: AtomicU64::new(0) });
+        let shared = Arc::new(Shared { socket, memory, taken: AtomicU64::new(0), freed: AtomicU64::new(0) });
         Ok(Self {
             sender: Sender {
                 shared: Arc::clone(&shared),
                 bell,
                 requests: Producer::new(Direction::Requests),
                 submitted: 0,
+                reserved: 0,
             },
             receiver: Receiver { shared, answers: Consumer::new(Direction::Answers) },
             service,
@@ -295,6 +322,17 @@ impl Channel {
     /// Fails if the service refuses, or the connection ends.
     pub fn lend(&self, pkcs8: &[u8]) -> Result<(u32, KeyInfo), ClientError> {
         self.sender.open(&Ask::Lend { pkcs8: Secret(pkcs8.to_vec()) })
+    }
+
+    /// Lends the service a key for records, until the connection ends or the handle is closed; returns the handle.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn session(&self, cipher: RecordCipher, key: &[u8]) -> Result<u32, ClientError> {
+        match self.ask(&Ask::Session { cipher, key: Secret(key.to_vec()) })? {
+            Told::Session { handle } => Ok(handle),
+            _ => Err(ClientError::Protocol { what: "its answer to the opening of a session" }),
+        }
     }
 
     /// Writes a job into the ring; the service sees it after [`Channel::flush`].

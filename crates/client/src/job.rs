@@ -79,6 +79,44 @@ pub enum Operation {
     /// ECDH (SP 800-56A), or X25519 (RFC 7748). The content is the peer's public key, as an uncompressed point or 32
     /// bytes.
     Derive,
+    /// Seals a record under a session's key ([`RecordCipher`]). The content is a nonce of 12 bytes, `clear_bytes` that
+    /// are only authenticated, and the text; the answer is the ciphertext with its tag of 16 bytes.
+    Seal {
+        /// The number of bytes that are only authenticated.
+        clear_bytes: u32,
+    },
+    /// Opens such a record. The content ends with the tag; the answer is the text.
+    Open {
+        /// The number of bytes that are only authenticated.
+        clear_bytes: u32,
+    },
+}
+
+/// The ciphers of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RecordCipher {
+    /// AES-128-GCM (NIST SP 800-38D).
+    Aes128Gcm,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// ChaCha20-Poly1305 (RFC 8439).
+    ChaCha20Poly1305,
+}
+
+/// The length of a record's nonce in bytes.
+pub const NONCE_BYTES: usize = 12;
+
+/// The length of a record's tag in bytes.
+pub const TAG_BYTES: usize = 16;
+
+/// The length of the longest answer to a private key's operation in bytes: a signature of an RSA key of 8,192 bits.
+const RESULT_BYTES_MAX: usize = 1024;
+
+/// Returns the length that no answer to a job exceeds whose content has this length. Both ends reserve room for that
+/// much.
+pub const fn answer_bytes_max(content_bytes: usize) -> usize {
+    let bytes = content_bytes.saturating_add(TAG_BYTES);
+    if bytes < RESULT_BYTES_MAX { RESULT_BYTES_MAX } else { bytes }
 }
 
 /// The uses of a key that a policy allows or forbids.
@@ -108,6 +146,8 @@ impl Operation {
             Self::DecryptPkcs1 => (5, 0),
             Self::DecryptOaep { hash, mask } => (6, hash.to_number() | mask.to_number() << 8),
             Self::Derive => (7, 0),
+            Self::Seal { clear_bytes } => (8, clear_bytes),
+            Self::Open { clear_bytes } => (9, clear_bytes),
         }
     }
 
@@ -123,15 +163,17 @@ impl Operation {
             5 => Self::DecryptPkcs1,
             6 => Self::DecryptOaep { hash: hash?, mask: mask? },
             7 => Self::Derive,
+            8 => Self::Seal { clear_bytes: parameters },
+            9 => Self::Open { clear_bytes: parameters },
             _ => return None,
         };
         (operation.to_numbers() == (code, parameters)).then_some(operation)
     }
 
-    /// Returns the use that it requires; `None` for [`Operation::Null`].
+    /// Returns the use of a private key that it requires, if any.
     pub fn of_use(self) -> Option<Use> {
         match self {
-            Self::Null => None,
+            Self::Null | Self::Seal { .. } | Self::Open { .. } => None,
             Self::SignPkcs1(_) | Self::SignPss { .. } | Self::SignEcdsa | Self::SignEd25519 => {
                 Some(Use::Sign)
             }
@@ -140,10 +182,11 @@ impl Operation {
         }
     }
 
-    /// Returns whether a key of this kind supports it.
+    /// Returns whether a private key of this kind supports it.
     pub fn suits(self, kind: KeyKind) -> bool {
         match self {
             Self::Null => true,
+            Self::Seal { .. } | Self::Open { .. } => false,
             Self::SignPkcs1(_) | Self::SignPss { .. } | Self::DecryptPkcs1 | Self::DecryptOaep { .. } => {
                 matches!(kind, KeyKind::Rsa { .. })
             }
@@ -220,7 +263,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_an_operation_or_refused(code in 0u32..12, parameters in any::<u32>()) {
+        fn numbers_are_an_operation_or_refused(code in 0u32..14, parameters in any::<u32>()) {
             if let Some(operation) = Operation::of_numbers(code, parameters) {
                 prop_assert_eq!(operation.to_numbers(), (code, parameters));
             }
@@ -236,6 +279,8 @@ mod tests {
             Operation::SignEd25519,
             Operation::DecryptPkcs1,
             Operation::Derive,
+            Operation::Seal { clear_bytes: 8 },
+            Operation::Open { clear_bytes: u32::MAX },
         ];
         for hash in Hash::ALL {
             all.push(Operation::SignPkcs1(Some(hash)));

@@ -31,7 +31,7 @@ pub use channel::{Channel, Ticket};
 pub use client::Client;
 pub use doorbell::{Bells, Waiting};
 pub use error::{ClientError, Refusal};
-pub use job::{Answer, Hash, Operation, Status};
+pub use job::{Answer, Hash, Operation, RecordCipher, Status};
 pub use key::{Key, KeyInfo, KeyKind, Source, Uri};
 pub use memory::Memory;
 

@@ -19,8 +19,8 @@ pub const SLOTS: usize = 128;
 /// The maximum number of bytes of content in a descriptor.
 const INLINE_BYTES: usize = 32;
 
-/// The number of bytes of a payload.
-const PAYLOAD_BYTES: usize = 512;
+/// The number of bytes of a payload: those of a packet.
+pub const PAYLOAD_BYTES: usize = 2048;
 
 /// The maximum length of the content: half a ring, so that there is room for it as soon as half is free.
 pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;
@@ -201,6 +201,21 @@ impl Consumer {
     /// Returns whether there is a message according to the producer's present count, which may be a lie.
     pub fn is_pending<W: Words>(&self, words: &W) -> bool {
         self.direction.tail(words).load(Ordering::Acquire) != self.head
+    }
+
+    /// Returns the length of the next message's content as the producer shows it now, or `None` if there is no message.
+    /// The producer may change it until [`Consumer::take`] has copied the message.
+    ///
+    /// # Errors
+    /// Fails if a count or the length is impossible.
+    pub fn next_length<W: Words>(&self, words: &W) -> Result<Option<usize>, Lie> {
+        let shown = self.direction.tail(words).load(Ordering::Acquire).wrapping_sub(self.head);
+        if shown == 0 {
+            return Ok(None);
+        }
+        let (length, _) = halves(self.direction.descriptor(words, self.head)[2].load(Ordering::Relaxed));
+        let length = length as usize;
+        if shown > SLOTS as u64 || length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some(length)) }
     }
 
     /// Copies the next message out: returns its head, and replaces `content` by its content. `wipe` zeroes the bytes

@@ -4,6 +4,7 @@
 //! message is [`Ask::Hello`] in every version of the protocol, and only it can be answered with [`Refusal::Version`].
 
 use crate::error::Refusal;
+use crate::job::RecordCipher;
 use crate::key::{KeyInfo, KeyKind, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,6 +81,13 @@ pub enum Ask {
     },
     /// Asks for the status of the service.
     Status,
+    /// Lends the service a key for records, for this connection only.
+    Session {
+        /// The cipher of the records.
+        cipher: RecordCipher,
+        /// The key.
+        key: Secret,
+    },
 }
 
 /// A message of the service.
@@ -110,6 +118,11 @@ pub enum Told {
     Refused(Refusal),
     /// Announces answers in the ring, to a client that waits at its socket.
     Answers,
+    /// The answer to [`Ask::Session`].
+    Session {
+        /// The session's number in jobs.
+        handle: u32,
+    },
 }
 
 /// The status of the service. Counters start with the service.

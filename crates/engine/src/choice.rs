@@ -5,7 +5,7 @@
 
 use std::{fmt, io, str::FromStr, sync::Arc};
 
-use crate::{Engine, Implementations, Scheduler, Trust, card, inline, lanes, scheduler};
+use crate::{Engine, Implementations, Scheduler, Trust, card, inline, lanes, process, scheduler};
 
 /// Makes an engine whose software uses the given implementations.
 pub(crate) type Make = dyn Fn(Implementations) -> io::Result<Arc<dyn Engine>> + Send + Sync;
@@ -26,7 +26,7 @@ pub struct Kind {
 /// All kinds: an engine is added by its file and an entry here.
 pub const KINDS: &[Kind] = {
     let [hybrid, round_robin, by_size, fail_over] = scheduler::KINDS;
-    &[inline::KIND, lanes::KIND, card::KIND, hybrid, round_robin, by_size, fail_over]
+    &[inline::KIND, lanes::KIND, process::KIND, card::KIND, hybrid, round_robin, by_size, fail_over]
 };
 
 /// An engine that a user has chosen.
@@ -130,6 +130,9 @@ mod tests {
             "lanes:3:50",
             "card",
             "card:faults=7",
+            "service",
+            "service:/nowhere",
+            "fail-over:service:/nowhere,inline",
             "hybrid:card,lanes",
             "round-robin:card,card:faults=1,inline",
             "by-size:1024:card,inline",
@@ -164,6 +167,7 @@ mod tests {
             "lanes:1:",
             "lanes:1:10001",
             "card:",
+            "service:",
             "card:faults=",
             "hybrid",
             "hybrid:card",

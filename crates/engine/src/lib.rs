@@ -4,9 +4,9 @@
 //! to open, each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with
 //! the same result; this makes fail-over and byte-for-byte comparisons of all engines possible.
 //!
-//! There are four engines: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
-//! queues, [`Card`] is a simulated accelerator, and [`Scheduler`] combines several engines into one and tolerates the
-//! failure of each. A lane uses an engine through a [`Submitter`], which runs the jobs that the engine hands back in
+//! There are five engines: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
+//! queues, [`Process`] in the engine service, [`Card`] is a simulated accelerator, and [`Scheduler`] combines several
+//! engines into one and tolerates the failure of each. A lane uses an engine through a [`Submitter`], which runs the jobs that the engine hands back in
 //! [`Software`]. The implementations that the software engines use for a session are a value, [`Implementations`];
 //! the engine that a program uses is another, [`EngineChoice`].
 //!
@@ -28,6 +28,7 @@ mod inline;
 mod keys;
 mod lanes;
 mod notes;
+mod process;
 mod protection;
 pub mod record;
 mod run;
@@ -46,6 +47,7 @@ pub use engine::{Cost, Engine, Queue, Trust};
 pub use implementations::{Implementations, Provider, UnknownProvider};
 pub use inline::Inline;
 pub use lanes::Lanes;
+pub use process::Process;
 pub use protection::{Mac, Protection};
 pub use record::{Suite, UnknownSuite};
 pub use run::Software;

@@ -51,6 +51,13 @@ impl<T> Notes<T> {
         self.places.get(place as usize).filter(|kept| kept.generation == generation)?.note.as_ref()
     }
 
+    /// Returns the note under a token, to be changed.
+    pub(crate) fn get_mut(&mut self, token: u64) -> Option<&mut T> {
+        let (generation, place) = ((token >> 32) as u32, token as u32);
+        let kept = self.places.get_mut(place as usize).filter(|kept| kept.generation == generation)?;
+        kept.note.as_mut()
+    }
+
     /// Returns all notes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.note.as_ref())

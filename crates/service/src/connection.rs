@@ -4,22 +4,20 @@
 //! waits for a client; waking a client cannot block the service. The computation gets only keys and copies.
 
 use crate::counters::Counters;
+use crate::record::RecordKey;
 use rustix::net::SendFlags;
 use rustix::thread::futex;
 use sealane_asymmetric::PrivateKey;
-use sealane_client::job::Use;
-use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer};
+use sealane_client::job::{Use, answer_bytes_max};
+use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
 use sealane_client::setup::Told;
-use sealane_client::{Answer, KeyInfo, Memory, Operation, Status, Waiting, socket};
+use sealane_client::{Answer, KeyInfo, KeyKind, Memory, Operation, Status, Waiting, socket};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
-
-/// The maximum number of slots of an answer, for 1,024 bytes of an RSA key of 8,192 bits.
-const ANSWER_SLOTS: usize = 2;
 
 /// The maximum number of handles of one connection.
 pub(crate) const HANDLES_MAX: usize = 1024;
@@ -44,7 +42,7 @@ impl Computation for Single {
 
     fn compute(&self, jobs: &mut [Job]) {
         for job in jobs {
-            job.answer = Some(job.key.key.run(job.operation, &job.content));
+            job.run();
         }
     }
 }
@@ -58,23 +56,44 @@ pub(crate) struct StoredKey {
     pub(crate) removed: AtomicBool,
 }
 
+/// The key of a job.
+#[derive(Clone, Debug)]
+enum JobKey {
+    Private(Arc<StoredKey>),
+    Record(Arc<RecordKey>),
+}
+
 /// One operation that a client requests, on a copy of its content.
 #[derive(Debug)]
 pub struct Job {
-    key: Arc<StoredKey>,
+    key: JobKey,
     operation: Operation,
     content: Zeroizing<Vec<u8>>,
     answer: Option<Answer>,
     tag: u64,
+    /// The number of slots that are reserved for the answer.
+    slots: usize,
     end: Arc<End>,
     pub(crate) user: u32,
     pub(crate) expected_ns: u64,
 }
 
 impl Job {
-    /// Returns the key.
-    pub fn key(&self) -> &PrivateKey {
-        &self.key.key
+    /// Returns the private key; `None` for a record of a session.
+    pub fn key(&self) -> Option<&PrivateKey> {
+        match &self.key {
+            JobKey::Private(key) => Some(&key.key),
+            JobKey::Record(_) => None,
+        }
+    }
+
+    /// Computes the job alone.
+    pub fn run(&mut self) {
+        let answer = match &self.key {
+            JobKey::Private(key) => key.key.run(self.operation, &self.content),
+            JobKey::Record(key) => key.run(self.operation, std::mem::take(&mut self.content)),
+        };
+        self.answer = Some(answer);
     }
 
     /// Returns the operation.
@@ -99,12 +118,12 @@ impl Job {
             Ok(_) => counters.count_done(self.operation),
             Err(status) => counters.count_refused(*status),
         }
-        let (status, content) = match &answer {
-            Ok(content) => (Status::Done, content.as_slice()),
-            Err(status) => (*status, [].as_slice()),
+        let (status, content) = match answer {
+            Ok(content) => (Status::Done, content),
+            Err(status) => (status, Zeroizing::default()),
         };
-        self.end.put(&[Ready { tag: self.tag, status, content: Zeroizing::new(content.to_vec()) }]);
-        self.end.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.end.put(&[Ready { tag: self.tag, status, content }]);
+        self.end.under_way.fetch_sub(self.slots, Ordering::AcqRel);
     }
 }
 
@@ -123,7 +142,7 @@ pub(crate) struct End {
     /// The set-up socket, at which a client in an event loop is woken.
     socket: Arc<OwnedFd>,
     answers: Mutex<Producer>,
-    /// The number of jobs taken and not answered.
+    /// The number of slots that are reserved for answers to jobs under way.
     under_way: AtomicUsize,
     /// Set when no more answers may be put into the ring.
     pub(crate) is_over: AtomicBool,
@@ -135,10 +154,10 @@ impl End {
         Self { memory, socket, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
     }
 
-    /// Returns the number of jobs that could be answered besides those under way.
+    /// Returns the number of slots for answers besides those reserved for jobs under way.
     fn room(&self) -> Result<usize, Lie> {
         let free = self.answers.lock().unwrap_or_else(PoisonError::into_inner).free(&self.memory)?;
-        Ok((free / ANSWER_SLOTS).saturating_sub(self.under_way.load(Ordering::Acquire)))
+        Ok(free.saturating_sub(self.under_way.load(Ordering::Acquire)))
     }
 
     /// Puts answers into the ring, and wakes the client if it waits. If the ring has no room although room was
@@ -172,11 +191,13 @@ impl End {
     }
 }
 
-/// A key, and the uses that one connection may make of it.
+/// The meaning of a handle of one connection.
 #[derive(Debug)]
-pub(crate) struct Handle {
-    pub(crate) key: Arc<StoredKey>,
-    pub(crate) uses: BTreeSet<Use>,
+pub(crate) enum Handle {
+    /// A private key, and the uses that the connection may make of it.
+    Private { key: Arc<StoredKey>, uses: BTreeSet<Use> },
+    /// A key for records, which the connection has lent.
+    Record(Arc<RecordKey>),
 }
 
 /// The requests of one connection; the owner of this value is the ring's consumer.
@@ -227,7 +248,12 @@ impl Intake {
     /// Returns whether there is a request that may be taken. A client that leaves no room for answers must wait until
     /// it takes some.
     pub(crate) fn is_pending(&self) -> bool {
-        self.requests.is_pending(&self.end.memory) && self.end.room() != Ok(0)
+        match self.requests.next_length(&self.end.memory) {
+            Ok(None) => false,
+            Ok(Some(length)) => self.end.room().is_ok_and(|room| slots(answer_bytes_max(length)) <= room),
+            // It is taken, and ends the connection.
+            Err(Lie) => true,
+        }
     }
 
     /// Takes up to `jobs` jobs to be computed, and up to `ready` requests that need no computation.
@@ -239,24 +265,36 @@ impl Intake {
         counters: &Counters,
     ) -> Result<(), Lie> {
         let memory = &self.end.memory;
-        let room = self.end.room()?;
-        let (mut jobs_left, mut ready_left) = (jobs.min(room), ready.min(room));
+        let mut room = self.end.room()?;
+        let (mut jobs_left, mut ready_left) = (jobs, ready);
         let mut taken = 0;
-        while jobs_left > 0 && ready_left > 0 && taken < room {
+        while jobs_left > 0
+            && ready_left > 0
+            && let Some(length) = self.requests.next_length(memory)?
+        {
+            let slots = slots(answer_bytes_max(length));
+            if slots > room {
+                break;
+            }
             let mut content = Zeroizing::new(Vec::new());
             let Some(head) = self.requests.take(memory, &mut content, false)? else { break };
+            if content.len() > length {
+                return Err(Lie);
+            }
+            room -= slots;
             taken += 1;
             match self.job(head) {
                 Ok((key, operation)) => {
                     jobs_left -= 1;
-                    self.end.under_way.fetch_add(1, Ordering::AcqRel);
+                    self.end.under_way.fetch_add(slots, Ordering::AcqRel);
                     work.jobs.push(Job {
-                        expected_ns: expected_ns(operation, key.info.kind),
+                        expected_ns: expected_ns(operation, &key, content.len()),
                         key,
                         operation,
                         content,
                         answer: None,
                         tag: head.tag,
+                        slots,
                         end: Arc::clone(&self.end),
                         user: self.user,
                     });
@@ -284,27 +322,37 @@ impl Intake {
     }
 
     /// Returns the key and operation of a request, or the status with which it is answered without a computation.
-    fn job(&self, head: Head) -> Result<(Arc<StoredKey>, Operation), Status> {
+    fn job(&self, head: Head) -> Result<(JobKey, Operation), Status> {
         let operation = Operation::of_numbers(head.code, head.parameters).ok_or(Status::UnknownOperation)?;
-        let Some(needed) = operation.of_use() else { return Err(Status::Done) };
+        if operation == Operation::Null {
+            return Err(Status::Done);
+        }
         let handle =
             self.handles.get(head.key as usize).and_then(Option::as_ref).ok_or(Status::UnknownKey)?;
-        if handle.key.removed.load(Ordering::Acquire) {
+        let (key, uses, needed) = match (handle, operation.of_use()) {
+            (Handle::Record(key), None) => return Ok((JobKey::Record(Arc::clone(key)), operation)),
+            (Handle::Private { key, uses }, Some(needed)) => (key, uses, needed),
+            _ => return Err(Status::WrongKind),
+        };
+        if key.removed.load(Ordering::Acquire) {
             return Err(Status::Removed);
         }
-        if !operation.suits(handle.key.info.kind) {
+        if !operation.suits(key.info.kind) {
             return Err(Status::WrongKind);
         }
-        if !handle.uses.contains(&needed) {
+        if !uses.contains(&needed) {
             return Err(Status::NotAllowed);
         }
-        Ok((Arc::clone(&handle.key), operation))
+        Ok((JobKey::Private(Arc::clone(key)), operation))
     }
 }
 
 /// Returns a rough estimate of a job's cost, on a core of 4 GHz, which is used until the cost is known.
-fn expected_ns(operation: Operation, kind: sealane_client::KeyKind) -> u64 {
-    use sealane_client::KeyKind;
+fn expected_ns(operation: Operation, key: &JobKey, content_bytes: usize) -> u64 {
+    let kind = match key {
+        JobKey::Record(_) => return 300 + content_bytes as u64 / 4,
+        JobKey::Private(key) => key.info.kind,
+    };
     match (operation, kind) {
         (Operation::Null, _) => 200,
         (_, KeyKind::Rsa { bits }) => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The names of operations, by their codes.
-const OPERATIONS: [&str; 8] = [
+const OPERATIONS: [&str; 10] = [
     "null",
     "sign-pkcs1",
     "sign-pss",
@@ -14,6 +14,8 @@ const OPERATIONS: [&str; 8] = [
     "decrypt-pkcs1",
     "decrypt-oaep",
     "derive",
+    "seal",
+    "open",
 ];
 
 /// The names of statuses, by their numbers.

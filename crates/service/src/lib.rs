@@ -20,6 +20,7 @@ mod fair;
 pub mod keyring;
 pub mod policy;
 pub mod protect;
+mod record;
 mod scheduler;
 pub mod service;
 mod setup;

@@ -7,6 +7,7 @@ use crate::audit::{Audit, Event};
 use crate::chores::{Chore, Chores, Done, What};
 use crate::connection::{Handle, StoredKey};
 use crate::policy::Grant;
+use crate::record::RecordKey;
 use crate::scheduler::Id;
 use crate::vault::{KEYS_MAX, Vault};
 use crate::workers::Shared;
@@ -182,7 +183,7 @@ fn answered(
                 return Err(Refusal::NoSuchKey);
             }
             let name = key.info.name.clone();
-            let told = open(asker.id, Handle { key: Arc::clone(key), uses }, shared)?;
+            let told = open(asker.id, Arc::clone(key), uses, shared)?;
             audit.write(&Event::Opened { user: asker.user, process: asker.process, key: name });
             told
         }
@@ -193,7 +194,15 @@ fn answered(
             let key = PrivateKey::of_pkcs8(&pkcs8.0).map_err(|_| Refusal::BadKey)?;
             // The client may use its own key in any way.
             let uses = [Use::Sign, Use::Decrypt, Use::Derive].into();
-            open(asker.id, Handle { key: stored(String::new(), key), uses }, shared)?
+            open(asker.id, stored(String::new(), key), uses, shared)?
+        }
+        Ask::Session { cipher, key } => {
+            if !asker.grant.may_lend() {
+                return Err(Refusal::NotAllowed);
+            }
+            let key = RecordKey::new(cipher, &key.0).ok_or(Refusal::BadKey)?;
+            let handle = give_handle(asker.id, Handle::Record(Arc::new(key)), shared)?;
+            Told::Session { handle }
         }
         Ask::Close { handle } => {
             shared.scheduler().close(asker.id, handle);
@@ -223,11 +232,14 @@ fn answered(
     Ok(Answered::Now(told))
 }
 
-fn open(id: Id, handle: Handle, shared: &Shared) -> Result<Told, Refusal> {
-    let info = handle.key.info.clone();
-    let handle =
-        shared.scheduler().open(id, handle).ok_or_else(|| Refusal::Limit { what: "open keys".to_owned() })?;
+fn open(id: Id, key: Arc<StoredKey>, uses: BTreeSet<Use>, shared: &Shared) -> Result<Told, Refusal> {
+    let info = key.info.clone();
+    let handle = give_handle(id, Handle::Private { key, uses }, shared)?;
     Ok(Told::Key { handle, info })
+}
+
+fn give_handle(id: Id, handle: Handle, shared: &Shared) -> Result<u32, Refusal> {
+    shared.scheduler().open(id, handle).ok_or_else(|| Refusal::Limit { what: "open keys".to_owned() })
 }
 
 fn chore(asker: &mut Asker, keys: &mut Keys, name: String, what: What) -> Result<Answered, Refusal> {

@@ -1,23 +1,32 @@
 //! Tests of the service and its clients over real sockets and rings, with honest clients and others.
 
 mod common;
+#[path = "../../../testing/skip.rs"]
+mod skip;
 
 use common::{Engine, user};
 use rustix::net::{RecvFlags, SendFlags};
 use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
-use sealane_client::ring::{Direction, Head, Producer, WORDS, Words as _};
+use sealane_client::ring::{Direction, Head, MESSAGE_BYTES_MAX, Producer, SLOTS, WORDS, Words as _};
 use sealane_client::setup::{Ask, Told, VERSION};
 use sealane_client::{
     AsyncClient, Channel, Client, ClientError, Hash, KeyKind, Memory, Operation, Refusal, Source, Status,
     socket,
 };
+use sealane_engine::{
+    Buffer, Direction as Way, Engine as _, EngineChoice, Implementations, Inline, Job, JobStatus, Protection,
+    Session, Span, Submitter, Suffix, Work,
+};
+use sealane_transform::Aead;
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 const KINDS: [KeyKind; 5] =
     [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519];
@@ -170,12 +179,47 @@ fn keys_are_imported_in_the_forms_that_people_have() {
     for (name, bytes) in [("der", der.as_slice()), ("pem", pem.as_bytes())] {
         assert_eq!(client.import(name, bytes, None).unwrap().public, key.public());
     }
+    encrypted_forms(folder.path(), &pem, &mut client, &key);
     for bytes in [b"".as_slice(), b"-----BEGIN PRIVATE KEY-----\n", &der[1..]] {
         let outcome = client.import("bad", bytes, Some("a passphrase"));
         assert!(matches!(outcome, Err(ClientError::Refused(Refusal::BadKey))), "{outcome:?}");
     }
     // The name of a failed attempt is free again.
     client.import("bad", &der, None).unwrap();
+}
+
+/// Imports a key in the encrypted forms that `openssl` makes of it: PKCS#8 in PEM and DER, and PKCS#12.
+fn encrypted_forms(folder: &std::path::Path, pem: &str, client: &mut Client, key: &PrivateKey) {
+    let openssl = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("openssl");
+        command.args(arguments).env_remove("OPENSSL_CONF").current_dir(folder);
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    std::fs::write(folder.join("plain.pem"), pem).unwrap();
+    if !openssl(&["version"]) {
+        skip::skip("no openssl");
+        return;
+    }
+    let secret = ["-passout", "pass:a passphrase"];
+    let pkcs8 = ["pkcs8", "-topk8", "-in", "plain.pem", "-v2", "aes-256-cbc"];
+    let certificate = ["req", "-x509", "-new", "-key", "plain.pem", "-subj", "/CN=a", "-out", "a.crt"];
+    let pkcs12 = ["pkcs12", "-export", "-inkey", "plain.pem", "-in", "a.crt", "-out", "key.p12"];
+    assert!(openssl(&[&pkcs8[..], &["-out", "key.pem"], &secret].concat()));
+    assert!(openssl(&[&pkcs8[..], &["-outform", "DER", "-out", "key.der"], &secret].concat()));
+    assert!(openssl(&certificate) && openssl(&[&pkcs12[..], &secret].concat()));
+    for file in ["key.pem", "key.der", "key.p12"] {
+        let bytes = std::fs::read(folder.join(file)).unwrap();
+        for wrong in [None, Some("another")] {
+            let outcome = client.import("bad", &bytes, wrong);
+            assert!(matches!(outcome, Err(ClientError::Refused(Refusal::BadKey))), "{file}: {outcome:?}");
+        }
+        let name = file.replace("key.", "encrypted-");
+        assert_eq!(
+            client.import(&name, &bytes, Some("a passphrase")).unwrap().public,
+            key.public(),
+            "{file}"
+        );
+    }
 }
 
 #[test]
@@ -216,7 +260,7 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
     }
     assert!(answered > 100);
     assert_eq!(channel.in_flight(), 0);
-    let too_long = vec![0; sealane_client::ring::MESSAGE_BYTES_MAX + 1];
+    let too_long = vec![0; MESSAGE_BYTES_MAX + 1];
     assert!(matches!(channel.submit(0, Operation::Null, &too_long), Err(ClientError::TooLong)));
 }
 
@@ -358,11 +402,18 @@ fn a_client_that_takes_no_answers_is_not_computed_for() {
     let engine = Engine::start(folder.path(), None);
     let bare = Bare::connect(&engine);
     let mut producer = Producer::new(Direction::Requests);
-    for tag in 0..128 {
-        producer.push(&bare.memory, Head { tag, ..Head::default() }, &[]).unwrap();
-    }
-    producer.publish(&bare.memory);
-    bare.ring();
+    let mut push = |count: u64| {
+        for tag in 0..count {
+            while producer.free(&bare.memory).unwrap() == 0 {
+                thread::yield_now();
+            }
+            producer.push(&bare.memory, Head { tag, ..Head::default() }, &[]).unwrap();
+            producer.publish(&bare.memory);
+            bare.ring();
+        }
+    };
+    // The answers to the first ones fill the ring of answers, the rest fills the ring of requests.
+    push(2 * SLOTS as u64);
     let mut client = engine.client();
     client.generate("web", KeyKind::P256).unwrap();
     let key = client.open("web").unwrap();
@@ -370,8 +421,127 @@ fn a_client_that_takes_no_answers_is_not_computed_for() {
         client.sign(&key, Hash::Sha256, &[1; 32]).unwrap();
     }
     let status = client.status().unwrap();
-    assert!(status.done["null"] < 128, "{status:?}");
+    assert_eq!(status.done["null"], SLOTS as u64, "{status:?}");
     assert_eq!(status.lies, 0);
+}
+
+/// Returns a work of records of many lengths, each with its own nonce; some are forged when they are opened.
+fn records(sessions: &[Arc<Session>], number: u64, jobs: u32) -> Work {
+    let mut work = Work { buffer: Buffer::new(jobs as usize * 80_000), ..Work::default() };
+    let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = move |below: u32| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % u64::from(below)) as u32
+    };
+    let pattern: Vec<u8> = (0..997).map(|_| next(256) as u8).collect();
+    work.buffer.bytes_mut().chunks_mut(997).for_each(|chunk| chunk.copy_from_slice(&pattern[..chunk.len()]));
+    for job in 0..jobs {
+        let session = &sessions[next(sessions.len() as u32) as usize];
+        let place = work.session(session).unwrap();
+        let (clear, most) = (next(40), [20, 1500, 66_000][next(3) as usize]);
+        let body = next(most);
+        let start = job * 80_000;
+        let suffix = if next(2) == 0 { Suffix::NONE } else { Suffix::from([1, 2, 3, 4]) };
+        let mut iv = [0; 16];
+        iv[..8].copy_from_slice(&number.to_be_bytes());
+        iv[8..12].copy_from_slice(&job.to_be_bytes());
+        work.jobs.push(Job {
+            session: place,
+            clear: Span::new(start, clear),
+            body: Span::new(start + clear, body),
+            tag: Span::new(start + clear + body, 16),
+            iv,
+            suffix: if clear > 8 { suffix.behind_first(8) } else { suffix },
+            ..Job::default()
+        });
+    }
+    work
+}
+
+/// The service as an engine gives back each work once, as the inline engine makes it, while it ends and starts again.
+#[test]
+fn works_come_back_right_while_the_service_ends_and_starts_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = Engine::start(folder.path(), None);
+    let aeads = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
+    let sessions: Vec<_> = aeads
+        .into_iter()
+        .map(|aead| {
+            let protection = Protection::Aead(aead);
+            let key = vec![9; protection.key_bytes()];
+            Arc::new(Session::with(Implementations::default(), protection, &key).unwrap())
+        })
+        .collect();
+    let choice: EngineChoice = format!("service:{}", service.socket.display()).parse().unwrap();
+    let engine = choice.make(Implementations::default()).unwrap();
+    let mut submitter = Submitter::new(engine.queue(NonZeroUsize::new(4).unwrap()).unwrap(), 4);
+    let mut inline = Submitter::<()>::new(Inline::default().queue(NonZeroUsize::MIN).unwrap(), 1);
+    let mut back = 0;
+    let mut check = |mut work: Work, (number, opens): (u64, bool)| {
+        let mut whole = records(&sessions, number, 12);
+        inline.run(&mut whole);
+        if opens {
+            whole.direction = Way::Open;
+            whole.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+            whole.buffer.bytes_mut()[whole.jobs[3].tag.start as usize] ^= 1;
+            inline.run(&mut whole);
+        }
+        assert_eq!(work.jobs, whole.jobs, "{number}");
+        let same = work.jobs.iter().zip(&whole.jobs).all(|(job, _)| {
+            // The body of a forged record may have any bytes.
+            job.status != JobStatus::Done
+                || work.buffer.bytes()[job.body.range()] == whole.buffer.bytes()[job.body.range()]
+        });
+        assert!(same, "{number}");
+        back += 1;
+        if opens {
+            return None;
+        }
+        work.direction = Way::Open;
+        work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+        work.buffer.bytes_mut()[work.jobs[3].tag.start as usize] ^= 1;
+        Some(work)
+    };
+    let mut sealed = 0;
+    let mut number = 0;
+    let mut is_up = true;
+    let start = Instant::now();
+    // Each service seals some works, and ends with others under way; a service that was away is tried again after a
+    // while.
+    for turn in 0..6 {
+        let until = number + 8;
+        let count =
+            |service: &Engine| service.client().status().unwrap().done.get("seal").copied().unwrap_or(0);
+        while number < until || (is_up && count(&service) == 0) {
+            assert!(start.elapsed() < Duration::from_secs(60), "the service gets no works in turn {turn}");
+            number += 1;
+            submitter.submit(records(&sessions, number, 12), (number, false));
+            // As a lane does: it waits when it has many works under way, and takes all that are done.
+            let mut finished = if submitter.in_hand() >= 4 { submitter.wait() } else { submitter.finished() };
+            while let Some((work, note)) = finished {
+                if let Some(work) = check(work, note) {
+                    submitter.submit(work, (note.0, true));
+                }
+                finished = submitter.finished();
+            }
+        }
+        if is_up {
+            sealed += count(&service);
+            service.stop();
+        } else {
+            service.start_again();
+        }
+        is_up = !is_up;
+    }
+    while let Some((work, note)) = submitter.wait() {
+        if let Some(work) = check(work, note) {
+            submitter.submit(work, (note.0, true));
+        }
+    }
+    assert_eq!(back, 2 * number);
+    assert!(sealed > 0);
 }
 
 #[test]

@@ -28,7 +28,16 @@ const ARROWS: &[Crate] = &[
         may_know: &["transform"],
         why: "machines fed by traces of kernels: no clock, no file, no thread",
     },
-    Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
+    Crate {
+        folder: "client",
+        may_know: &[],
+        why: "the engine service's protocol as programs link it: no cryptography",
+    },
+    Crate {
+        folder: "engine",
+        may_know: &["transform", "client"],
+        why: "runs transforms, here or by the service; knows no protocol of data",
+    },
     Crate {
         folder: "stack",
         may_know: &["engine", "wire", "tcp", "transform"],
@@ -72,19 +81,14 @@ const ARROWS: &[Crate] = &[
         why: "the daemon: devices, files and control round the protocols",
     },
     Crate {
-        folder: "client",
-        may_know: &[],
-        why: "the engine service's protocol as programs link it: no cryptography",
-    },
-    Crate {
         folder: "asymmetric",
         may_know: &["client"],
         why: "public-key operations in the words of the client's protocol: no I/O",
     },
     Crate {
         folder: "service",
-        may_know: &["asymmetric", "client", "peer"],
-        why: "the engine's process: keys, policy, workers",
+        may_know: &["asymmetric", "client", "peer", "engine", "transform"],
+        why: "the engine's process: keys, policy, workers; its tests use it as an engine",
     },
     Crate {
         folder: "provider",
