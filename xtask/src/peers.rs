@@ -16,6 +16,11 @@ const PACKAGES: &[(&str, &str)] = &[
     ("rclone", "a rival"),
     ("curl", "a rival over TLS, and stray HTTP requests against the daemon's port"),
     ("nginx-light", "the other end of the rival over TLS; it serves with a key of the engine"),
+    ("vsftpd", "a file by ftp, in the lab"),
+    ("wget", "a mirror of a site, in the lab"),
+    ("sshfs", "a network file system, on which the lab builds programs"),
+    ("socat", "serves that file system without ssh"),
+    ("bsdgames", "primes, the sieve of the lab"),
     ("zsh", "completes, as bash does"),
     (
         "openssl",

@@ -25,9 +25,9 @@ pub use engine::{
 pub use filters::Filters;
 pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 pub use lab::{
-    CaptureArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs, LabShared, LabShown,
-    LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs,
-    StacksArgs, TransferArgs,
+    CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs, LabShared,
+    LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, ParallelismArg,
+    PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;

@@ -50,13 +50,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             conduct(predict, &request(None), &shown(&arguments.shown)?)
         }
         LabCommand::Tunnel(arguments) => {
-            let topologies = match &arguments.topology[..] {
-                [] => Topology::ALL.to_vec(),
-                some => some.to_vec(),
-            };
             let request = Request {
                 program: arguments.program,
-                topologies,
+                topologies: all_or(arguments.topology),
                 only: arguments.only,
                 between: arguments.between,
                 profile: arguments.profile,
@@ -65,6 +61,24 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 ..request(None)
             };
             conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)
+        }
+        LabCommand::Macro(arguments) => {
+            let request = Request {
+                program: arguments.program,
+                topologies: all_or(arguments.topology),
+                only: arguments.only,
+                between: arguments.between,
+                profile: arguments.profile,
+                rounds: arguments.rounds.map(|rounds| rounds as usize),
+                tree: arguments.tree,
+                build: Some(arguments.build),
+                ..request(None)
+            };
+            conduct(Family::of("lab macro").run, &request, &shown(&arguments.shown)?)
+        }
+        LabCommand::Cards(arguments) => {
+            let request = Request { profile: arguments.profile, only: arguments.only, ..request(None) };
+            conduct(Family::of("lab cards").run, &request, &shown(&arguments.shown)?)
         }
         LabCommand::NetworkProcessor(arguments) => network_processor::run(&arguments),
         LabCommand::Link(arguments) => link::run(&arguments),
@@ -89,6 +103,11 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             crate::fleet::run_study(&arguments)
         }
     }
+}
+
+/// Returns the given topologies, or all.
+fn all_or(given: Vec<Topology>) -> Vec<Topology> {
+    if given.is_empty() { Topology::ALL.to_vec() } else { given }
 }
 
 /// Runs the named studies, those of one command together. Returns the worst of their statuses.

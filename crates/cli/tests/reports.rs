@@ -19,6 +19,8 @@ const STUDIES: &[&[&str]] = &[
     &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"],
     &["lab", "network-processor", "--compilers"],
     &["lab", "tunnel", "--seconds", "1", "--rounds", "1"],
+    &["lab", "macro", "--profile", "smoke"],
+    &["lab", "cards", "--profile", "smoke"],
     &["speed", "--seconds", "0.01", "-a", "null"],
     &["speed", "--story", "--only", "tables"],
 ];

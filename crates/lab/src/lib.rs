@@ -47,6 +47,8 @@ families! {
     stacks
     transfer
     tunnel
+    macro_benchmarks
+    cards
     network_processor
     speed
 }

@@ -33,8 +33,10 @@ pub struct Request {
     pub peers: bool,
     /// The size of the largest file to copy; by default the study's own choice.
     pub file_bytes_max: Option<u64>,
-    /// The tree to sample; by default the first of the usual places.
+    /// The tree to sample, or to build; by default the first of the usual places, or a generated one.
     pub tree: Option<PathBuf>,
+    /// The command that builds the tree, for the study of builds.
+    pub build: Option<String>,
     /// The maximum size of the sample.
     pub tree_bytes_max: u64,
     /// The directory for workloads; by default in shared memory.
@@ -68,6 +70,7 @@ impl Default for Request {
             peers: true,
             file_bytes_max: None,
             tree: None,
+            build: None,
             tree_bytes_max: 200_000_000,
             work_directory: None,
             limit: Duration::from_secs(100),

@@ -47,12 +47,13 @@ pub struct Study {
 pub(crate) const NDSS: &str = "Nahum et al. 1996";
 pub(crate) const GRIDFTP: &str = "Bresnahan et al. 2007";
 pub(crate) const COSTS: &str = "Miltchev et al. 2002";
+pub(crate) const OCF: &str = "Keromytis et al. 2003";
 pub(crate) const NPCRYPTBENCH: &str = "Yue et al. 2006";
 pub(crate) const ATOMIC: &str = "ISI 1995";
 pub(crate) const OWN: &str = "beyond the papers";
 
 /// The papers in the order of the list.
-const PAPERS: [&str; 6] = [NDSS, GRIDFTP, COSTS, NPCRYPTBENCH, ATOMIC, OWN];
+const PAPERS: [&str; 7] = [NDSS, GRIDFTP, COSTS, OCF, NPCRYPTBENCH, ATOMIC, OWN];
 
 /// Returns a study over all topologies.
 pub(crate) const fn study(

@@ -7,8 +7,8 @@ use crate::peers::Skipped;
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
-/// Directories that hold servers on most distributions although a user's search path omits them.
-const SERVER_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+/// Directories that hold servers, and `primes`, on most distributions although a user's search path omits them.
+const MORE_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/games"];
 
 /// The parts of a shell's environment that the lab needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Surroundings {
         self.search_path
             .iter()
             .map(PathBuf::as_path)
-            .chain(SERVER_DIRECTORIES.iter().map(Path::new))
+            .chain(MORE_DIRECTORIES.iter().map(Path::new))
             .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(name))
             .find(|file| is_program(file))

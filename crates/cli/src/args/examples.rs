@@ -240,6 +240,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-lab-macro",
+        &[
+            ("sealane lab macro --report macro.html", "as root: what IPsec costs users, with plots"),
+            (
+                "sealane lab macro --only build --tree ~/busybox --build 'make -j2'",
+                "build your own tree over a network file system",
+            ),
+        ],
+    ),
+    ("sealane-lab-cards", &[("sealane lab cards", "a simulated card beside this machine's software")]),
+    (
         "sealane-lab-capture",
         &[(
             "sealane lab capture --stack 3des/tcp/md5/ip/fddi stack.pcap",

@@ -8,6 +8,7 @@ use sealane_engine::EngineChoice;
 use sealane_fleet::nats::Server;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
+use sealane_lab::macro_benchmarks;
 use sealane_lab::program::End;
 use sealane_lab::studies::{self, Family};
 use sealane_lab::tunnel::{PEERS, Topology};
@@ -58,6 +59,12 @@ pub enum LabCommand {
     /// Measure what IPsec costs, between hosts, gateways and road warriors, and by parts of AH (the 2002 study of security
     /// protocols)
     Tunnel(LabTunnelArgs),
+    /// Measure what IPsec costs users: files by ftp, scp and HTTP, tiny pages, a mirror, a build, and a job beside the traffic
+    /// (the macro benchmarks of the 2002 study)
+    Macro(MacroArgs),
+    /// Measure a simulated accelerator card by packet size and threads, beside software (the 2002 study's card, and the OpenBSD
+    /// framework's)
+    Cards(CardsArgs),
 }
 
 /// Accepts the parts of a command's studies.
@@ -88,7 +95,7 @@ pub struct LabTunnelArgs {
     /// Tunnels and protocols between the hosts; all that are installed by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(PEERS))]
     pub between: Vec<String>,
-    /// How thorough: 3 runs of 2 s, 10 of 10 s, or 10 of 30 s
+    /// How thorough: 5 runs of 1 s, 10 of 10 s, or 10 of 30 s
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
     /// Runs of each test and tunnel; by default as the profile has it
@@ -103,6 +110,52 @@ pub struct LabTunnelArgs {
     /// Measure another build of this program
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab macro`.
+#[derive(Debug, Args)]
+pub struct MacroArgs {
+    /// Topology of the large files: host-host or gateways; both by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
+    pub topology: Vec<Topology>,
+    /// Parts of the study; all by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parts("lab macro"))]
+    pub only: Vec<String>,
+    /// Connections between the hosts; all by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(macro_benchmarks::PEERS))]
+    pub between: Vec<String>,
+    /// How thorough: 5 runs with files of 20 MB, or 10 with the study's 200 MB
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Runs of each row; by default as the profile has it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Tree to build over the network, such as busybox's; by default C files are generated
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// Command of the shell that builds the tree, in its folder
+    #[arg(long, value_name = "COMMAND", default_value = macro_benchmarks::BUILD)]
+    pub build: String,
+    /// The output of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
+    /// Measure another build of this program
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab cards`.
+#[derive(Debug, Args)]
+pub struct CardsArgs {
+    /// How thorough: 5 slices of 30 ms, or 10 of 300 ms
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Parts of the study; all by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parts("lab cards"))]
+    pub only: Vec<String>,
+    /// The output of the figures.
+    #[command(flatten)]
+    pub shown: LabShown,
 }
 
 /// Arguments of `sealane lab list`.

@@ -82,6 +82,13 @@ pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -
     Ok(Sample { is_disturbed, ..Sample::copied(copied) })
 }
 
+/// Runs one command to its successful end, and returns its wall time and its CPU time.
+pub(crate) fn timed(command: Command) -> Result<(Duration, Duration), LabError> {
+    let started = Instant::now();
+    let cpu = Pipeline::start(vec![Client::new(command)])?.wait(RUN_LIMIT)?;
+    Ok((started.elapsed(), cpu))
+}
+
 /// Runs one client without a clock and returns the end of its output.
 pub(super) fn run_to_end(client: Client, limit: Duration) -> Result<String, LabError> {
     let mut pipeline = Pipeline::start(vec![client])?;

@@ -93,7 +93,7 @@ impl Tree {
     }
 
     /// Kills the processes that still run.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.0.iter().for_each(|process| process.kill());
     }
 }

@@ -1,4 +1,4 @@
-//! Peers with servers of their own: rsync's daemon, HTTP and HTTPS; and iperf3, which moves the same number of bytes
+//! Peers with servers of their own: rsync's daemon, FTP, HTTP and HTTPS; and iperf3, which moves the same number of bytes
 //! from memory to memory: the bare speed of the path.
 //!
 //! Guarantees: servers listen on one address and serve one directory; they are ready before the clock starts and are
@@ -17,7 +17,7 @@ use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +57,41 @@ pub(crate) const CURL_HTTP: Tool = Tool {
     run: |found, workload| curl(found, workload, false),
     ..CURL_HTTPS
 };
+
+/// curl from vsftpd, without encryption and without a login.
+pub(crate) const FTP: Tool = Tool {
+    name: "ftp",
+    programs: &["curl", "vsftpd"],
+    version: by_itself,
+    run: |found, workload| {
+        let ftp = Ftp::serve(found, workload.source())?;
+        let mut command = found.client();
+        command.args(CURL).arg("--output").arg(workload.copy()).arg(&ftp.url);
+        measure(vec![Client::new(command)], Far::Stays(&ftp.server), workload)
+    },
+    ..CURL_HTTP
+};
+
+/// wget of a whole tree from a web server without encryption, page after page, as it follows the links.
+pub(crate) const WGET_HTTP: Tool = Tool {
+    name: "wget-http",
+    level: Level::Clear,
+    kinds: &[Kind::Tree],
+    programs: &["wget", "openssl"],
+    run: |found, workload| wget(found, workload, false),
+    ..CURL_HTTPS
+};
+
+/// The same from a server with TLS.
+pub(crate) const WGET_HTTPS: Tool = Tool {
+    name: "wget-https",
+    level: Level::Private,
+    run: |found, workload| wget(found, workload, true),
+    ..WGET_HTTP
+};
+
+/// Options of curl that read no configuration of the user; `-q` must come first.
+const CURL: [&str; 6] = ["-q", "--silent", "--show-error", "--fail", "--noproxy", "*"];
 
 /// One stream of TCP without files at its ends.
 pub(super) const IPERF3: Tool = Tool {
@@ -157,17 +192,55 @@ fn web_version(found: &mut Found) -> Result<Version, Skipped> {
     Ok(Version(format!("{client}, {}", server.0)))
 }
 
-/// A web server of one file, under a name that needs no escapes, and of a tiny page.
-struct Web {
+/// An FTP server of one file.
+pub(crate) struct Ftp {
     // The server is dropped before its files.
-    server: Server,
+    pub(crate) server: Server,
+    _directory: Scratch,
+    /// The file's address.
+    pub(crate) url: String,
+}
+
+impl Ftp {
+    /// Serves `source`, whose name needs no escapes, and whose folders the user `ftp` may read.
+    pub(crate) fn serve(found: &Found, source: &Path) -> Result<Self, LabError> {
+        let directory = Scratch::create(&found.surroundings, None, 0)?;
+        let empty = directory.empty_directory("empty")?;
+        let (folder, name) = source
+            .parent()
+            .zip(source.file_name())
+            .ok_or_else(|| LabError::Unavailable(format!("{} has no name", source.display())))?;
+        let address = &*found.hosts.address;
+        let (server, port) = Server::listening(&found.hosts, "vsftpd", |port| {
+            let config = directory.path().join("vsftpd.conf");
+            write(&config, &vsftpd_config(quotable(folder)?, quotable(&empty)?, address, port))?;
+            Ok(words(&found.programs[1], &[quotable(&config)?]))
+        })?;
+        let url = format!("ftp://{address}:{port}/{}", quotable(Path::new(name))?);
+        Ok(Self { server, _directory: directory, url })
+    }
+}
+
+/// vsftpd's filter of system calls kills its children on kernels that are newer than the filter.
+fn vsftpd_config(root: &str, empty: &str, address: &str, port: u16) -> String {
+    format!(
+        "listen=YES\nlisten_address={address}\nlisten_port={port}\nbackground=NO\nanonymous_enable=YES\n\
+         local_enable=NO\nanon_root={root}\nno_anon_password=YES\nuse_sendfile=YES\nseccomp_sandbox=NO\n\
+         secure_chroot_dir={empty}\n"
+    )
+}
+
+/// A web server of one file or tree, under a name that needs no escapes, and of a tiny page.
+pub(crate) struct Web {
+    // The server is dropped before its files.
+    pub(crate) server: Server,
     directory: Scratch,
     /// The base of its addresses.
     url: String,
 }
 
 impl Web {
-    fn serve(found: &Found, source: Option<&Path>, is_tls: bool) -> Result<Self, LabError> {
+    pub(crate) fn serve(found: &Found, source: Option<&Path>, is_tls: bool) -> Result<Self, LabError> {
         let directory = Scratch::create(&found.surroundings, None, 0)?;
         let (at, address) = (directory.path(), &*found.hosts.address);
         let root = directory.empty_directory("served")?;
@@ -217,21 +290,40 @@ impl Web {
         Ok(Self { server, url: format!("{scheme}://{address}:{port}"), directory })
     }
 
-    /// Returns the arguments of a client that checks the certificate and reads no configuration of the user; `-q`
-    /// must come first.
-    fn arguments(&self) -> Vec<OsString> {
-        let always = ["-q", "--silent", "--show-error", "--fail", "--noproxy", "*", "--http1.1", "--tlsv1.3"];
-        let mut words: Vec<OsString> = always.map(OsString::from).to_vec();
-        words.extend(["--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "--cacert"].map(OsString::from));
-        words.push(self.directory.path().join("cert.pem").into_os_string());
+    /// Returns the arguments of a curl that checks the certificate.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let tls = ["--http1.1", "--tlsv1.3", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "--cacert"];
+        let mut words: Vec<OsString> = CURL.into_iter().chain(tls).map(OsString::from).collect();
+        words.push(self.certificate().into_os_string());
         words
+    }
+
+    /// Returns the server's certificate.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.directory.path().join("cert.pem")
+    }
+
+    /// Returns the address of the file or tree.
+    pub(crate) fn content(&self) -> String {
+        format!("{}/{SERVED}", self.url)
     }
 }
 
 fn curl(found: &Found, workload: &Workload, is_tls: bool) -> Result<Sample, LabError> {
     let web = Web::serve(found, Some(workload.source()), is_tls)?;
     let mut command = found.client();
-    command.args(web.arguments()).arg("--output").arg(workload.copy()).arg(format!("{}/{SERVED}", web.url));
+    command.args(web.arguments()).arg("--output").arg(workload.copy()).arg(web.content());
+    measure(vec![Client::new(command)], Far::Stays(&web.server), workload)
+}
+
+/// Lists of folders are fetched, followed and removed, so that the copy equals the tree.
+fn wget(found: &Found, workload: &Workload, is_tls: bool) -> Result<Sample, LabError> {
+    let web = Web::serve(found, Some(workload.source()), is_tls)?;
+    let mut command = found.client();
+    command.args(["--no-config", "--no-proxy", "--no-verbose", "--recursive", "--no-parent", "--level=inf"]);
+    command.args(["--no-host-directories", "--cut-dirs=1", "--reject=index.html*", "--directory-prefix"]);
+    command.arg(workload.copy()).arg("--ca-certificate").arg(web.certificate());
+    command.arg(format!("{}/", web.content()));
     measure(vec![Client::new(command)], Far::Stays(&web.server), workload)
 }
 
@@ -263,7 +355,7 @@ fn nginx_config(at: &str, root: &str, address: &str, port: u16, is_tls: bool) ->
     let tls = if is_tls { " ssl" } else { "" };
     format!(
         "daemon off;\nmaster_process off;\nworker_processes 1;\npid \"{at}/pid\";\nerror_log stderr;\n\
-         events {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n  sendfile on;\n{folders}  \
+         events {{ worker_connections 64; }}\nhttp {{\n  access_log off;\n  sendfile on;\n  autoindex on;\n{folders}  \
          server {{\n    listen {address}:{port}{tls};\n    ssl_certificate \"{at}/cert.pem\";\n    \
          ssl_certificate_key \"{at}/key.pem\";\n    ssl_protocols TLSv1.3;\n    root \"{root}\";\n  }}\n}}\n"
     )

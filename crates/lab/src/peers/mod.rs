@@ -10,6 +10,7 @@
 //! work of kernel threads, of which there is almost none on the loopback interface.
 
 mod client;
+mod constant;
 mod cpu;
 mod daemons;
 mod over_ssh;
@@ -22,13 +23,19 @@ mod version;
 mod wdt;
 mod workload;
 
+pub(crate) use client::timed;
+pub(crate) use constant::Constant;
 pub(crate) use cpu::Tree;
-pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, tiny_pages};
-pub(crate) use over_ssh::{beside_sftp, is_over_ssh, own as own_over_ssh, own_over_sftp};
+pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, FTP, WGET_HTTP, WGET_HTTPS, tiny_pages};
+pub(crate) use over_ssh::{
+    OWN as OWN_OVER_SSH_TOOL, SCP, SCP_OLD, SFTP, beside_sftp, is_over_ssh, own as own_over_ssh,
+    own_over_sftp,
+};
 pub(crate) use own::{Own, copy, warm};
 pub(crate) use server::{Hosts, Server};
 pub use sshd::PrivateSshd;
-pub(crate) use tool::Installed;
+pub(crate) use sshd::sftp_server;
+pub(crate) use tool::{Installed, SharedSshd, Tool};
 pub use workload::{Kind, Workload};
 
 use crate::LabError;
@@ -38,7 +45,6 @@ use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tool::SharedSshd;
 
 /// A peer's own version text, such as `rsync  version 3.5.0  protocol version 32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,19 +15,35 @@ use crate::program::Level;
 use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// Every program but the product. Every entry has `ssh`, because some programs start it themselves.
 pub(super) const TOOLS: [&Tool; 6] = [
-    &Tool { name: "scp", programs: &["scp", "ssh"], version: of_the_server, run: scp, ..RSYNC },
-    &Tool { name: "sftp", programs: &["sftp", "ssh"], version: of_the_server, run: sftp, ..RSYNC },
+    &SCP,
+    &SFTP,
     &RSYNC,
     &RCLONE,
     // By default rclone reads both copies again to compare their MD5.
     &Tool { name: "rclone-sftp-unchecked", run: |found, workload| rclone(found, workload, false), ..RCLONE },
     &Tool { name: "tar-ssh", kinds: &[Kind::Tree], programs: &["tar", "ssh"], run: tar, ..RSYNC },
 ];
+
+/// scp, which speaks SFTP since OpenSSH 9.
+pub(crate) const SCP: Tool = Tool {
+    name: "scp",
+    programs: &["scp", "ssh"],
+    version: of_the_server,
+    run: |found, workload| scp(found, workload, &["-q", "-r", "--"]),
+    ..RSYNC
+};
+
+/// scp with the protocol of 2002.
+pub(crate) const SCP_OLD: Tool =
+    Tool { name: "scp -O", run: |found, workload| scp(found, workload, &["-O", "-q", "-r", "--"]), ..SCP };
+
+/// sftp.
+pub(crate) const SFTP: Tool =
+    Tool { name: "sftp", programs: &["sftp", "ssh"], version: of_the_server, run: sftp, ..RSYNC };
 
 const RSYNC: Tool = Tool {
     name: "rsync-ssh",
@@ -47,7 +63,8 @@ const RCLONE: Tool = Tool {
     ..RSYNC
 };
 
-const OWN: Tool = Tool { name: OWN_OVER_SSH, programs: &["ssh"], run: own_copy, ..RSYNC };
+/// The product, whose program must be given by [`Installed::by`].
+pub(crate) const OWN: Tool = Tool { name: OWN_OVER_SSH, programs: &["ssh"], run: own_copy, ..RSYNC };
 
 /// The product over SFTP, as with a far end that has only sshd; the number of connections is fixed, or its own choice.
 const OWN_SFTP: Tool =
@@ -140,9 +157,9 @@ fn remote(path: &Path) -> OsString {
     text
 }
 
-fn scp(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+fn scp(found: &Found, workload: &Workload, options: &[&str]) -> Result<Sample, LabError> {
     let mut command = sshd(found)?.command(found.program());
-    command.args(["-q", "-r", "--"]).arg(workload.source()).arg(remote(workload.target()));
+    command.args(options).arg(workload.source()).arg(remote(workload.target()));
     run(found, vec![Client::new(command)], workload)
 }
 
@@ -195,7 +212,7 @@ fn tar(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
 }
 
 fn own_copy(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
-    let mut command = Command::new(found.program());
+    let mut command = found.client();
     command.env("SEALANE_SSH", &found.programs[1]);
     command.args(["cp", "-q", "-r", "--no-resume", "-F"]).arg(sshd(found)?.client_config());
     command.arg("--remote-program").arg(found.program());

@@ -53,10 +53,9 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Returns hosts in a network namespace each, with the server at `address`.
-    pub(crate) fn between(client: &str, server: &str, address: &str) -> Self {
-        let inside = |name: &str| ["ip", "netns", "exec", name].map(OsString::from).to_vec();
-        Self { client: inside(client), server: inside(server), address: address.to_owned() }
+    /// Returns hosts by the words before a command that runs there, with the server at `address`.
+    pub(crate) fn new(client: Vec<OsString>, server: Vec<OsString>, address: &str) -> Self {
+        Self { client, server, address: address.to_owned() }
     }
 
     /// Returns a client's command.
@@ -157,7 +156,7 @@ impl Server {
     }
 
     /// Returns the CPU time of the server and all its descendants so far.
-    pub(super) fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         Tree::of(self.pid()).cpu()
     }
 

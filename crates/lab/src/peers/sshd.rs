@@ -1,4 +1,4 @@
-//! A private OpenSSH server: loopback only, a free port, and keys that exist only as long as the server.
+//! A private OpenSSH server: one address, a free port, and keys that exist only as long as the server.
 //!
 //! Guarantees: it accepts one key, which exists only in its private directory, for the user who runs the lab; it
 //! reads no configuration and touches no key of that user; both ends check each other's keys; server and keys are
@@ -31,12 +31,18 @@ const SFTP_SERVERS: [&str; 4] = [
     "/usr/libexec/sftp-server",
 ];
 
+/// Returns the path of the server of the SFTP protocol.
+pub(crate) fn sftp_server() -> Option<&'static str> {
+    SFTP_SERVERS.into_iter().find(|path| is_program(Path::new(path)))
+}
+
 /// A running private server and the files that a client needs to reach it.
 #[derive(Debug)]
 pub struct PrivateSshd {
     // Fields are dropped in this order: the server ends before its keys are removed.
     server: Server,
     directory: Scratch,
+    hosts: Hosts,
     port: u16,
     version: Version,
 }
@@ -51,13 +57,23 @@ impl PrivateSshd {
     }
 
     /// Does the same as [`PrivateSshd::start`]; programs of clients are searched in `directories` first.
-    fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
+    pub fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
+        Self::start_on(surroundings, directories, Hosts::default())
+    }
+
+    /// Does the same as [`PrivateSshd::start_with_path`], with the server and its clients on these hosts.
+    pub(super) fn start_on(
+        surroundings: &Surroundings,
+        directories: &[&Path],
+        hosts: Hosts,
+    ) -> Result<Self, Skipped> {
         let sshd = surroundings.program("sshd")?;
         let keygen = surroundings.program("ssh-keygen")?;
         let ssh = surroundings.program("ssh")?;
         let version = version(&ssh, "-V")?;
         let unusable = |error| Skipped::because(format!("no private sshd: {error}"));
-        let started = Self::set_up(surroundings, &sshd, &keygen, directories, version).map_err(unusable)?;
+        let started =
+            Self::set_up(surroundings, [&sshd, &keygen], directories, hosts, version).map_err(unusable)?;
         let mut command = started.command(&ssh);
         command.args([Self::HOST, "true"]);
         match run_to_end(Client::new(command), SETUP_LIMIT) {
@@ -72,9 +88,9 @@ impl PrivateSshd {
 
     fn set_up(
         surroundings: &Surroundings,
-        sshd: &Path,
-        keygen: &Path,
+        [sshd, keygen]: [&Path; 2],
         directories: &[&Path],
+        hosts: Hosts,
         version: Version,
     ) -> Result<Self, LabError> {
         let directory = Scratch::create(surroundings, None, 0)?;
@@ -89,9 +105,9 @@ impl PrivateSshd {
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", Self::HOST, "-f"]).arg(at.join(name));
             run_to_end(Client::new(command), SETUP_LIMIT)?;
         }
-        let (server, port) = Server::listening(&Hosts::default(), "sshd", |port| {
+        let (server, port) = Server::listening(&hosts, "sshd", |port| {
             let config = at.join("sshd_config");
-            let text = server_config(at, port, directories, &surroundings.search_path);
+            let text = server_config(at, (&hosts.address, port), directories, &surroundings.search_path);
             fs::write(&config, text).map_err(LabError::file("cannot write", &config))?;
             let arguments = ["-D".into(), "-e".into(), "-f".into(), config.into_os_string()];
             Ok(std::iter::once(sshd.as_os_str().to_owned()).chain(arguments).collect())
@@ -99,18 +115,18 @@ impl PrivateSshd {
         let host_key = at.join("host.pub");
         let host_key = fs::read_to_string(&host_key).map_err(LabError::file("cannot read", host_key))?;
         let files = [
-            ("known_hosts", known_hosts(&host_key, port)),
-            ("ssh_config", client_config(at, port)),
+            ("known_hosts", known_hosts(&host_key, (&hosts.address, port))),
+            ("ssh_config", client_config(at, (&hosts.address, port))),
             ("empty", String::new()),
         ];
         for (name, text) in files {
             let path = at.join(name);
             fs::write(&path, text).map_err(LabError::file("cannot write", path))?;
         }
-        Ok(Self { server, directory, port, version })
+        Ok(Self { server, directory, hosts, port, version })
     }
 
-    /// Returns the port on 127.0.0.1.
+    /// Returns the port, on 127.0.0.1 unless the server is on another host.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -143,7 +159,7 @@ impl PrivateSshd {
 
     /// Returns an OpenSSH client (`ssh`, `scp` or `sftp`) with [`PrivateSshd::client_config`].
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = self.hosts.client(program);
         command.arg("-F").arg(self.client_config());
         command
     }
@@ -154,11 +170,16 @@ impl PrivateSshd {
     }
 }
 
-fn server_config(at: &Path, port: u16, directories: &[&Path], search_path: &[PathBuf]) -> String {
+fn server_config(
+    at: &Path,
+    (address, port): (&str, u16),
+    directories: &[&Path],
+    search_path: &[PathBuf],
+) -> String {
     let at = at.display();
-    let sftp = SFTP_SERVERS.into_iter().find(|path| is_program(Path::new(path))).unwrap_or("internal-sftp");
+    let sftp = sftp_server().unwrap_or("internal-sftp");
     let mut config = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey \"{at}/host\"\nAuthorizedKeysFile \"{at}/user.pub\"\n\
+        "Port {port}\nListenAddress {address}\nHostKey \"{at}/host\"\nAuthorizedKeysFile \"{at}/user.pub\"\n\
          AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nPermitUserRC no\nAllowTcpForwarding no\nAllowAgentForwarding no\n\
          StrictModes no\nUsePAM no\nPidFile none\nPrintMotd no\nSubsystem sftp {sftp}\n"
@@ -172,18 +193,18 @@ fn server_config(at: &Path, port: u16, directories: &[&Path], search_path: &[Pat
     config
 }
 
-fn known_hosts(host_key: &str, port: u16) -> String {
+fn known_hosts(host_key: &str, (address, port): (&str, u16)) -> String {
     // The third word, a comment, is omitted.
     let mut words = host_key.split_whitespace();
     let key = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let host = PrivateSshd::HOST;
-    format!("{host} {key}\n[127.0.0.1]:{port} {key}\n")
+    format!("{host} {key}\n[{address}]:{port} {key}\n")
 }
 
-fn client_config(at: &Path, port: u16) -> String {
+fn client_config(at: &Path, (address, port): (&str, u16)) -> String {
     let (at, host) = (at.display(), PrivateSshd::HOST);
     format!(
-        "Host {host}\n  HostName 127.0.0.1\n  HostKeyAlias {host}\n  Port {port}\n  IdentityFile \"{at}/user\"\n  \
+        "Host {host}\n  HostName {address}\n  HostKeyAlias {host}\n  Port {port}\n  IdentityFile \"{at}/user\"\n  \
          IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile \"{at}/known_hosts\"\n  \
          GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n  UpdateHostKeys no\n  BatchMode yes\n  \
          Ciphers {CIPHER}\n  Compression no\n  ControlMaster no\n  LogLevel ERROR\n"
@@ -197,9 +218,9 @@ mod tests {
 
     #[test]
     fn keys_are_listed_under_both_names() {
-        let known = known_hosts("ssh-ed25519 AAAA comment\n", 22);
+        let known = known_hosts("ssh-ed25519 AAAA comment\n", ("127.0.0.1", 22));
         assert_eq!(known, "sealane-peer ssh-ed25519 AAAA\n[127.0.0.1]:22 ssh-ed25519 AAAA\n");
-        assert_eq!(known_hosts("", 1).lines().count(), 2);
+        assert_eq!(known_hosts("", ("127.0.0.1", 1)).lines().count(), 2);
     }
 
     #[test]

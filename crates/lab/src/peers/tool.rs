@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 /// A program, or a way of using one.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     pub(super) level: Level,
     /// The workloads that it copies: a file, a tree, or either.
     pub(super) kinds: &'static [Kind],
@@ -34,15 +34,15 @@ pub(crate) struct Tool {
 pub(super) const BOTH: &[Kind] = &[Kind::File, Kind::Tree];
 
 /// The server that tools share, or the reason why there is none.
-pub(super) type SharedSshd = Arc<OnceLock<Result<PrivateSshd, Skipped>>>;
+pub(crate) type SharedSshd = Arc<OnceLock<Result<PrivateSshd, Skipped>>>;
 
 /// The programs and hosts of a tool here.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(super) surroundings: Arc<Surroundings>,
+    pub(crate) surroundings: Arc<Surroundings>,
     /// Paths in the order of [`Tool::programs`].
-    pub(super) programs: Vec<PathBuf>,
-    pub(super) hosts: Hosts,
+    pub(crate) programs: Vec<PathBuf>,
+    pub(crate) hosts: Hosts,
     sshd: SharedSshd,
 }
 
@@ -59,7 +59,8 @@ impl Found {
 
     /// Returns the shared server, which is started if it has not been.
     pub(super) fn sshd(&self) -> Result<&PrivateSshd, Skipped> {
-        self.sshd.get_or_init(|| PrivateSshd::start(&self.surroundings)).as_ref().map_err(Clone::clone)
+        let start = || PrivateSshd::start_on(&self.surroundings, &[], self.hosts.clone());
+        self.sshd.get_or_init(start).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct Installed {
     tool: &'static Tool,
     /// The path of the program, if it is not searched.
     program: Option<PathBuf>,
-    pub(super) found: Found,
+    pub(crate) found: Found,
 }
 
 impl Installed {
-    pub(super) fn new(tool: &'static Tool, surroundings: &Arc<Surroundings>, sshd: &SharedSshd) -> Self {
+    pub(crate) fn new(tool: &'static Tool, surroundings: &Arc<Surroundings>, sshd: &SharedSshd) -> Self {
         let (surroundings, sshd) = (Arc::clone(surroundings), Arc::clone(sshd));
         let found = Found { surroundings, programs: Vec::new(), hosts: Hosts::default(), sshd };
         Self { tool, program: None, found }
@@ -90,13 +91,18 @@ impl Installed {
         surroundings: &Arc<Surroundings>,
         hosts: Hosts,
     ) -> Result<Self, Skipped> {
-        let mut installed = Self::new(tool, surroundings, &SharedSshd::default());
-        installed.found.hosts = hosts;
+        let mut installed = Self::new(tool, surroundings, &SharedSshd::default()).on(hosts);
         installed.probe().map(|_| installed)
     }
 
+    /// Returns the tool with its two ends on these hosts.
+    pub(crate) fn on(mut self, hosts: Hosts) -> Self {
+        self.found.hosts = hosts;
+        self
+    }
+
     /// Returns the tool with this program, at any place.
-    pub(super) fn by(self, program: &Path) -> Self {
+    pub(crate) fn by(self, program: &Path) -> Self {
         Self { program: Some(program.to_owned()), ..self }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The program and its path.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// wireguard-go.
     WireGuard { program: PathBuf },
     /// strongSwan, with ESP in UDP in its own process.

@@ -1,17 +1,23 @@
 //! Namespaces, links and gateways of one tunnel under test.
 //!
-//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped.
+//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped. On
+//! confined ground every process of one side runs on one core, but for the thread that plays a simulated card.
 
 use super::foreign;
 use crate::LabError;
 use crate::peers::{Hosts, Tree};
 use crate::surroundings::Surroundings;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The arrangement of hosts and gateways (figures 2 to 4 of the 2002 study), and the ends of associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +63,41 @@ impl Topology {
     }
 }
 
+/// The rate of the links between hosts and gateways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// As fast as the kernel moves packets. The links of road warriors are slow in any case.
+    #[default]
+    Unshaped,
+    /// The study's 1 Gb/s, by a token bucket at both ends.
+    Gigabit,
+}
+
+/// The hosts, the links between them, and the cores that they may use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ground {
+    /// The arrangement.
+    pub(crate) topology: Topology,
+    /// The links.
+    pub(crate) links: Links,
+    /// Whether the first half of the hosts shares the first core, and the other half the last one.
+    pub(crate) is_confined: bool,
+}
+
+impl From<Topology> for Ground {
+    fn from(topology: Topology) -> Self {
+        Self { topology, links: Links::Unshaped, is_confined: false }
+    }
+}
+
+/// Returns the first and the last CPU that this process may use.
+fn first_and_last_core() -> [usize; 2] {
+    let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    let first = cores.next().unwrap_or(0);
+    [first, cores.next_back().unwrap_or(first)]
+}
+
 /// The packets that fit into 1,500 bytes outside under any suite.
 pub(super) const INNER_MTU: u32 = 1400;
 /// The maximum of bytes that a daemon may print before it is ready.
@@ -65,16 +106,48 @@ const SAID_BYTES_MAX: u64 = 4096;
 const WARRIORS: usize = 3;
 /// The study's slow links. Its queue holds as much as it carries in the latency.
 const SLOW_LINK: &str = "root tbf rate 100mbit burst 32kb latency 50ms";
+/// The study's fast links. A burst holds two trains of packets, which the kernel moves whole.
+const FAST_LINK: &str = "root tbf rate 1gbit burst 128kb latency 10ms";
+/// The name of the thread of a simulated card.
+const CARD: &str = "card";
+/// The time in which such a thread starts.
+const CARD_TIME: Duration = Duration::from_secs(2);
+/// The secret of gateways that agree on keys by IKE; nothing of value goes through them.
+const SECRET: &str = "lab-0123456789abcdef0123456789abcdef";
 
 /// The connection between the hosts.
 #[derive(Clone, Debug)]
-pub(super) enum Between {
+pub(crate) enum Between {
     /// The links alone.
     Clear,
-    /// Our gateways with this suite, and the forced tier, if any.
-    Ours { suite: &'static str, tier: Option<&'static str> },
+    /// Our gateways.
+    Ours(Ours),
     /// Another program.
     Foreign(foreign::Kind),
+}
+
+/// The properties of our gateways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ours {
+    /// The suite.
+    pub(crate) suite: &'static str,
+    /// The forced tier, if any.
+    pub(crate) tier: Option<&'static str>,
+    /// The engine that seals and opens packets.
+    pub(crate) engine: &'static str,
+    /// The source of the keys.
+    pub(crate) keys: Keys,
+}
+
+/// The source of a tunnel's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// Files.
+    Manual,
+    /// The gateways' own calls, by TLS.
+    Calls,
+    /// IKEv2 with a shared secret.
+    Ike,
 }
 
 /// The end of a tunnel.
@@ -90,11 +163,11 @@ pub(super) struct Gate {
     pub(super) address: Option<String>,
 }
 
-/// Fails if there can be no hosts here.
-pub(super) fn missing(surroundings: &Surroundings) -> Result<(), LabError> {
-    for program in ["ip", "iperf3", "ping", "timeout"] {
+/// Fails if there can be no hosts here, or one of the programs that a study needs on them is missing.
+pub(crate) fn missing(surroundings: &Surroundings, programs: &[&str]) -> Result<(), LabError> {
+    for program in ["ip", "ping"].iter().chain(programs) {
         let found = surroundings.program(program);
-        found.map_err(|absent| unavailable(format_args!("`sealane lab tunnel`: {}", absent.reason)))?;
+        found.map_err(|absent| unavailable(format_args!("hosts in namespaces: {}", absent.reason)))?;
     }
     if rustix::process::geteuid().is_root() {
         Ok(())
@@ -104,16 +177,19 @@ pub(super) fn missing(surroundings: &Surroundings) -> Result<(), LabError> {
 }
 
 /// Hosts with a connection between them.
-pub(super) struct Net {
+pub(crate) struct Net {
     names: Vec<String>,
     daemons: Vec<Child>,
+    links: Links,
+    /// The cores of both halves of the hosts, if they are confined.
+    cores: Option<[usize; 2]>,
     /// Hosts that send requests to the last one; each has one stream of a test.
-    pub(super) clients: usize,
+    pub(crate) clients: usize,
     /// The address of the last host.
-    pub(super) server: &'static str,
+    pub(crate) server: &'static str,
 }
 
-pub(super) fn unavailable(what: impl std::fmt::Display) -> LabError {
+pub(crate) fn unavailable(what: impl std::fmt::Display) -> LabError {
     LabError::Unavailable(what.to_string())
 }
 
@@ -140,12 +216,13 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
 
 impl Net {
     /// Starts the hosts, the links and the tunnel. Files are written to `folder`.
-    pub(super) fn up(
+    pub(crate) fn up(
         program: &Path,
         folder: &Path,
-        topology: Topology,
+        ground: impl Into<Ground>,
         between: &Between,
     ) -> Result<Self, LabError> {
+        let Ground { topology, links, is_confined } = ground.into();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let (hosts, clients, server) = match topology {
@@ -155,7 +232,8 @@ impl Net {
             Topology::RoadWarriorEnds => (WARRIORS + 2, WARRIORS, "10.94.2.1"),
         };
         let tag = format!("sllab{}-{number}", std::process::id());
-        let mut net = Self { names: Vec::new(), daemons: Vec::new(), clients, server };
+        let cores = is_confined.then(first_and_last_core);
+        let mut net = Self { names: Vec::new(), daemons: Vec::new(), links, cores, clients, server };
         for host in 0..hosts {
             let name = format!("{tag}-{host}");
             ip(&format!("netns add {name}"))?;
@@ -171,14 +249,14 @@ impl Net {
         };
         match between {
             Between::Clear => net.clear(&near, &far, topology)?,
-            Between::Ours { suite, tier } => {
+            Between::Ours(ours) => {
                 let ends = near.iter().enumerate().map(|(at, near)| (at, near, &far));
                 for (at, own, other) in ends {
-                    net.ours(program, &folder, own, &[(2 * at, other)], suite, *tier)?;
+                    net.ours(program, &folder, own, &[(2 * at, other)], ours)?;
                 }
                 let others: Vec<(usize, &Gate)> =
                     near.iter().enumerate().map(|(at, near)| (2 * at + 1, near)).collect();
-                net.ours(program, &folder, &far, &others, suite, *tier)?;
+                net.ours(program, &folder, &far, &others, ours)?;
             }
             Between::Foreign(kind) => foreign::up(&mut net, kind, &folder, &near, &far)?,
         }
@@ -321,6 +399,10 @@ impl Net {
         {
             ip(&format!("-n {name} addr add {address} dev {device}"))?;
             ip(&format!("-n {name} link set {device} up"))?;
+            if self.links == Links::Gigabit {
+                run("tc", &format!("-n {name} qdisc add dev {device} {FAST_LINK}"))
+                    .map_err(|error| unavailable(format_args!("no link of 1 Gb/s: {error}")))?;
+            }
         }
         Ok(())
     }
@@ -332,46 +414,54 @@ impl Net {
         folder: &Path,
         own: &Gate,
         others: &[(usize, &Gate)],
-        suite: &str,
-        tier: Option<&str>,
+        ours: &Ours,
     ) -> Result<(), LabError> {
-        let folder = folder.join(own.host.to_string());
+        let folders = folder;
+        let folder = folders.join(own.host.to_string());
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
-        let bytes: usize =
-            super::material_bytes(suite).ok_or_else(|| unavailable(format_args!("no suite {suite}")))?;
         let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
         let mut site = format!(
             "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n",
             own.outer
         );
+        if ours.keys == Keys::Calls {
+            site += "identity = \"identity\"\n";
+        }
         for &(pair, other) in others {
-            // The two ends of a pair have neighbouring numbers.
-            let back = pair ^ 1;
-            for (name, seed) in [("send", pair), ("receive", back)] {
-                let key: String =
-                    (0..bytes).map(|at| format!("{:02x}", (at * 29 + (seed + 3) * 101) % 256)).collect();
-                write_private(&folder.join(format!("{name}{pair}.key")), &key)?;
-            }
+            let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
             site += &format!(
-                "[[peers]]\nname = \"host{}\"\nendpoint = \"{}:4500\"\nnetworks = [\"{}\"]\n[peers.manual]\n\
-                 suite = \"{suite}\"\nsend = {{ spi = {}, key-file = \"send{pair}.key\" }}\n\
-                 receive = {{ spi = {}, key-file = \"receive{pair}.key\" }}\n",
-                other.host,
-                other.outer,
-                other.inner,
-                0x1000 + pair,
-                0x1000 + back,
+                "[[peers]]\nname = \"host{host}\"\nendpoint = \"{endpoint}:4500\"\nnetworks = [\"{inner}\"]\n"
             );
+            site += &match ours.keys {
+                Keys::Manual => manual_keys(&folder, pair, ours.suite)?,
+                Keys::Calls => {
+                    let theirs = folders.join(host.to_string()).join("identity");
+                    let _ = identity(program, &folder.join("identity"))?;
+                    format!("suite = \"{}\"\nkey = \"{}\"\n", ours.suite, identity(program, &theirs)?)
+                }
+                Keys::Ike => {
+                    write_private(&folder.join("secret"), SECRET)?;
+                    format!(
+                        "[peers.ike]\nid = \"host{host}.example\"\nlocal-id = \"host{}.example\"\n\
+                         local-networks = [\"{}\"]\npsk-file = \"secret\"\n",
+                        own.host, own.inner
+                    )
+                }
+            };
         }
         let path = folder.join("site.toml");
         write_private(&path, &site)?;
         let mut command = self.command(own.host, &program.to_string_lossy(), "tunnel up");
-        command.arg(&path).args(["--allow-legacy", "--allow-manual-counter"]);
+        command.arg(&path).args(["--allow-legacy", "--engine", ours.engine]);
+        if ours.keys == Keys::Manual {
+            command.arg("--allow-manual-counter");
+        }
         command.env("SEALANE_RUN", folder.join("run")).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Some(tier) = tier {
+        if let Some(tier) = ours.tier {
             command.env("SEALANE_TIER", tier);
         }
         let mut child = self.start(command.stderr(Stdio::piped()), program)?;
+        let pid = child.id();
         let said = child.stderr.take().map(|stderr| {
             let mut line = String::new();
             // The daemon prints one line when it is ready, or the reason of its failure.
@@ -380,7 +470,16 @@ impl Net {
         });
         self.daemons.push(child);
         let said = said.unwrap_or_default();
-        if said.contains(" is up") { Ok(()) } else { Err(unavailable(said.trim())) }
+        if !said.contains(" is up") {
+            return Err(unavailable(said.trim()));
+        }
+        match self.cores {
+            Some(cores) if ours.engine.contains(CARD) => {
+                let other = cores[usize::from(self.core(own.host) == Some(cores[0]))];
+                move_card(pid, other)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {
@@ -396,26 +495,95 @@ impl Net {
     }
 
     /// Returns the namespace of a host.
-    pub(super) fn name(&self, host: usize) -> &str {
+    pub(crate) fn name(&self, host: usize) -> &str {
         &self.names[host]
     }
 
+    /// Returns the core of a confined host.
+    fn core(&self, host: usize) -> Option<usize> {
+        self.cores.map(|cores| cores[usize::from(2 * host >= self.names.len())])
+    }
+
+    /// Returns the words before a command that runs on a host.
+    fn words(&self, host: usize) -> Vec<OsString> {
+        let mut words = ["ip", "netns", "exec", &self.names[host]].map(OsString::from).to_vec();
+        if let Some(core) = self.core(host) {
+            words.extend(["taskset", "-c", &core.to_string()].map(OsString::from));
+        }
+        words
+    }
+
     /// Returns a command in the namespace of a host.
-    pub(super) fn command(&self, host: usize, program: &str, arguments: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[host], program]).args(arguments.split_whitespace());
+    pub(crate) fn command(&self, host: usize, program: &str, arguments: &str) -> Command {
+        let words = self.words(host);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(program).args(arguments.split_whitespace());
         command
     }
 
     /// Returns a client on a requesting host, and a server on the last one.
-    pub(super) fn hosts(&self, client: usize) -> Hosts {
-        Hosts::between(&self.names[client], self.names.last().map_or("", String::as_str), self.server)
+    pub(crate) fn hosts(&self, client: usize) -> Hosts {
+        Hosts::new(self.words(client), self.words(self.names.len() - 1), self.server)
+    }
+
+    /// Returns whether daemons carry the traffic.
+    pub(crate) fn has_daemons(&self) -> bool {
+        !self.daemons.is_empty()
     }
 
     /// Returns the CPU seconds that the daemons have used.
-    pub(super) fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         self.daemons.iter().map(|daemon| Tree::of(daemon.id()).cpu().as_secs_f64()).sum()
     }
+}
+
+/// Writes the keys of one pair of associations, and returns the peer's part of the site file.
+fn manual_keys(folder: &Path, pair: usize, suite: &str) -> Result<String, LabError> {
+    let bytes: usize =
+        super::material_bytes(suite).ok_or_else(|| unavailable(format_args!("no suite {suite}")))?;
+    // The two ends of a pair have neighbouring numbers.
+    let back = pair ^ 1;
+    for (name, seed) in [("send", pair), ("receive", back)] {
+        let key: String =
+            (0..bytes).map(|at| format!("{:02x}", (at * 29 + (seed + 3) * 101) % 256)).collect();
+        write_private(&folder.join(format!("{name}{pair}.key")), &key)?;
+    }
+    Ok(format!(
+        "[peers.manual]\nsuite = \"{suite}\"\nsend = {{ spi = {}, key-file = \"send{pair}.key\" }}\n\
+         receive = {{ spi = {}, key-file = \"receive{pair}.key\" }}\n",
+        0x1000 + pair,
+        0x1000 + back,
+    ))
+}
+
+/// Returns the public key of an identity, which is made if it does not exist.
+fn identity(program: &Path, path: &Path) -> Result<String, LabError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(LabError::file("cannot create", folder))?;
+    }
+    let output = Command::new(program).args(["id", "--identity"]).arg(path).output();
+    let output = output.map_err(|source| LabError::Start { program: program.into(), source })?;
+    let key = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if key.is_empty() { Err(unavailable(String::from_utf8_lossy(&output.stderr).trim())) } else { Ok(key) }
+}
+
+/// Moves the thread that simulates a card to a core of its own: a card's work takes no time of its host.
+fn move_card(pid: u32, core: usize) -> Result<(), LabError> {
+    let deadline = Instant::now() + CARD_TIME;
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    while Instant::now() < deadline {
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let is_card = fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == CARD);
+            let id = task.file_name().to_str().and_then(|id| Pid::from_raw(id.parse().ok()?));
+            if let (true, Some(id)) = (is_card, id) {
+                return sched_setaffinity(Some(id), &cores)
+                    .map_err(|error| unavailable(format_args!("a core for the card: {error}")));
+            }
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Err(unavailable("the simulated card has no thread"))
 }
 
 impl Drop for Net {

@@ -101,7 +101,7 @@ impl Test {
 }
 
 /// Returns the reason why there can be no web server.
-pub(super) fn missing_for_web(surroundings: &Surroundings) -> Option<String> {
+pub(crate) fn missing_for_web(surroundings: &Surroundings) -> Option<String> {
     ["curl", "nginx", "openssl"]
         .into_iter()
         .find_map(|name| surroundings.program(name).err())
@@ -109,7 +109,7 @@ pub(super) fn missing_for_web(surroundings: &Surroundings) -> Option<String> {
 }
 
 /// Waits until the hosts reach each other.
-pub(super) fn carries(net: Net) -> Result<Net, LabError> {
+pub(crate) fn carries(net: Net) -> Result<Net, LabError> {
     let deadline = Instant::now() + UP_TIME;
     let mut reached = 0;
     while Instant::now() < deadline && reached < net.clients {

@@ -1,0 +1,510 @@
+//! Accelerator cards: throughput by the length of jobs (figure 1 of the 2002 study), and tables 1 and 2 and the null
+//! algorithm of the OpenBSD cryptographic framework (2003).
+//!
+//! Guarantees: every card is the engine's simulated one and is named so; tables by threads and the crossover are in
+//! virtual time, and the same on every machine; curves and the framework's own cost are measured by the clock, in
+//! turns.
+
+mod closed_loop;
+
+use crate::LabError;
+use crate::experiment::{
+    Better, Cell, Claim, Coordinates, Drawn, Experiment, Found, MEGABITS, Measure, Origin, Outcome, Plan,
+    Plot, Profile, Repetition, Role, Sample, Sampler, Value, View, at,
+};
+use crate::report::Report;
+use crate::request::Request;
+use crate::studies::{COSTS, Family, OCF, Study, study};
+use closed_loop::{CARD, PROCESSOR, megabits, rate};
+use sealane_engine::{
+    Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Timing, Work,
+};
+use sealane_transform::{Aead, BlockCipher, Cipher, Kernels, Mode, Tier};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The family of `sealane lab cards`.
+pub(crate) const FAMILIES: &[Family] =
+    &[Family { command: "lab cards", parts: &PARTS, studies: STUDIES, run }];
+
+const PARTS: [&str; 4] = ["curve", "framework", "threads", "crossover"];
+
+const STUDIES: &[Study] = &[
+    study(
+        "R9",
+        COSTS,
+        "Figure 1: a card's throughput by packet size, beside software and a hybrid",
+        &["curve", "crossover"],
+        20,
+    ),
+    study("O1", OCF, "the framework's own cost: the null algorithm", &["framework"], 2),
+    study("O2", OCF, "Table 1: 3DES on one card, by threads and bytes", &["threads"], 1),
+    study("O3", OCF, "Table 2: the same on several cards", &["threads"], 1),
+];
+
+/// The papers.
+const FIGURE_1: &str = "Miltchev, Ioannidis, Keromytis: A Study of the Relative Costs of Network Security Protocols (2002), figure 1";
+const FRAMEWORK: &str =
+    "Keromytis, Wright, de Raadt: The Design of the OpenBSD Cryptographic Framework (2003)";
+
+/// The lengths of figure 1.
+const LENGTHS: [u32; 10] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+/// The works of one job that are under way at a time when a curve is measured.
+const DEPTH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+
+/// Engines of the curves, and their names in the table.
+const ENGINES: [(&str, &str); 4] = [
+    ("card", "simulated card"),
+    ("inline", "software"),
+    ("lanes", "software, all lanes"),
+    ("hybrid:card,inline", "simulated hybrid"),
+];
+
+/// The lengths, threads and Mb/s of table 1.
+const TABLE_LENGTHS: [u32; 6] = [16, 64, 256, 1024, 8192, 16384];
+const TABLE_1: [(usize, [f64; 6]); 5] = [
+    (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
+    (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
+    (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
+    (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
+    (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
+];
+/// The rows of table 2 that survive; its caption, which said how many cards, does not.
+const TABLE_2: [(usize, [f64; 6]); 2] =
+    [(1, [5.42, 18.88, 61.94, 151.95, 300.88, 254.79]), (32, [9.91, 37.01, 120.71, 410.27, 758.85, 801.81])];
+/// The model of the card was fitted to table 1 within this, see [`Timing::FOUR_HIFN_7751`].
+const FIT: f64 = 0.15;
+/// The share of a card's rate that many threads reach, of which the paper says "over 96 %"; a model whose bus waits at
+/// random leaves one per cent more idle.
+const REACHED: f64 = 0.95;
+/// The framework's throughput with the null algorithm, one process: bytes and Mb/s.
+const NULL: [(u32, f64); 2] = [(1024, 420.0), (8192, 600.0)];
+/// The rows of the published figures.
+const THE_PAPER: &str = "the paper";
+const THE_MODEL: &str = "the model";
+
+fn rate_measure() -> Measure {
+    Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s")
+}
+
+/// Runs the requested parts.
+fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let began = Instant::now();
+    let mut outcomes = Vec::new();
+    if request.wants(&["curve"]) {
+        outcomes.push(curve(request, progress)?);
+    }
+    if request.wants(&["crossover"]) {
+        outcomes.push(crossover()?);
+    }
+    if request.wants(&["framework"]) {
+        outcomes.push(framework(request, progress)?);
+    }
+    if request.wants(&["threads"]) {
+        outcomes.push(threads(request.profile)?);
+    }
+    let summary = "The papers' accelerator cards, simulated by the engine's model of four Hifn 7751, beside this machine's \
+                   software.";
+    Ok(Report {
+        seconds: began.elapsed().as_secs_f64(),
+        profile: Some(request.profile),
+        sources: vec![FIGURE_1.to_owned(), FRAMEWORK.to_owned()],
+        limits: vec![
+            "A simulated card answers when a card of 2003 would; its results are computed in software meanwhile, which takes CPU \
+             time that a card does not."
+                .to_owned(),
+        ],
+        ..Report::new("sealane lab cards", "Accelerator cards", summary, outcomes)
+    })
+}
+
+fn unavailable(error: impl std::fmt::Display) -> LabError {
+    LabError::Unavailable(error.to_string())
+}
+
+/// One lane that keeps works of one job under way at an engine.
+struct Rig {
+    submitter: Submitter<()>,
+    job: Job,
+    bytes: u32,
+    time: Duration,
+}
+
+impl Rig {
+    fn new(
+        engine: &str,
+        protection: Protection,
+        bytes: u32,
+        depth: NonZeroUsize,
+        time: Duration,
+    ) -> Result<Self, LabError> {
+        // Software beside the card is that of the papers' processors, one message after another.
+        let kernels = Kernels::select(Some(Tier::Native), None).map_err(unavailable)?;
+        let implementations = Implementations::from(kernels);
+        let choice: EngineChoice = engine.parse().map_err(unavailable)?;
+        let engine = choice.make(implementations).map_err(unavailable)?;
+        let material = vec![7; protection.key_bytes()];
+        let session = Session::with(implementations, protection, &material).map_err(unavailable)?;
+        let session = Arc::new(session);
+        let tag_bytes = protection.tag_bytes() as u32;
+        let job = Job { body: Span::new(0, bytes), tag: Span::new(bytes, tag_bytes), ..Job::default() };
+        let mut submitter = Submitter::new(engine.queue(depth).map_err(unavailable)?, depth.get());
+        for _ in 0..depth.get() {
+            let buffer = Buffer::new((bytes + tag_bytes) as usize);
+            let sessions = vec![Arc::clone(&session)];
+            submitter.submit(Work { buffer, sessions, jobs: vec![job], ..Work::default() }, ());
+        }
+        Ok(Self { submitter, job, bytes, time })
+    }
+
+    /// Returns the jobs per second of one slice.
+    fn jobs_per_second(&mut self) -> Result<f64, LabError> {
+        let (start, mut jobs) = (Instant::now(), 0_u32);
+        while start.elapsed() < self.time {
+            let (mut work, ()) =
+                self.submitter.wait().ok_or_else(|| unavailable("the engine has lost its works"))?;
+            if work.jobs[0].status != JobStatus::Done {
+                return Err(unavailable("a job failed"));
+            }
+            work.jobs[0] = self.job;
+            self.submitter.submit(work, ());
+            jobs += 1;
+        }
+        Ok(f64::from(jobs) / start.elapsed().as_secs_f64())
+    }
+}
+
+/// A cell, and how its rig is made.
+type Row = (Coordinates, Box<dyn Fn() -> Result<Rig, LabError>>);
+
+/// Rigs that take turns. Each is made for its slice, because 32 buffers of each length would leave the caches.
+struct Rigs(Vec<Box<dyn Fn() -> Result<Rig, LabError>>>);
+
+impl Sampler for Rigs {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let mut rig = self.0[cell]()?;
+        let per_second = rig.jobs_per_second()?;
+        let values = BTreeMap::from([
+            (MEGABITS.to_owned(), megabits(per_second, rig.bytes)),
+            ("request_us".to_owned(), 1e6 / per_second),
+        ]);
+        Ok(Sample { found: Found::Values(values), ..Sample::default() })
+    }
+}
+
+/// Measures engines in turns, as the profile has it.
+fn measured(
+    experiment: Experiment,
+    rows: Vec<Row>,
+    claims: impl FnOnce(&[Cell]) -> Vec<Claim>,
+    beside: Vec<Cell>,
+    (request, progress): (&Request, &mut dyn Write),
+) -> Result<Outcome, LabError> {
+    let rule = request.profile.repetition();
+    let repetition = Repetition { warm_up_rounds: 0, ..rule };
+    let (places, rigs): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    let plan = Plan {
+        experiment: Experiment { repetition, ..experiment.clone() },
+        places,
+        seed: request.seed,
+        ..Plan::default()
+    };
+    let mut cells = plan.measure(&mut Rigs(rigs), progress)?;
+    let claims = claims(&cells);
+    cells.extend(beside);
+    let experiment = Experiment { repetition, claims, ..experiment };
+    Ok(Outcome { seed: request.seed, ..Outcome::new(experiment, cells) })
+}
+
+/// Returns the length of a slice.
+fn slice(profile: Profile) -> Duration {
+    Duration::from_millis(match profile {
+        Profile::Smoke => 2,
+        Profile::Quick => 30,
+        Profile::Full => 300,
+        Profile::Paper => 30_000,
+    })
+}
+
+/// Figure 1: Mb/s by the length of jobs.
+fn curve(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
+    const AXES: [&str; 3] = ["algorithm", "engine", "bytes"];
+    let time = slice(request.profile);
+    let algorithms = [
+        ("3des-cbc", Protection::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Cbc))),
+        ("aes-128-gcm", Protection::Aead(Aead::Aes128Gcm)),
+    ];
+    let place = |algorithm: &str, engine: &str, bytes: u32| {
+        at(AXES.into_iter().zip([algorithm, engine, &bytes.to_string()]))
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for (algorithm, protection) in algorithms {
+        for (text, engine) in ENGINES {
+            for bytes in LENGTHS {
+                let make = move || Rig::new(text, protection, bytes, DEPTH, time);
+                rows.push((place(algorithm, engine, bytes), Box::new(make)));
+            }
+        }
+    }
+    let [card, software] = [ENGINES[0].1, ENGINES[1].1];
+    let claims = |_: &[Cell]| {
+        let ratio = |algorithm: &str, bytes: u32, words: &str, bounds| {
+            let statement = format!("{algorithm}, {bytes} bytes: {words}");
+            let places = (place(algorithm, card, bytes), place(algorithm, software, bytes));
+            Claim::ratio((statement, "R9, figure 1; R14"), MEGABITS, places, bounds)
+        };
+        let least = LENGTHS[0];
+        let most = LENGTHS[LENGTHS.len() - 1];
+        vec![
+            ratio(
+                algorithms[0].0,
+                most,
+                "the card more than doubles software (the paper: “by more than 100 %”).",
+                (Some(2.0), None),
+            ),
+            ratio(
+                algorithms[0].0,
+                least,
+                "the card is slower than software, whose requests cost nothing to hand over.",
+                (None, Some(1.0)),
+            ),
+        ]
+    };
+    let experiment = Experiment::new(
+        "card-curve",
+        "R9",
+        "Throughput by packet size (figure 1)",
+        &AXES,
+        vec![rate_measure()],
+    );
+    let notes = [
+        "The paper draws its cards between 0 and 250 Mb/s, without figures. Ours is the framework paper's card of four Hifn 7751, \
+         simulated; software runs one message after another, as its processors did.",
+        "32 works of one job each are under way. AES-GCM shows the same card if it had the cipher of today at the same speed.",
+    ];
+    let plot = Plot::new(Drawn::Lines, AXES[2], MEGABITS, &AXES[1..2])
+        .each(AXES[0])
+        .titled("Throughput")
+        .logarithmic();
+    let experiment = Experiment { paper: FIGURE_1.to_owned(), ..experiment };
+    let experiment = experiment.notes(&notes).shown(View::pivot(&AXES[..2], AXES[2], MEGABITS), vec![plot]);
+    measured(experiment, rows, claims, Vec::new(), (request, progress))
+}
+
+/// The null algorithm: what the framework costs alone.
+fn framework(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
+    const AXES: [&str; 2] = ["engine", "bytes"];
+    let time = slice(request.profile);
+    let place = |engine: &str, bytes: u32| at(AXES.into_iter().zip([engine, &bytes.to_string()]));
+    let engines = ["inline", "lanes:1"];
+    let mut rows: Vec<Row> = Vec::new();
+    for engine in engines {
+        for (bytes, _) in NULL {
+            let make = move || Rig::new(engine, Protection::Null, bytes, NonZeroUsize::MIN, time);
+            rows.push((place(engine, bytes), Box::new(make)));
+        }
+    }
+    let published = NULL.map(|(bytes, megabits)| {
+        let cell = Cell { at: place(THE_PAPER, bytes), ..Cell::default() };
+        let request_us = f64::from(bytes) * 8.0 / megabits;
+        cell.with(MEGABITS, megabits).with("request_us", request_us).of_role(Role::Published)
+    });
+    let claims = |_: &[Cell]| {
+        let claim = |engine: &str, (bytes, megabits): (u32, f64)| {
+            let statement = format!(
+                "{engine}, {bytes} bytes: the framework alone passes at least the paper's {megabits:.0} Mb/s, as its machine was slower."
+            );
+            Claim::bound((statement, "O1"), MEGABITS, place(engine, bytes), (Some(megabits), None))
+        };
+        engines.into_iter().flat_map(|engine| NULL.map(|row| claim(engine, row))).collect()
+    };
+    let measures = vec![Measure::cost("request_us", "µs a request", "µs"), rate_measure()];
+    let experiment =
+        Experiment::new("framework", "O1", "The framework's own cost (null algorithm)", &AXES, measures);
+    let notes = [
+        "One process, one request at a time. OpenBSD's framework copies the bytes into the kernel and back, which takes most of its \
+         time with 8 KB; ours is in the process and copies nothing.",
+    ];
+    let experiment = Experiment { paper: FRAMEWORK.to_owned(), ..experiment }.notes(&notes);
+    measured(experiment, rows, claims, published.to_vec(), (request, progress))
+}
+
+/// A figure that is the same in every run.
+fn exact(value: f64) -> Value {
+    Value::Range { value, low: value, high: value }
+}
+
+/// Tables 1 and 2: threads that wait for one job each, in virtual time.
+fn threads(profile: Profile) -> Result<Outcome, LabError> {
+    const AXES: [&str; 4] = ["cards", "threads", "source", "bytes"];
+    let jobs = if profile == Profile::Smoke { 200 } else { 2000 };
+    let place = |cards: &str, threads: usize, source: &str, bytes: u32| {
+        at(AXES.into_iter().zip([cards, &threads.to_string(), source, &bytes.to_string()]))
+    };
+    let mut cells = Vec::new();
+    let mut claims = Vec::new();
+    for cards in 1..=4_usize {
+        let name = cards.to_string();
+        for (threads, published) in TABLE_1 {
+            for (bytes, published) in TABLE_LENGTHS.into_iter().zip(published) {
+                let found = megabits(rate(&vec![CARD; cards], threads, bytes, jobs)?, bytes);
+                let mut cell = Cell { at: place(&name, threads, THE_MODEL, bytes), ..Cell::default() };
+                cell = cell.with(MEGABITS, exact(found));
+                if cards == 1 {
+                    cell = cell.with("over_paper", exact(found / published));
+                    let paper = Cell { at: place(&name, threads, THE_PAPER, bytes), ..Cell::default() };
+                    cells.push(paper.with(MEGABITS, published));
+                    let statement = format!(
+                        "{threads} threads, {bytes} bytes: the model gives the paper's {published} Mb/s within 15 %, to which it was fitted."
+                    );
+                    let bounds = [1.0 - FIT, 1.0 + FIT].map(Some).into();
+                    claims.push(Claim::bound(
+                        (statement, "O2, table 1"),
+                        "over_paper",
+                        cell.at.clone(),
+                        bounds,
+                    ));
+                }
+                if threads == 32 && bytes == 16384 {
+                    let peak = f64::from(bytes) * 8e3 / Timing::FOUR_HIFN_7751.pace_ns(bytes as usize)
+                        * cards as f64;
+                    cell = cell.with("of_peak", exact(found / peak));
+                    let statement = format!(
+                        "{cards} cards, 32 threads, 16,384 bytes: at least 95 % of the cards' own rate (the paper: over 96 %)."
+                    );
+                    let bounds = (Some(REACHED), None);
+                    claims.push(Claim::bound((statement, "O2, O3"), "of_peak", cell.at.clone(), bounds));
+                }
+                cells.push(cell);
+            }
+        }
+    }
+    for (threads, published) in TABLE_2 {
+        for (bytes, published) in TABLE_LENGTHS.into_iter().zip(published) {
+            let cell = Cell { at: place("several", threads, THE_PAPER, bytes), ..Cell::default() };
+            cells.push(cell.with(MEGABITS, published));
+        }
+    }
+    let measures = vec![
+        Measure { origin: Origin::Predicted, ..rate_measure() },
+        Measure::times("over_paper", "over the paper's"),
+        Measure::times("of_peak", "of the cards' rate"),
+    ];
+    let experiment = Experiment::new(
+        "card-threads",
+        "O2, O3",
+        "3DES by threads and bytes (tables 1 and 2), Mb/s",
+        &AXES,
+        measures,
+    );
+    let notes = [
+        "Each thread waits for one job. The cards are the engine's simulated one, behind the scheduler that ships, in virtual time.",
+        "Table 2 is of several accelerators; its caption is lost, and one thread alone shows that they are not the card of table 1. \
+         Its two rows are printed beside the model of one to four cards, without a claim.",
+    ];
+    let plot = Plot::new(Drawn::Lines, AXES[3], MEGABITS, &["threads", "source"])
+        .each("cards")
+        .titled("Throughput")
+        .logarithmic();
+    let experiment = Experiment { paper: FRAMEWORK.to_owned(), claims, ..experiment };
+    let experiment = experiment.notes(&notes).shown(View::pivot(&AXES[..3], AXES[3], MEGABITS), vec![plot]);
+    Ok(Outcome::new(experiment, cells))
+}
+
+/// The hybrid that the 2002 study proposes: software for short jobs, hardware for long ones.
+fn crossover() -> Result<Outcome, LabError> {
+    const AXES: [&str; 2] = ["threads", "bytes"];
+    const BYTES: [u32; 9] = [16, 64, 128, 176, 256, 512, 1024, 4096, 16384];
+    const JOBS: usize = 1000;
+    let mut cells = Vec::new();
+    let mut claims = Vec::new();
+    for threads in [1, 4, 32] {
+        for bytes in BYTES {
+            let of =
+                |engines: &[Timing]| rate(engines, threads, bytes, JOBS).map(|rate| megabits(rate, bytes));
+            let [card, processor, both] = [of(&[CARD])?, of(&[PROCESSOR])?, of(&[CARD, PROCESSOR])?];
+            let place = at(AXES.into_iter().zip([&*threads.to_string(), &*bytes.to_string()]));
+            let cell = Cell { at: place, ..Cell::default() }
+                .with("card", exact(card))
+                .with("processor", exact(processor))
+                .with("hybrid", exact(both))
+                .with("over_better", exact(both / card.max(processor)));
+            let statement = format!(
+                "{threads} threads, {bytes} bytes: the hybrid is as fast as the better of both, within 5 % for what it learns by trying."
+            );
+            let bounds = (Some(0.95), None);
+            claims.push(Claim::bound((statement, "R9, R22"), "over_better", cell.at.clone(), bounds));
+            cells.push(cell);
+        }
+    }
+    let predicted = |id: &str, name: &str| {
+        Measure { better: Better::High, ..Measure::new(id, name) }.unit("Mb/s").predicted()
+    };
+    let measures = vec![
+        predicted("card", "card, Mb/s"),
+        predicted("processor", "processor, Mb/s"),
+        predicted("hybrid", "hybrid, Mb/s"),
+        Measure::times("over_better", "hybrid over the better"),
+    ];
+    let experiment = Experiment::new(
+        "card-crossover",
+        "R9, R22",
+        "From software to hardware: where the hybrid changes",
+        &AXES,
+        measures,
+    );
+    let notes = [
+        "The 2002 study found the card no faster for the 40-byte packets that are up to 40 % of a transfer's, and proposed software for \
+         small packets and hardware for large ones. Card and processor (27 Mb/s of 3DES) are of their time and simulated.",
+    ];
+    let plot = Plot {
+        measures: ["card", "processor", "hybrid"].map(str::to_owned).to_vec(),
+        ..Plot::new(Drawn::Lines, "bytes", "card", &[])
+    };
+    let experiment = Experiment { paper: FIGURE_1.to_owned(), claims, ..experiment };
+    Ok(Outcome::new(
+        experiment
+            .notes(&notes)
+            .shown(View::Cells, vec![plot.each("threads").titled("Throughput").logarithmic()]),
+        cells,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Verdict, find};
+
+    #[test]
+    fn a_smoke_run_has_every_table() {
+        let request = Request { profile: Profile::Smoke, seed: 5, ..Request::default() };
+        let report = run(&request, &mut std::io::sink()).unwrap();
+        let ids: Vec<&str> = report.outcomes.iter().map(|outcome| &*outcome.experiment.id).collect();
+        assert_eq!(ids, ["card-curve", "card-crossover", "framework", "card-threads"]);
+        for outcome in &report.outcomes {
+            assert!(outcome.cells.iter().all(|cell| cell.failure.is_none()), "{:?}", outcome.cells);
+            assert!(!outcome.claims.is_empty());
+            let open = outcome.claims.iter().filter(|claim| claim.estimate.is_none()).count();
+            assert_eq!(open, 0, "{:?}", outcome.claims);
+        }
+    }
+
+    /// Virtual time: these verdicts are the same everywhere.
+    #[test]
+    fn the_model_meets_table_1() {
+        let outcome = threads(Profile::Quick).unwrap();
+        let own = |claim: &&crate::experiment::ClaimResult| claim.claim.source == "O2, table 1";
+        assert_eq!(outcome.claims.iter().filter(own).count(), 30);
+        for claim in outcome.claims.iter().filter(own) {
+            assert_eq!(claim.verdict, Verdict::Holds, "{}: {:?}", claim.claim.statement, claim.estimate);
+        }
+        let one = find(
+            &outcome.cells,
+            &at([("cards", "1"), ("threads", "32"), ("bytes", "16384"), ("source", THE_PAPER)]),
+        );
+        assert_eq!(one.and_then(|cell| cell.figure(MEGABITS)), Some(320.19));
+    }
+}

@@ -1,0 +1,160 @@
+//! A thousand tiny transfers (R17, figure 13), each by a curl of its own: in clear, by HTTPS, and through tunnels with
+//! keys from files, from our gateways' calls, and from IKE.
+//!
+//! Guarantees: the time that a tunnel takes to agree on keys is measured apart, and added once to a thousand pages.
+
+use super::{Bench, Connection, Run, SECONDS, Turn, at_most, sample};
+use crate::LabError;
+use crate::experiment::{
+    Better, Cell, Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at,
+};
+use crate::peers::tiny_pages;
+use crate::tunnel::Topology;
+use crate::tunnel::net::{Between, Ground, Keys, Links, Net, unavailable};
+use crate::tunnel::traffic::missing_for_web;
+use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN};
+use std::time::Instant;
+
+/// The study's number of pages.
+const PAGES: u32 = 1000;
+/// The most by which IPsec makes a page slower.
+const IPSEC_MORE: f64 = 1.10;
+/// The two ends of the most by which negotiated keys may differ from manual ones.
+const KEYS: [f64; 2] = [0.97, 1.03];
+
+const AXES: [&str; 4] = ["service", "between", "suite", "keys"];
+
+/// Returns the connections with the sources of their keys.
+fn with_keys(connections: Vec<Connection>) -> Vec<(Connection, &'static str)> {
+    let mut all: Vec<(Connection, &str)> = connections
+        .into_iter()
+        .map(|connection| {
+            (if let Between::Clear = connection.between { "none" } else { "files" }, connection)
+        })
+        .map(|(keys, connection)| (connection, keys))
+        .collect();
+    let default = all.iter().find(|(connection, _)| connection.name == [OWN, DEFAULT_SUITE]).cloned();
+    for (keys, name) in [(Keys::Calls, "calls"), (Keys::Ike, "IKE")] {
+        let negotiated = default.clone().map(|(connection, _)| Connection {
+            between: match connection.between {
+                Between::Ours(ours) => Between::Ours(crate::tunnel::net::Ours { keys, ..ours }),
+                other => other,
+            },
+            ..connection
+        });
+        all.extend(negotiated.map(|connection| (connection, name)));
+    }
+    all
+}
+
+/// Returns the seconds until the first answer through the tunnel, keys included.
+fn first_answer(net: &Net) -> Result<f64, LabError> {
+    let started = Instant::now();
+    let words = format!("-q -c 1 -i 0.01 -w 20 {}", net.server);
+    let ping = net.command(0, "ping", &words).output();
+    match ping {
+        Ok(ping) if ping.status.success() => Ok(started.elapsed().as_secs_f64()),
+        _ => Err(unavailable("the hosts do not reach each other")),
+    }
+}
+
+/// Measures the pages.
+pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
+    if let Some(why) = missing_for_web(&bench.request.surroundings) {
+        bench.skipped.push(format!("tiny: {why}"));
+        return Ok(Vec::new());
+    }
+    let pages = bench.sized(20, 100, PAGES);
+    let ground = Ground { topology: Topology::HostHost, links: Links::Gigabit, is_confined: false };
+    let mut nets = Vec::new();
+    for (connection, keys) in with_keys(bench.connections()) {
+        let net = Net::up(&bench.program.path, bench.memory.path(), ground, &connection.between);
+        match net.and_then(|net| Ok((first_answer(&net)?, net))) {
+            Ok((first_s, net)) => nets.push((connection, keys, first_s, net)),
+            Err(error) => {
+                bench.skipped.push(format!("tiny, {}, {keys}: {error}", connection.name.join(", ")));
+            }
+        }
+    }
+    let surroundings = &bench.request.surroundings;
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for (connection, keys, first_s, net) in &nets {
+        let [between, suite] = connection.name;
+        let is_clear = between == CLEAR.0;
+        for (service, is_tls) in [("http", false), ("https", true)] {
+            if is_tls && !is_clear {
+                continue;
+            }
+            let place = at(AXES.into_iter().zip([service, between, suite, *keys]));
+            let turn = move || {
+                let mut taken = sample(Some(net), || {
+                    let per_second = tiny_pages(&net.hosts(0), surroundings, (pages, is_tls))?;
+                    Ok(Run { seconds: f64::from(pages) / per_second, bytes: 0, cpu_s: 0.0 })
+                })?;
+                if let Found::Values(values) = &mut taken.found {
+                    let page_s = values[SECONDS] / f64::from(pages);
+                    values.remove("cpu_s");
+                    values.insert("page_ms".to_owned(), 1e3 * page_s);
+                    values.insert("thousand_s".to_owned(), f64::from(PAGES) * page_s + first_s);
+                    values.insert("first_ms".to_owned(), 1e3 * first_s);
+                }
+                Ok(taken)
+            };
+            turns.push((place, Box::new(turn)));
+        }
+    }
+    let cells = bench.take_turns("tiny", turns)?;
+    let measures = vec![
+        Measure::cost("page_ms", "ms a page", "ms"),
+        Measure::cost("first_ms", "ms to the first answer", "ms"),
+        Measure { better: Better::Low, ..Measure::new("thousand_s", "s for 1,000, keys included") }.unit("s"),
+        Measure::cost("tunnel_cpu_s", "CPU s: tunnel", "s"),
+        Measure::cost("system_cpu_s", "machine", "s"),
+    ];
+    let notes = [
+        "The paper (figure 13): IPsec adds 10 % to HTTP, keys by isakmpd are as good as keys by hand over so many transfers, and \
+         HTTPS pays for a handshake each time.",
+        "Each page has a curl of its own, whose start is part of its time; the paper's 10 % is of that too.",
+    ];
+    let plots = vec![
+        Plot::new(Drawn::Bars, "suite", "page_ms", &["service", "between", "keys"]).titled("Time of a page"),
+    ];
+    let experiment = Experiment::new("tiny", "R17", "Tiny transfers, links of 1 Gb/s", &AXES, measures);
+    let claims = claims(&cells);
+    Ok(bench.outcome(experiment.notes(&notes).shown(View::Cells, plots), cells, claims).into_iter().collect())
+}
+
+fn place(service: &str, between: &str, suite: &str, keys: &str) -> Coordinates {
+    at(AXES.into_iter().zip([service, between, suite, keys]))
+}
+
+fn claims(cells: &[Cell]) -> Vec<Claim> {
+    let clear = place("http", CLEAR.0, CLEAR.1, "none");
+    let https = place("https", CLEAR.0, CLEAR.1, "none");
+    let mut claims = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.at["between"] == NATIVE) {
+        let suite = &cell.at["suite"];
+        let statement = format!(
+            "{suite}: a page takes at most 10 % longer than in clear, and half a per cent, because the paper rounds."
+        );
+        claims.push(at_most(
+            "R17, figure 13",
+            statement,
+            "page_ms",
+            [cell.at.clone(), clear.clone()],
+            IPSEC_MORE + 0.005,
+        ));
+        let statement = format!("{suite}: a page through IPsec takes no longer than by HTTPS.");
+        claims.push(at_most("R17, figure 13", statement, "page_ms", [cell.at.clone(), https.clone()], 1.0));
+    }
+    for keys in ["calls", "IKE"] {
+        let statement = format!(
+            "1,000 pages with keys by {keys}, agreement included, take what they take with keys from files, within 3 %: \
+             “practically no difference”."
+        );
+        let of = |keys: &str| place("http", OWN, DEFAULT_SUITE, keys);
+        let bounds = KEYS.map(Some).into();
+        claims.push(Claim::ratio((statement, "R17"), "thousand_s", (of(keys), of("files")), bounds));
+    }
+    claims
+}
