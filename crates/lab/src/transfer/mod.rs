@@ -21,7 +21,7 @@ use crate::machine::Machine;
 use crate::peers::{self, Own, Workload};
 use crate::report::{Check, Report, Tile, number};
 use crate::request::{Request, limits_of_copies, method_of_copies};
-use crate::studies::{COSTS, Family, GRIDFTP, OWN, Study, study};
+use crate::studies::{Family, GRIDFTP, OWN, Study, study};
 use copies::Copies;
 use std::io::Write;
 use std::time::Instant;
@@ -34,7 +34,7 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18),
 /// links with delay and loss (`links`), the number of streams there (`streams`), far ends with sshd alone (`sftp`), own
-/// kernels beside others (`providers`), one file beside other tools (R15), processes on links of their own (`stripes`).
+/// kernels beside others (`providers`), one file beside other tools (`tools`), processes on links of their own (`stripes`).
 const PARTS: &[&str] = &[
     "G10",
     "G11",
@@ -46,7 +46,7 @@ const PARTS: &[&str] = &[
     streams::PART,
     far_ends::PART,
     "providers",
-    "R15",
+    "tools",
     "stripes",
 ];
 
@@ -60,7 +60,7 @@ const STUDIES: &[Study] = &[
     study("G18", GRIDFTP, "a link of 1 Gb/s: what each level carries on one lane and on two", &["G18"], 120),
     study("G19", GRIDFTP, "two stripes of one lane, or one of two: is it the second link?", &["stripes"], 60),
     study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"], 60),
-    study("R15", COSTS, "one large file, beside scp, sftp, rsync, HTTPS and others", &["R15"], 120),
+    study("tools", OWN, "one large file, beside scp, sftp, rsync, HTTPS and others", &["tools"], 120),
     study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"], 60),
     study("links", OWN, "one file through links with delay and loss", &["links"], 190),
     study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART], 300),
@@ -136,7 +136,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             Err(reason) => report.skipped.push(format!("far ends with sshd alone, behind a link: {reason}")),
         }
     }
-    if request.peers && request.wants(&["R15"]) {
+    if request.peers && request.wants(&["tools"]) {
         let (outcome, compared) = beside_peers(&copies, progress)?;
         report.outcomes.push(outcome);
         report.checks = compared;
