@@ -25,9 +25,9 @@ pub use engine::{
 pub use filters::Filters;
 pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 pub use lab::{
-    CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs, LabShared,
-    LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, ParallelismArg,
-    PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
+    ALL_STUDIES, CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
+    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, ParallelismArg,
+    PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;

@@ -1,19 +1,22 @@
 //! `sealane lab`: studies of the lab, with progress on standard error and results on standard output.
 
 use crate::args::{
-    LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, QuickArgs, RunArgs, TransferArgs,
+    ALL_STUDIES, LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, QuickArgs, RunArgs,
+    SiteArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::text;
 use sealane_lab::LabError;
+use sealane_lab::experiment::Profile;
+use sealane_lab::report::number::duration;
 use sealane_lab::report::{self, Files, Report, outcome_text, outcomes_text, to_text};
 use sealane_lab::request::Request;
 use sealane_lab::rng::Rng;
-use sealane_lab::studies::{self, Family};
+use sealane_lab::studies::{self, Family, Planned};
 use sealane_lab::surroundings::Surroundings;
 use sealane_lab::tunnel::Topology;
-use sealane_lab::{stacks, transfer};
+use sealane_lab::{site, stacks, transfer};
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -93,7 +96,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                     lines.collect::<Result<_, _>>().map_err(|error| Failure::new(ExitStatus::Io, error))?;
                 lines.join("\n")
             } else {
-                outcome_text(&studies::table(), columns())
+                [studies::table(), studies::absent_table()]
+                    .map(|table| outcome_text(&table, columns()))
+                    .join("\n")
             };
             print(&(text + "\n"))?;
             Ok(ExitStatus::Success)
@@ -102,6 +107,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Run(arguments) }) => {
             crate::fleet::run_study(&arguments)
         }
+        LabCommand::Site(arguments) => build_site(&arguments),
     }
 }
 
@@ -110,33 +116,100 @@ fn all_or(given: Vec<Topology>) -> Vec<Topology> {
     if given.is_empty() { Topology::ALL.to_vec() } else { given }
 }
 
+/// Builds the site, and says which studies it has no result for.
+fn build_site(arguments: &SiteArgs) -> Result<ExitStatus, Failure> {
+    let built = site::build(&arguments.from, &arguments.directory).map_err(failed)?;
+    for skipped in &built.skipped {
+        text::complain(format_args!("skipped: {skipped}"));
+    }
+    if !built.missing.is_empty() {
+        let missing = built.missing.join(" ");
+        text::complain(format_args!("no result yet: `sealane lab run {missing}` measures them"));
+    }
+    print(&format!("{}: {} studies with results\n", built.index.display(), built.measured))?;
+    Ok(ExitStatus::Success)
+}
+
 /// Runs the named studies, those of one command together. Returns the worst of their statuses.
+///
+/// A run that fails ends the command, unless all studies are asked for: then it is named, and the others are run.
 fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
+    let is_all = arguments.ids.iter().any(|id| id.eq_ignore_ascii_case(ALL_STUDIES));
     let asked = Request { profile: arguments.profile, ..request(None) };
-    let runs = studies::runs(&arguments.ids, &asked);
-    if let Some(directory) = &arguments.report {
+    let runs = if is_all { studies::everything(&asked) } else { studies::runs(&arguments.ids, &asked) };
+    let usual = is_all.then(|| PathBuf::from(site::RESULTS));
+    let directory = arguments.report.clone().or(usual);
+    if let Some(directory) = &directory {
         fs::create_dir_all(directory).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     }
     let mut worst = ExitStatus::Success;
-    for (index, (family, request)) in runs.iter().enumerate() {
+    let mut left = TimeLeft::new(&runs, arguments.profile);
+    for (index, run) in runs.iter().enumerate() {
+        let Planned { family, request, .. } = run;
         let only = if request.only.is_empty() {
             String::new()
         } else {
             format!(" --only {}", request.only.join(","))
         };
-        text::complain(format_args!("{} of {}: sealane {}{only}", index + 1, runs.len(), family.command));
-        let files = arguments.report.as_ref().map(|directory| files_in(directory, family.command));
-        let files = files.transpose()?;
-        let status = conduct(
-            family.run,
-            request,
-            &Output { is_json: arguments.json, is_brief: true, page: None, files },
-        )?;
+        let words = left.words();
+        text::complain(format_args!(
+            "{} of {}: sealane {}{only}{words}",
+            index + 1,
+            runs.len(),
+            family.command
+        ));
+        let files = |directory: &PathBuf| Files::prepare(directory, &run.name);
+        let files = directory.as_ref().map(files).transpose().map_err(failed)?;
+        let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
+        let status = match conduct(family.run, request, &output) {
+            Err(Failure::Failed { status, error }) if is_all => {
+                text::complain(format_args!("sealane {}: {}", family.command, chain(error.as_ref())));
+                status
+            }
+            status => status?,
+        };
         if status != ExitStatus::Success {
             worst = status;
         }
+        left.done(run);
+    }
+    if let Some(directory) = &directory {
+        let directory = directory.display();
+        text::complain(format_args!("`sealane lab site DIR --from {directory}` makes a site of the results"));
     }
     Ok(worst)
+}
+
+/// The time that a list of runs takes: estimates, corrected by the runs that are over.
+struct TimeLeft {
+    began: Instant,
+    /// Estimated seconds of runs that are over, and of the others.
+    done: f64,
+    left: f64,
+    /// Whether the estimates are for this profile.
+    is_known: bool,
+}
+
+impl TimeLeft {
+    fn new(runs: &[Planned], profile: Profile) -> Self {
+        let left = runs.iter().map(|run| f64::from(run.seconds)).sum();
+        Self { began: Instant::now(), done: 0.0, left, is_known: profile == Profile::Quick }
+    }
+
+    fn done(&mut self, run: &Planned) {
+        self.done += f64::from(run.seconds);
+        self.left -= f64::from(run.seconds);
+    }
+
+    /// Returns the time left in words; empty if nothing is known yet.
+    fn words(&self) -> String {
+        let pace = match self.done > 0.0 {
+            true => self.began.elapsed().as_secs_f64() / self.done,
+            false if self.is_known => 1.0,
+            false => return String::new(),
+        };
+        format!(", about {} left", duration(pace * self.left))
+    }
 }
 
 /// The destinations of a report.

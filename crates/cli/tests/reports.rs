@@ -82,3 +82,26 @@ fn tables_are_printed_though_the_report_is_lost() {
     assert!(text(&output.stderr).contains("sealane-report.html"), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("What protection costs on this machine"));
 }
+
+/// The site of a study that ran, and of nothing.
+#[test]
+fn a_site_is_made_of_stored_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [results, site] = ["results", "site"].map(|name| folder.path().join(name));
+    let build =
+        || sealane(&["lab", "site"]).arg(&site).arg("--from").arg(&results).output().expect("it starts");
+    fs::create_dir(&results).expect("a folder");
+    let output = build();
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("sealane lab run all --report"), "{}", text(&output.stderr));
+    let output = sealane(&["lab", "run", "B8", "--profile", "smoke", "--report"]).arg(&results).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("sealane lab site DIR --from"), "{}", text(&output.stderr));
+    let output = build();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("index.html: 2 studies with results"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("no result yet: `sealane lab run N20"), "{}", text(&output.stderr));
+    let page = fs::read_to_string(site.join("b8.html")).expect("a page");
+    assert!(page.contains("Table bytes") && page.contains("data/sealane-speed-story.json"));
+}

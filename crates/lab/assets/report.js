@@ -151,7 +151,7 @@
     root.dataset.theme = isDark() ? "light" : "dark";
     drawAll();
   });
-  document.getElementById("save").addEventListener("click", () => {
+  document.getElementById("save")?.addEventListener("click", () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([JSON.stringify(read("report"), null, 2) + "\n"], { type: "application/json" }));
     link.download = "sealane-report.json";

@@ -12,6 +12,7 @@ pub mod compare;
 mod contest;
 mod error;
 pub mod experiment;
+pub mod inventory;
 pub mod link;
 pub mod load;
 pub mod machine;
@@ -22,6 +23,7 @@ pub mod request;
 pub mod rng;
 pub mod scratch;
 pub mod shared;
+pub mod site;
 #[cfg(test)]
 #[path = "../../../testing/skip.rs"]
 mod skip;

@@ -4,6 +4,7 @@
 //! its output is read with bounds.
 
 use crate::error::LabError;
+use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -77,28 +78,8 @@ impl End {
     }
 }
 
-/// The unit of concurrency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// A stream belongs to one lane.
-    Connection,
-    /// Any lane takes the next batch of any stream.
-    Packet,
-}
-
-impl Placement {
-    /// Returns the name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Packet => "packet",
-        }
-    }
-}
-
 /// The options of one copy; `None` leaves the program's default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CopyRequest {
     /// The level of protection.
     pub level: Option<Level>,

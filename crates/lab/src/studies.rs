@@ -4,11 +4,13 @@
 //! a family belongs to a study.
 
 use crate::LabError;
-use crate::experiment::{Cell, Experiment, Measure, Outcome};
+use crate::experiment::{ANY, Cell, Coordinates, Experiment, Measure, Outcome, Profile};
+use crate::inventory::{ROWS, Row};
 use crate::report::Report;
 use crate::request::Request;
 use crate::tunnel::Topology;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::Write;
 
 /// Runs a request, and reports its progress.
@@ -28,7 +30,7 @@ pub struct Family {
 }
 
 /// One table, figure or claim of a paper.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Study {
     /// The id, which is stable between versions.
     pub id: &'static str,
@@ -40,6 +42,8 @@ pub struct Study {
     pub parts: &'static [&'static str],
     /// The arrangements of hosts, if they matter; all if empty.
     pub topologies: &'static [Topology],
+    /// Axes and the value on each that the study is about, where one table answers several studies.
+    pub shows: &'static [(&'static str, &'static str)],
     /// The approximate duration of the quick profile on two cores in seconds.
     pub seconds: u32,
 }
@@ -53,7 +57,7 @@ pub(crate) const ATOMIC: &str = "ISI 1995";
 pub(crate) const OWN: &str = "beyond the papers";
 
 /// The papers in the order of the list.
-const PAPERS: [&str; 7] = [NDSS, GRIDFTP, COSTS, OCF, NPCRYPTBENCH, ATOMIC, OWN];
+pub(crate) const PAPERS: [&str; 7] = [NDSS, GRIDFTP, COSTS, OCF, NPCRYPTBENCH, ATOMIC, OWN];
 
 /// Returns a study over all topologies.
 pub(crate) const fn study(
@@ -63,7 +67,26 @@ pub(crate) const fn study(
     parts: &'static [&'static str],
     seconds: u32,
 ) -> Study {
-    Study { id, paper, title, parts, topologies: &[], seconds }
+    Study { id, paper, title, parts, topologies: &[], shows: &[], seconds }
+}
+
+impl Study {
+    /// Returns the study, which is about one value of an axis.
+    pub(crate) const fn showing(self, shows: &'static [(&'static str, &'static str)]) -> Self {
+        Self { shows, ..self }
+    }
+
+    /// Returns whether a place is one of those that the study is about. Tests are named as the parts are.
+    pub(crate) fn has(&self, place: &Coordinates) -> bool {
+        let is = |(axis, value): &(&str, &str)| place.get(*axis).is_none_or(|own| own == value);
+        let is_part = |test: &String| self.parts.is_empty() || self.parts.contains(&&**test) || test == ANY;
+        self.shows.iter().all(is) && place.get("test").is_none_or(is_part)
+    }
+
+    /// Returns whether a title is about one of the study's arrangements of hosts. Titles end with them.
+    pub(crate) fn is_in(&self, title: &str) -> bool {
+        self.topologies.is_empty() || self.topologies.iter().any(|topology| title.ends_with(topology.name()))
+    }
 }
 
 impl Family {
@@ -117,6 +140,32 @@ pub fn listed() -> Vec<Listed> {
     all().into_iter().map(listed).collect()
 }
 
+/// Returns the papers' rows that have no study, in the papers' order.
+pub fn absent() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(|row| find(row.id).is_none())
+}
+
+/// Returns the ids in a list such as "G11–G13, G18", with all ids of its ranges.
+pub(crate) fn covered(covers: &str) -> Vec<String> {
+    let number = |id: &str| Some((id.get(..1)?.to_owned(), id.get(1..)?.parse::<u16>().ok()?));
+    let ids = |piece: &str| match piece.split_once('–').map(|(first, last)| (number(first), number(last))) {
+        Some((Some((paper, first)), Some((other, last)))) if paper == other => {
+            (first..=last).map(|at| format!("{paper}{at}")).collect()
+        }
+        _ => vec![piece.to_owned()],
+    };
+    covers.split([',', ';', ' ']).filter(|piece| !piece.is_empty()).flat_map(ids).collect()
+}
+
+/// Returns the list of the papers' rows without a study for display.
+pub fn absent_table() -> Outcome {
+    let columns = ["id", "the paper's row", "why it has no study"];
+    let experiment =
+        Experiment::new("absent", "", "Rows of the papers without a study", &columns, Vec::new());
+    let cell = |row: &Row| Cell::new(columns.into_iter().zip([row.id, row.says, row.absent]));
+    Outcome::new(experiment, absent().map(cell).collect())
+}
+
 /// Returns the list of all studies for display.
 pub fn table() -> Outcome {
     let columns = ["id", "paper", "what", "sealane ..."];
@@ -141,9 +190,33 @@ pub(crate) fn find(id: &str) -> Option<&'static Study> {
     all().into_iter().map(|(_, study)| study).find(|study| study.id == id)
 }
 
-/// Returns the runs that answer the studies of `ids`, each once: its family, and `request` with the parts that are
-/// needed. Unknown ids are skipped.
-pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<(&'static Family, Request)> {
+/// One run of a family, which answers one or more studies.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The family.
+    pub family: &'static Family,
+    /// The request, with the parts that are needed.
+    pub request: Request,
+    /// The name of the run's files, which differs between runs of one family.
+    pub name: String,
+    /// The approximate duration in the quick profile in seconds.
+    pub seconds: u32,
+}
+
+/// Returns the runs that answer all studies. In a short profile, tunnels are measured in runs of a second, between two
+/// hosts, and elsewhere only where a study is about that.
+pub fn everything(request: &Request) -> Vec<Planned> {
+    let mut request = request.clone();
+    if matches!(request.profile, Profile::Smoke | Profile::Quick) {
+        request.topologies = vec![Topology::HostHost];
+        request.rounds = Some(request.profile.repetition().rounds);
+        request.seconds = Some(1);
+    }
+    runs(&ids(), &request)
+}
+
+/// Returns the runs that answer the studies of `ids`, each once. Unknown ids are skipped.
+pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<Planned> {
     let is_asked = |study: &Study| ids.iter().any(|id| id.as_ref().eq_ignore_ascii_case(study.id));
     let mut runs: Vec<(&Family, &[Topology], Vec<&Study>)> = Vec::new();
     for (family, study) in all().into_iter().filter(|(_, study)| is_asked(study)) {
@@ -157,15 +230,23 @@ pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<(&'static Family,
     }
     let run = |(family, topologies, studies): (&'static Family, &[Topology], Vec<&Study>)| {
         let mut request = request.clone();
+        // Studies of the same parts are measured once.
+        let mut seconds: Vec<(&[&str], u32)> =
+            studies.iter().map(|study| (study.parts, study.seconds)).collect();
+        seconds.sort_unstable();
+        seconds.dedup_by_key(|(parts, _)| *parts);
         if studies.iter().all(|study| !study.parts.is_empty()) {
             request.only =
                 studies.iter().flat_map(|study| study.parts).map(|&part| part.to_owned()).collect();
-            request.only.dedup();
+            let mut seen = BTreeSet::new();
+            request.only.retain(|part| seen.insert(part.clone()));
         }
         if !topologies.is_empty() {
             request.topologies = topologies.to_vec();
         }
-        (family, request)
+        let mut name = format!("sealane-{}", family.command.replace("lab ", "").replace(" --", "-"));
+        topologies.iter().for_each(|topology| name += &format!("-{}", topology.name()));
+        Planned { family, request, name, seconds: seconds.iter().map(|(_, seconds)| seconds).sum() }
     };
     runs.into_iter().map(run).collect()
 }
@@ -192,12 +273,17 @@ mod tests {
     }
 
     #[test]
+    fn ranges_of_ids_hold_what_lies_between() {
+        assert_eq!(covered("G11–G13, G18; beyond"), ["G11", "G12", "G13", "G18", "beyond"]);
+        assert_eq!(covered("providers"), ["providers"]);
+        assert!(covered("").is_empty());
+    }
+
+    #[test]
     fn studies_of_one_command_run_together() {
         let words = |ids: &[&str]| -> Vec<String> {
             let runs = runs(ids, &Request::default());
-            runs.iter()
-                .map(|(family, request)| format!("{} {}", family.command, request.only.join(",")))
-                .collect()
+            runs.iter().map(|run| format!("{} {}", run.family.command, run.request.only.join(","))).collect()
         };
         assert_eq!(words(&["n26", "B16", "N34", "B18"]), ["lab stacks N26,N34", "lab network-processor "]);
         assert_eq!(
@@ -206,7 +292,10 @@ mod tests {
         );
         assert!(words(&["X1"]).is_empty());
         let runs = runs(&["R10", "R14"], &Request::default());
-        assert_eq!(runs.iter().map(|(_, request)| request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(runs.iter().map(|run| run.request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
+        // Neither overwrites the other's files.
+        let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+        assert_eq!(names, ["sealane-tunnel-road-warrior-road-warrior-ends", "sealane-tunnel"]);
         let r10 = listed().into_iter().find(|study| study.id == "R10").unwrap();
         assert_eq!(r10.command, "lab tunnel --topology road-warrior,road-warrior-ends --only tcp1,rtt");
     }

@@ -42,9 +42,9 @@ fn every_short_study_has_a_table() {
     let request = Request { profile: Profile::Smoke, lanes: Some(2), ..Request::default() };
     let short: Vec<&str> =
         studies::listed().iter().filter(|study| study.seconds == 1).map(|study| study.id).collect();
-    for (family, request) in studies::runs(&short, &request) {
-        let report = (family.run)(&request, &mut std::io::sink()).unwrap();
-        assert!(!report.outcomes.is_empty(), "{}", family.command);
+    for run in studies::runs(&short, &request) {
+        let report = (run.family.run)(&run.request, &mut std::io::sink()).unwrap();
+        assert!(!report.outcomes.is_empty(), "{}", run.name);
         for outcome in &report.outcomes {
             assert!(!outcome.cells.is_empty(), "{}", outcome.experiment.title);
             println!("has a table: {}", outcome.experiment.title);

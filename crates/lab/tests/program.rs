@@ -1,7 +1,8 @@
 //! Tests the lab's view of the program under test with scripts: success, every failure, a kill.
 
 use sealane_lab::LabError;
-use sealane_lab::program::{CopyRequest, End, KillRule, Killed, Level, Placement, Program};
+use sealane_lab::program::{CopyRequest, End, KillRule, Killed, Level, Program};
+use sealane_stack::Placement;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

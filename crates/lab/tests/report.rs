@@ -1,12 +1,17 @@
 //! Tests whole reports: a fixed report renders to a fixed text, reads back equal, and its page is safe and complete.
 
 mod sample;
+#[path = "../../../testing/skip.rs"]
+mod skip;
 
 use sealane_lab::report::{Report, to_html, to_text};
+use sealane_lab::site;
+use std::path::Path;
+use std::process::Command;
 
 /// Compares with the file beside this test; run with `SEALANE_BLESS=1` to accept an intended change.
 fn golden(name: &str, found: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("SEALANE_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, found).unwrap();
@@ -76,4 +81,60 @@ fn no_text_becomes_markup() {
     let start = html.find("id=\"report\">").unwrap() + "id=\"report\">".len();
     let end = start + html[start..].find("</script>").unwrap();
     assert!(Report::from_json(&html[start..end]).unwrap() == report);
+}
+
+/// Builds a site of a report; returns its folder, which goes with the first value.
+fn site_of(report: &Report) -> (tempfile::TempDir, std::path::PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let (from, to) = (place.path().join("from"), place.path().join("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("sealane-sample.json"), report.to_json().unwrap()).unwrap();
+    site::build(&from, &to).unwrap();
+    (place, to)
+}
+
+#[test]
+fn the_site_has_a_page_for_each_study_and_loads_nothing() {
+    let (_place, site) = site_of(&sample::report());
+    let read = |name: &str| std::fs::read_to_string(site.join(name)).unwrap();
+    let index = read("index.html");
+    for study in sealane_lab::studies::listed() {
+        let page = read(&format!("{}.html", study.id.to_lowercase()));
+        for loading in ["src=", "@import", "url(http", "<link", "fetch(", "XMLHttpRequest"] {
+            assert!(!page.contains(loading), "{}: {loading}", study.id);
+        }
+        let command = format!("sealane lab run {}", study.id);
+        assert!(page.contains(&command) && index.contains(&format!(">{}</a>", study.id)), "{}", study.id);
+        let has_result = ["G11", "G12", "G13"].contains(&study.id);
+        assert_eq!(page.contains("There is no result yet"), !has_result, "{}", study.id);
+        assert_eq!(!index.contains(&command), has_result, "{}", study.id);
+    }
+    // The failed claim is on the index, with its study.
+    let (_, failed) = index.split_once("id=\"failed\"").unwrap();
+    let (failed, _) = failed.split_once("</section>").unwrap();
+    assert!(failed.contains("more than twice is expected") && failed.contains("g11.html"), "{failed}");
+    // A row without a study has its reason, and the paper's figures stand beside ours.
+    assert!(index.contains("no Opteron had hyper-threading"));
+    let page = read("g13.html");
+    assert!(page.contains("As published") && page.contains("data/sealane-sample.json"));
+    assert!(read("glossary.html").contains("token bucket"));
+}
+
+#[test]
+fn the_sites_claims_can_be_computed_again() {
+    let (_place, site) = site_of(&sample::report());
+    let recompute = |count: &str| {
+        let script = Path::new("recompute.py");
+        Command::new("python3").current_dir(&site).arg(script).args([".", count, "7"]).output()
+    };
+    let Ok(output) = recompute("3") else { return skip::skip("no python3") };
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(told.matches("as on the site").count(), 3, "{told}");
+    // A site that lies is found out.
+    let claims = std::fs::read_to_string(site.join("claims.json")).unwrap();
+    std::fs::write(site.join("claims.json"), claims.replace("\"estimate\": 1", "\"estimate\": 7")).unwrap();
+    let output = recompute("1000").unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("DIFFERS: the site has 7"));
 }

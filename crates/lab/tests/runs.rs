@@ -1,11 +1,12 @@
 //! Tests whole runs of the lab with stand-ins for the product: reported figures, detected failures, and remaining
 //! files.
 
-use sealane_lab::experiment::{Role, Verdict};
+use sealane_lab::experiment::{Profile, Role, Verdict};
 use sealane_lab::program::End;
-use sealane_lab::report::{Files, Report};
+use sealane_lab::report::{Files, Report, outcomes_text};
 use sealane_lab::request::Request;
-use sealane_lab::studies::Family;
+use sealane_lab::site;
+use sealane_lab::studies::{self, Family, listed};
 use std::path::{Path, PathBuf};
 
 fn fake(name: &str) -> PathBuf {
@@ -117,4 +118,65 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
     assert!(kernels.claims.iter().all(|claim| claim.verdict != Verdict::NotMeasured));
     assert_eq!(std::fs::read_dir(places.work.path()).unwrap().count(), 0);
     assert!(String::from_utf8(progress).unwrap().contains("round 5 of 5"));
+}
+
+/// Studies without a claim: tables of facts beside the paper's, and figures of this machine alone.
+const WITHOUT_CLAIMS: &[&str] = &["N33", "B6", "B13", "B22", "B8", "A2", "A9", "quick", "kernels"];
+
+/// The paper's figures stand beside ours, and claims are about cells that were measured.
+fn check_stacks(report: &Report) {
+    let text = outcomes_text(report, None);
+    for words in ["the paper", "near linear", "paper: µs", "times separate", "layer: des | tcp+md5+ip+fddi"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for claim in report.outcomes.iter().flat_map(|outcome| &outcome.claims) {
+        let is_open = claim.note.contains("cannot give a 90 % interval") || claim.claim.metric == "jain";
+        assert!(is_open || claim.estimate.is_some(), "{}: {}", claim.claim.statement, claim.note);
+    }
+}
+
+/// Every study that needs neither root nor an installed program runs in the profile smoke. The site of their reports has
+/// a page with a table, and with claims, for each.
+#[test]
+fn every_study_delivers_its_tables_and_claims() {
+    let places = directories();
+    let request = Request {
+        program: Some(fake("sealane")),
+        profile: Profile::Smoke,
+        lanes: Some(2),
+        peers: false,
+        file_bytes_max: Some(1 << 20),
+        tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")),
+        tree_bytes_max: 1 << 20,
+        ends: vec![End::Send],
+        seed: 3,
+        work_directory: Some(places.work.path().to_owned()),
+        ..Request::default()
+    };
+    // Tunnels need root, and are run by their own tests; the others need installed programs, or a link.
+    let elsewhere = |id: &str, command: &str| {
+        command.starts_with("lab tunnel") && id != "A10" || ["R15", "links", "G18", "B21"].contains(&id)
+    };
+    let listed = listed();
+    let ids: Vec<&str> =
+        listed.iter().filter(|one| !elsewhere(one.id, &one.command)).map(|one| one.id).collect();
+    for run in studies::runs(&ids, &request) {
+        let report = (run.family.run)(&run.request, &mut std::io::sink()).unwrap();
+        if run.family.command == "lab stacks" {
+            check_stacks(&report);
+        }
+        let written = Files::prepare(places.report.path(), &run.name).unwrap();
+        report.write(&written).unwrap();
+    }
+    let site = places.work.path().join("site");
+    let built = site::build(places.report.path(), &site).unwrap();
+    assert!(built.skipped.is_empty(), "{built:?}");
+    for id in &ids {
+        assert!(!built.missing.contains(id), "{id} has no table");
+    }
+    let claims = std::fs::read_to_string(site.join("claims.json")).unwrap();
+    let without: Vec<&&str> =
+        ids.iter().filter(|id| !claims.contains(&format!("\"study\": \"{id}\""))).collect();
+    assert_eq!(without, WITHOUT_CLAIMS.iter().collect::<Vec<_>>());
 }

@@ -14,8 +14,8 @@ use std::{
 
 use sealane_engine::Inline;
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, Flow, FlowPlan, Pinning, Placement, Plan, Secret, Sink,
-    Source,
+    Assignment, Batch, Catalogue, Context, Crew, End, Ends, Flow, FlowPlan, Pinning, Placement, Plan, Secret,
+    Sink, Source,
 };
 use sealane_transform::Kernels;
 
@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!(
         "  the same, layer placement, two lanes           {:8.1}",
-        measure("null/null", Placement::Layer, 2)?
+        measure("null/null", Placement::Layer(Assignment::IN_TURN), 2)?
     );
     println!("nanoseconds for a batch:");
     println!("  its place, its return, its taking; no contention {:6.1}", order());

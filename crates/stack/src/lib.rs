@@ -43,7 +43,7 @@ pub use limiter::Limiter;
 pub use network::{DIGEST_PROTOCOL, OPAQUE_ETHERTYPE, OPAQUE_PROTOCOL};
 pub use order::OrderRing;
 pub use packet::{Batch, Counts, Packet, Verdict};
-pub use placement::{At, Placement, UnknownPlacement};
+pub use placement::{Assignment, At, Placement, UnknownPlacement};
 pub use pool::{Pool, Recycle};
 pub use run::{Crew, Ends, FlowPlan, Lane, LaneCounts, Plan, RunError, Sink, Source};
 pub use sealane_engine::Clock;

@@ -11,16 +11,48 @@ use std::{fmt, str::FromStr};
 pub struct At {
     /// The number of the flow.
     pub flow: usize,
-    /// The step of its stack, in the order in which the packets pass it; packets come in at step 0.
-    pub step: usize,
-    /// The part of a step that is done in parts: a function of a layer, or a piece of a packet.
+    /// The number of the layer in its stack, from the application down, whichever way the packets go.
+    pub layer: usize,
+    /// The part of a layer's work that is done in parts: a function of a layer, or a piece of a packet.
     pub part: usize,
 }
 
 impl At {
-    /// Returns the place of a flow as a whole, at step 0.
+    /// Returns the place of a flow as a whole, at its first layer.
     pub const fn flow(flow: usize) -> Self {
-        Self { flow, step: 0, part: 0 }
+        Self { flow, layer: 0, part: 0 }
+    }
+}
+
+/// The maximum number of layers that an assignment names.
+const LAYERS_MAX: usize = 16;
+
+/// The lanes of a stack's layers, from the application down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Assignment {
+    lanes: [u8; LAYERS_MAX],
+    layers: u8,
+}
+
+impl Assignment {
+    /// Every layer is given to the next lane, whatever it costs.
+    pub const IN_TURN: Self = Self { lanes: [0; LAYERS_MAX], layers: 0 };
+
+    /// Returns the assignment with these lanes, one per layer; layers below the last named one, and the wire, belong to
+    /// its lane. Returns `None` for more layers than 16, or lanes above 255.
+    pub fn new(lanes: &[usize]) -> Option<Self> {
+        let mut assignment = Self { layers: u8::try_from(lanes.len()).ok()?, ..Self::IN_TURN };
+        for (slot, &lane) in assignment.lanes.get_mut(..lanes.len())?.iter_mut().zip(lanes) {
+            *slot = u8::try_from(lane).ok()?;
+        }
+        Some(assignment)
+    }
+
+    fn lane(self, layer: usize) -> usize {
+        match usize::from(self.layers) {
+            0 => layer,
+            layers => self.lanes[layer.min(layers - 1)].into(),
+        }
     }
 }
 
@@ -31,8 +63,8 @@ pub enum Placement {
     Connection,
     /// Any lane takes the next batch of any flow; order is restored by ticket.
     Packet,
-    /// A step of the stack is owned by one lane; batches go from lane to lane.
-    Layer,
+    /// A layer of the stack is owned by one lane; batches go from lane to lane.
+    Layer(Assignment),
     /// A flow is owned by one lane, which has another lane do a second function of the same packet: the authenticator
     /// beside the cipher.
     Function,
@@ -49,8 +81,9 @@ pub struct UnknownPlacement {
 }
 
 impl Placement {
-    /// All placements.
-    pub const ALL: [Self; 5] = [Self::Connection, Self::Packet, Self::Layer, Self::Function, Self::Block];
+    /// All placements; layers are given to lanes in turn.
+    pub const ALL: [Self; 5] =
+        [Self::Connection, Self::Packet, Self::Layer(Assignment::IN_TURN), Self::Function, Self::Block];
     /// The placements that a byte stream can have, which has no layers and no parts.
     pub const OF_STREAMS: [Self; 2] = [Self::Connection, Self::Packet];
 
@@ -59,7 +92,7 @@ impl Placement {
         match self {
             Self::Connection => "connection",
             Self::Packet => "packet",
-            Self::Layer => "layer",
+            Self::Layer(_) => "layer",
             Self::Function => "function",
             Self::Block => "block",
         }
@@ -70,7 +103,7 @@ impl Placement {
         let owner = match self {
             Self::Packet => return true,
             Self::Connection => at.flow,
-            Self::Layer => at.step,
+            Self::Layer(assignment) => assignment.lane(at.layer),
             Self::Function | Self::Block => at.flow.wrapping_add(at.part),
         };
         owner % lanes == lane
@@ -103,14 +136,24 @@ mod tests {
     proptest! {
         #[test]
         fn everything_has_a_lane_and_what_is_owned_has_one(
-            lanes in 1..9usize, flow in 0..64usize, step in 0..8usize, part in 0..8usize,
+            lanes in 1..9usize, flow in 0..64usize, layer in 0..20usize, part in 0..8usize,
+            owners in prop::collection::vec(0..9usize, 1..=LAYERS_MAX),
         ) {
-            for placement in Placement::ALL {
-                let at = At { flow, step, part };
+            let assigned = Placement::Layer(Assignment::new(&owners).unwrap());
+            for placement in Placement::ALL.into_iter().chain([assigned]) {
+                let at = At { flow, layer, part };
                 let owners = (0..lanes).filter(|&lane| placement.may_run(lane, lanes, at)).count();
                 prop_assert_eq!(owners, if placement == Placement::Packet { lanes } else { 1 });
             }
         }
+    }
+
+    #[test]
+    fn an_assignment_gives_each_layer_its_lane() {
+        let assigned = Placement::Layer(Assignment::new(&[1, 0, 0]).unwrap());
+        let owner = |layer| (0..2).find(|&lane| assigned.may_run(lane, 2, At { layer, ..At::default() }));
+        assert_eq!([0, 1, 2, 7].map(owner), [1, 0, 0, 0].map(Some));
+        assert_eq!((Assignment::new(&[0; 17]), Assignment::new(&[256])), (None, None));
     }
 
     #[test]

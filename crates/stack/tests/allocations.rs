@@ -7,7 +7,7 @@ mod memory;
 
 use sealane_engine::Inline;
 use sealane_stack::{
-    Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Overhead, Placement, Sink, Source,
+    Assignment, Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Overhead, Placement, Sink, Source,
 };
 use sealane_transform::Kernels;
 
@@ -30,7 +30,7 @@ impl Sink for Nowhere {
 
 #[test]
 fn a_crew_allocates_nothing_once_it_is_warm() {
-    for placement in [Placement::Connection, Placement::Packet, Placement::Layer] {
+    for placement in [Placement::Connection, Placement::Packet, Placement::Layer(Assignment::IN_TURN)] {
         for text in ["null/null", "des/hmac-sha256", "aes-128-gcm/md5"] {
             let stack = memory::stack(&Catalogue::new(), text, End::Near, 0);
             let source = Box::new(Endless(stack.overhead()));

@@ -15,8 +15,8 @@ use memory::{ends, plan, run_by_schedule, run_on, spec, stack, there_and_back, t
 use proptest::prelude::*;
 use sealane_engine::{Inline, Lanes};
 use sealane_stack::{
-    Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, LaneWork, Layer, Outbox, Pinning, Placement,
-    SpecError, Verdict, Way, no_arguments,
+    Assignment, Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, LaneWork, Layer, Outbox, Pinning,
+    Placement, SpecError, Verdict, Way, no_arguments,
 };
 use sealane_transform::Kernels;
 
@@ -195,7 +195,7 @@ fn lanes_deliver_in_order_and_stop() {
 #[test]
 fn no_lane_does_another_lanes_part() {
     let cases = [
-        (Placement::Layer, "null/md5"),
+        (Placement::Layer(Assignment::IN_TURN), "null/md5"),
         (Placement::Function, "etm(des,hmac-md5)"),
         (Placement::Block, "des"),
     ];

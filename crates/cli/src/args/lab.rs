@@ -44,10 +44,12 @@ pub enum LabCommand {
     NetworkProcessor(NetworkProcessorArgs),
     /// List the studies of the papers by id: what each is, and how long it takes
     List(ListArgs),
-    /// Run studies by id, as in `run N26 B21`
+    /// Run studies by id, as in `run N26 B21`, or `run all`
     Run(RunArgs),
     /// Share studies between many hosts: their cells are jobs of one queue
     Fleet(LabFleetArgs),
+    /// Build a site of all studies from stored results: each figure as the paper has it, and ours beside it
+    Site(SiteArgs),
     /// Run a command behind an emulated link, with delay, loss and a rate on the way to 127.0.0.1
     Link(LinkArgs),
     /// Measure parallel protocol stacks of TCP, MD5 and ciphers (the NDSS '96 study)
@@ -166,11 +168,14 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+/// The word for all studies.
+pub const ALL_STUDIES: &str = "all";
+
 /// Arguments of `sealane lab run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Ids, as `sealane lab list` shows them
-    #[arg(value_name = "ID", required = true, value_parser = PossibleValuesParser::new(studies::ids()), ignore_case = true)]
+    /// Ids, as `sealane lab list` shows them, or `all`
+    #[arg(value_name = "ID", required = true, value_parser = ids(), ignore_case = true, hide_possible_values = true)]
     pub ids: Vec<String>,
     /// How thorough: number and length of runs, for studies that repeat measurements
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
@@ -178,7 +183,7 @@ pub struct RunArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Folder for the reports; by default none are written
+    /// Folder for the reports; by default none are written, and those of `all` to sealane-results
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -254,6 +259,22 @@ pub struct LabFleetRunArgs {
     /// Trust the key of a new queue, and remember it
     #[arg(long)]
     pub accept_new: bool,
+}
+
+/// Accepts the ids of studies, and the word for all.
+fn ids() -> PossibleValuesParser {
+    PossibleValuesParser::new([ALL_STUDIES].into_iter().chain(studies::ids()))
+}
+
+/// Arguments of `sealane lab site`.
+#[derive(Debug, Args)]
+pub struct SiteArgs {
+    /// Folder of the site; it must be new, empty, or a site
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Folder of results, as `sealane lab run all` makes it
+    #[arg(long, value_name = "DIR", default_value = sealane_lab::site::RESULTS)]
+    pub from: PathBuf,
 }
 
 /// Arguments of `sealane lab link`.

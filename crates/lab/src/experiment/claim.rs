@@ -70,13 +70,6 @@ pub enum Shape {
         /// The upper bound.
         high: Option<f64>,
     },
-    /// Each cell reaches at least `1 - tolerance` of the one before.
-    Ascending {
-        /// Cells in the claimed order, least first.
-        cells: Vec<Coordinates>,
-        /// The relative tolerance, e.g. 0.05.
-        tolerance: f64,
-    },
     /// The exponent of `metric` over `x` (slope of the logarithms, least squares) lies within the bounds.
     Slope {
         /// The abscissa and the cell of each point.
@@ -128,7 +121,6 @@ impl Shape {
             Self::Ratio { low, high, .. }
             | Self::Bound { low, high, .. }
             | Self::RatioOfRatios { low, high, .. } => (*low, *high),
-            Self::Ascending { tolerance, .. } => (Some(1.0 - tolerance), None),
             Self::Slope { low, high, .. } | Self::Sum { low, high, .. } => (Some(*low), Some(*high)),
         }
     }
@@ -137,7 +129,6 @@ impl Shape {
     pub fn places(&self) -> Vec<&Coordinates> {
         match self {
             Self::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
-            Self::Ascending { cells, .. } => cells.iter().collect(),
             Self::Slope { points, .. } => points.iter().map(|(_, place)| place).collect(),
             Self::Bound { cell, .. } => vec![cell],
             Self::Sum { parts, common, whole, .. } => parts.iter().chain(common).chain([whole]).collect(),
@@ -147,12 +138,11 @@ impl Shape {
         }
     }
 
-    /// Returns its figure from the figures of [`Self::places`]; `None` if it is undefined. An order has one figure
-    /// per step.
+    /// Returns its figure from the figures of [`Self::places`]; `None` if it is undefined.
     fn of(&self, figures: &[f64]) -> Option<f64> {
         let over = |top: f64, bottom: f64| (bottom > 0.0).then(|| top / bottom);
         match (self, figures) {
-            (Self::Ratio { .. } | Self::Ascending { .. }, &[top, bottom]) => over(top, bottom),
+            (Self::Ratio { .. }, &[top, bottom]) => over(top, bottom),
             (Self::Bound { .. }, &[value]) => Some(value),
             (Self::RatioOfRatios { .. }, &[top, bottom, other_top, other_bottom]) => {
                 over(over(top, bottom)?, over(other_top, other_bottom)?)
@@ -205,7 +195,7 @@ pub struct ClaimResult {
     pub claim: Claim,
     /// The verdict.
     pub verdict: Verdict,
-    /// The figure of the shape: a ratio, the least ratio of neighbours, an exponent.
+    /// The figure of the shape: a ratio, an exponent.
     pub estimate: Option<f64>,
     /// Its 90 % interval.
     pub interval: Option<Interval>,
@@ -217,10 +207,7 @@ pub struct ClaimResult {
 pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
     let evidence: Result<Vec<Evidence>, String> =
         claim.shape.places().into_iter().map(|place| evidence(cells, &claim.metric, place)).collect();
-    let finding = evidence.and_then(|evidence| match &claim.shape {
-        Shape::Ascending { .. } => ascending(&claim.shape, &evidence),
-        shape => finding(shape, &evidence.iter().collect::<Vec<_>>()),
-    });
+    let finding = evidence.and_then(|evidence| finding(&claim.shape, &evidence));
     let Finding { verdict, estimate, interval, note } = finding.unwrap_or_else(|note| Finding {
         verdict: Verdict::NotMeasured,
         estimate: None,
@@ -287,7 +274,7 @@ fn evidence(cells: &[Cell], measure: &str, place: &Coordinates) -> Result<Eviden
 const COMBINED_MAX: usize = 8;
 
 /// Returns the verdict on a shape's figure.
-fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
+fn finding(shape: &Shape, evidence: &[Evidence]) -> Result<Finding, String> {
     let undefined = || match shape {
         Shape::Slope { .. } => "a slope needs two different abscissae and positive values".to_owned(),
         _ => "the lower cell's median is not positive".to_owned(),
@@ -302,7 +289,7 @@ fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
         })
         .collect();
     let interval = match samples[..] {
-        [top, bottom] if matches!(shape, Shape::Ratio { .. } | Shape::Ascending { .. }) => {
+        [top, bottom] if matches!(shape, Shape::Ratio { .. }) => {
             ratio_of_medians(top, bottom, CONFIDENCE, RESAMPLING_SEED).map(|(_, interval)| interval)
         }
         _ if samples.len() == figures.len() => bootstrap(estimate, CONFIDENCE, RESAMPLING_SEED, |rng| {
@@ -334,7 +321,7 @@ fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
 }
 
 /// Returns the range of the figure if every cell's figure is at one end of its interval or the other.
-fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[&Evidence]) -> Interval {
+fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[Evidence]) -> Interval {
     let ends: Vec<Interval> = evidence.iter().map(|one| one.interval()).collect();
     let mut interval = Interval { low: estimate, high: estimate };
     let mut look = |figures: &[f64]| {
@@ -358,24 +345,6 @@ fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[&Evidenc
         }
     }
     interval
-}
-
-/// Returns the verdict on an order, which is that on its weakest step: one step that fails breaks it, and one
-/// undecided step leaves it undecided.
-fn ascending(shape: &Shape, evidence: &[Evidence]) -> Result<Finding, String> {
-    let steps: Result<Vec<Finding>, String> =
-        evidence.windows(2).map(|pair| finding(shape, &[&pair[1], &pair[0]])).collect();
-    let rank = |finding: &Finding| match finding.verdict {
-        Verdict::DoesNotHold => 0,
-        Verdict::NotMeasured => 1,
-        Verdict::NotDecidable => 2,
-        Verdict::Holds => 3,
-    };
-    let estimate = |finding: &Finding| finding.estimate.unwrap_or(f64::INFINITY);
-    let weakest = steps?
-        .into_iter()
-        .min_by(|left, right| rank(left).cmp(&rank(right)).then(estimate(left).total_cmp(&estimate(right))));
-    weakest.ok_or_else(|| "an order needs two cells".to_owned())
 }
 
 fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
@@ -451,21 +420,6 @@ mod tests {
         assert_eq!(result.note, "a: no such suite");
         let result = check(&ratio_of_b_to_a(Some(1.7), None), &[cell("a", &STEADY)]);
         assert_eq!(result.note, "no cell b");
-    }
-
-    #[test]
-    fn an_order_is_as_good_as_its_weakest_step() {
-        let cells = [cell("a", &STEADY), cell("b", &times(1.5)), cell("c", &times(1.48))];
-        let order = |tolerance| {
-            let cells = ["a", "b", "c"].map(|name| at([("mode", name)])).to_vec();
-            claim(Shape::Ascending { cells, tolerance })
-        };
-        let result = check(&order(0.05), &cells);
-        assert_eq!(result.verdict, Verdict::Holds);
-        assert!((result.estimate.unwrap() - 1.48 / 1.5).abs() < 1e-9);
-        assert_eq!(check(&order(-0.2), &cells).verdict, Verdict::DoesNotHold);
-        let one = claim(Shape::Ascending { cells: vec![at([("mode", "a")])], tolerance: 0.0 });
-        assert_eq!(check(&one, &cells).verdict, Verdict::NotMeasured);
     }
 
     #[test]

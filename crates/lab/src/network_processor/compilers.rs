@@ -118,7 +118,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
     let names: Vec<&str> = compilers.iter().map(|one| &*one.name).collect();
     let mut outcomes = figures(&cells, &columns);
     let title = "The paper's sentences, with this host's compilers";
-    outcomes.push(sentences(title, OVER_COMPILERS, &found(&cells, &names, &mut skipped)));
+    outcomes.push(sentences((title, "B21"), OVER_COMPILERS, &found(&cells, &names, &mut skipped)));
     let programs = ["program", "what it says of itself"];
     let rows = compilers.iter().map(|one| Cell::new(programs.into_iter().zip([&*one.name, &one.version])));
     let experiment = Experiment::new("compilers", "B21", "Compilers", &programs, Vec::new());
@@ -487,7 +487,7 @@ mod tests {
             }
         }
         let mut skipped = Vec::new();
-        let outcome = sentences("S", OVER_COMPILERS, &found(&cells, &["gcc", "gcc-9"], &mut skipped));
+        let outcome = sentences(("S", ""), OVER_COMPILERS, &found(&cells, &["gcc", "gcc-9"], &mut skipped));
         let verdict = |part: &str| {
             let claim = outcome.claims.iter().find(|one| one.claim.statement.contains(part)).unwrap();
             (claim.verdict, claim.estimate.map(|value| (10.0 * value).round()))

@@ -3,7 +3,9 @@
 //! Guarantees: every number here also appears in a table of the page, or is the ratio of two that do.
 
 use super::tables::{at_or_any, combinations, words_of};
-use crate::experiment::{Cell, Coordinates, Drawn, Measure, Outcome, Plot, Role, Value, derive};
+use crate::experiment::{
+    Cell, Coordinates, Drawn, MEGABITS, Measure, Outcome, Plot, RATE, Role, Value, derive,
+};
 use serde::Serialize;
 
 /// One chart.
@@ -65,20 +67,36 @@ pub(crate) fn of_outcome(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
     charts
 }
 
+/// Returns the charts of a plot: ours, then the paper's own unless its points are drawn into ours.
 fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
-    let places = combinations(outcome, &plot.plots, Role::Own);
-    places.iter().filter_map(|place| chart(outcome, plot, place)).collect()
+    let roles: &[Role] = if plot.published { &[Role::Own] } else { &[Role::Own, Role::Published] };
+    let of_role = |&role: &Role| {
+        let places = combinations(outcome, &plot.plots, role);
+        places.into_iter().filter_map(move |place| chart(outcome, plot, &place, role))
+    };
+    roles.iter().flat_map(of_role).collect()
 }
 
-fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
+/// Returns one chart of our figures, with the paper's points if the plot has them, or of published figures alone.
+fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Option<Chart> {
     let experiment = &outcome.experiment;
-    let roles: &[Role] = if plot.published { &[Role::Own, Role::Published] } else { &[Role::Own] };
+    let both = [Role::Own, Role::Published];
+    let roles: &[Role] = if plot.published { &both } else { &[shown] };
     let labels = labels(outcome, plot, roles);
-    let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(id)).collect();
+    // Papers print megabits.
+    let is_printed = |id: &str| {
+        let mut cells = outcome.cells.iter().filter(|cell| cell.role == Role::Published);
+        cells.any(|cell| cell.values.contains_key(id))
+    };
+    let measure_id = |id: &String| match shown == Role::Published && id == RATE && !is_printed(id) {
+        true => MEGABITS.to_owned(),
+        false => id.clone(),
+    };
+    let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(&measure_id(id))).collect();
     // Axes with the same value for all need no mention.
     let axes: Vec<String> =
         plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
-    let lines = combinations(outcome, &axes, Role::Own);
+    let lines = combinations(outcome, &axes, shown);
     let cell = |line: &Coordinates, label: &String, role| {
         let mut place: Coordinates = place.clone();
         place.extend(line.clone());
@@ -100,7 +118,7 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
                 words.push(measure.name.clone());
             }
             let name = words.join(" ").trim().to_owned();
-            let mut one = Series { name, is_published: role == Role::Published, ..Series::default() };
+            let mut one = Series { name, is_published: role != shown, ..Series::default() };
             for label in &labels {
                 let found = cell(&line, label, role);
                 let figure = match divisor {
@@ -123,8 +141,13 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
     }
     series.extend(plot.ideal.then(|| ideal(&labels)).flatten());
     let words = words_of(experiment, place, &plot.plots);
-    let title =
-        [&*plot.title, &*words].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let is_unsaid = shown == Role::Published && !words.contains("as published");
+    let source = if is_unsaid { "as published" } else { "" };
+    let title = [&*plot.title, &*words, source]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
     let unit = || measures.first().map_or_else(String::new, |measure| measure.unit.clone());
     Some(Chart {
         id: String::new(),
@@ -182,7 +205,7 @@ fn range(value: &Value) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Experiment, RATE};
+    use crate::experiment::Experiment;
 
     /// The paper's points stand beside ours, at their own places, and the ideal line passes through the first.
     #[test]
@@ -199,5 +222,25 @@ mod tests {
         assert_eq!(medians[1], [None, None, Some(50.0)]);
         assert_eq!(medians[2], [Some(1.0), Some(2.0), Some(12.0)]);
         assert!(chart.series[1].is_published && chart.series[2].is_ideal);
+    }
+
+    /// The paper's figures have a chart of their own beside ours if they are not drawn into ours.
+    #[test]
+    fn the_papers_own_chart_stands_beside_ours() {
+        let cell = |end: &str, mode: &str| Cell::new([("end", end), ("mode", mode)]);
+        let cells = vec![
+            cell("send", "P1").with(RATE, 10.0),
+            cell("send", "P2").with(RATE, 20.0),
+            cell("as published", "P1").with(MEGABITS, 100.0).of_role(Role::Published),
+            cell("as published", "P2").with(MEGABITS, 196.0).of_role(Role::Published),
+        ];
+        let plot = Plot::new(Drawn::Bars, "mode", RATE, &[]).each("end");
+        let experiment = Experiment::new("x", "", "X", &["end", "mode"], vec![Measure::rate(RATE, "MB/s")]);
+        let outcome = Outcome::new(experiment.shown(crate::experiment::View::Cells, vec![plot]), cells);
+        let charts = of_outcome(&outcome, "c");
+        let found: Vec<_> =
+            charts.iter().map(|chart| (&*chart.title, &*chart.y_label, &chart.series[0].median)).collect();
+        let [ours, papers] = [[10.0, 20.0], [100.0, 196.0]].map(|medians| medians.map(Some).to_vec());
+        assert_eq!(found, [("send", "MB/s", &ours), ("as published", "Mb/s", &papers)]);
     }
 }

@@ -8,7 +8,7 @@ use super::charts::Chart;
 use super::number::duration;
 use super::page::{self, Fact, Section};
 use crate::LabError;
-use crate::experiment::{Profile, Verdict};
+use crate::experiment::{ClaimResult, Profile, Verdict};
 use crate::machine::Machine;
 use crate::studies::Study;
 use askama::Template;
@@ -46,18 +46,20 @@ pub(crate) struct Frame<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) facts: Vec<Fact>,
     pub(crate) charts_json: String,
-    pub(crate) report_json: String,
+    /// Whether the page needs the plotting library.
+    pub(crate) has_charts: bool,
+    /// The raw data, if the page holds them.
+    pub(crate) report_json: Option<String>,
     pub(crate) assets: Assets,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the frame of a page by `program` that took `seconds` to measure and holds `data`.
+    /// Returns the frame of a page by `program` that took `seconds` to measure.
     pub(crate) fn new(
         program: &'a str,
         (title, created, seconds): (&'a str, &'a str, f64),
         machine: &'a Machine,
         charts: &[&Chart],
-        data: &impl Serialize,
     ) -> Result<Self, LabError> {
         Ok(Self {
             program,
@@ -67,9 +69,15 @@ impl<'a> Frame<'a> {
             machine,
             facts: page::facts(machine),
             charts_json: embeddable_json(&charts)?,
-            report_json: embeddable_json(data)?,
+            has_charts: !charts.is_empty(),
+            report_json: None,
             assets: ASSETS,
         })
+    }
+
+    /// Returns the frame of a page that holds `data`.
+    pub(crate) fn with_data(self, data: &impl Serialize) -> Result<Self, LabError> {
+        Ok(Self { report_json: Some(embeddable_json(data)?), ..self })
     }
 }
 
@@ -90,10 +98,10 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
     let charts: Vec<&Chart> = sections.iter().flat_map(|section| &section.charts).collect();
     let headline = (report.title.as_str(), report.created.as_str(), report.seconds);
     let page = Page {
-        frame: Frame::new(&report.program, headline, &report.machine, &charts, report)?,
+        frame: Frame::new(&report.program, headline, &report.machine, &charts)?.with_data(report)?,
         report,
         profile: report.profile.map(Profile::name),
-        verdicts: verdicts(report),
+        verdicts: verdicts(report.outcomes.iter().flat_map(|outcome| &outcome.claims)),
         studies: page::mentioned(&sections),
         sections,
     };
@@ -101,26 +109,24 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
 }
 
 /// Returns class, words and number of each verdict that occurs, in the grammar of its number.
-fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
-    let all = || report.outcomes.iter().flat_map(|outcome| &outcome.claims);
-    [
-        (Verdict::Holds, "good"),
-        (Verdict::DoesNotHold, "bad"),
-        (Verdict::NotDecidable, "open"),
-        (Verdict::NotMeasured, "none"),
-    ]
-    .into_iter()
-    .map(|(verdict, class)| {
-        let count = all().filter(|claim| claim.verdict == verdict).count();
-        let words = match (verdict, count) {
-            (Verdict::Holds, 2..) => "hold",
-            (Verdict::DoesNotHold, 2..) => "do not hold",
-            _ => verdict.words(),
-        };
-        (class, words, count)
-    })
-    .filter(|(_, _, count)| *count > 0)
-    .collect()
+pub(crate) fn verdicts<'a>(
+    claims: impl IntoIterator<Item = &'a ClaimResult>,
+) -> Vec<(&'static str, &'static str, usize)> {
+    let found: Vec<Verdict> = claims.into_iter().map(|claim| claim.verdict).collect();
+    let all = [Verdict::Holds, Verdict::DoesNotHold, Verdict::NotDecidable, Verdict::NotMeasured];
+    all.into_iter()
+        .map(|verdict| {
+            let class = page::class_of(verdict);
+            let count = found.iter().filter(|found| **found == verdict).count();
+            let words = match (verdict, count) {
+                (Verdict::Holds, 2..) => "hold",
+                (Verdict::DoesNotHold, 2..) => "do not hold",
+                _ => verdict.words(),
+            };
+            (class, words, count)
+        })
+        .filter(|(_, _, count)| *count > 0)
+        .collect()
 }
 
 /// Returns JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or

@@ -61,6 +61,9 @@ pub struct Report {
     pub skipped: Vec<String>,
     /// The sources of published figures.
     pub sources: Vec<String>,
+    /// The conclusions for a reader, made from the figures; may be empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<String>,
 }
 
 /// A headline figure.

@@ -15,75 +15,76 @@ use crate::stats::{SAMPLES_FOR_CONFIDENCE, Summary};
 use crate::studies::{self, Study};
 
 /// One outcome on the page.
-pub(super) struct Section {
-    pub(super) anchor: String,
-    pub(super) title: String,
-    pub(super) covers: Vec<Mention>,
-    pub(super) paper: String,
-    pub(super) notes: Vec<String>,
-    pub(super) rule: String,
-    pub(super) bars: Option<Bars>,
-    pub(super) charts: Vec<Chart>,
-    pub(super) tables: Vec<Table>,
-    pub(super) published: Vec<Table>,
-    pub(super) claims: Vec<ClaimRow>,
-    pub(super) every_cell: Option<Table>,
-    pub(super) method: Vec<String>,
-    pub(super) skipped: Vec<String>,
+pub(crate) struct Section {
+    pub(crate) anchor: String,
+    pub(crate) title: String,
+    pub(crate) covers: Vec<Mention>,
+    pub(crate) paper: String,
+    pub(crate) notes: Vec<String>,
+    pub(crate) rule: String,
+    pub(crate) bars: Option<Bars>,
+    pub(crate) charts: Vec<Chart>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) published: Vec<Table>,
+    pub(crate) claims: Vec<ClaimRow>,
+    pub(crate) every_cell: Option<Table>,
+    pub(crate) method: Vec<String>,
+    pub(crate) skipped: Vec<String>,
 }
 
-/// A piece of text, and the study that it names.
-pub(super) struct Mention {
-    pub(super) text: String,
-    pub(super) study: Option<&'static str>,
+/// A piece of text, and the study that it names, with the place to which it leads.
+pub(crate) struct Mention {
+    pub(crate) text: String,
+    pub(crate) study: Option<&'static str>,
+    pub(crate) href: String,
 }
 
 /// Bars that are compared with each other, in groups.
-pub(super) struct Bars {
-    pub(super) headings: Vec<String>,
-    pub(super) caption: String,
-    pub(super) groups: Vec<BarGroup>,
+pub(crate) struct Bars {
+    pub(crate) headings: Vec<String>,
+    pub(crate) caption: String,
+    pub(crate) groups: Vec<BarGroup>,
 }
 
 /// A group of bars.
-pub(super) struct BarGroup {
-    pub(super) name: String,
-    pub(super) bars: Vec<Bar>,
+pub(crate) struct BarGroup {
+    pub(crate) name: String,
+    pub(crate) bars: Vec<Bar>,
 }
 
 /// One bar; lengths are in percent of the longest reach on the page.
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) is_own: bool,
-    pub(super) width: String,
-    pub(super) low: String,
-    pub(super) reach: String,
-    pub(super) figure: String,
-    pub(super) range: String,
-    pub(super) others: Vec<String>,
-    pub(super) note: String,
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) is_own: bool,
+    pub(crate) width: String,
+    pub(crate) low: String,
+    pub(crate) reach: String,
+    pub(crate) figure: String,
+    pub(crate) range: String,
+    pub(crate) others: Vec<String>,
+    pub(crate) note: String,
 }
 
 /// A claim with its verdict and a small drawing of its interval.
-pub(super) struct ClaimRow {
-    pub(super) statement: String,
-    pub(super) source: String,
-    pub(super) class: &'static str,
-    pub(super) verdict: &'static str,
-    pub(super) estimate: String,
-    pub(super) interval: String,
-    pub(super) bound: String,
-    pub(super) note: String,
-    pub(super) drawing: Option<Drawing>,
+pub(crate) struct ClaimRow {
+    pub(crate) statement: String,
+    pub(crate) source: String,
+    pub(crate) class: &'static str,
+    pub(crate) verdict: &'static str,
+    pub(crate) estimate: String,
+    pub(crate) interval: String,
+    pub(crate) bound: String,
+    pub(crate) note: String,
+    pub(crate) drawing: Option<Drawing>,
 }
 
 /// Positions on a line of width 100.
-pub(super) struct Drawing {
-    pub(super) band_from: String,
-    pub(super) band_width: String,
-    pub(super) low: String,
-    pub(super) width: String,
-    pub(super) estimate: String,
+pub(crate) struct Drawing {
+    pub(crate) band_from: String,
+    pub(crate) band_width: String,
+    pub(crate) low: String,
+    pub(crate) width: String,
+    pub(crate) estimate: String,
 }
 
 /// Label and value of a fact about the machine.
@@ -92,19 +93,21 @@ pub(crate) struct Fact {
     pub(crate) value: String,
 }
 
-pub(super) fn sections(report: &Report) -> Vec<Section> {
-    report.outcomes.iter().enumerate().map(|(index, outcome)| section(outcome, index)).collect()
+pub(crate) fn sections(report: &Report) -> Vec<Section> {
+    let href = |id: &str| format!("#study-{id}");
+    report.outcomes.iter().enumerate().map(|(index, outcome)| section(outcome, index, &href)).collect()
 }
 
 /// Returns the studies that the sections mention, in the order of the list.
-pub(super) fn mentioned(sections: &[Section]) -> Vec<&'static Study> {
+pub(crate) fn mentioned(sections: &[Section]) -> Vec<&'static Study> {
     let is_mentioned = |id: &&str| {
         sections.iter().flat_map(|section| &section.covers).any(|mention| mention.study == Some(*id))
     };
     studies::ids().into_iter().filter(is_mentioned).filter_map(studies::find).collect()
 }
 
-fn section(outcome: &Outcome, index: usize) -> Section {
+/// Returns an outcome as a section of a page, on which `href` is the place of a study. `index` makes ids unique.
+pub(crate) fn section(outcome: &Outcome, index: usize, href: &dyn Fn(&str) -> String) -> Section {
     let experiment = &outcome.experiment;
     let rule = experiment.repetition;
     let mut rules = vec![experiment.workload.clone()];
@@ -125,7 +128,7 @@ fn section(outcome: &Outcome, index: usize) -> Section {
     Section {
         anchor: format!("experiment-{index}"),
         title: experiment.title.clone(),
-        covers: mentions(&experiment.covers),
+        covers: mentions(&experiment.covers, href),
         paper: experiment.paper.clone(),
         notes: experiment.notes.clone(),
         rule: rules.into_iter().filter(|rule| !rule.is_empty()).collect::<Vec<_>>().join(" "),
@@ -141,14 +144,15 @@ fn section(outcome: &Outcome, index: usize) -> Section {
 }
 
 /// Splits a list of ids, which may contain ranges, into names of studies and the text between them.
-fn mentions(covers: &str) -> Vec<Mention> {
+fn mentions(covers: &str, href: &dyn Fn(&str) -> String) -> Vec<Mention> {
     let mut mentions: Vec<Mention> = Vec::new();
     let is_of_id = |character: char| character.is_ascii_alphanumeric();
     for piece in covers.split_inclusive(|character| !is_of_id(character)) {
         let id = piece.trim_end_matches(|character| !is_of_id(character));
         let study = studies::find(id).map(|study| study.id);
-        mentions.push(Mention { text: id.to_owned(), study });
-        mentions.push(Mention { text: piece[id.len()..].to_owned(), study: None });
+        let href = study.map(href).unwrap_or_default();
+        mentions.push(Mention { text: id.to_owned(), study, href });
+        mentions.push(Mention { text: piece[id.len()..].to_owned(), study: None, href: String::new() });
     }
     mentions.retain(|mention| !mention.text.is_empty());
     mentions
@@ -209,18 +213,24 @@ fn bars(outcome: &Outcome) -> Option<Bars> {
     })
 }
 
-fn claim_row(experiment: &Experiment, result: &ClaimResult) -> ClaimRow {
+/// Returns the name of a verdict's colours in the style.
+pub(crate) fn class_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "good",
+        Verdict::DoesNotHold => "bad",
+        Verdict::NotDecidable => "open",
+        Verdict::NotMeasured => "none",
+    }
+}
+
+/// Returns a claim with everything formatted.
+pub(crate) fn claim_row(experiment: &Experiment, result: &ClaimResult) -> ClaimRow {
     let bounds = result.claim.shape.bounds();
     let measure = measure_of(experiment, result);
     ClaimRow {
         statement: result.claim.statement.clone(),
         source: result.claim.source.clone(),
-        class: match result.verdict {
-            Verdict::Holds => "good",
-            Verdict::DoesNotHold => "bad",
-            Verdict::NotDecidable => "open",
-            Verdict::NotMeasured => "none",
-        },
+        class: class_of(result.verdict),
         verdict: result.verdict.words(),
         estimate: result.estimate.map_or_else(|| "–".to_owned(), |value| measure.write(value)),
         interval: result
@@ -233,7 +243,7 @@ fn claim_row(experiment: &Experiment, result: &ClaimResult) -> ClaimRow {
 }
 
 /// Returns the measure of a claim's figure: the measure itself, or a ratio.
-pub(super) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measure {
+pub(crate) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measure {
     match result.claim.shape {
         Shape::Bound { .. } => experiment.measure(&result.claim.metric),
         _ => Measure::times("", ""),
@@ -241,7 +251,7 @@ pub(super) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measu
 }
 
 /// Returns the bounds of a claim in signs.
-pub(super) fn bound_words(measure: &Measure, bounds: (Option<f64>, Option<f64>)) -> String {
+pub(crate) fn bound_words(measure: &Measure, bounds: (Option<f64>, Option<f64>)) -> String {
     match bounds {
         (Some(low), Some(high)) if low == high => measure.write(low),
         (Some(low), Some(high)) => format!("{}–{}", measure.write(low), measure.write(high)),

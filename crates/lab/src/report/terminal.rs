@@ -33,6 +33,12 @@ pub fn to_text(report: &Report, width: Option<u16>) -> String {
         let _ = writeln!(text, "skipped: {skipped}");
     }
     let _ = writeln!(text, "\nTook {}.", duration(report.seconds));
+    if !report.conclusions.is_empty() {
+        let _ = writeln!(text);
+    }
+    for line in &report.conclusions {
+        let _ = writeln!(text, "{}", wrapped(line, width));
+    }
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 

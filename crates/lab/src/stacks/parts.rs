@@ -5,12 +5,12 @@
 
 use super::rig::{Direction, Setup, THREADS};
 use super::{
-    Bench, CONNECTIONS, DES_ALONE, LONG_BYTES, MODERN, PAIR, STACKS, TREES, asymmetric, elsewhere, ids,
-    lanes_of, paper, passes, predict, published, rate,
+    ALIKE, Bench, CONNECTIONS, DES_ALONE, LONG_BYTES, MODERN, PAIR, STACKS, TREES, asymmetric, elsewhere,
+    ids, lanes_of, layers, paper, passes, predict, published, rate,
 };
 use crate::LabError;
 use crate::experiment::{
-    Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, RATE, Role, Shape, View, find,
+    Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, Role, Shape, View, find,
 };
 use crate::report::number::quantity;
 use sealane_stack::Placement;
@@ -34,9 +34,6 @@ pub(super) const REFUSED: [&str; 4] = [
 const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
     (Some(low), None)
 }
-
-/// Equality within a tenth.
-const ALIKE: (Option<f64>, Option<f64>) = (Some(0.9), Some(1.1));
 
 /// Returns a claim on the first cell over the second.
 fn ratio(
@@ -577,8 +574,12 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
 fn fairness(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let lanes = bench.most_lanes();
     let usual = bench.timing;
+    let counts: &[usize] = match bench.request.profile {
+        Profile::Smoke => &[CONNECTIONS],
+        _ => &[CONNECTIONS, 96, 384],
+    };
     for (stack, tier) in [(STACKS[0], None), (STACKS[4], Some(Tier::Native)), (MODERN, None)] {
-        for connections in [CONNECTIONS, 96, 384] {
+        for &connections in counts {
             bench.timing = usual.of_connections(connections);
             let one = Setup {
                 connections,
@@ -638,9 +639,14 @@ fn fairness(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
 fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     let lanes = bench.most_lanes();
     let native = Some(Tier::Native);
+    let mut by_cost = Vec::new();
+    if lanes > 1 {
+        for direction in Direction::ALL {
+            let one = Setup::new(STACKS[2], direction, native);
+            by_cost.extend(layers::measure(bench, &one, lanes)?.map(|by| (direction.name(), by)));
+        }
+    }
     let cases = [
-        ("des/tcp/md5/ip/fddi", Direction::Send, Placement::Layer),
-        ("des/tcp/md5/ip/fddi", Direction::Receive, Placement::Layer),
         ("etm(des,hmac-md5)/tcp/ip/fddi", Direction::Receive, Placement::Function),
         ("des-ecb/tcp/ip/fddi", Direction::Send, Placement::Block),
         ("aes-128-ctr/tcp/ip/fddi", Direction::Send, Placement::Block),
@@ -661,7 +667,8 @@ fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     measures.extend(counters(&["lock_wait", "hand_offs", "switches_per_s", "reorder_depth"]));
     let notes = [
         "Tier native, one connection. The paper draws layers and packets, and names functions and blocks.",
-        "Layers gain at most what the slowest one leaves of the whole, and every packet changes lanes. Functions gain on \
+        "Layers gain at most what the slowest one leaves of the whole, and every packet changes lanes. They are spread by their \
+         measured cost, given to lanes in turn, and cut in every way into neighbours; a bar stands between lanes. Functions gain on \
          opening: authenticator and cipher read the same ciphertext. Blocks gain where a mode lets them: ECB and CTR both ways, \
          CBC when it is opened, so the two ends of one connection may cut it differently. BLAKE3 is a tree: its subtrees are \
          pieces too, in the rows over links of 64 KiB, whose messages fill a packet; the others have 4 KB.",
@@ -671,17 +678,15 @@ fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
         Experiment::new("parts", "N36", "Layers, functions and blocks", &axes, measures).notes(&notes);
     Ok(bench.outcome(experiment, &["N36"], Vec::new(), |cells| {
         let mut claims = Vec::new();
-        for cell in cells.iter().filter(|cell| lanes_of(cell) > 1 && cell.at["by"] != "packet") {
+        let is_of_parts = |cell: &&Cell| {
+            lanes_of(cell) > 1 && cell.at["by"] != "packet" && !layers::is_layers(&cell.at["by"])
+        };
+        for cell in cells.iter().filter(is_of_parts) {
             let [stack, by, way, lanes] = axes.map(|axis| &*cell.at[axis]);
-            let is_layer = by == Placement::Layer.name();
-            let compared = if is_layer { lanes } else { "1" };
-            let Some(compared) = other(cells, cell, &[("by", "packet"), ("lanes", compared)]) else {
+            let Some(compared) = other(cells, cell, &[("by", "packet"), ("lanes", "1")]) else {
                 continue;
             };
-            let (what, bounds) = if is_layer {
-                // A pipeline of layers is as slow as its slowest layer.
-                ("are slower than by packet", (None, Some(1.0)))
-            } else if stack.starts_with("aes") {
+            let (what, bounds) = if stack.starts_with("aes") {
                 // With instructions for AES, encryption is finished before another lane has its copy, so a packet
                 // stays whole.
                 ("lose at most 7 % to one", at_least(0.93))
@@ -691,6 +696,7 @@ fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
             let statement = format!("{stack}, {way}: {lanes} lanes by {by} {what}.");
             claims.push(ratio("N36", statement, RATE, [cell, compared], bounds));
         }
+        claims.extend(by_cost.iter().flat_map(|(way, by)| layers::claims(cells, way, by)));
         claims
     }))
 }

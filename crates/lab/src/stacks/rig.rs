@@ -6,6 +6,7 @@
 use super::catalogue;
 use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
+use super::layers;
 use crate::LabError;
 use crate::experiment::{Coordinates, Found, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
@@ -93,13 +94,18 @@ impl Setup {
     /// Returns its coordinates among cells of an id.
     pub(super) fn place(&self, id: &str) -> Coordinates {
         let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
+        let by = match self.placement {
+            _ if self.is_apart => THREADS.to_owned(),
+            Placement::Layer(assignment) => layers::name(assignment, &self.stack, self.lanes),
+            placement => placement.name().to_owned(),
+        };
         at([
             ("id", id),
             ("stack", &*self.stack),
             ("way", self.direction.name()),
             ("tier", self.tier.map_or("best", Tier::name)),
             ("lanes", &*lanes),
-            ("by", if self.is_apart { THREADS } else { self.placement.name() }),
+            ("by", &by),
             ("connections", &*connections),
             ("order", if self.keeps_order { "kept" } else { "as it comes" }),
         ])

@@ -5,8 +5,9 @@ use super::grid::{Mode, PAPER, PROTECTIONS, request};
 use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Pivot, Plot, RATE, Repetition, Shape, View, at,
 };
-use crate::program::{End, Level, Placement};
+use crate::program::{End, Level};
 use crate::report::number;
+use sealane_stack::Placement;
 
 const LANES: [u32; 4] = [1, 2, 4, 8];
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];

@@ -5,7 +5,8 @@ use super::published;
 use crate::experiment::{
     ANY, Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Pivot, Plot, RATE, Repetition, View, at,
 };
-use crate::program::{CopyRequest, End, Level, Placement};
+use crate::program::{CopyRequest, End, Level};
+use sealane_stack::Placement;
 use std::collections::BTreeMap;
 
 /// A mode of the study, or one of ours after them.

@@ -3,7 +3,8 @@
 use super::copies::{Grid, Planned};
 use super::grid::{Mode, Protection, RECORD_BY_RECORD, protection, request};
 use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
-use crate::program::{End, Level, Placement};
+use crate::program::{End, Level};
+use sealane_stack::Placement;
 
 /// The name of the product's default.
 const DEFAULT: &str = "as cp chooses";

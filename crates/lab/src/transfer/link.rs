@@ -6,7 +6,9 @@
 
 use super::copies::Grid;
 use super::grid::{MODES, cells, experiment, place};
-use crate::experiment::{ANY, Claim, RATE, Repetition};
+use crate::experiment::{
+    ANY, Cell, Claim, Experiment, Found, Measure, Outcome, RATE, Repetition, Sample, at,
+};
 use crate::link::probe;
 use crate::program::{End, Level, Program};
 
@@ -22,6 +24,60 @@ pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
     shaped.prefix = words.map(Into::into).to_vec();
     Ok(shaped)
 }
+
+/// The study's guess.
+const CORES_OF_THE_STUDY: f64 = 6.0;
+
+/// Returns the cores that each end needs to fill the link under protection as clear does (G18), from the CPU time of the
+/// busier end of each copy on one lane. `outcome` is that of [`link`].
+pub(super) fn cores(outcome: &Outcome) -> Outcome {
+    let protections = ["modern", "legacy"]
+        .into_iter()
+        .flat_map(|suite| [Level::Safe, Level::Private].map(|level| (suite, level)));
+    let clear = outcome.cell(&place(End::Both, ANY, "Single P1", Level::Clear));
+    let bytes_per_s = clear.and_then(|cell| cell.figure(RATE)).map(|rate| rate * 1e6);
+    let (mut cells, mut claims) = (Vec::new(), Vec::new());
+    for (suite, level) in protections {
+        let measured = outcome.cell(&place(End::Both, suite, "Single P1", level));
+        let (Some(measured), Some(bytes_per_s)) = (measured, bytes_per_s) else { continue };
+        let cores = |sample: &Sample| {
+            let Found::Copy(copied) = &sample.found else { return None };
+            let busier = copied.cpu_local_seconds?.max(copied.cpu_remote_seconds?);
+            let cores = busier / copied.bytes as f64 * bytes_per_s;
+            Some(Sample { is_disturbed: sample.is_disturbed, ..Sample::slice(CORES, cores, sample.round) })
+        };
+        let at = at([("suite", suite), ("level", level.name())]);
+        let statement = format!(
+            "{}, {suite}: six cores at each end are enough to fill 1 Gb/s as clear does",
+            level.name()
+        );
+        claims.push(Claim::bound((statement, "G18"), CORES, at.clone(), (None, Some(CORES_OF_THE_STUDY))));
+        let samples = measured.samples.iter().filter_map(cores).collect();
+        cells.push(Cell { at, samples, centre: measured.centre, ..Cell::default() });
+    }
+    cells.retain(|cell| !cell.samples.is_empty());
+    let experiment = Experiment {
+        paper: outcome.experiment.paper.clone(),
+        claims,
+        repetition: outcome.experiment.repetition,
+        ..Experiment::new(
+            "cores",
+            "G18",
+            "How many cores make private as fast as clear through 1 Gb/s",
+            &["suite", "level"],
+            vec![Measure::cost(CORES, "cores at each end", "cores")],
+        )
+    };
+    let experiment = experiment.notes(&[
+        "CPU time per byte of the busier end, times the bytes per second of a clear copy through the link: the cores that \
+         would be busy. The study's guess is six.",
+    ]);
+    let (seed, started) = (outcome.seed, outcome.started.clone());
+    Outcome { seed, started, ..Outcome::new(experiment, cells) }
+}
+
+/// The measure of [`cores`].
+const CORES: &str = "cores";
 
 /// Returns the grid of the study's four modes, with both ends in full.
 pub(super) fn link(repetition: Repetition) -> Grid {

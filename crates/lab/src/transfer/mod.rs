@@ -52,12 +52,36 @@ const PARTS: &[&str] = &[
 
 const STUDIES: &[Study] = &[
     study("G10", GRIDFTP, "one and two threads by one and two streams, four levels", &["G10"], 180),
-    study("G11", GRIDFTP, "the same: the first machine's table", &["G11"], 180),
-    study("G12", GRIDFTP, "the same: the second machine's table", &["G12"], 180),
-    study("G13", GRIDFTP, "the same: the third machine's table", &["G13"], 180),
+    study(
+        "G11",
+        GRIDFTP,
+        "threads by streams at four levels, beside the first machine's table",
+        &["G11"],
+        180,
+    ),
+    study(
+        "G12",
+        GRIDFTP,
+        "threads by streams at four levels, beside the second machine's table",
+        &["G12"],
+        180,
+    ),
+    study(
+        "G13",
+        GRIDFTP,
+        "threads by streams at four levels, beside the third machine's table",
+        &["G13"],
+        180,
+    ),
     study("G16", GRIDFTP, "many threads, many streams", &["G16"], 120),
     study("G17", GRIDFTP, "stripes: one and two processes by one and two lanes", &["stripes"], 60),
-    study("G18", GRIDFTP, "a link of 1 Gb/s: what each level carries on one lane and on two", &["G18"], 120),
+    study(
+        "G18",
+        GRIDFTP,
+        "a link of 1 Gb/s: what each level carries, and the cores that private needs to be as fast as clear",
+        &["G18"],
+        120,
+    ),
     study("G19", GRIDFTP, "two stripes of one lane, or one of two: is it the second link?", &["stripes"], 60),
     study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"], 60),
     study("tools", OWN, "one large file, beside scp, sftp, rsync, HTTPS and others", &["tools"], 120),
@@ -106,7 +130,9 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         match link::shaped_program(&program) {
             Ok(shaped) => {
                 let copies = Copies { program: &shaped, ..copies };
-                report.outcomes.push(copies.run(link::link(repetition), progress)?);
+                let outcome = copies.run(link::link(repetition), progress)?;
+                let cores = link::cores(&outcome);
+                report.outcomes.extend([outcome, cores]);
             }
             Err(reason) => report.skipped.push(format!("through a link of 1 Gb/s: {reason}")),
         }

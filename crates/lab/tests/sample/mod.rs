@@ -46,6 +46,7 @@ pub(crate) fn report() -> Report {
         limits: vec!["No delay, no loss, no disk.".to_owned()],
         skipped: vec!["hpnscp: not installed".to_owned()],
         sources: vec!["slides, 2007".to_owned()],
+        conclusions: Vec::new(),
     }
 }
 

@@ -38,16 +38,16 @@ const ABSENT: [&str; 4] = [
     "Block-level parallelism of MD5, SHA-1 and RC4, whose blocks are a chain.",
 ];
 
-/// Runs everything. `step` is called after each set of guesses, with the number of sets done and of all sets.
-pub fn run(mut step: impl FnMut(usize, usize)) -> Study {
+/// Runs everything, with every sentence under the machines' own guesses and under each of `variants`. `step` is called after each set of guesses, with the number of sets done and of all sets.
+pub fn run(variants: &[Variant], mut step: impl FnMut(usize, usize)) -> Study {
     let (works, machines) = (works(), built_in());
-    let total = VARIANTS.len() + 1;
+    let total = variants.len() + 1;
     let mut bench = Bench::new(machines.to_vec(), &works);
     let base = check(&mut bench);
     let figures = all(&mut bench);
     step(1, total);
     let mut sentences: Vec<Sentence> = base.into_iter().map(Sentence::from).collect();
-    for (number, variant) in VARIANTS.iter().enumerate() {
+    for (number, variant) in variants.iter().enumerate() {
         let mut machines = machines.to_vec();
         machines.iter_mut().for_each(variant.apply);
         let name = format!("{}: {}", variant.guess, variant.value);

@@ -122,7 +122,7 @@ impl<'a> Lane<'a> {
         let crew = self.crew;
         let path = &crew.lines[line];
         loop {
-            let at = At { flow: path.flow, step, part: 0 };
+            let at = path.at(step);
             if !crew.may_run(self.lane, at) {
                 self.hand_over(crew.owner(at), Task::Batch { batch, line, step, is_turned });
                 return;
@@ -174,11 +174,11 @@ impl<'a> Lane<'a> {
             self.joins.push(Join::default());
             self.joins.len() - 1
         });
-        let flow = self.crew.lines[line].flow;
+        let at = self.crew.lines[line].at(step);
         let work = std::mem::take(&mut batch.work);
         self.joins[join] = Join { batch, line, step, missing: parts.len() + 1, parts: Vec::new() };
         for (number, part) in (1..).zip(parts.drain(..)) {
-            let owner = self.crew.owner(At { flow, step, part: number });
+            let owner = self.crew.owner(At { part: number, ..at });
             self.hand_over(owner, Task::Part { part, home: self.lane, join });
         }
         self.engine.submit(work, Owner::Own { join });
@@ -397,7 +397,7 @@ impl<'a> Lane<'a> {
         let lines = crew.lines.iter().enumerate();
         let in_turn = lines.clone().skip(self.first_line).chain(lines.take(self.first_line));
         for (line, path) in in_turn.filter(|(_, path)| path.has_source()) {
-            let is_asked = crew.may_run(self.lane, At::flow(path.flow))
+            let is_asked = crew.may_run(self.lane, path.at(0))
                 && path.order(0).has_room()
                 && path.has_room()
                 && crew.pool.has_more_than(crew.left_by(path.way));
@@ -476,9 +476,8 @@ impl LaneWork for Lane<'_> {
         }
         for (line, path) in crew.lines.iter().enumerate() {
             let end = path.layers.len();
-            let at = At { flow: path.flow, step: end, part: 0 };
             if path.blocked.load(SeqCst)
-                && crew.may_run(self.lane, at)
+                && crew.may_run(self.lane, path.at(end))
                 && let Some(point) = path.point_at(end)
             {
                 let was = moved;
@@ -494,7 +493,7 @@ impl LaneWork for Lane<'_> {
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
         let mut deadline = if self.lane == 0 { self.crew.due() } else { None };
         for path in &self.crew.lines {
-            let is_asked = path.has_source() && self.crew.may_run(self.lane, At::flow(path.flow));
+            let is_asked = path.has_source() && self.crew.may_run(self.lane, path.at(0));
             if is_asked && path.order(0).has_room() && path.has_room() {
                 deadline = [deadline, path.source_timeout()].into_iter().flatten().min();
                 fds.extend(path.source_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::{Ends, Plan, Sink, Source, Stocks};
-use crate::{Batch, Counts, Flow, Layer, Stack, Ticket, Way};
+use crate::{At, Batch, Counts, Flow, Layer, Stack, Ticket, Way};
 
 /// The state in whose order numbers are given.
 pub(super) struct Entry {
@@ -105,6 +105,16 @@ impl Line {
             source_fd,
             sink_fd,
         })
+    }
+
+    /// Returns the place of a step among the stack's layers; the end belongs to the last layer before it.
+    pub(super) fn at(&self, step: usize) -> At {
+        let last = self.layers.len().saturating_sub(1);
+        let layer = match self.way {
+            Way::Down => step.min(last),
+            Way::Up => last.saturating_sub(step),
+        };
+        At { flow: self.flow, layer, part: 0 }
     }
 
     /// Returns the point at a step, if order is restored there.

@@ -1,0 +1,276 @@
+//! The site's pages: the index, a page for each study, the glossary.
+//!
+//! Guarantees: every text passes the templates' escaping; a sentence about a figure is made from the figure.
+
+use super::words::{GLOSSARY, QUESTIONS};
+use super::{Results, Stored};
+use crate::LabError;
+use crate::experiment::{ClaimResult, Outcome, Profile, Verdict};
+use crate::inventory::{self, Row};
+use crate::machine::Machine;
+use crate::report::charts::Chart;
+use crate::report::html::{Frame, verdicts};
+use crate::report::number::{bytes, counted, duration};
+use crate::report::page::{self, ClaimRow, Section};
+use crate::studies::{self, PAPERS};
+use askama::Template;
+use std::collections::BTreeSet;
+
+const PROGRAM: &str = "sealane lab site";
+
+/// Returns the file of a study's page.
+pub(super) fn page_of(id: &str) -> String {
+    format!("{}.html", id.to_lowercase())
+}
+
+/// A study on the index.
+struct Entry {
+    id: &'static str,
+    href: String,
+    title: &'static str,
+    place: &'static str,
+    command: String,
+    /// Whether there is a result.
+    is_measured: bool,
+    /// Class, words and number of each verdict.
+    verdicts: Vec<(&'static str, &'static str, usize)>,
+}
+
+/// A question with the studies that answer it.
+struct Answer {
+    question: &'static str,
+    lines: Vec<String>,
+    entries: Vec<Entry>,
+}
+
+/// The studies of a paper.
+struct Paper {
+    name: &'static str,
+    entries: Vec<Entry>,
+    absent: Vec<&'static Row>,
+}
+
+/// A claim with its study.
+struct Failed {
+    id: &'static str,
+    href: String,
+    claim: ClaimRow,
+}
+
+/// A file of raw data.
+struct Data {
+    href: String,
+    words: String,
+}
+
+#[derive(Template)]
+#[template(path = "site_index.html")]
+struct Index<'a> {
+    frame: Frame<'a>,
+    summary: String,
+    verdicts: Vec<(&'static str, &'static str, usize)>,
+    conclusions: &'a [String],
+    answers: Vec<Answer>,
+    failed: Vec<Failed>,
+    papers: Vec<Paper>,
+    data: Vec<Data>,
+}
+
+#[derive(Template)]
+#[template(path = "site_study.html")]
+struct StudyPage<'a> {
+    frame: Frame<'a>,
+    id: &'static str,
+    paper: &'static str,
+    row: Option<&'static Row>,
+    command: &'a str,
+    time: String,
+    findings: Vec<String>,
+    verdicts: Vec<(&'static str, &'static str, usize)>,
+    sections: Vec<Section>,
+    skipped: Vec<&'a String>,
+    data: Vec<Data>,
+    is_measured: bool,
+    before: Option<(String, &'static str)>,
+    after: Option<(String, &'static str)>,
+}
+
+#[derive(Template)]
+#[template(path = "site_glossary.html")]
+struct Glossary<'a> {
+    frame: Frame<'a>,
+    terms: &'static [(&'static str, &'static str)],
+}
+
+fn rendered(page: &impl Template) -> Result<String, LabError> {
+    page.render().map_err(|error| LabError::Render(error.to_string()))
+}
+
+fn entry(one: &Results<'_>) -> Entry {
+    Entry {
+        id: one.study.id,
+        href: page_of(one.study.id),
+        title: one.study.title,
+        place: inventory::row(one.study.id).map_or("", |row| row.place),
+        command: format!("sealane lab run {}", one.study.id),
+        is_measured: !one.found.is_empty(),
+        verdicts: verdicts(one.claims().map(|(_, result)| result)),
+    }
+}
+
+/// Returns a claim's result as a sentence.
+fn sentence((outcome, result): (&Outcome, &ClaimResult)) -> String {
+    let row = page::claim_row(&outcome.experiment, result);
+    let statement = row.statement.trim_end_matches('.');
+    let figures = match &*row.bound {
+        "" => format!("found {}", row.estimate),
+        bound => format!("found {}, claimed {bound}", row.estimate),
+    };
+    format!("{statement}: {} ({figures}).", row.verdict)
+}
+
+/// The most sentences in an answer.
+const SENTENCES_MAX: usize = 4;
+
+/// Returns the decided claims as sentences: those that fail first, and the number of the others.
+fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) -> Vec<String> {
+    let (decided, open): (Vec<_>, Vec<_>) =
+        claims.partition(|(_, result)| matches!(result.verdict, Verdict::Holds | Verdict::DoesNotHold));
+    let (fail, hold): (Vec<_>, Vec<_>) =
+        decided.iter().copied().partition(|(_, result)| result.verdict == Verdict::DoesNotHold);
+    // A reader wants to see both kinds.
+    let fails = fail.len().min(SENTENCES_MAX.saturating_sub(hold.len().min(2)));
+    let shown: Vec<_> = fail.iter().take(fails).chain(&hold).take(SENTENCES_MAX).copied().collect();
+    let mut lines: Vec<String> = shown.iter().copied().map(sentence).collect();
+    let rest = decided.len() - shown.len();
+    if rest > 0 {
+        let fail = fail.len() - shown.iter().filter(|(_, one)| one.verdict == Verdict::DoesNotHold).count();
+        lines.push(format!("Of {} more, {} hold and {fail} do not.", counted(rest, "claim"), rest - fail));
+    }
+    if !open.is_empty() {
+        lines.push(format!("{} could not be decided.", counted(open.len(), "claim")));
+    }
+    lines
+}
+
+fn data(stored: &Stored) -> Data {
+    let report = &stored.report;
+    let profile = report.profile.map_or_else(String::new, |profile| format!(", profile {}", profile.name()));
+    let words =
+        format!("{}{profile}, {}, {}", report.program, report.created, bytes(stored.bytes.len() as u64));
+    Data { href: stored.data.clone(), words }
+}
+
+/// Renders the index.
+pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String, LabError> {
+    // Several studies may share a claim.
+    let mut seen = BTreeSet::new();
+    let mut distinct: Vec<(&Results<'_>, &Outcome, &ClaimResult)> = Vec::new();
+    for one in results {
+        for found in &one.found {
+            for result in &found.outcome.claims {
+                let claim = &result.claim;
+                if seen.insert((&found.stored.data, found.index, &claim.statement, &claim.source)) {
+                    distinct.push((one, &found.outcome, result));
+                }
+            }
+        }
+    }
+    let fails = distinct.iter().filter(|(.., result)| result.verdict == Verdict::DoesNotHold);
+    let failed = fails.map(|(one, outcome, result)| Failed {
+        id: one.study.id,
+        href: page_of(one.study.id),
+        claim: page::claim_row(&outcome.experiment, result),
+    });
+    let answer = |question: &super::words::Question| {
+        let of = |id: &&str| results.iter().find(|one| one.study.id == *id);
+        let studies: Vec<&Results<'_>> = question.ids.iter().filter_map(of).collect();
+        // Studies that share a claim count it once.
+        let mut seen = BTreeSet::new();
+        let claims = studies.iter().flat_map(|one| one.claims());
+        let claims = claims.filter(|(_, result)| seen.insert(result.claim.statement.clone()));
+        Answer {
+            question: question.question,
+            lines: findings(claims),
+            entries: studies.iter().map(|one| entry(one)).collect(),
+        }
+    };
+    let paper = |&name: &&'static str| Paper {
+        name,
+        entries: results.iter().filter(|one| one.study.paper == name).map(entry).collect(),
+        absent: studies::absent().filter(|row| inventory::paper_of(row.id) == name).collect(),
+    };
+    let newest = &stored[0].report;
+    let conclusions = stored.iter().find(|one| !one.report.conclusions.is_empty());
+    let measured = results.iter().filter(|one| !one.found.is_empty()).count();
+    let machines: BTreeSet<&str> =
+        stored.iter().filter_map(|one| one.report.machine.cpu_model.as_deref()).collect();
+    let summary = format!(
+        "Five papers asked what it costs to protect network data. Each of their tables and figures is measured again here, by \
+         the program itself: {measured} of {} studies have results{}.",
+        results.len(),
+        if machines.len() > 1 { format!(", from {} machines", machines.len()) } else { String::new() }
+    );
+    let seconds = stored.iter().map(|one| one.report.seconds).sum();
+    let title = "What network security costs";
+    rendered(&Index {
+        frame: Frame::new(PROGRAM, (title, &*newest.created, seconds), &newest.machine, &[])?,
+        summary,
+        verdicts: verdicts(distinct.iter().map(|(.., result)| *result)),
+        conclusions: conclusions.map_or(&[][..], |one| &one.report.conclusions[..]),
+        answers: QUESTIONS.iter().map(answer).collect(),
+        failed: failed.collect(),
+        papers: PAPERS.iter().map(paper).collect(),
+        data: stored.iter().map(data).collect(),
+    })
+}
+
+/// Renders the page of one study. `here` is this machine, for the version of a page without a result.
+pub(super) fn study(one: &Results<'_>, here: &Machine) -> Result<String, LabError> {
+    let study = one.study;
+    let sections: Vec<Section> = one
+        .found
+        .iter()
+        .enumerate()
+        .map(|(number, found)| page::section(&found.outcome, number, &page_of))
+        .collect();
+    let charts: Vec<&Chart> = sections.iter().flat_map(|section| &section.charts).collect();
+    let reports = one.reports();
+    let (machine, created) =
+        reports.first().map_or((here, ""), |stored| (&stored.report.machine, &*stored.report.created));
+    let title = format!("{}: {}", study.id, study.title);
+    let seconds = one.found.iter().map(|found| found.outcome.seconds).sum();
+    let frame = Frame::new(PROGRAM, (&*title, created, seconds), machine, &charts)?;
+    let mut findings = findings(one.claims());
+    if reports.iter().any(|stored| stored.report.profile == Some(Profile::Smoke)) {
+        findings
+            .insert(0, "These runs were of the profile smoke, which gives no meaningful figures.".to_owned());
+    }
+    let neighbour = |index: Option<usize>| {
+        let id = *studies::ids().get(index?)?;
+        Some((page_of(id), id))
+    };
+    let at = studies::ids().iter().position(|id| *id == study.id);
+    rendered(&StudyPage {
+        frame,
+        id: study.id,
+        paper: study.paper,
+        row: inventory::row(study.id),
+        command: &one.listed.command,
+        time: duration(f64::from(study.seconds)),
+        findings,
+        verdicts: verdicts(one.claims().map(|(_, result)| result)),
+        sections,
+        skipped: reports.iter().flat_map(|stored| &stored.report.skipped).collect(),
+        data: reports.iter().map(|stored| data(stored)).collect(),
+        is_measured: !one.found.is_empty(),
+        before: neighbour(at.and_then(|at| at.checked_sub(1))),
+        after: neighbour(at.map(|at| at + 1)),
+    })
+}
+
+/// Renders the glossary.
+pub(super) fn glossary(here: &Machine) -> Result<String, LabError> {
+    let frame = Frame::new(PROGRAM, ("Glossary", "", 0.0), here, &[])?;
+    rendered(&Glossary { frame, terms: &GLOSSARY })
+}
