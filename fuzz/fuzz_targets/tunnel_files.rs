@@ -61,7 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
             // The domain is used in commands, where it must not be an option.
             assert!(site.hooks.dns_search.iter().all(|domain| !domain.starts_with('-')));
             assert!(site.peers.iter().all(|peer| !peer.name.contains(char::is_control)));
-            for pool in &site.pool {
+            if let Some(pool) = &site.pool {
                 assert!(
                     pool.ranges
                         .iter()

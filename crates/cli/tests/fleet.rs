@@ -536,8 +536,12 @@ fn a_study_is_shared_between_hosts() {
     let (alone, _) = run(&[]);
     let (program, config) = (scene.program.display().to_string(), scene.config.display().to_string());
     let (shared, said) = run(&["--hosts", "src[1-2]", "-F", &config, "--remote-program", &program]);
-    let ((one, here), (other, hosts)) = (sampled(&alone), sampled(&shared));
-    assert!(!one.is_empty() && one.iter().any(|(.., samples)| *samples > 0), "{one:?}");
+    let ((mut one, here), (mut other, hosts)) = (sampled(&alone), sampled(&shared));
+    // Each run names the assignment of layers by its own costs too, which is measured only if it is one of the others.
+    for cells in [&mut one, &mut other] {
+        cells.retain(|(.., samples)| *samples > 0);
+    }
+    assert!(!one.is_empty());
     assert_eq!(one, other, "{said}");
     assert_eq!(here, BTreeSet::from(["here".to_owned()]));
     assert!(!hosts.is_empty() && hosts.iter().all(|host| host == "src1" || host == "src2"), "{hosts:?}");

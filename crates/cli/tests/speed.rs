@@ -349,8 +349,6 @@ fn without_a_name_an_advice_comes_first() {
         row.split_whitespace().filter(|word| word.starts_with(|first: char| first.is_ascii_digit())).count();
     assert_eq!(rates, 4, "{row}");
     assert!(!told.iter().any(|line| line.contains('–')), "{told:#?}");
-    let fastest = told[advice..others].iter().filter(|line| line.contains("fastest")).count();
-    assert!(fastest >= 3, "one of each purpose: {told:#?}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub const SLOTS: usize = 128;
 const INLINE_BYTES: usize = 32;
 
 /// The number of bytes of a payload: those of a packet.
-pub const PAYLOAD_BYTES: usize = 2048;
+const PAYLOAD_BYTES: usize = 2048;
 
 /// The maximum length of the content: half a ring, so that there is room for it as soon as half is free.
 pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;

@@ -86,7 +86,7 @@ impl Order {
             file_bytes_max: self.file_bytes_max,
             ..Request::default()
         };
-        studies::runs(&self.ids, &request)
+        studies::runs(&self.ids, &request).into_iter().map(|run| (run.family, run.request)).collect()
     }
 
     /// Returns all jobs.

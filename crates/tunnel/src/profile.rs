@@ -26,9 +26,9 @@ use crate::{
 
 /// The proposal for IKE in all profiles, in strongSwan's words. Windows and Apple's systems have no better group than
 /// P-384.
-pub const IKE_PROPOSAL: &str = "aes256gcm16-prfsha384-ecp384";
+const IKE_PROPOSAL: &str = "aes256gcm16-prfsha384-ecp384";
 /// The proposal for ESP.
-pub const ESP_PROPOSAL: &str = "aes256gcm16-ecp384";
+const ESP_PROPOSAL: &str = "aes256gcm16-ecp384";
 /// The maximum length of the connection's name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -54,7 +54,7 @@ pub enum ProfileError {
     Name {
         /// The name.
         name: String,
-        /// What it would be.
+        /// Its part in the connection.
         what: &'static str,
         /// The reason.
         problem: &'static str,

@@ -58,7 +58,7 @@ fn opens_module(text: &str) -> bool {
 /// Returns the name of the function, constant or static that the line makes public. Functions for callers in C have
 /// no caller here.
 fn public_item(text: &str) -> Option<&str> {
-    let text = text.trim_start().strip_prefix("pub")?;
+    let text = text.trim_start().strip_prefix("pub").filter(|text| text.starts_with([' ', '(']))?;
     let mut words = match text.strip_prefix('(') {
         Some(text) => text.split_once(')')?.1,
         None => text,

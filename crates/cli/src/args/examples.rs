@@ -244,7 +244,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("sealane lab macro --report macro.html", "as root: what IPsec costs users, with plots"),
             (
-                "sealane lab macro --only build --tree ~/busybox --build 'make -j2'",
+                "sealane lab macro --only build --tree ~/busybox --build make",
                 "build your own tree over a network file system",
             ),
         ],
@@ -258,7 +258,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     ("sealane-lab-list", &[("sealane lab list", "list every study with its id")]),
-    ("sealane-lab-run", &[("sealane lab run N26 B21", "run two studies, one after the other")]),
+    (
+        "sealane-lab-run",
+        &[
+            ("sealane lab run N26 B21", "run two studies, one after the other"),
+            ("sealane lab run all", "run all studies, and keep their results in `sealane-results`"),
+        ],
+    ),
+    ("sealane-lab-site", &[("sealane lab site ~/site", "make pages of the results in `sealane-results`")]),
     (
         "sealane-lab-fleet",
         &[("sealane lab fleet run N26 --hosts 'n[1-4]'", "share a study between four hosts, over ssh")],

@@ -319,7 +319,7 @@ mod tests {
     fn resolvers_of_a_peer_are_addresses_and_names_and_nothing_else() {
         let servers: Vec<IpAddr> =
             ["10.1.1.53", "fd00::53"].map(|word| word.parse().expect("an address")).to_vec();
-        let domains = vec!["corp.example".to_owned()];
+        let domains = ["corp.example".to_owned()];
         for (servers, domains) in [(&servers[..], &domains[..]), (&servers, &[]), (&[], &[])] {
             let read = resolvers_of(&resolvers_line(servers, domains)).expect("what was written");
             assert_eq!((&read.0[..], &read.1[..]), (servers, domains));

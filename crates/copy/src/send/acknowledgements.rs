@@ -106,7 +106,7 @@ mod tests {
         options::Level,
         proto::{
             join::{Join, Prover},
-            keys::{TransferKeys, Way},
+            keys::{StreamDirection, TransferKeys},
             record::seal,
         },
     };
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn an_answer_comes_before_the_first_record_and_must_be_the_peers() {
         let transfer = TransferKeys::new(Default::default(), &Secret::new([3; 32]), b"request", b"accept");
-        let keys = || transfer.stream(Suite::Aes128Gcm, 0, 1, Way::Backward);
+        let keys = || transfer.stream(Suite::Aes128Gcm, 0, 1, StreamDirection::Backward);
         let prover = Prover::new(&transfer.join(), Level::Private);
         let join = prover.join(&Join { transfer: [1; 16], stream: 0, generation: 1, last: 0, taken: 0 });
         let answer = |accepted| prover.joined(&join, &Joined { accepted, taken: 7 }).to_vec();

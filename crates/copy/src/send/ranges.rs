@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(complement(&[2..4, 8..10], 10), [0..2, 4..8]);
         assert_eq!(complement(&[], 0), []);
         assert_eq!(within(&[0..10, 20..30, 40..50], &(5..25)), [5..10, 20..25]);
-        assert_eq!(within(&[0..10], &(10..10)), []);
+        assert_eq!(within(&[0..5, 5..10], &(10..10)), []);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod open;
 pub(crate) mod place;
 pub(crate) mod receiving;
 mod relay;
+pub(crate) mod roles;
 pub(crate) mod sending;
 pub(crate) mod sense;
 pub(crate) mod server;

@@ -19,10 +19,11 @@ use sealane_stack::Secret;
 
 use super::{
     agree::{self, Terms},
-    client::{LINGER, Transfer, list_messages, reach, usage},
+    client::{LINGER, Transfer, reach},
     control::{self, Outcome},
     far_place::FarPlace,
     open::Route,
+    roles::{list_messages, usage},
 };
 use crate::{
     error::{Error, ErrorKind},

@@ -46,12 +46,13 @@ use crate::{
     },
     session::{
         agree::{self, Terms},
-        client::{Transfer, is_standard_stream, own_process_cpu_seconds, random},
+        client::{Transfer, own_process_cpu_seconds, random},
         control::{NOTICES_MAX, conclusion},
         ends::{self, Plan},
         far_place::far_path,
         place::{self as near, Sought},
         receiving::hold_journal,
+        roles::is_standard_stream,
         sending::{standard_input, walk_options},
     },
     sftp::{

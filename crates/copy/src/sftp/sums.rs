@@ -308,11 +308,11 @@ mod tests {
 
     #[test]
     fn greetings_and_digests_are_understood_or_refused() {
-        assert_eq!(understood(b"sealane b3sum /home/u", b"/home/u"), Some(Program::Blake3));
+        assert_eq!(understood(b"sealane b3sum /srv/u", b"/srv/u"), Some(Program::Blake3));
         assert_eq!(understood(b"sealane sha256sum /", b"/"), Some(Program::Sha256));
         for (greeting, home) in [
             (&b"Welcome"[..], &b"/"[..]),
-            (b"sealane b3sum /home/u", b"/"),
+            (b"sealane b3sum /srv/u", b"/"),
             (b"sealane md5sum /", b"/"),
             (b"sealane b3sum", b""),
             (b"", b""),

@@ -495,7 +495,7 @@ mod tests {
     /// Virtual time: these verdicts are the same everywhere.
     #[test]
     fn the_model_meets_table_1() {
-        let outcome = threads(Profile::Quick).unwrap();
+        let outcome = threads(Profile::Smoke).unwrap();
         let own = |claim: &&crate::experiment::ClaimResult| claim.claim.source == "O2, table 1";
         assert_eq!(outcome.claims.iter().filter(own).count(), 30);
         for claim in outcome.claims.iter().filter(own) {

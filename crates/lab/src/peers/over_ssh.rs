@@ -15,6 +15,7 @@ use crate::program::Level;
 use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 /// Every program but the product. Every entry has `ssh`, because some programs start it themselves.

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub const RESULTS: &str = "sealane-results";
 
 /// The script that computes claims again from a site's raw data.
-pub const RECOMPUTE: &str = include_str!("../../assets/recompute.py");
+const RECOMPUTE: &str = include_str!("../../assets/recompute.py");
 
 /// The maximum size of a stored report.
 const REPORT_BYTES_MAX: u64 = 256 << 20;

@@ -102,7 +102,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, one: &Setup, lanes: usize) -> Resul
     let mut assignments: Vec<Vec<usize>> = Vec::new();
     let spread = costs(bench, one)?.map(|costs| by_cost(&costs, lanes));
     let in_turn = (0..layers).map(|layer| layer % lanes).collect();
-    for owners in spread.iter().cloned().chain([in_turn]).chain(cuts(layers, lanes)) {
+    // The assignment by cost is the last one: hosts that share the study may disagree on it, and number the others alike.
+    for owners in [in_turn].into_iter().chain(cuts(layers, lanes)).chain(spread.clone()) {
         if !assignments.contains(&owners) {
             assignments.push(owners);
         }
@@ -112,8 +113,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, one: &Setup, lanes: usize) -> Resul
     let of = |&assignment: &Assignment| Setup { placement: Placement::Layer(assignment), ..packet.clone() };
     let setups = [one.clone(), packet.clone()].into_iter().chain(assignments.iter().map(of)).collect();
     bench.beside_the_first("N36", setups)?;
-    let first = spread.and_then(|_| assignments.first());
-    Ok(first.map(|&assignment| name(assignment, &one.stack, lanes)))
+    let by_cost = spread.and_then(|owners| Assignment::new(&owners));
+    Ok(by_cost.map(|assignment| name(assignment, &one.stack, lanes)))
 }
 
 /// Returns the claims about the assignment by cost in one direction.

@@ -16,7 +16,7 @@ use sealane_ipsec::lifetime::Lifetime;
 use sealane_ipsec::policy::PeerId;
 use sealane_ipsec::sequence::SequenceBits;
 use sealane_ipsec::suite::{Iv, Suite};
-use sealane_stack::{Batch, Context, Kind, Layer, LayerSpec, Packet, Overhead, SpecError, Verdict, Way};
+use sealane_stack::{Batch, Context, Kind, Layer, LayerSpec, Overhead, Packet, SpecError, Verdict, Way};
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -62,7 +62,11 @@ fn own_with_streams() -> String {
 
 /// Returns the bytes that one connection is expected to carry in [`SECONDS`]: bounded by the link, by the window, and
 /// by loss if congestion control treats each loss as congestion (Mathis et al. 1997).
-pub(super) fn file_bytes((microseconds, lost): Conditions, congestion_control: Option<&str>, bytes_max: u64) -> u64 {
+pub(super) fn file_bytes(
+    (microseconds, lost): Conditions,
+    congestion_control: Option<&str>,
+    bytes_max: u64,
+) -> u64 {
     let round_trip = microseconds as f64 / 1e6;
     let mut rate = (RATE_BYTES_PER_SECOND as f64).min(WINDOW_BYTES / round_trip);
     if lost > 0 && congestion_control != Some("bbr") {

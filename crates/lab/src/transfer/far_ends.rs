@@ -43,10 +43,8 @@ const NEAR_FILE: &[Target] = &[
     (OWN_OVER_SFTP, "scp, default cipher", RATE, (Some(1.7), None)),
     (OWN_PULLS, "scp, pull", RATE, (Some(0.95), None)),
 ];
-const NEAR_TREE: &[Target] = &[
-    (OWN_OVER_SFTP, "scp", RATE, (Some(5.0), None)),
-    (OWN_OVER_SFTP, "rsync-ssh", RATE, (Some(1.0), None)),
-];
+const NEAR_TREE: &[Target] =
+    &[(OWN_OVER_SFTP, "scp", RATE, (Some(5.0), None)), (OWN_OVER_SFTP, "rsync-ssh", RATE, (Some(1.0), None))];
 const FAR_FILE: &[Target] = &[
     ("sealane cp, SFTP, 2", "scp", RATE, (Some(1.5), None)),
     ("sealane cp, SFTP, 8", "scp", RATE, (Some(1.8), None)),
@@ -119,7 +117,8 @@ pub(super) fn far(
             covers: "beyond the papers: far ends with sshd alone".to_owned(),
             title: format!("To a host with sshd alone, through a link of {link}: {words}"),
             method: vec![
-                "The link is emulated in a network namespace of its own; logins are part of each run.".to_owned(),
+                "The link is emulated in a network namespace of its own; logins are part of each run."
+                    .to_owned(),
             ],
             axes: vec![Axis::new("link", [link.clone()]), Axis::new("tool", tools.clone())],
             workload: words.to_owned(),

@@ -7,6 +7,7 @@ use sealane_lab::experiment::{
 use sealane_lab::machine::Machine;
 use sealane_lab::report::{Check, FORMAT, Report, Tile};
 use sealane_lab::rng::Rng;
+use std::collections::BTreeMap;
 
 const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
 
@@ -32,6 +33,7 @@ pub(crate) fn report() -> Report {
             commit: Some("0123456789ab".to_owned()),
             ..Machine::default()
         },
+        hosts: BTreeMap::new(),
         tiles: vec![
             tile("Private, one file", "1,640", "MB/s", "2.8 × the best peer at this level"),
             tile("What encryption adds", "0.14", "CPU s/GiB", "0.97 clear, 1.11 private"),

@@ -7,9 +7,9 @@ use std::ptr::{NonNull, null_mut};
 use zeroize::Zeroizing;
 
 /// The length of an encapsulation key in bytes.
-pub(crate) const PUBLIC_BYTES: usize = 1184;
+const PUBLIC_BYTES: usize = 1184;
 /// The length of a decapsulation key in bytes.
-pub(crate) const PRIVATE_BYTES: usize = 2400;
+const PRIVATE_BYTES: usize = 2400;
 /// The length of the seed (d, z) of a pair of keys in bytes.
 pub(crate) const SEED_BYTES: usize = 64;
 /// The length of a ciphertext in bytes.

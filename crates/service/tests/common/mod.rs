@@ -6,10 +6,24 @@
 use sealane_client::Client;
 use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
-use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault, VaultError};
+use sealane_service::{Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// Opens a vault or a socket. A child that another test starts shares the descriptors of this process, and with them locks
+/// and listeners of an earlier service, until the child has become its program.
+fn once_free<T, E: std::fmt::Debug>(open: impl Fn() -> Result<T, E>, is_in_use: fn(&E) -> bool) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match open() {
+            Err(error) if is_in_use(&error) && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            opened => return opened.expect("a service has its folder"),
+        }
+    }
+}
 
 /// A running service. It ends when the value is dropped.
 pub(crate) struct Engine {
@@ -35,7 +49,10 @@ impl Engine {
             None => Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         };
         let settings = Settings {
-            listener: bind_at(&self.socket).expect("a socket"),
+            listener: once_free(
+                || bind_at(&self.socket),
+                |error| matches!(error, ServiceError::InUse { .. }),
+            ),
             vault: self.vault(),
             policy,
             workers: 2,
@@ -49,18 +66,9 @@ impl Engine {
         self.running = Some((stop, thread));
     }
 
-    /// Opens the vault. A child that another test starts shares the descriptor of an earlier vault, and with it the lock, until
-    /// the child has become its program.
     fn vault(&self) -> Vault {
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            match Vault::open(&self.folder.join("keys"), b"a passphrase") {
-                Err(VaultError::InUse { .. }) if Instant::now() < until => {
-                    thread::sleep(Duration::from_millis(5))
-                }
-                opened => return opened.expect("a vault"),
-            }
-        }
+        let keys = self.folder.join("keys");
+        once_free(|| Vault::open(&keys, b"a passphrase"), |error| matches!(error, VaultError::InUse { .. }))
     }
 
     pub(crate) fn stop(&mut self) {

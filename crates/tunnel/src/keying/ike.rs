@@ -8,6 +8,7 @@
 //! again and again cannot fill the log.
 
 mod configured;
+mod selectors;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,7 +20,6 @@ use std::{
 use sealane_engine::Implementations;
 use sealane_ike::{
     Assignment, ChildId, Endpoint, Event, Identity, IkeId, Install, Path, Peer, Random, Reason, Settings,
-    wire::TrafficSelector,
 };
 use sealane_ipsec::{
     association::{self, Inbound, Outbound, Parameters, Protocol, Whereabouts},
@@ -29,10 +29,11 @@ use sealane_ipsec::{
     policy::PeerId,
     selector::Flow,
     sequence::SequenceBits,
-    traffic::{Ports, Range, Traffic},
+    traffic::Traffic,
 };
 
 pub use self::configured::{IkeError, configured, settings};
+use self::selectors::{range, trigger};
 use crate::{
     endpoint::Endpoint as Place,
     keying::{
@@ -304,7 +305,7 @@ impl<'a> Ike<'a> {
             return;
         };
         self.endpoint.set_way(place, local.to_canonical(), remote);
-        // Where our side is an address that the peer gives us, a packet of another address is no reason.
+        // If the peer gives us our address, a packet from another address is no reason.
         let known = &mut self.known[place];
         known.wanted = known.wanted.take().filter(|_| !known.is_virtual);
         let trigger = known.wanted.map(|flow| trigger(&flow));
@@ -695,29 +696,6 @@ fn goes_first(peer: &Peer) -> bool {
 
 fn list(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-}
-
-/// Returns the selectors of a packet, ours first.
-fn trigger(flow: &Flow) -> (TrafficSelector, TrafficSelector) {
-    let of = |address: IpAddr, port: Option<u16>| TrafficSelector {
-        protocol: flow.protocol,
-        ports: port.map_or((0, u16::MAX), |port| (port, port)),
-        addresses: (address, address),
-    };
-    (of(flow.local, flow.local_port), of(flow.remote, flow.remote_port))
-}
-
-/// Converts a selector to a range for the lanes.
-fn range(selector: &TrafficSelector) -> Range {
-    Range {
-        protocol: (selector.protocol != 0).then_some(selector.protocol),
-        ports: match selector.ports {
-            (0, u16::MAX) => Ports::Any,
-            _ if selector.is_opaque() => Ports::Hidden,
-            (first, last) => Ports::Within(first..=last),
-        },
-        addresses: selector.addresses.0..=selector.addresses.1,
-    }
 }
 
 impl KeyMaker for Ike<'_> {

@@ -56,6 +56,13 @@ impl Put {
         let made = link.act(&Request::MakeDirectory { path: &at, attributes: unfinished }).await;
         let fault = match made {
             Ok(()) => {
+                // Go's pkg/sftp makes a folder without the attributes of the request.
+                if !link.keeps_order() {
+                    let mode = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await;
+                    if let Err(fault) = mode {
+                        return Err(self.trouble(link, "set the folder's mode", path, fault).await);
+                    }
+                }
                 return Ok(Found { is_new: true, is_made: true, original_mode: None, attributes: None });
             }
             Err(fault) => fault,
