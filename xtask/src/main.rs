@@ -13,6 +13,7 @@ mod peers;
 mod roots;
 mod session;
 mod templates;
+mod tests;
 mod tidy;
 
 use package::Architecture;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  test             build and run all tests, as many test programs at a time as there are processors
   tidy             check the house rules; the same check is a test of `cargo test`
   deny             check licences, banned packages and sources of what is built against deny.toml
   compare-speed OLD NEW [ALGORITHM]...
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = workspace_root();
     let outcome = match arguments.as_slice() {
+        ["test"] => tests::run(&root),
         ["tidy"] => tidy::run(&root),
         ["deny"] => deny::run(&root),
         ["compare-speed", old, new, names @ ..] => compare::run([old, new], names),
