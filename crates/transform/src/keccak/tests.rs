@@ -1,0 +1,76 @@
+//! Tests of Keccak: the examples of FIPS 202, AWS-LC and RustCrypto as foreign oracles, and lanes against one state.
+
+use aws_lc_rs::digest;
+use hex_literal::hex;
+
+use super::{ROTATIONS, ROUND_CONSTANTS, SHA3_256, SHA3_512, SHAKE128, SHAKE256, reference};
+
+#[test]
+fn constants_are_those_of_the_standard() {
+    assert_eq!(ROUND_CONSTANTS[0], 1);
+    assert_eq!(ROUND_CONSTANTS[1], 0x8082);
+    assert_eq!(ROUND_CONSTANTS[23], 0x8000_0000_8000_8008);
+    // FIPS 202 table 2, modulo 64.
+    assert_eq!(ROTATIONS[..10], [0, 1, 62, 28, 27, 36, 44, 6, 55, 20]);
+}
+
+#[test]
+fn empty_messages_have_the_published_digests() {
+    assert_eq!(
+        reference::hash::<32>(SHA3_256, &[]),
+        hex!("a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a")
+    );
+    assert_eq!(
+        reference::hash::<64>(SHA3_512, &[]),
+        hex!(
+            "a69f73cca23a9ac5c8b567dc185a756e97c982164fe25859e0d1dcc1475c80a6"
+            "15b2123af1f5f94c11e3e9402c3ac558f500199d95b6d3e301758586281dcd26"
+        )
+    );
+    assert_eq!(
+        reference::hash::<32>(SHAKE128, &[]),
+        hex!("7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26")
+    );
+    assert_eq!(
+        reference::hash::<32>(SHAKE256, &[]),
+        hex!("46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f")
+    );
+}
+
+/// Returns bytes that differ by their place and by `lane`.
+fn message(lane: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + lane * 101 + at / 7) as u8).collect()
+}
+
+/// Lengths around the rates, and those of ML-KEM.
+const LENGTHS: [usize; 15] = [0, 1, 7, 8, 33, 34, 71, 72, 135, 136, 137, 168, 272, 1120, 1184];
+
+#[test]
+fn reference_agrees_with_aws_lc() {
+    for bytes in LENGTHS {
+        let message = message(3, bytes);
+        let (first, second) = message.split_at(bytes / 3);
+        let own = reference::hash::<32>(SHA3_256, &[first, second]);
+        assert_eq!(own, digest::digest(&digest::SHA3_256, &message).as_ref());
+        let own = reference::hash::<64>(SHA3_512, &[first, second]);
+        assert_eq!(own, digest::digest(&digest::SHA3_512, &message).as_ref());
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn lanes_agree_with_one_state() {
+    use super::lanes;
+    let Some(token) = crate::isa::Features::detect().avx512 else { return };
+    for bytes in LENGTHS {
+        let messages: [Vec<u8>; 8] = core::array::from_fn(|lane| message(lane, bytes));
+        let views = messages.each_ref().map(|message| &message[..]);
+        for sponge in [SHA3_256, SHA3_512, SHAKE128, SHAKE256] {
+            let mut outputs = [[0; 600]; 8];
+            lanes::hash(token, sponge, views, &mut outputs);
+            for (view, output) in views.iter().zip(&outputs) {
+                assert_eq!(*output, reference::hash::<600>(sponge, &[view]), "{sponge:?} over {bytes} bytes");
+            }
+        }
+    }
+}

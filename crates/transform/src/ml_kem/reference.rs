@@ -1,0 +1,334 @@
+//! ML-KEM-768 by the algorithms of FIPS 203: the oracle. Names in comments are the standard's.
+//!
+//! No branch and no address depends on a secret. The matrix is sampled from the public seed rho with branches, and
+//! divisions by q are multiplications, because a processor's division takes time that depends on its operands.
+
+use zeroize::Zeroize as _;
+
+use super::{
+    Decapsulate, Encapsulate, Generate, K, N, NOISE_BYTES, PACKED_BYTES, POLY_BYTES, Q, SEED_BYTES, Secret,
+    U_BYTES, V_BYTES, parts, public_parts,
+};
+use crate::keccak::reference::{Squeezing, hash};
+use crate::keccak::{SHA3_256, SHA3_512, SHAKE128, SHAKE256};
+
+/// A polynomial, or its transform: coefficients below q.
+type Poly = [u16; N];
+
+/// Returns `value / q` and `value % q` for values below 2^24.
+pub(crate) const fn divide(value: u32) -> (u32, u32) {
+    // 2^36 / q, rounded up: exact for values below 2^24, because 2^24 * (the error below 1) is below 2^36 / q.
+    const RECIPROCAL: u64 = (1 << 36) / Q as u64 + 1;
+    let quotient = ((value as u64 * RECIPROCAL) >> 36) as u32;
+    (quotient, value - quotient * Q as u32)
+}
+
+fn times(a: u16, b: u16) -> u16 {
+    divide(u32::from(a) * u32::from(b)).1 as u16
+}
+
+fn plus(a: u16, b: u16) -> u16 {
+    divide(u32::from(a) + u32::from(b)).1 as u16
+}
+
+fn minus(a: u16, b: u16) -> u16 {
+    divide(u32::from(a) + u32::from(Q - b)).1 as u16
+}
+
+/// Returns 17^`exponent` modulo q: 17 is the standard's zeta.
+pub(crate) const fn power(exponent: u32) -> u16 {
+    let (mut result, mut left) = (1, exponent);
+    while left > 0 {
+        result = result * 17 % Q as u32;
+        left -= 1;
+    }
+    result as u16
+}
+
+/// BitRev7.
+pub(crate) const fn reversed(value: u32) -> u32 {
+    value.reverse_bits() >> 25
+}
+
+/// The standard's zeta to the power of BitRev7(i), for i below 128.
+const ZETAS: [u16; 128] = {
+    let mut all = [0; 128];
+    let mut i = 0;
+    while i < 128 {
+        all[i] = power(reversed(i as u32));
+        i += 1;
+    }
+    all
+};
+
+/// NTT, algorithm 9.
+fn transform(f: &mut Poly) {
+    let mut i = 1;
+    let mut length = 128;
+    while length >= 2 {
+        for start in (0..N).step_by(2 * length) {
+            let zeta = ZETAS[i];
+            i += 1;
+            for j in start..start + length {
+                let t = times(zeta, f[j + length]);
+                f[j + length] = minus(f[j], t);
+                f[j] = plus(f[j], t);
+            }
+        }
+        length /= 2;
+    }
+}
+
+/// The inverse of NTT, algorithm 10.
+fn inverse(f: &mut Poly) {
+    let mut i = 127;
+    let mut length = 2;
+    while length <= 128 {
+        for start in (0..N).step_by(2 * length) {
+            let zeta = ZETAS[i];
+            i -= 1;
+            for j in start..start + length {
+                let t = f[j];
+                f[j] = plus(t, f[j + length]);
+                f[j + length] = times(zeta, minus(f[j + length], t));
+            }
+        }
+        length *= 2;
+    }
+    // 128^-1.
+    f.iter_mut().for_each(|value| *value = times(*value, 3303));
+}
+
+/// Adds the product of two transforms to a third, algorithm 11.
+fn add_product(sum: &mut Poly, f: &Poly, g: &Poly) {
+    for i in 0..N / 2 {
+        // Zeta to the power of 2 BitRev7(i) + 1.
+        let gamma = times(times(ZETAS[i], ZETAS[i]), 17);
+        let (a0, a1, b0, b1) = (f[2 * i], f[2 * i + 1], g[2 * i], g[2 * i + 1]);
+        sum[2 * i] = plus(sum[2 * i], plus(times(a0, b0), times(times(a1, b1), gamma)));
+        sum[2 * i + 1] = plus(sum[2 * i + 1], plus(times(a0, b1), times(a1, b0)));
+    }
+}
+
+fn add(sum: &mut Poly, other: &Poly) {
+    sum.iter_mut().zip(other).for_each(|(sum, &other)| *sum = plus(*sum, other));
+}
+
+/// SampleNTT, algorithm 7, over rho and two indices: the seed is public. A test knows the function by its name.
+#[inline(never)]
+fn sample_matrix(rho: &[u8; SEED_BYTES], column: u8, row: u8) -> Poly {
+    let mut stream = Squeezing::new(SHAKE128, &[rho, &[column, row]]);
+    let mut result = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        let mut c = [0; 3];
+        stream.squeeze(&mut c);
+        let [a, b, c] = c.map(u16::from);
+        for candidate in [a + 256 * (b % 16), b / 16 + 16 * c] {
+            if candidate < Q && filled < N {
+                result[filled] = candidate;
+                filled += 1;
+            }
+        }
+    }
+    result
+}
+
+/// SamplePolyCBD with eta = 2, algorithm 8, over PRF's output, of algorithm 13 and 14's seed and counter.
+fn sample_noise(seed: &[u8; SEED_BYTES], counter: u8) -> Poly {
+    let mut bytes = hash::<NOISE_BYTES>(SHAKE256, &[seed, &[counter]]);
+    let bit = |at: usize| u16::from(bytes[at / 8] >> (at % 8) & 1);
+    let result = core::array::from_fn(|i| {
+        let x = bit(4 * i) + bit(4 * i + 1);
+        let y = bit(4 * i + 2) + bit(4 * i + 3);
+        minus(x, y)
+    });
+    bytes.zeroize();
+    result
+}
+
+/// ByteEncode, algorithm 5, of coefficients of `bits` bits.
+fn encode(f: &Poly, bits: usize, output: &mut [u8]) {
+    output.fill(0);
+    for at in 0..N * bits {
+        let bit = f[at / bits] >> (at % bits) & 1;
+        output[at / 8] |= (bit as u8) << (at % 8);
+    }
+}
+
+/// ByteDecode, algorithm 6, of coefficients of `bits` bits, without a reduction.
+fn decode(bytes: &[u8], bits: usize) -> Poly {
+    let mut f = [0; N];
+    for at in 0..N * bits {
+        f[at / bits] |= u16::from(bytes[at / 8] >> (at % 8) & 1) << (at % bits);
+    }
+    f
+}
+
+/// ByteDecode12 of a vector, whose coefficients count modulo q.
+fn decode_vector(bytes: &[u8; PACKED_BYTES]) -> [Poly; K] {
+    core::array::from_fn(|i| {
+        decode(&bytes[POLY_BYTES * i..][..POLY_BYTES], 12).map(|value| divide(value.into()).1 as u16)
+    })
+}
+
+/// Compress, equation 4.7, of values below q.
+pub(crate) const fn compress(value: u16, bits: u32) -> u16 {
+    let rounded = divide(((value as u32) << bits) + Q as u32 / 2).0;
+    (rounded & ((1 << bits) - 1)) as u16
+}
+
+/// Decompress, equation 4.8.
+pub(crate) const fn decompress(value: u16, bits: u32) -> u16 {
+    ((value as u32 * Q as u32 + (1 << (bits - 1))) >> bits) as u16
+}
+
+/// The seeds of a key pair that K-PKE.KeyGen, algorithm 13, takes from d: rho, which is public, and sigma.
+fn expand_seed(d: &[u8]) -> ([u8; SEED_BYTES], [u8; SEED_BYTES]) {
+    let mut both = hash::<64>(SHA3_512, &[d, &[K as u8]]);
+    let mut rho = [0; SEED_BYTES];
+    let mut sigma = [0; SEED_BYTES];
+    rho.copy_from_slice(&both[..SEED_BYTES]);
+    sigma.copy_from_slice(&both[SEED_BYTES..]);
+    both.zeroize();
+    (rho, sigma)
+}
+
+/// ML-KEM.KeyGen_internal, algorithm 16.
+pub(crate) fn generate_reference(job: &mut Generate<'_>) {
+    let (d, z) = job.seed.split_at(SEED_BYTES);
+    let (rho, mut sigma) = expand_seed(d);
+    generate_from(&rho, &sigma, z, job);
+    sigma.zeroize();
+}
+
+/// The rest of key generation after [`expand_seed`].
+fn generate_from(rho: &[u8; SEED_BYTES], sigma: &[u8; SEED_BYTES], z: &[u8], job: &mut Generate<'_>) {
+    let noise = |counter: usize| {
+        let mut f = sample_noise(sigma, counter as u8);
+        transform(&mut f);
+        f
+    };
+    let mut s: [Poly; K] = core::array::from_fn(noise);
+    let mut t: [Poly; K] = core::array::from_fn(|i| noise(K + i));
+    for (i, t) in t.iter_mut().enumerate() {
+        for (j, s) in s.iter().enumerate() {
+            add_product(t, &sample_matrix(rho, j as u8, i as u8), s);
+        }
+    }
+    let ek = &mut *job.encapsulation_key;
+    for (t, bytes) in t.iter().zip(ek.chunks_exact_mut(POLY_BYTES)) {
+        encode(t, 12, bytes);
+    }
+    ek[PACKED_BYTES..].copy_from_slice(rho);
+    let dk = &mut *job.decapsulation_key;
+    for (s, bytes) in s.iter().zip(dk.chunks_exact_mut(POLY_BYTES)) {
+        encode(s, 12, bytes);
+    }
+    let rest = &mut dk[PACKED_BYTES..];
+    let (key, rest) = rest.split_at_mut(ek.len());
+    key.copy_from_slice(ek);
+    let (h, rejection) = rest.split_at_mut(SEED_BYTES);
+    h.copy_from_slice(&hash::<SEED_BYTES>(SHA3_256, &[ek]));
+    rejection.copy_from_slice(z);
+    s.zeroize();
+    t.zeroize();
+}
+
+/// K-PKE.Encrypt, algorithm 14.
+fn encrypt(
+    ek: &super::EncapsulationKeyBytes,
+    message: &[u8; SEED_BYTES],
+    coins: &[u8; SEED_BYTES],
+) -> super::Ciphertext {
+    let (t, rho) = public_parts(ek);
+    let t = decode_vector(t);
+    let mut y: [Poly; K] = core::array::from_fn(|i| sample_noise(coins, i as u8));
+    y.iter_mut().for_each(transform);
+    let mut output = [0; super::ML_KEM_768_CIPHERTEXT_BYTES];
+    let (u_bytes, v_bytes) = output.split_at_mut(K * U_BYTES);
+    for (i, bytes) in u_bytes.chunks_exact_mut(U_BYTES).enumerate() {
+        let mut u = [0; N];
+        for (j, y) in y.iter().enumerate() {
+            // The transposed matrix.
+            add_product(&mut u, &sample_matrix(rho, i as u8, j as u8), y);
+        }
+        inverse(&mut u);
+        add(&mut u, &sample_noise(coins, (K + i) as u8));
+        encode(&u.map(|value| compress(value, 10)), 10, bytes);
+        u.zeroize();
+    }
+    let mut v = [0; N];
+    t.iter().zip(&y).for_each(|(t, y)| add_product(&mut v, t, y));
+    inverse(&mut v);
+    add(&mut v, &sample_noise(coins, 2 * K as u8));
+    add(&mut v, &decode(message, 1).map(|bit| decompress(bit, 1)));
+    encode(&v.map(|value| compress(value, 4)), 4, v_bytes);
+    y.zeroize();
+    v.zeroize();
+    output
+}
+
+/// K-PKE.Decrypt, algorithm 15.
+fn decrypt(s: &[u8; PACKED_BYTES], ciphertext: &super::Ciphertext) -> [u8; SEED_BYTES] {
+    let (u_bytes, v_bytes) = ciphertext.split_at(K * U_BYTES);
+    let mut s = decode_vector(s);
+    let mut w = [0; N];
+    for (s, bytes) in s.iter().zip(u_bytes.chunks_exact(U_BYTES)) {
+        let mut u = decode(bytes, 10).map(|value| decompress(value, 10));
+        transform(&mut u);
+        add_product(&mut w, s, &u);
+    }
+    inverse(&mut w);
+    let v = decode(&v_bytes[..V_BYTES], 4);
+    let mut bits: Poly = core::array::from_fn(|i| compress(minus(decompress(v[i], 4), w[i]), 1));
+    let mut message = [0; SEED_BYTES];
+    encode(&bits, 1, &mut message);
+    s.zeroize();
+    w.zeroize();
+    bits.zeroize();
+    message
+}
+
+/// Splits G's output into the secret and the coins.
+fn halves(g: &[u8; 64]) -> (Secret, [u8; SEED_BYTES]) {
+    let mut secret = [0; SEED_BYTES];
+    let mut coins = [0; SEED_BYTES];
+    secret.copy_from_slice(&g[..SEED_BYTES]);
+    coins.copy_from_slice(&g[SEED_BYTES..]);
+    (secret, coins)
+}
+
+/// ML-KEM.Encaps_internal, algorithm 17.
+pub(crate) fn encapsulate_reference(job: &mut Encapsulate<'_>) {
+    let ek = job.key.as_bytes();
+    let mut g = hash::<64>(SHA3_512, &[job.message, &hash::<SEED_BYTES>(SHA3_256, &[ek])]);
+    let (secret, mut coins) = halves(&g);
+    *job.ciphertext = encrypt(ek, job.message, &coins);
+    *job.secret = secret;
+    g.zeroize();
+    coins.zeroize();
+}
+
+/// ML-KEM.Decaps_internal, algorithm 18.
+pub(crate) fn decapsulate_reference(job: &mut Decapsulate<'_>) {
+    let key = parts(job.key.as_bytes());
+    let mut message = decrypt(key.vector, job.ciphertext);
+    let mut g = hash::<64>(SHA3_512, &[&message, key.hash]);
+    let (mut secret, mut coins) = halves(&g);
+    let mut rejected = hash::<SEED_BYTES>(SHAKE256, &[key.rejection, job.ciphertext]);
+    let mut again = encrypt(key.encapsulation_key, &message, &coins);
+    // All ones if the ciphertexts differ: no branch.
+    let difference = again.iter().zip(job.ciphertext).fold(0, |all, (a, b)| all | (a ^ b));
+    let mask = (u16::from(difference).wrapping_neg() >> 8) as u8;
+    let mask = core::hint::black_box(mask);
+    for (output, (secret, rejected)) in job.secret.iter_mut().zip(secret.iter().zip(&rejected)) {
+        *output = secret ^ (mask & (secret ^ rejected));
+    }
+    message.zeroize();
+    g.zeroize();
+    secret.zeroize();
+    coins.zeroize();
+    rejected.zeroize();
+    again.zeroize();
+}
