@@ -1,0 +1,118 @@
+//! Arithmetic of big numbers modulo odd numbers of 1024, 1536, 2048, 3072 and 4096 bits.
+//!
+//! [`reference`] holds plain numbers of 64-bit words: the oracle, and the preparation of keys. On x86-64
+//! `lanes` holds the operations of eight moduli side by side in limbs of 52 bits, of which `kernel` is the
+//! multiplication.
+//!
+//! A modulus of at most 52 L - 16 bits has L limbs: 20, 30, 40, 60 or 80. With R = 2^(52 L), the product of
+//! numbers below 2^7 m after Montgomery's reduction is below 2 m, so that sums of a few results need no
+//! subtraction between multiplications ("almost Montgomery"). Only results that leave are reduced fully, by a
+//! masked subtraction.
+//!
+//! Count of IFMA instructions: a multiplication takes 2 L^2, a reduction 2 L^2, a square L^2 + L. A square
+//! with its reduction therefore has the floor (3 L^2 + L) / rate cycles for eight lanes: 1220 with L = 20 at
+//! one a cycle (Zen 4), 610 at two (Zen 5). Karatsuba's method would take 92 instructions off a square's 20
+//! by 20 limbs, and add as many additions, loads and stores.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod kernel;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
+pub(crate) mod library;
+pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod table;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use zeroize::{Zeroize as _, ZeroizeOnDrop};
+
+use reference::{Modulus, Words, from_bytes, is_below};
+
+/// Bits of a limb of the lanes.
+pub(crate) const LIMB_BITS: u32 = 52;
+
+/// Returns the number of limbs for a modulus of `bits` bits.
+pub(crate) const fn limbs(bits: usize) -> usize {
+    match bits {
+        1024 => 20,
+        1536 => 30,
+        2048 => 40,
+        3072 => 60,
+        _ => 80,
+    }
+}
+
+/// Splits a number of little-endian 64-bit words into `limbs` limbs of 52 bits; the number must fit.
+pub(crate) fn split(words: &[u64], limbs: usize) -> Box<[u64]> {
+    let mut out = vec![0; limbs].into_boxed_slice();
+    for (n, limb) in out.iter_mut().enumerate() {
+        let bit = n * LIMB_BITS as usize;
+        let (word, shift) = (bit / 64, bit % 64);
+        let pair = u128::from(words.get(word).copied().unwrap_or(0))
+            | u128::from(words.get(word + 1).copied().unwrap_or(0)) << 64;
+        *limb = (pair >> shift) as u64 & ((1 << LIMB_BITS) - 1);
+    }
+    out
+}
+
+/// The parts of one modulus that the lanes need, in limbs of 52 bits; wiped when dropped, because it may be a secret
+/// prime.
+#[derive(ZeroizeOnDrop)]
+pub(crate) struct Constants {
+    /// The modulus m.
+    pub(crate) modulus: Box<[u64]>,
+    /// -1 / m mod 2^52.
+    pub(crate) k0: u64,
+    /// R mod m, which stands for 1.
+    pub(crate) one: Box<[u64]>,
+    /// R^2 mod m, which takes a number into Montgomery's form.
+    pub(crate) square: Box<[u64]>,
+    /// R^3 mod m, which does so for the upper half of a number of 2 L limbs.
+    pub(crate) cube: Box<[u64]>,
+}
+
+impl Constants {
+    /// Prepares a modulus of the given length.
+    pub(crate) fn new(modulus: &Modulus, bits: usize) -> Self {
+        let limbs = limbs(bits);
+        let step = limbs * LIMB_BITS as usize;
+        let mut power = modulus.power_of_two(step);
+        let one = split(&power, limbs);
+        modulus.double(&mut power, step);
+        let square = split(&power, limbs);
+        modulus.double(&mut power, step);
+        let cube = split(&power, limbs);
+        power.zeroize();
+        Self {
+            modulus: split(modulus.words(), limbs),
+            k0: modulus.k0() & ((1 << LIMB_BITS) - 1),
+            one,
+            square,
+            cube,
+        }
+    }
+}
+
+/// The bounds 1 and m - 1.
+pub(crate) struct TopAndOne {
+    top: Words,
+    one: Words,
+}
+
+impl TopAndOne {
+    /// Returns the bounds of a modulus.
+    pub(crate) fn new(modulus: &Modulus) -> Self {
+        let mut top = Words::new(modulus.words().to_vec());
+        // An odd number: no borrow.
+        top[0] -= 1;
+        Self { top, one: from_bytes(&[1], modulus.words().len()) }
+    }
+
+    /// Returns whether a number of the modulus's length is above 1 and below m - 1, in time that does not
+    /// depend on it.
+    pub(crate) fn hold(&self, number: &[u64]) -> bool {
+        is_below(&self.one, number) & is_below(number, &self.top) != 0
+    }
+}
