@@ -1,0 +1,162 @@
+//! Keys of P-256: validated once, wiped when dropped.
+
+use core::fmt;
+use std::sync::OnceLock;
+
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroize as _;
+
+use super::integer::{self, N, U256};
+use super::library::EcKey;
+use super::reference::{self, Affine};
+
+/// A key of P-256 is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum P256KeyError {
+    /// The private key is zero or not below the order of the group.
+    #[error("the private key is not between zero and the order of the group")]
+    PrivateRange,
+    /// The encoding of the point is unknown.
+    #[error(
+        "{given_bytes} bytes are no point of P-256: a point has 65 bytes and starts with 4, or 33 and 2 or 3"
+    )]
+    PointEncoding {
+        /// The given length.
+        given_bytes: usize,
+    },
+    /// The coordinates are too large, or the point is off the curve.
+    #[error("the point is not on the curve P-256")]
+    OffCurve,
+}
+
+/// Returns the point of an encoding by SEC 1 section 2.3.4, uncompressed or compressed; the neutral point and
+/// the hybrid form are refused.
+pub(super) fn point_of_bytes(bytes: &[u8]) -> Option<Affine> {
+    match (bytes.split_first_chunk::<1>()?, bytes.len()) {
+        (([4], coordinates), 65) => {
+            let (halves, _) = coordinates.as_chunks::<32>();
+            Affine::new(integer::from_bytes(&halves[0]), integer::from_bytes(&halves[1]))
+        }
+        (([tag @ (2 | 3)], x), 33) => Affine::decompress(integer::from_bytes(x.first_chunk()?), *tag == 3),
+        _ => None,
+    }
+}
+
+/// Returns the uncompressed encoding of a point.
+fn bytes_of_point(point: &Affine) -> [u8; 65] {
+    let mut bytes = [4; 65];
+    bytes[1..33].copy_from_slice(&integer::to_bytes(&point.x));
+    bytes[33..].copy_from_slice(&integer::to_bytes(&point.y));
+    bytes
+}
+
+/// A private key of P-256 for ECDH and ECDSA, FIPS 186-5 section 6.1 and SP 800-56A.
+pub struct P256PrivateKey {
+    scalar: U256,
+    /// The public key, made when it is first needed.
+    public: OnceLock<P256PublicKey>,
+    /// AWS-LC's form, made when the first single operation needs it.
+    library: OnceLock<Option<EcKey>>,
+}
+
+impl fmt::Debug for P256PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("P256PrivateKey").finish_non_exhaustive()
+    }
+}
+
+impl Drop for P256PrivateKey {
+    fn drop(&mut self) {
+        self.scalar.zeroize();
+    }
+}
+
+impl P256PrivateKey {
+    /// Takes a big-endian integer.
+    ///
+    /// # Errors
+    /// Fails unless the integer is between zero and the order of the group.
+    pub fn new(bytes: &[u8; 32]) -> Result<Self, P256KeyError> {
+        let scalar = integer::from_bytes(bytes);
+        if !bool::from(N.contains(&scalar) & !integer::is_zero(&scalar)) {
+            return Err(P256KeyError::PrivateRange);
+        }
+        Ok(Self { scalar, public: OnceLock::new(), library: OnceLock::new() })
+    }
+
+    /// Returns the public key. Its first use computes it by the constant-time reference, in less than a
+    /// millisecond; AWS-LC and the lanes make public keys in a hundredth of it.
+    pub fn public_key(&self) -> &P256PublicKey {
+        self.public.get_or_init(|| P256PublicKey::of_point(reference::public_point(&self.scalar)))
+    }
+
+    pub(super) const fn scalar(&self) -> &U256 {
+        &self.scalar
+    }
+
+    /// Returns AWS-LC's form; none if memory is short.
+    pub(super) fn library(&self) -> Option<&EcKey> {
+        self.library.get_or_init(|| EcKey::private(&self.scalar)).as_ref()
+    }
+}
+
+impl PartialEq for P256PrivateKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.scalar.ct_eq(&other.scalar).into()
+    }
+}
+
+impl Eq for P256PrivateKey {}
+
+/// A public key of P-256.
+pub struct P256PublicKey {
+    point: Affine,
+    /// AWS-LC's form, made when the first single operation needs it.
+    library: OnceLock<Option<EcKey>>,
+}
+
+impl fmt::Debug for P256PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("P256PublicKey").field("point", &self.point).finish_non_exhaustive()
+    }
+}
+
+impl P256PublicKey {
+    /// Takes a point by SEC 1: 65 bytes that start with 4, or 33 that start with 2 or 3.
+    ///
+    /// # Errors
+    /// Fails on another encoding, and on a point that is not on the curve.
+    pub fn new(bytes: &[u8]) -> Result<Self, P256KeyError> {
+        let is_known = matches!((bytes.len(), bytes.first()), (65, Some(4)) | (33, Some(2 | 3)));
+        if !is_known {
+            return Err(P256KeyError::PointEncoding { given_bytes: bytes.len() });
+        }
+        point_of_bytes(bytes).map(Self::of_point).ok_or(P256KeyError::OffCurve)
+    }
+
+    pub(super) const fn of_point(point: Affine) -> Self {
+        Self { point, library: OnceLock::new() }
+    }
+
+    /// Returns the point, uncompressed.
+    pub fn to_bytes(&self) -> [u8; 65] {
+        bytes_of_point(&self.point)
+    }
+
+    pub(super) const fn point(&self) -> &Affine {
+        &self.point
+    }
+
+    /// Returns AWS-LC's form; none if memory is short.
+    pub(super) fn library(&self) -> Option<&EcKey> {
+        self.library.get_or_init(|| EcKey::public(&self.to_bytes())).as_ref()
+    }
+}
+
+impl PartialEq for P256PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.point == other.point
+    }
+}
+
+impl Eq for P256PublicKey {}
