@@ -8,6 +8,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::asymmetric::{AsymmetricDescriptor, AsymmetricFacts, AsymmetricPeers, AsymmetricStep};
 use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
 use crate::job::Direction;
 
@@ -20,7 +21,7 @@ macro_rules! enumerate {
         }
     ) => {
         $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $( $( #[doc = $doc] $variant, )* )*
         }
@@ -72,6 +73,16 @@ macro_rules! enumerate_aeads {
     };
 }
 aeads!(enumerate_aeads);
+
+macro_rules! enumerate_asymmetrics {
+    (asymmetric { $($folder:ident($name:ident) { $($list:tt)* })* }) => {
+        enumerate! {
+            /// Public-key algorithms.
+            Asymmetric: AsymmetricDescriptor { $($folder { $($list)* })* }
+        }
+    };
+}
+asymmetrics!(enumerate_asymmetrics);
 
 macro_rules! enumerate_ciphers {
     (
@@ -327,6 +338,23 @@ impl Aead {
     }
 }
 
+impl Asymmetric {
+    /// Facts.
+    pub const fn facts(self) -> AsymmetricFacts {
+        self.descriptor().facts
+    }
+
+    /// Returns its kinds of operations.
+    pub const fn steps(self) -> &'static [AsymmetricStep] {
+        self.descriptor().steps
+    }
+
+    /// Returns its names in other programs.
+    pub const fn programs(self) -> AsymmetricPeers {
+        self.descriptor().programs
+    }
+}
+
 impl Gmac {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
@@ -420,6 +448,20 @@ impl FromStr for Cipher {
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         let is_it = |cipher: &Self| cipher.alias() == Some(name) || cipher.to_string() == name;
         Self::all().find(is_it).ok_or(UnknownAlgorithm)
+    }
+}
+
+impl fmt::Display for Asymmetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Asymmetric {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or(UnknownAlgorithm)
     }
 }
 

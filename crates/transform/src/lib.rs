@@ -19,20 +19,25 @@ mod list;
 ciphers!(folders);
 digests!(folders);
 aeads!(folders);
+asymmetrics!(folders);
 
 mod aead;
+mod asymmetric;
 pub mod catalogue;
 mod cipher_lanes;
 mod copy;
 mod cost;
+mod curve25519;
 mod descriptor;
 mod dispatch;
 mod hash;
 mod isa;
 mod job;
+mod keccak;
 mod key;
 mod mix;
 mod modes;
+mod montgomery;
 mod order;
 mod poly1305;
 mod prepared;
@@ -45,8 +50,14 @@ mod word_lanes;
 
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use aead::{AeadJob, AeadKey};
+pub use asymmetric::{
+    ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricPeers, AsymmetricStep,
+    Refusal,
+};
 pub use bucket::BUCKET_WORDS;
-pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Limits, Mode, Standing};
+pub use catalogue::{
+    Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Facts, Gmac, Limits, Mode, Standing,
+};
 pub use checksum::{internet_sum, internet_sum_copying};
 pub use cost::{AeadTotals, Cheaper};
 pub use descriptor::{PeerNames, Promise};

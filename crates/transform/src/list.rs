@@ -57,7 +57,24 @@ macro_rules! aeads {
     };
 }
 
+/// A line names, after the folder, the variant of its operations.
+macro_rules! asymmetrics {
+    ($then:ident) => {
+        $then! {
+            asymmetric {
+                rsa(Rsa) { Rsa2048 = RSA_2048 "RSA with 2,048 bits, RFC 8017.", Rsa3072 = RSA_3072 "RSA with 3,072 bits.", Rsa4096 = RSA_4096 "RSA with 4,096 bits." }
+                dh(Dh) { Dh2048 = DH_2048 "Diffie-Hellman modulo a prime of 2,048 bits: group 14 of RFC 3526.", Dh3072 = DH_3072 "Group 15: 3,072 bits.", Dh4096 = DH_4096 "Group 16: 4,096 bits." }
+                x25519(X25519) { X25519 = X25519 "X25519, RFC 7748." }
+                p256(P256) { EcdhP256 = ECDH_P256 "ECDH on P-256, SP 800-56A.", EcdsaP256 = ECDSA_P256 "ECDSA on P-256, FIPS 186-5." }
+                ed25519(Ed25519) { Ed25519 = ED25519 "Ed25519, RFC 8032." }
+                ml_kem(MlKem) { MlKem768 = ML_KEM_768 "ML-KEM-768, FIPS 203." }
+            }
+        }
+    };
+}
+
 /// Declares the folders of a list as modules.
 macro_rules! folders {
+    (asymmetric { $($folder:ident($name:ident) { $($rest:tt)* })* }) => { $( pub mod $folder; )* };
     ($($kind:ident { $($folder:ident { $($rest:tt)* })* })*) => { $( $( pub(crate) mod $folder; )* )* };
 }

@@ -7,7 +7,9 @@
 mod skip;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use sealane_transform::{Aead, Algorithm, Cipher, Digest, Direction, Kernels, Promise};
+use sealane_transform::{
+    Aead, Algorithm, Asymmetric, AsymmetricJob, Cipher, Digest, Direction, Kernels, Promise,
+};
 
 /// Promises of code that no algorithm owns.
 const COMMON: [Promise; 2] = [
@@ -38,11 +40,13 @@ fn kernels_contain_their_instructions() {
     assert_eq!(kernels.cipher(Cipher::Null, Direction::Encrypt, &mut []), 0);
     assert_eq!(kernels.seal(Aead::Aes128Gcm, &mut []), 0);
     assert_eq!(sealane_transform::internet_sum_copying(&[], &mut []), 0);
+    assert_eq!(kernels.asymmetric(&mut [] as &mut [AsymmetricJob]), 0);
 
     let program = std::fs::read("/proc/self/exe").unwrap();
     let program = object::File::parse(&*program).unwrap();
+    let public_keys = Asymmetric::ALL.into_iter().flat_map(Asymmetric::promises);
     let promises: Vec<Promise> =
-        Algorithm::all().flat_map(Algorithm::promises).chain(&COMMON).copied().collect();
+        Algorithm::all().flat_map(Algorithm::promises).chain(public_keys).chain(&COMMON).copied().collect();
     assert!(promises.len() > 30, "{} promises", promises.len());
     for promise in promises {
         let name = promise.function;

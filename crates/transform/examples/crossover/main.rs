@@ -16,8 +16,12 @@
 //! `--library` compares AEADs with AWS-LC's: it prints the ratio of AWS-LC's time to ours for every number of
 //! messages and length (`+` if the choice is ours, `!` if it is the more expensive one), and the lines through both
 //! that descriptors hold.
+//!
+//! `--public-key` does with public-key operations what is done with messages otherwise: single ones by AWS-LC beside
+//! batches, and with `--tier batch` the costs that descriptors hold.
 #![allow(unsafe_code)]
 
+mod asymmetric;
 mod library;
 
 use std::fmt::Write as _;
@@ -293,11 +297,13 @@ struct Options {
     names: Vec<String>,
     is_forced: bool,
     is_of_library: bool,
+    is_of_keys: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (mut isa, mut is_forced, mut seconds, mut raw, mut names) = (None, false, 180.0, None, Vec::new());
     let mut is_of_library = false;
+    let mut is_of_keys = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
@@ -312,6 +318,7 @@ fn options() -> Result<Options, String> {
             }
             "--tier" => is_forced = value()? == "batch",
             "--library" => is_of_library = true,
+            "--public-key" => is_of_keys = true,
             "--raw" => raw = Some(value()?),
             name if !name.starts_with('-') => names.push(name.to_owned()),
             other => return Err(format!("no option {other}")),
@@ -326,6 +333,7 @@ fn options() -> Result<Options, String> {
         names,
         is_forced,
         is_of_library,
+        is_of_keys,
     })
 }
 
@@ -479,13 +487,16 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(complaint) => {
             eprintln!(
-                "{complaint}\nusage: crossover [--seconds S] [--isa ISA] [--tier batch | --library] [--raw FILE] [NAME]..."
+                "{complaint}\nusage: crossover [--seconds S] [--isa ISA] [--tier batch] [--library | --public-key] [--raw FILE] [NAME]..."
             );
             return ExitCode::from(2);
         }
     };
     if options.is_of_library {
         return code(library::run(options.batch, options.seconds, &options.names));
+    }
+    if options.is_of_keys {
+        return code(asymmetric::run(&options));
     }
     let is_wanted = |subject: &Subject| {
         options.names.is_empty() || options.names.iter().any(|name| subject.name().contains(name.as_str()))

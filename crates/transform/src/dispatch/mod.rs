@@ -5,6 +5,7 @@
 //! with its jobs; the engine decides before whether a library runs an AEAD instead.
 
 mod aead;
+mod asymmetric;
 mod cipher;
 mod digest;
 mod pieces;

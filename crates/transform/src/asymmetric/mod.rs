@@ -1,0 +1,26 @@
+//! Public-key algorithms: facts, and operations that run alone or eight side by side.
+//!
+//! An [`AsymmetricJob`] owns its whole context: shared keys, the operation's input, random values. It can run again,
+//! anywhere, with the same answer. [`crate::Kernels::asymmetric`] runs a slice of jobs of any algorithms. **Guarantees:**
+//! all tiers give the same answer, or refuse with the same [`Refusal`]; no input is a panic; answers are zeroed when
+//! they are dropped.
+
+mod descriptor;
+mod job;
+
+pub(crate) use descriptor::{AsymmetricDescriptor, LaneCosts, Task};
+pub use descriptor::{AsymmetricFacts, AsymmetricPeers, AsymmetricStep};
+pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
+
+/// An operation's result.
+pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;
+
+/// Jobs side by side in a full batch: 64-bit lanes of a zmm register.
+pub const ASYMMETRIC_LANES: usize = 8;
+
+/// Returns random bytes, for samples.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the library ends the process before it fails");
+    bytes
+}
