@@ -18,7 +18,7 @@ use std::{
     os::fd::BorrowedFd,
 };
 
-use crate::{Protection, Work};
+use crate::{Operation, Protection, Work};
 
 /// The cost of jobs at an engine: `fixed_ns + byte_ns * bytes` per job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,17 +72,27 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// # Errors
     /// Fails if the system refuses the queue's resources.
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>>;
+
+    /// Returns a queue for public-key operations, for up to `depth` of them at a time; `None` if the engine has none,
+    /// and whoever wants one computes it by itself.
+    ///
+    /// # Errors
+    /// Fails if the system refuses the queue's resources.
+    fn operations(&self, depth: NonZeroUsize) -> io::Result<Option<Box<dyn Queue<Operation>>>> {
+        let _ = depth;
+        Ok(None)
+    }
 }
 
-/// One lane's queue at an engine.
-pub trait Queue: Send {
+/// One lane's queue at an engine, for works of one kind.
+pub trait Queue<W = Work>: Send {
     /// Takes work from the front until the queue is full, or has no room because of others' work; returns the number
     /// of works taken.
-    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize;
+    fn submit(&mut self, from: &mut VecDeque<W>) -> usize;
 
     /// Returns the next work that is finished, in any order; never waits. If it returns `None`, it has silenced
     /// [`Self::fd`].
-    fn finished(&mut self) -> Option<Work>;
+    fn finished(&mut self) -> Option<W>;
 
     /// Returns the number of works taken and not yet handed back.
     fn in_flight(&self) -> usize;

@@ -1,17 +1,15 @@
 //! The engine that computes on the calling lane.
 
 use std::{
-    collections::VecDeque,
     io,
     num::NonZeroUsize,
-    os::fd::BorrowedFd,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
 use crate::{
-    Buffer, Cost, Engine, Implementations, Job, Kind, Protection, Queue, Session, Software, Span, Work,
-    choice::Make,
+    Buffer, Cost, Engine, Implementations, Job, Kind, Operation, Protection, Queue, Session, Software, Span,
+    Work, at_once::AtOnce, choice::Make,
 };
 
 pub(crate) const KIND: Kind = Kind {
@@ -48,37 +46,11 @@ impl Engine for Inline {
     }
 
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
-        let finished = VecDeque::with_capacity(depth.get());
-        Ok(Box::new(InlineQueue { software: Software::default(), depth: depth.get(), finished }))
-    }
-}
-
-struct InlineQueue {
-    software: Software,
-    depth: usize,
-    finished: VecDeque<Work>,
-}
-
-impl Queue for InlineQueue {
-    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
-        let count = from.len().min(self.depth - self.finished.len());
-        for mut work in from.drain(..count) {
-            self.software.run(&mut work);
-            self.finished.push_back(work);
-        }
-        count
+        Ok(Box::new(AtOnce::<Work>::new(depth)))
     }
 
-    fn finished(&mut self) -> Option<Work> {
-        self.finished.pop_front()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.finished.len()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn operations(&self, depth: NonZeroUsize) -> io::Result<Option<Box<dyn Queue<Operation>>>> {
+        Ok(Some(Box::new(AtOnce::<Operation>::new(depth))))
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -27,26 +27,21 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{
-    Cost, Engine, Implementations, Kind, Protection, Queue, Software, Work,
+    Cost, Engine, Implementations, Kind, Operation, Protection, Queue, Work,
     choice::Make,
-    copies::{Joined, hull_bytes},
     gathering::{Gathered, Gathering},
     inline::Costs,
+    load::Load,
 };
 
 /// The number of works in the workers' queue per worker.
 const WORKS_PER_LANE: usize = 4;
+/// The least number of public-key operations in the workers' queue.
+const OPERATIONS_QUEUE_MIN: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The maximum number of workers: more than any machine has processors for.
 const LANES_MAX: usize = 1024;
 /// The maximum window: waiting longer never pays for a batch.
 const WINDOW_MAX: Duration = Duration::from_millis(10);
-/// The maximum numbers of jobs and bytes of a small work: a larger one fills a kernel's lanes by itself.
-const SMALL_JOBS: usize = 16;
-const SMALL_BYTES: usize = 16 << 10;
-/// The numbers of jobs and bytes up to which works are gathered.
-const BATCH_JOBS: f32 = 128.0;
-const BATCH_BYTES: f32 = 65_536.0;
-
 pub(crate) const KIND: Kind = Kind {
     name: "lanes",
     form: "lanes[:N[:MICROSECONDS]]",
@@ -80,32 +75,34 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 /// A pool of worker lanes shared by any number of submitters. The pool lives as long as its last queue.
+///
+/// Public-key operations have workers of their own, which start with the first queue for them: an operation of a
+/// millisecond does not delay packets by more than its share of the processors.
 #[derive(Debug)]
 pub struct Lanes {
     costs: Costs,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<Work>>,
+    operations: Mutex<Weak<Pool<Operation>>>,
 }
 
-type Finished = Result<Work, Box<dyn Any + Send>>;
+type Finished<L> = Result<L, Box<dyn Any + Send>>;
 
-struct Task {
-    work: Work,
-    done: Sender<Finished>,
-    bell: Bell,
-    door: u64,
+struct Task<L> {
+    load: L,
+    reply: Reply<L>,
     share: Option<f32>,
 }
 
-/// Returns the part of a batch that a small work makes; `None` for other works.
-fn share(work: &Work) -> Option<f32> {
-    let (jobs, bytes) = (work.jobs.len(), hull_bytes(work));
-    let is_small = jobs <= SMALL_JOBS && bytes <= SMALL_BYTES;
-    is_small.then(|| (jobs as f32 / BATCH_JOBS).max(bytes as f32 / BATCH_BYTES))
+/// The way back to the submitter.
+struct Reply<L> {
+    done: Sender<Finished<L>>,
+    bell: Bell,
+    door: u64,
 }
 
-impl Gathered for Task {
+impl<L: Load> Gathered for Task<L> {
     fn submitter(&self) -> u64 {
-        self.door
+        self.reply.door
     }
 
     fn share(&self) -> Option<f32> {
@@ -113,7 +110,7 @@ impl Gathered for Task {
     }
 
     fn goes_with(&self, other: &Self) -> bool {
-        self.work.direction == other.work.direction
+        self.load.class() == other.load.class()
     }
 }
 
@@ -134,17 +131,33 @@ impl Bell {
     }
 }
 
-struct Pool {
-    queue: Arc<Gathering<Task, Bell>>,
+struct Pool<L: Load> {
+    queue: Arc<Gathering<Task<L>, Bell>>,
     workers: Vec<JoinHandle<()>>,
-    lanes: usize,
+    lanes: NonZeroUsize,
+    queue_loads: NonZeroUsize,
+    window: Duration,
     /// The number of queues made so far.
     doors: AtomicU64,
 }
 
-impl fmt::Debug for Pool {
+impl<L: Load> fmt::Debug for Pool<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("workers", &self.workers.len()).finish_non_exhaustive()
+    }
+}
+
+impl<L: Load> Pool<L> {
+    fn start(lanes: NonZeroUsize, queue_loads: NonZeroUsize, window: Duration) -> io::Result<Self> {
+        let queue = Arc::new(Gathering::new(queue_loads, window));
+        let (workers, doors) = (Vec::with_capacity(lanes.get()), AtomicU64::new(0));
+        let mut pool = Self { queue: Arc::clone(&queue), workers, lanes, queue_loads, window, doors };
+        for lane in 0..lanes.get() {
+            let queue = Arc::clone(&queue);
+            let worker = thread::Builder::new().name(format!("engine-{lane}"));
+            pool.workers.push(worker.spawn(move || serve(&queue))?);
+        }
+        Ok(pool)
     }
 }
 
@@ -173,42 +186,32 @@ impl Lanes {
         queue_works: NonZeroUsize,
         window: Duration,
     ) -> io::Result<Self> {
-        let lanes = lanes.get();
-        let queue = Arc::new(Gathering::new(queue_works, window));
-        let workers = Vec::with_capacity(lanes);
-        let mut pool = Pool { queue: Arc::clone(&queue), workers, lanes, doors: AtomicU64::new(0) };
-        for lane in 0..lanes {
-            let queue = Arc::clone(&queue);
-            let worker = thread::Builder::new().name(format!("engine-{lane}"));
-            pool.workers.push(worker.spawn(move || serve(&queue))?);
-        }
-        Ok(Self { costs: Costs::new(implementations.into()), pool: Arc::new(pool) })
+        let pool = Arc::new(Pool::start(lanes, queue_works, window)?);
+        Ok(Self { costs: Costs::new(implementations.into()), pool, operations: Mutex::default() })
     }
 }
 
-fn serve(queue: &Gathering<Task, Bell>) {
-    let (mut software, mut joined) = (Software::default(), Joined::default());
-    let mut tasks = Vec::new();
+fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>) {
+    let mut runner = L::Runner::default();
+    let (mut tasks, mut loads, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(wanting) = queue.take(&mut tasks) {
         wanting.iter().for_each(Bell::ring);
-        let run = AssertUnwindSafe(|| match tasks.as_mut_slice() {
-            [task] => software.run(&mut task.work),
-            tasks => {
-                let mut works: Vec<&mut Work> = tasks.iter_mut().map(|task| &mut task.work).collect();
-                joined.run(&mut works, &mut software);
-            }
-        });
+        for task in tasks.drain(..) {
+            loads.push(task.load);
+            replies.push(task.reply);
+        }
+        let run = AssertUnwindSafe(|| L::run_gathered(&mut loads, &mut runner));
         let mut panic = catch_unwind(run).err();
         let has_panicked = panic.is_some();
-        for Task { work, done, bell, .. } in tasks.drain(..) {
+        for (load, reply) in loads.drain(..).zip(replies.drain(..)) {
             let finished = match panic.take() {
                 Some(panic) => Err(panic),
                 None if has_panicked => Err(Box::new("a worker panicked over a batch") as Box<_>),
-                None => Ok(work),
+                None => Ok(load),
             };
-            // The submitter may be gone; then nobody needs the work.
-            let _ = done.try_send(finished);
-            bell.ring();
+            // The submitter may be gone; then nobody needs the load.
+            let _ = reply.done.try_send(finished);
+            reply.bell.ring();
         }
     }
 }
@@ -223,46 +226,64 @@ impl Engine for Lanes {
     }
 
     fn pace_ns(&self, cost: Cost, bytes: usize) -> f64 {
-        cost.job_ns(bytes) / self.pool.lanes as f64
+        cost.job_ns(bytes) / self.pool.lanes.get() as f64
     }
 
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
-        let (done, finished) = bounded(depth.get());
-        let bell = Bell(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
-        let (pool, depth) = (Arc::clone(&self.pool), depth.get());
-        let door = pool.doors.fetch_add(1, Relaxed);
-        Ok(Box::new(LanesQueue { pool, done, finished, bell, door, depth, in_flight: 0 }))
+        Ok(Box::new(LanesQueue::new(Arc::clone(&self.pool), depth)?))
+    }
+
+    fn operations(&self, depth: NonZeroUsize) -> io::Result<Option<Box<dyn Queue<Operation>>>> {
+        let mut started = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = match started.upgrade() {
+            Some(pool) => pool,
+            None => {
+                let Pool { lanes, queue_loads, window, .. } = &*self.pool;
+                // A queue that is shorter than a batch would never fill one.
+                let queue_loads = (*queue_loads).max(OPERATIONS_QUEUE_MIN);
+                let pool = Arc::new(Pool::start(*lanes, queue_loads, *window)?);
+                *started = Arc::downgrade(&pool);
+                pool
+            }
+        };
+        Ok(Some(Box::new(LanesQueue::new(pool, depth)?)))
     }
 }
 
-struct LanesQueue {
-    pool: Arc<Pool>,
-    done: Sender<Finished>,
-    finished: Receiver<Finished>,
+struct LanesQueue<L: Load> {
+    pool: Arc<Pool<L>>,
+    done: Sender<Finished<L>>,
+    finished: Receiver<Finished<L>>,
     bell: Bell,
     door: u64,
     depth: usize,
     in_flight: usize,
 }
 
-impl LanesQueue {
-    fn take(&mut self) -> Option<Work> {
+impl<L: Load> LanesQueue<L> {
+    fn new(pool: Arc<Pool<L>>, depth: NonZeroUsize) -> io::Result<Self> {
+        let (done, finished) = bounded(depth.get());
+        let bell = Bell(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+        let door = pool.doors.fetch_add(1, Relaxed);
+        Ok(Self { pool, done, finished, bell, door, depth: depth.get(), in_flight: 0 })
+    }
+
+    fn take(&mut self) -> Option<L> {
         let finished = self.finished.try_recv().ok()?;
         self.in_flight -= 1;
         Some(finished.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 }
 
-impl Queue for LanesQueue {
-    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
+impl<L: Load> Queue<L> for LanesQueue<L> {
+    fn submit(&mut self, from: &mut VecDeque<L>) -> usize {
         let mut count = 0;
         while self.in_flight < self.depth {
-            let Some(work) = from.pop_front() else { break };
-            let (done, bell, door) = (self.done.clone(), self.bell.clone(), self.door);
-            let share = share(&work);
-            let task = Task { work, done, bell, door, share };
-            if let Err(task) = self.pool.queue.put(task, || self.bell.clone()) {
-                from.push_front(task.work);
+            let Some(load) = from.pop_front() else { break };
+            let reply = Reply { done: self.done.clone(), bell: self.bell.clone(), door: self.door };
+            let share = load.share();
+            if let Err(task) = self.pool.queue.put(Task { load, reply, share }, || self.bell.clone()) {
+                from.push_front(task.load);
                 break;
             }
             self.in_flight += 1;
@@ -271,9 +292,9 @@ impl Queue for LanesQueue {
         count
     }
 
-    fn finished(&mut self) -> Option<Work> {
+    fn finished(&mut self) -> Option<L> {
         self.take().or_else(|| {
-            // The bell is silenced before the last look, so a work that finishes after that look rings again.
+            // The bell is silenced before the last look, so a load that finishes after that look rings again.
             let _ = rustix::io::read(&*self.bell.0, &mut [0; 8]);
             self.take()
         })
@@ -288,7 +309,7 @@ impl Queue for LanesQueue {
     }
 }
 
-impl Drop for Pool {
+impl<L: Load> Drop for Pool<L> {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {

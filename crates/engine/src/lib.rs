@@ -15,6 +15,7 @@
 
 #![deny(unsafe_code)]
 
+mod at_once;
 mod buffer;
 mod card;
 mod choice;
@@ -27,7 +28,9 @@ mod implementations;
 mod inline;
 mod keys;
 mod lanes;
+mod load;
 mod notes;
+mod operation;
 mod process;
 mod protection;
 pub mod record;
@@ -47,6 +50,7 @@ pub use engine::{Cost, Engine, Queue, Trust};
 pub use implementations::{Implementations, Provider, UnknownProvider};
 pub use inline::Inline;
 pub use lanes::Lanes;
+pub use operation::{Operation, Operations};
 pub use process::Process;
 pub use protection::{Mac, Protection};
 pub use record::{Suite, UnknownSuite};
