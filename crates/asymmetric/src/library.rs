@@ -12,52 +12,6 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// The functions that read files, which the bindings contain only if all bindings are built. The names contain the
-/// library's version, so another version does not link.
-mod files {
-    use super::c;
-    use std::ffi::{c_char, c_int, c_void};
-
-    /// The callback that provides a passphrase.
-    pub(super) type Passphrase =
-        Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
-
-    unsafe extern "C" {
-        #[link_name = "aws_lc_0_47_0_PKCS8_parse_encrypted_private_key"]
-        pub(super) fn PKCS8_parse_encrypted_private_key(
-            reader: *mut c::CBS,
-            passphrase: *const c_char,
-            length: usize,
-        ) -> *mut c::EVP_PKEY;
-        #[link_name = "aws_lc_0_47_0_PKCS12_get_key_and_certs"]
-        pub(super) fn PKCS12_get_key_and_certs(
-            key: *mut *mut c::EVP_PKEY,
-            certificates: *mut c_void,
-            reader: *mut c::CBS,
-            passphrase: *const c_char,
-        ) -> c_int;
-        #[link_name = "aws_lc_0_47_0_PEM_read_bio_PrivateKey"]
-        pub(super) fn PEM_read_bio_PrivateKey(
-            bio: *mut c_void,
-            key: *mut *mut c::EVP_PKEY,
-            passphrase: Passphrase,
-            argument: *mut c_void,
-        ) -> *mut c::EVP_PKEY;
-        #[link_name = "aws_lc_0_47_0_BIO_new_mem_buf"]
-        pub(super) fn BIO_new_mem_buf(bytes: *const c_void, length: isize) -> *mut c_void;
-        #[link_name = "aws_lc_0_47_0_BIO_free"]
-        pub(super) fn BIO_free(bio: *mut c_void) -> c_int;
-        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_new_null"]
-        pub(super) fn OPENSSL_sk_new_null() -> *mut c_void;
-        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_pop"]
-        pub(super) fn OPENSSL_sk_pop(stack: *mut c_void) -> *mut c_void;
-        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_free"]
-        pub(super) fn OPENSSL_sk_free(stack: *mut c_void);
-        #[link_name = "aws_lc_0_47_0_X509_free"]
-        pub(super) fn X509_free(certificate: *mut c_void);
-    }
-}
-
 /// The error of a library function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct No;
@@ -242,7 +196,7 @@ impl Pkey {
         let mut reader = reader(der);
         // SAFETY: both slices live through the call with their lengths.
         unsafe {
-            let key = files::PKCS8_parse_encrypted_private_key(
+            let key = c::PKCS8_parse_encrypted_private_key(
                 &mut reader,
                 passphrase.as_ptr().cast(),
                 passphrase.len(),
@@ -257,13 +211,13 @@ impl Pkey {
         let mut key = null_mut();
         // SAFETY: the stack is made and freed here with what was put on it; the passphrase ends with a zero byte.
         unsafe {
-            let certificates = some(files::OPENSSL_sk_new_null())?.as_ptr();
+            let certificates = some(c::OPENSSL_sk_new_null())?.as_ptr();
             let outcome =
-                files::PKCS12_get_key_and_certs(&mut key, certificates, &mut reader, passphrase.as_ptr());
-            while let Some(certificate) = NonNull::new(files::OPENSSL_sk_pop(certificates)) {
-                files::X509_free(certificate.as_ptr());
+                c::PKCS12_get_key_and_certs(&mut key, certificates.cast(), &mut reader, passphrase.as_ptr());
+            while let Some(certificate) = NonNull::new(c::OPENSSL_sk_pop(certificates)) {
+                c::X509_free(certificate.as_ptr().cast());
             }
-            files::OPENSSL_sk_free(certificates);
+            c::OPENSSL_sk_free(certificates);
             yes(outcome)?;
             some(key).map(Self)
         }
@@ -275,15 +229,11 @@ impl Pkey {
         let mut passphrase = passphrase;
         // SAFETY: the memory of the BIO and the passphrase live through the call; the callback reads the latter.
         unsafe {
-            let bio = some(files::BIO_new_mem_buf(pem.as_ptr().cast(), length))?;
+            let bio = some(c::BIO_new_mem_buf(pem.as_ptr().cast(), length))?;
             let secret: *mut &[u8] = &mut passphrase;
-            let key = files::PEM_read_bio_PrivateKey(
-                bio.as_ptr(),
-                null_mut(),
-                Some(give_passphrase),
-                secret.cast(),
-            );
-            files::BIO_free(bio.as_ptr());
+            let key =
+                c::PEM_read_bio_PrivateKey(bio.as_ptr(), null_mut(), Some(give_passphrase), secret.cast());
+            c::BIO_free(bio.as_ptr());
             some(key).map(Self)
         }
     }
@@ -362,6 +312,22 @@ impl Pkey {
     pub(crate) fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, No> {
         // SAFETY: key and builder live through the call.
         built(|builder| unsafe { c::EVP_marshal_private_key(builder, self.0.as_ptr()) })
+    }
+
+    /// Returns the 32 bytes of a private key of P-256, Ed25519 or X25519.
+    pub(crate) fn raw_private(&self) -> Result<Zeroizing<Vec<u8>>, No> {
+        let mut out = Zeroizing::new(vec![0; 32]);
+        let mut length = out.len();
+        // SAFETY: the key lives; both functions write at most the length given; the number belongs to the key.
+        let outcome = unsafe {
+            if self.id() == c::EVP_PKEY_EC {
+                let number = c::EC_KEY_get0_private_key(c::EVP_PKEY_get0_EC_KEY(self.0.as_ptr()));
+                if number.is_null() { 0 } else { c::BN_bn2bin_padded(out.as_mut_ptr(), length, number) }
+            } else {
+                c::EVP_PKEY_get_raw_private_key(self.0.as_ptr(), out.as_mut_ptr(), &mut length)
+            }
+        };
+        yes(outcome).map(|()| out)
     }
 
     pub(crate) fn to_public(&self) -> Result<Vec<u8>, No> {

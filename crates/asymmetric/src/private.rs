@@ -2,8 +2,13 @@
 
 use crate::library::{Padding, Pkey};
 use sealane_client::{Answer, KeyKind, Operation, Status};
+use sealane_transform::ed25519::Ed25519Key;
+use sealane_transform::p256::P256PrivateKey;
+use sealane_transform::rsa::RsaPrivateKey;
+use sealane_transform::x25519::X25519Key;
 use std::ffi::CString;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize as _, Zeroizing};
 
 /// A private key.
@@ -11,6 +16,16 @@ pub struct PrivateKey {
     key: Pkey,
     kind: KeyKind,
     public: Vec<u8>,
+    /// Its form for the kernels' lanes, made when it is first needed; `None` if they have no such keys.
+    for_lanes: OnceLock<Option<LaneKey>>,
+}
+
+/// A private key in the form of the kernels that run several operations side by side.
+pub(crate) enum LaneKey {
+    Rsa(Arc<RsaPrivateKey>),
+    P256(Arc<P256PrivateKey>),
+    Ed25519(Arc<Ed25519Key>),
+    X25519(Arc<X25519Key>),
 }
 
 /// The error for bytes that contain no private key of a supported kind, or for a wrong passphrase.
@@ -28,7 +43,7 @@ impl PrivateKey {
     fn of(key: Pkey) -> Result<Self, NoKey> {
         let kind = key.kind().ok_or(NoKey)?;
         let public = key.to_public().map_err(|_| NoKey)?;
-        Ok(Self { key, kind, public })
+        Ok(Self { key, kind, public, for_lanes: OnceLock::new() })
     }
 
     /// Makes a new key.
@@ -78,6 +93,26 @@ impl PrivateKey {
     /// Fails if the library cannot write it.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NoKey> {
         self.key.to_pkcs8().map_err(|_| NoKey)
+    }
+
+    /// Returns its form for the kernels' lanes, if they have such keys.
+    pub(crate) fn for_lanes(&self) -> Option<&LaneKey> {
+        self.for_lanes.get_or_init(|| self.to_lanes()).as_ref()
+    }
+
+    fn to_lanes(&self) -> Option<LaneKey> {
+        if let KeyKind::Rsa { .. } = self.kind {
+            let der = self.key.to_pkcs8().ok()?;
+            return Some(LaneKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
+        }
+        let raw = self.key.raw_private().ok()?;
+        let raw: &[u8; 32] = raw.as_slice().try_into().ok()?;
+        match self.kind {
+            KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
+            KeyKind::Ed25519 => Some(LaneKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
+            KeyKind::X25519 => Some(LaneKey::X25519(Arc::new(X25519Key::new(raw)))),
+            KeyKind::P384 | KeyKind::Rsa { .. } => None,
+        }
     }
 
     /// Returns its kind.

@@ -218,6 +218,16 @@ impl Consumer {
         if shown > SLOTS as u64 || length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some(length)) }
     }
 
+    /// Returns about how many messages of the next one's length wait: exactly that many if all have that length.
+    ///
+    /// # Errors
+    /// Fails if a count or the length is impossible.
+    pub fn waiting<W: Words>(&self, words: &W) -> Result<usize, Lie> {
+        let Some(length) = self.next_length(words)? else { return Ok(0) };
+        let shown = self.direction.tail(words).load(Ordering::Acquire).wrapping_sub(self.head);
+        Ok((shown.min(SLOTS as u64) as usize).div_ceil(slots(length)))
+    }
+
     /// Copies the next message out: returns its head, and replaces `content` by its content. `wipe` zeroes the bytes
     /// in the shared memory.
     ///

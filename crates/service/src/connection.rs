@@ -7,13 +7,13 @@ use crate::counters::Counters;
 use crate::record::RecordKey;
 use rustix::net::SendFlags;
 use rustix::thread::futex;
-use sealane_asymmetric::PrivateKey;
+use sealane_asymmetric::{PrivateKey, Request, run_together};
 use sealane_client::job::{Use, answer_bytes_max};
 use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
 use sealane_client::setup::Told;
 use sealane_client::{Answer, KeyInfo, KeyKind, Memory, Operation, Status, Waiting, socket};
+use sealane_transform::Kernels;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,31 +21,6 @@ use zeroize::Zeroizing;
 
 /// The maximum number of handles of one connection.
 pub(crate) const HANDLES_MAX: usize = 1024;
-
-/// A way to compute jobs. The present one runs them singly on AWS-LC; one that fills lanes would take more at a time.
-pub trait Computation: Send + Sync + fmt::Debug {
-    /// Returns the number of jobs that one call should have.
-    fn batch(&self) -> usize;
-
-    /// Answers each of the jobs.
-    fn compute(&self, jobs: &mut [Job]);
-}
-
-/// Computes one operation after the other.
-#[derive(Debug)]
-pub(crate) struct Single;
-
-impl Computation for Single {
-    fn batch(&self) -> usize {
-        1
-    }
-
-    fn compute(&self, jobs: &mut [Job]) {
-        for job in jobs {
-            job.run();
-        }
-    }
-}
 
 /// A private key that the service holds.
 #[derive(Debug)]
@@ -65,7 +40,7 @@ enum JobKey {
 
 /// One operation that a client requests, on a copy of its content.
 #[derive(Debug)]
-pub struct Job {
+pub(crate) struct Job {
     key: JobKey,
     operation: Operation,
     content: Zeroizing<Vec<u8>>,
@@ -78,39 +53,27 @@ pub struct Job {
     pub(crate) expected_ns: u64,
 }
 
-impl Job {
-    /// Returns the private key; `None` for a record of a session.
-    pub fn key(&self) -> Option<&PrivateKey> {
-        match &self.key {
-            JobKey::Private(key) => Some(&key.key),
-            JobKey::Record(_) => None,
+/// Computes jobs: operations with private keys side by side, records one after the other.
+pub(crate) fn compute(kernels: &Kernels, jobs: &mut [Job]) {
+    let mut requests = Vec::with_capacity(jobs.len());
+    for job in &mut *jobs {
+        match &job.key {
+            JobKey::Private(key) => {
+                requests.push(Request { key: &key.key, operation: job.operation, content: &job.content });
+            }
+            JobKey::Record(key) => {
+                job.answer = Some(key.run(job.operation, std::mem::take(&mut job.content)));
+            }
         }
     }
-
-    /// Computes the job alone.
-    pub fn run(&mut self) {
-        let answer = match &self.key {
-            JobKey::Private(key) => key.key.run(self.operation, &self.content),
-            JobKey::Record(key) => key.run(self.operation, std::mem::take(&mut self.content)),
-        };
-        self.answer = Some(answer);
+    let answers = run_together(kernels, &requests);
+    drop(requests);
+    for (job, answer) in jobs.iter_mut().filter(|job| job.answer.is_none()).zip(answers) {
+        job.answer = Some(answer);
     }
+}
 
-    /// Returns the operation.
-    pub fn operation(&self) -> Operation {
-        self.operation
-    }
-
-    /// Returns the digest, message, ciphertext or public key that the operation takes.
-    pub fn content(&self) -> &[u8] {
-        &self.content
-    }
-
-    /// Ends the job.
-    pub fn answer(&mut self, answer: Answer) {
-        self.answer = Some(answer);
-    }
-
+impl Job {
     /// Puts the answer into the ring; a job without an answer has failed.
     pub(crate) fn deliver(self, counters: &Counters) {
         let answer = self.answer.unwrap_or(Err(Status::Failed));
@@ -214,10 +177,8 @@ pub(crate) struct Intake {
 pub(crate) struct Work {
     /// The jobs to be computed.
     pub(crate) jobs: Vec<Job>,
-    /// The answers to be put back without a computation.
-    pub(crate) ready: Vec<Ready>,
-    /// The connection of these answers.
-    pub(crate) ready_end: Option<Arc<End>>,
+    /// The answers to be put back without a computation, and their connection.
+    pub(crate) ready: Option<(Arc<End>, Vec<Ready>)>,
 }
 
 impl Intake {
@@ -256,6 +217,11 @@ impl Intake {
         }
     }
 
+    /// Returns about how many requests wait, which is nearly the number that may be taken.
+    pub(crate) fn waiting(&self) -> usize {
+        if self.is_pending() { self.requests.waiting(&self.end.memory).unwrap_or(1) } else { 0 }
+    }
+
     /// Takes up to `jobs` jobs to be computed, and up to `ready` requests that need no computation.
     pub(crate) fn take(
         &mut self,
@@ -267,6 +233,7 @@ impl Intake {
         let memory = &self.end.memory;
         let mut room = self.end.room()?;
         let (mut jobs_left, mut ready_left) = (jobs, ready);
+        let mut answers = Vec::new();
         let mut taken = 0;
         while jobs_left > 0
             && ready_left > 0
@@ -308,15 +275,15 @@ impl Intake {
                             counters.count_refused(status);
                         }
                     }
-                    work.ready.push(Ready { tag: head.tag, status, content });
+                    answers.push(Ready { tag: head.tag, status, content });
                 }
             }
         }
         if taken > 0 {
             self.requests.release(memory);
         }
-        if !work.ready.is_empty() {
-            work.ready_end = Some(Arc::clone(&self.end));
+        if !answers.is_empty() {
+            work.ready = Some((Arc::clone(&self.end), answers));
         }
         Ok(())
     }

@@ -28,7 +28,6 @@ pub mod vault;
 mod workers;
 
 pub use audit::{Audit, Event};
-pub use connection::{Computation, Job};
 pub use policy::{Policy, PolicyError};
 pub use service::{Service, ServiceError, Settings, Stop};
 pub use vault::{Vault, VaultError};

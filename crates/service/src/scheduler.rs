@@ -41,6 +41,15 @@ pub(crate) struct Scheduler {
     fallen: Vec<Id>,
 }
 
+/// The numbers of jobs that one worker takes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    /// The least number that is taken if not one.
+    pub(crate) least: usize,
+    /// The largest number.
+    pub(crate) most: usize,
+}
+
 /// The result of a look for work.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -88,38 +97,68 @@ impl Scheduler {
         }
     }
 
-    /// Takes the next work: up to `batch` jobs of one user.
-    pub(crate) fn next(&mut self, batch: usize, now: Instant, work: &mut Work, counters: &Counters) -> Next {
+    /// Takes the next work for one of `free` workers: its share of the waiting requests if that is at least
+    /// `batch.least`, and otherwise one job. Each job is from the connection whose turn it is.
+    pub(crate) fn next(
+        &mut self,
+        batch: Batch,
+        free: usize,
+        now: Instant,
+        work: &mut Work,
+        counters: &Counters,
+    ) -> Next {
+        let waiting = if batch.most > 1 { self.waiting(batch.most * free, now) } else { 0 };
+        let is_enough = waiting >= batch.least * free;
+        let most = if is_enough { waiting.div_ceil(free.max(1)).min(batch.most) } else { 1 };
         loop {
             let (user, id) = match self.whose_turn(now) {
                 Ok(found) => found,
+                Err(_) if !work.jobs.is_empty() => return Next::Work,
                 Err(until) => return Next::Nothing(until),
             };
-            let (Some(client), Some(intake)) = (self.clients.get_mut(&user), self.intakes.get_mut(&id))
-            else {
-                return Next::Nothing(None);
-            };
-            let taken = intake.take(batch, READY_PER_TURN, work, counters);
-            self.turns.begin(&client.account);
-            if let Some(at) = client.connections.iter().position(|other| *other == id) {
-                client.connections.rotate_left(at + 1);
-            }
-            for _ in &work.ready {
-                client.account.charge(READY_NS, now);
-            }
-            for job in &work.jobs {
-                client.account.charge(job.expected_ns, now);
-            }
-            client.status.done += (work.ready.len() + work.jobs.len()) as u64;
-            if taken.is_err() || intake.end.is_over.load(Ordering::Acquire) {
-                counters.lies.fetch_add(1, Ordering::Relaxed);
-                self.remove(id);
-                self.fallen.push(id);
-            }
-            if !work.jobs.is_empty() || !work.ready.is_empty() {
+            self.take(user, id, now, work, counters);
+            // Answers that are ready reserve no room in their ring, so they are put there before more are made.
+            if work.jobs.len() >= most || work.ready.is_some() {
                 return Next::Work;
             }
         }
+    }
+
+    /// Takes one job, or requests without computation, from a connection.
+    fn take(&mut self, user: u32, id: Id, now: Instant, work: &mut Work, counters: &Counters) {
+        let (Some(client), Some(intake)) = (self.clients.get_mut(&user), self.intakes.get_mut(&id)) else {
+            return;
+        };
+        let jobs_before = work.jobs.len();
+        let taken = intake.take(1, READY_PER_TURN, work, counters);
+        self.turns.begin(&client.account);
+        if let Some(at) = client.connections.iter().position(|other| *other == id) {
+            client.connections.rotate_left(at + 1);
+        }
+        let ready = work.ready.as_ref().map_or(0, |(_, answers)| answers.len());
+        (0..ready).for_each(|_| client.account.charge(READY_NS, now));
+        let jobs = &work.jobs[jobs_before..];
+        jobs.iter().for_each(|job| client.account.charge(job.expected_ns, now));
+        client.status.done += (ready + jobs.len()) as u64;
+        if taken.is_err() || intake.end.is_over.load(Ordering::Acquire) {
+            counters.lies.fetch_add(1, Ordering::Relaxed);
+            self.remove(id);
+            self.fallen.push(id);
+        }
+    }
+
+    /// Returns the number of requests that may be taken; from `enough` on it counts no further.
+    fn waiting(&self, enough: usize, now: Instant) -> usize {
+        let mut waiting = 0;
+        for client in self.clients.values().filter(|client| client.account.waits_until(now).is_none()) {
+            for intake in client.connections.iter().filter_map(|id| self.intakes.get(id)) {
+                if waiting >= enough {
+                    return waiting;
+                }
+                waiting += intake.waiting();
+            }
+        }
+        waiting
     }
 
     /// Returns the user whose turn it is and the connection to take from, or the time at which a user that waits for
@@ -146,10 +185,7 @@ impl Scheduler {
 
     /// Returns whether any ring has a request that may be taken.
     pub(crate) fn is_pending(&self, now: Instant) -> bool {
-        self.clients.values().any(|client| {
-            client.account.waits_until(now).is_none()
-                && client.connections.iter().any(|id| self.intakes.get(id).is_some_and(Intake::is_pending))
-        })
+        self.waiting(1, now) > 0
     }
 
     /// Asks every client to wake the service from now on, and publishes whether a core is free. Requests submitted

@@ -7,7 +7,7 @@
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
-use crate::connection::{Computation, End, Single};
+use crate::connection::End;
 use crate::policy::{Grant, Policy};
 use crate::scheduler::Id;
 use crate::setup::{Answered, Asker, Facts, Keys, answer};
@@ -170,19 +170,7 @@ impl Service {
     /// # Errors
     /// Fails if the keys cannot be opened, or if the system fails.
     pub fn start(settings: Settings, stop: &Stop) -> Result<Self, ServiceError> {
-        Self::start_with(settings, stop, Box::new(Single))
-    }
-
-    /// Starts the service with another computation.
-    ///
-    /// # Errors
-    /// Fails as [`Service::start`] does.
-    fn start_with(
-        settings: Settings,
-        stop: &Stop,
-        computation: Box<dyn Computation>,
-    ) -> Result<Self, ServiceError> {
-        let shared = Arc::new(Shared::new(computation)?);
+        let shared = Arc::new(Shared::new()?);
         let vault = Arc::new(settings.vault);
         let chores = Chores::start(Arc::clone(&vault), shared.control.try_clone()?)?;
         let keys = Keys::new(vault.keys()?, vault, chores);

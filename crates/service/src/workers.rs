@@ -4,12 +4,14 @@
 //! worker that starts a computation wakes the next if more requests wait. At most one worker spins, for at most
 //! [`SPIN`], and only while a core is free.
 
-use crate::connection::{Computation, Work};
+use crate::connection::{Work, compute};
 use crate::cores::Cores;
 use crate::counters::Counters;
-use crate::scheduler::{Next, Scheduler};
+use crate::scheduler::{Batch, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
+use sealane_asymmetric::WORTHWHILE;
+use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +28,8 @@ const SPIN: Duration = Duration::from_micros(10);
 pub(crate) struct Shared {
     scheduler: Mutex<Scheduler>,
     pub(crate) counters: Counters,
-    computation: Box<dyn Computation>,
+    kernels: Kernels,
+    batch: Batch,
     cores: Cores,
     /// Workers sleep here: clients' eventfds and `bell` are registered, and each event wakes one worker.
     epoll: OwnedFd,
@@ -47,12 +50,22 @@ pub(crate) fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
+/// Returns the number of jobs to take at a time: without lanes, one, so that all workers have some.
+fn batch_of(kernels: &Kernels) -> Batch {
+    match kernels.isa() {
+        Isa::Avx512 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES },
+        Isa::Portable | Isa::Avx2 => Batch { least: 1, most: 1 },
+    }
+}
+
 impl Shared {
-    pub(crate) fn new(computation: Box<dyn Computation>) -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
+        let kernels = Kernels::best();
         let shared = Self {
             scheduler: Mutex::default(),
             counters: Counters::default(),
-            computation,
+            kernels,
+            batch: batch_of(&kernels),
             cores: Cores::new(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bell: new_bell()?,
@@ -86,7 +99,8 @@ impl Shared {
             let now = Instant::now();
             let (next, has_fallen) = {
                 let mut scheduler = self.scheduler();
-                let next = scheduler.next(self.computation.batch(), now, &mut work, &self.counters);
+                let free = 1 + self.sleepers.load(Ordering::SeqCst);
+                let next = scheduler.next(self.batch, free, now, &mut work, &self.counters);
                 // Cheap work is done sooner than another worker wakes.
                 if !work.jobs.is_empty() && self.sleepers.load(Ordering::SeqCst) > 0 {
                     scheduler.ask_to_be_woken(self.cores.is_one_free());
@@ -109,15 +123,15 @@ impl Shared {
     }
 
     fn run(&self, mut work: Work) {
-        if let Some(end) = work.ready_end.take() {
-            end.put(&work.ready);
+        if let Some((end, answers)) = work.ready.take() {
+            end.put(&answers);
         }
         if work.jobs.is_empty() {
             return;
         }
         let start = Instant::now();
         // A panic in a computation fails its own jobs, whose clients get an error, and no others.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.computation.compute(&mut work.jobs)));
+        let _ = catch_unwind(AssertUnwindSafe(|| compute(&self.kernels, &mut work.jobs)));
         let cost_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
         let each_ns = cost_ns / work.jobs.len() as u64;
