@@ -16,10 +16,12 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     config::{Peer, Random, Settings},
+    crypto::{KeyExchange, exchange::respond_all},
     event::{ChildId, Event, IkeId, Path, Reason, Transmit},
     pool::Leases,
     sa::{
-        Answer, Context, FirstMessage, HandOver, Opening, Output, Parts, Phase, Role, Sa, Task, only_notify,
+        Agreed, Answer, Context, FirstMessage, HandOver, Opening, Output, Parts, Phase, Role, Sa, Task,
+        only_notify,
     },
     wire::{
         Exchange, HEADER_BYTES, Header, Malformed, NotifyType, PayloadType, Spis, TrafficSelector,
@@ -43,6 +45,29 @@ pub struct Counters {
     pub overload: u64,
     /// First messages that were refused.
     pub refused: u64,
+}
+
+/// Maximum number of first messages that wait for their key exchanges: as many as are computed side by side.
+const EXCHANGES_MAX: usize = sealane_transform::ASYMMETRIC_LANES;
+
+/// A first message that is worth a key exchange.
+struct Waiting {
+    header: Header,
+    message: Vec<u8>,
+    path: Path,
+    parts: Parts,
+    agreed: Agreed,
+    now: Instant,
+}
+
+impl Waiting {
+    fn key(&self) -> (SocketAddr, u64) {
+        (self.path.remote, self.header.spis.initiator)
+    }
+
+    fn exchange(&self) -> (KeyExchange, &[u8]) {
+        (self.agreed.exchange, self.parts.exchange.as_ref().map_or(&[], |(_, value)| value))
+    }
 }
 
 /// Secrets that cookies are made with.
@@ -69,6 +94,8 @@ pub struct Endpoint {
     deadlines: BTreeSet<(Instant, u64)>,
     /// Our SPI of each half-open IKE SA, by the sender's address and the initiator's SPI.
     half_open: HashMap<(SocketAddr, u64), u64>,
+    /// First messages whose key exchanges are not computed yet.
+    waiting: Vec<Waiting>,
     cookies: Option<Cookies>,
     /// Addresses for initiating towards a peer, ours first, which replace those of its configuration.
     ways: HashMap<usize, (IpAddr, IpAddr)>,
@@ -96,6 +123,7 @@ impl Endpoint {
             by_child: HashMap::new(),
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
+            waiting: Vec::new(),
             cookies: None,
             ways: HashMap::new(),
             next_ike: 0,
@@ -227,6 +255,14 @@ impl Endpoint {
     /// [`Settings::ike_port`] a message begins with the non-ESP marker; a datagram without it is ESP or a keepalive,
     /// and is ignored.
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
+        self.take_in(datagram, from, to, now);
+        self.answer_waiting();
+    }
+
+    /// Handles a datagram like [`Self::handle`], but leaves the key exchanges of strangers' first messages to
+    /// [`Self::answer_waiting`], so that those of several messages are computed side by side. At most as
+    /// many wait as are computed side by side.
+    pub fn take_in(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
         let path = Path { local: to, remote: from };
         let message =
             if to.port() == self.settings.ike_port { Some(datagram) } else { datagram.strip_prefix(&[0; 4]) };
@@ -272,11 +308,16 @@ impl Endpoint {
             });
             return;
         }
-        if self.half_open.len() >= self.settings.max_half_open {
+        // A message that comes twice is answered once.
+        if self.waiting.iter().any(|waiting| waiting.key() == key) {
+            return;
+        }
+        let half_open = self.half_open.len() + self.waiting.len();
+        if half_open >= self.settings.max_half_open {
             self.counters.overload += 1;
             return;
         }
-        if self.half_open.len() >= self.settings.cookie_threshold {
+        if half_open >= self.settings.cookie_threshold {
             match self.check_cookie(header, message, path, now) {
                 Ok(Some(answer)) => {
                     self.counters.cookies += 1;
@@ -300,16 +341,56 @@ impl Endpoint {
                 return;
             }
         };
-        self.next_ike += 1;
-        let id = IkeId(self.next_ike);
-        let mut context = Context {
+        let context = Context {
             settings: &self.settings,
             peers: &self.peers,
             random: &mut self.random,
             output: &mut self.output,
             now,
         };
-        match (FirstMessage { header, message, path, parts }).answer(&mut context, id) {
+        let first = FirstMessage { header, message, path, parts };
+        match first.judge(&context) {
+            Ok(agreed) => {
+                let parts = first.parts;
+                let (header, message) = (*header, message.to_vec());
+                self.waiting.push(Waiting { header, message, path, parts, agreed, now });
+                if self.waiting.len() == EXCHANGES_MAX {
+                    self.answer_waiting();
+                }
+            }
+            Err(answer) => self.give(answer, path, (path.remote, header.spis.initiator)),
+        }
+    }
+
+    /// Computes the key exchanges of the first messages that [`Self::take_in`] has left, and answers them. Returns the
+    /// time of the last message; `None` if there was none.
+    pub fn answer_waiting(&mut self) -> Option<Instant> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let last = waiting.last()?.now;
+        let exchanges: Vec<_> = waiting.iter().map(Waiting::exchange).collect();
+        let exchanged = respond_all(&exchanges);
+        for (waiting, exchanged) in waiting.into_iter().zip(exchanged) {
+            self.next_ike += 1;
+            let id = IkeId(self.next_ike);
+            let mut context = Context {
+                settings: &self.settings,
+                peers: &self.peers,
+                random: &mut self.random,
+                output: &mut self.output,
+                now: waiting.now,
+            };
+            let (path, key) = (waiting.path, waiting.key());
+            let Waiting { header, message, path: _, parts, agreed, .. } = waiting;
+            let first = FirstMessage { header: &header, message: &message, path, parts };
+            let answer = first.answer(agreed, exchanged, &mut context, id);
+            self.give(answer, path, key);
+        }
+        Some(last)
+    }
+
+    /// Carries out the answer to a first message.
+    fn give(&mut self, answer: Answer, path: Path, key: (SocketAddr, u64)) {
+        match answer {
             Answer::Accepted(sa) => {
                 self.half_open.insert(key, sa.local_spi());
                 self.put(sa);

@@ -2,15 +2,20 @@
 
 mod common;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use aws_lc_rs::{
     rand::SystemRandom,
     signature::{self, EcdsaKeyPair, Ed25519KeyPair},
 };
-use common::{Pair, Weather, peer};
+use common::{End, Pair, Weather, peer};
 use sealane_ike::{
-    Expect, Identity, Mode, Offer, Prove, Reason, Settings, crypto::sign::SigningKey, wire::NotifyType,
+    Expect, Identity, Mode, Offer, Peer, Prove, Reason, Settings, crypto::sign::SigningKey, wire::NotifyType,
 };
 
 #[test]
@@ -351,7 +356,7 @@ fn resources_have_children_of_their_own() {
     }
     pair.run_seconds(5);
     pair.assert_up(4);
-    let names = |end: &common::End| {
+    let names = |end: &End| {
         let mut names: Vec<_> = end.children.values().map(|child| child.resource.clone()).collect();
         names.sort_unstable();
         names
@@ -366,4 +371,48 @@ fn resources_have_children_of_their_own() {
         pair.assert_up(4);
     }
     assert_eq!([names(&pair.ends[0]), names(&pair.ends[1])], [expected.clone(), expected]);
+}
+
+#[test]
+fn strangers_first_messages_are_answered_together_as_one_by_one() {
+    let groups = ["x25519", "ecp256", "modp2048", "ecp384"];
+    let offer = |group: &str| Offer::ike(&format!("aes256gcm16-prfsha384-{group}")).unwrap();
+    let gateway = Peer { proposals: groups.map(offer).to_vec(), remote: None, ..peer(1) };
+    let mut responder = End::new(Settings::default(), vec![gateway], 1);
+    let now = Instant::now();
+    let mut initiators: Vec<End> = (0..11)
+        .map(|number| {
+            let own = Peer { proposals: vec![offer(groups[number % groups.len()])], ..peer(0) };
+            let mut end = End::new(Settings::default(), vec![own], 100 + number as u64);
+            end.endpoint.initiate(0, Some(0), None, now).unwrap();
+            end
+        })
+        .collect();
+    // Each has a port of its own, as behind one translator of addresses.
+    let port_of = |number: usize| 10_000 + number as u16;
+    for (number, initiator) in initiators.iter_mut().enumerate() {
+        let first = initiator.endpoint.poll_transmit().unwrap();
+        let from = SocketAddr::new(first.path.local.ip(), port_of(number));
+        // Everything comes twice.
+        for _ in 0..2 {
+            responder.endpoint.take_in(&first.bytes, from, first.path.remote, now);
+        }
+    }
+    assert_eq!(responder.endpoint.answer_waiting(), Some(now));
+    assert_eq!(responder.endpoint.answer_waiting(), None);
+    assert_eq!(responder.endpoint.sas(), initiators.len());
+    let mut answered = BTreeSet::new();
+    while let Some(answer) = responder.endpoint.poll_transmit() {
+        let number = usize::from(answer.path.remote.port() - port_of(0));
+        // A message that came again after its answer is answered again.
+        if !answered.insert(number) {
+            continue;
+        }
+        let initiator = &mut initiators[number];
+        let to = SocketAddr::new(answer.path.remote.ip(), 500);
+        initiator.endpoint.handle(&answer.bytes, answer.path.local, to, now);
+        // The next message is that of IKE_AUTH: the initiator has the keys.
+        assert!(initiator.endpoint.poll_transmit().is_some_and(|next| !next.bytes.is_empty()), "{number}");
+    }
+    assert_eq!(answered.len(), initiators.len());
 }

@@ -7,7 +7,6 @@
 pub mod algorithm;
 pub mod exchange;
 mod legacy;
-mod modp;
 pub mod prf;
 pub mod seal;
 pub mod sign;

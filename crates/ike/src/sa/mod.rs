@@ -33,7 +33,7 @@ use create::Creating;
 pub(crate) use nat::Nat;
 pub(crate) use open::Opening;
 pub(crate) use parts::Parts;
-pub(crate) use respond::{Answer, FirstMessage, only_notify};
+pub(crate) use respond::{Agreed, Answer, FirstMessage, only_notify};
 
 #[cfg(test)]
 use self::exchange::InFlight as InFlightForTests;

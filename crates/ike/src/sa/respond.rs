@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 use super::{Context, Opening, Parts, Phase, Role, Sa, nat, open};
 use crate::{
     config::{Peer, Settings},
-    crypto::{KeyExchange, exchange as key_exchange},
+    crypto::{CryptoError, KeyExchange, exchange as key_exchange},
     event::{IkeId, Path, Reason},
     keys::{IkeKeys, Nonces, seed},
     message::Place,
@@ -62,11 +62,12 @@ fn candidates(peers: &[Arc<Peer>], path: Path) -> Vec<usize> {
     (0..peers.len()).filter(|&index| fits(&peers[index])).collect()
 }
 
-struct Agreed {
+/// The algorithms that both ends agree on, and the peers that the sender may be.
+pub(crate) struct Agreed {
     candidates: Vec<usize>,
     choice: Choice,
     reply: Proposal,
-    exchange: KeyExchange,
+    pub(crate) exchange: KeyExchange,
 }
 
 impl FirstMessage<'_> {
@@ -92,28 +93,43 @@ impl FirstMessage<'_> {
         Ok(Agreed { candidates, choice, reply, exchange })
     }
 
-    pub(crate) fn answer(self, context: &mut Context<'_>, id: IkeId) -> Answer {
+    /// Decides whether the message is worth a key exchange.
+    pub(crate) fn judge(&self, context: &Context<'_>) -> Result<Agreed, Answer> {
         if self.message.len() > MAX_FIRST_BYTES {
-            return Answer::Dropped;
+            return Err(Answer::Dropped);
         }
-        let (Some((method, data)), Some(nonce)) = (&self.parts.exchange, &self.parts.nonce) else {
+        let (Some((method, _)), Some(_)) = (&self.parts.exchange, &self.parts.nonce) else {
             let reason = Reason::Protocol("its first message lacks a payload".to_owned());
-            return Answer::Refused(only_notify(self.header, NotifyType::INVALID_SYNTAX, []), reason);
+            return Err(Answer::Refused(only_notify(self.header, NotifyType::INVALID_SYNTAX, []), reason));
         };
-        let agreed = match self.agree(context.peers) {
-            Ok(agreed) => agreed,
-            Err(reason) => {
-                return Answer::Refused(only_notify(self.header, NotifyType::NO_PROPOSAL_CHOSEN, []), reason);
-            }
-        };
+        let agreed = self.agree(context.peers).map_err(|reason| {
+            Answer::Refused(only_notify(self.header, NotifyType::NO_PROPOSAL_CHOSEN, []), reason)
+        })?;
         if agreed.exchange.number() != *method {
             let wanted = agreed.exchange.number().to_be_bytes();
-            return Answer::Again(only_notify(self.header, NotifyType::INVALID_KE_PAYLOAD, wanted));
+            return Err(Answer::Again(only_notify(self.header, NotifyType::INVALID_KE_PAYLOAD, wanted)));
         }
+        Ok(agreed)
+    }
+
+    /// Answers a message that was accepted, with the result of its key exchange.
+    pub(crate) fn answer(
+        self,
+        agreed: Agreed,
+        exchanged: Result<key_exchange::Response, CryptoError>,
+        context: &mut Context<'_>,
+        id: IkeId,
+    ) -> Answer {
+        let (Some((method, _)), Some(nonce)) = (&self.parts.exchange, &self.parts.nonce) else {
+            return Answer::Dropped;
+        };
         let Some(plan) = agreed.choice.key_plan() else { return Answer::Dropped };
-        let Ok((public, shared)) = key_exchange::respond(agreed.exchange, data) else {
-            let reason = Reason::Crypto(crate::crypto::CryptoError::PublicValue { method: agreed.exchange });
-            return Answer::Refused(only_notify(self.header, NotifyType::INVALID_SYNTAX, []), reason);
+        let (public, shared) = match exchanged {
+            Ok(response) => response,
+            Err(error) => {
+                let answer = only_notify(self.header, NotifyType::INVALID_SYNTAX, []);
+                return Answer::Refused(answer, Reason::Crypto(error));
+            }
         };
         let nonces = Nonces { initiator: nonce.clone(), responder: context.random.nonce() };
         let spis = Spis { initiator: self.header.spis.initiator, responder: context.random.ike_spi() };

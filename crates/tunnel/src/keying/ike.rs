@@ -737,11 +737,13 @@ impl KeyMaker for Ike<'_> {
     }
 
     fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
-        self.endpoint.handle(datagram, from, to, now);
+        self.endpoint.take_in(datagram, from, to, now);
         self.take_events(now);
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
+        // All datagrams of a turn have been handled: what strangers among them want is computed together.
+        self.endpoint.answer_waiting().into_iter().for_each(|now| self.take_events(now));
         let sealane_ike::Transmit { path, bytes } = self.endpoint.poll_transmit()?;
         Some(Transmit { from: path.local, to: path.remote, bytes })
     }
