@@ -1,6 +1,6 @@
 //! `sealane speed`: rates, with the remaining time on a terminal, and the conclusions from them.
 
-use crate::args::{AlgorithmArg, SpeedArgs, TierArg};
+use crate::args::{SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::lab::{columns, prepare_page, print, write_page};
@@ -10,9 +10,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::{counted, quantity};
 use sealane_lab::report::{outcome_text, outcomes_text};
 use sealane_lab::request::Request;
-use sealane_lab::speed::{self, Length, MANY, Peer, Plan, Row, Rule, SpeedError, SpeedOptions};
+use sealane_lab::speed::{
+    self, Length, MANY, Peer, Plan, PublicKeyOptions, PublicKeyPlan, PublicKeyRow, Row, Rule, SpeedError,
+    SpeedOptions,
+};
 use sealane_lab::studies::Family;
-use sealane_transform::Algorithm;
+use sealane_transform::Isa;
+use serde::Serialize;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,39 +35,50 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
         return story(arguments);
     }
     let options = options(arguments);
+    let public_key = public_key_options(arguments);
     let plan = Plan::new(&options).map_err(failed)?;
+    let public_key_plan = PublicKeyPlan::new(&public_key).map_err(failed)?;
     let (stop, interrupts) = interruptible()?;
-    let bar = bar(plan.len());
+    let lines = plan.len() + public_key_plan.len();
+    let bar = bar(lines);
     let start = Instant::now();
     // Without a name the user wants advice.
     let is_choice = chooses(arguments);
     if !arguments.json {
-        bar.suspend(|| print(&heading(&plan, &options)))?;
+        let seconds = (plan.estimate() + public_key_plan.estimate()).as_secs_f64();
+        let subject = Subject { has_messages: !plan.is_empty(), has_operations: !public_key_plan.is_empty() };
+        bar.suspend(|| print(&heading(lines, seconds, subject, &options)))?;
     }
     let mut found: Vec<Row> = Vec::new();
+    let mut operations: Vec<PublicKeyRow> = Vec::new();
     let complete = plan.run(&stop, |row| {
-        if arguments.json {
-            let line = json(&row)?;
-            bar.suspend(|| print(&line))?;
-        }
-        bar.inc(1);
+        tell(arguments.json, &bar, &row)?;
         found.push(row);
         Ok::<(), Stopped>(())
+    });
+    let complete = complete.and_then(|is_complete| {
+        let all = public_key_plan.run(&stop, |row| {
+            tell(arguments.json, &bar, &row)?;
+            operations.push(row);
+            Ok::<(), Stopped>(())
+        });
+        Ok(is_complete && all?)
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
     let advice = if is_choice { speed::advice(&found, &options.lengths) } else { Vec::new() };
     let (rates, summary) = (speed::rates(&found), speed::summary(&found));
+    let operations_tables = speed::public_key_tables(&operations);
     if !arguments.json {
         let width = if arguments.wide { Some(COLUMNS[1]) } else { Some(columns().unwrap_or(COLUMNS[0])) };
         // Tables that were not requested would hide the advice.
         let rates = rates.iter().filter(|_| !is_choice);
         let summary = summary.iter().filter(|outcome| !is_choice || outcome.experiment.id == "ratios");
-        for outcome in advice.iter().chain(rates).chain(summary) {
+        for outcome in advice.iter().chain(rates).chain(summary).chain(&operations_tables) {
             print(&format!("{}\n", outcome_text(outcome, width)))?;
         }
     }
-    let outcomes = advice.into_iter().chain(rates).chain(summary).collect();
+    let outcomes = advice.into_iter().chain(rates).chain(summary).chain(operations_tables).collect();
     let report = speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes);
     write_page(&report, arguments.report.as_deref())?;
     if complete {
@@ -71,8 +86,8 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     }
     text::complain(format_args!(
         "stopped after {} of {} and {:.1} s",
-        found.len(),
-        counted(plan.len(), "line"),
+        found.len() + operations.len(),
+        counted(lines, "line"),
         start.elapsed().as_secs_f64()
     ));
     Ok(interrupts.received().map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }))
@@ -120,16 +135,7 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
     let well_known = SpeedOptions::well_known();
     let algorithms = match &*named {
         [] => well_known.algorithms,
-        some => {
-            let mut algorithms = Vec::new();
-            for name in some {
-                match name {
-                    AlgorithmArg::All => algorithms.extend(Algorithm::all()),
-                    AlgorithmArg::One(algorithm) => algorithms.push(*algorithm),
-                }
-            }
-            algorithms
-        }
+        some => some.iter().flat_map(|name| name.algorithms()).collect(),
     };
     let equal = |bytes: &u64| Length::Equal(usize::try_from(*bytes).unwrap_or(usize::MAX));
     let mut lengths: Vec<Length> = match (&*arguments.bytes, arguments.imix) {
@@ -142,12 +148,9 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
     SpeedOptions {
         algorithms,
         tiers: arguments.tier.iter().flat_map(|tier| tier.tiers()).collect(),
-        isas: match &*arguments.isa {
-            [] => vec![None],
-            some => some.iter().copied().map(Some).collect(),
-        },
+        isas: isas(arguments),
         lengths,
-        lanes: arguments.lanes.iter().copied().map(usize::from).collect(),
+        lanes: lanes(arguments),
         batches: match &*arguments.batch {
             // A library without batches is not slow for a program that has none.
             [] if chooses(arguments) || !arguments.vs.is_empty() => well_known.batches,
@@ -159,6 +162,66 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
         cache: arguments.cache,
         rule: arguments.rule(),
         peers: arguments.vs.clone(),
+    }
+}
+
+fn public_key_options(arguments: &SpeedArgs) -> PublicKeyOptions {
+    let usual = PublicKeyOptions::default();
+    PublicKeyOptions {
+        algorithms: arguments
+            .names
+            .iter()
+            .chain(&arguments.algorithm)
+            .flat_map(|name| name.public_key())
+            .collect(),
+        tiers: arguments.tier.iter().flat_map(|tier| tier.tiers()).collect(),
+        isas: isas(arguments),
+        lanes: lanes(arguments),
+        batches: match &*arguments.batch {
+            [] => usual.batches,
+            some => some.iter().map(|&batch| batch as usize).collect(),
+        },
+        rule: arguments.rule(),
+        peers: arguments.vs.clone(),
+    }
+}
+
+fn isas(arguments: &SpeedArgs) -> Vec<Option<Isa>> {
+    match &*arguments.isa {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    }
+}
+
+fn lanes(arguments: &SpeedArgs) -> Vec<usize> {
+    arguments.lanes.iter().copied().map(usize::from).collect()
+}
+
+/// Tells that a line is measured.
+fn tell(is_json: bool, bar: &ProgressBar, row: &impl Serialize) -> Result<(), Stopped> {
+    if is_json {
+        let line = json(row)?;
+        bar.suspend(|| print(&line))?;
+    }
+    bar.inc(1);
+    Ok(())
+}
+
+/// The kinds of work among the measured rows.
+#[derive(Clone, Copy, Debug)]
+struct Subject {
+    has_messages: bool,
+    has_operations: bool,
+}
+
+impl Subject {
+    /// Returns the units that other libraries get.
+    const fn units(self) -> &'static str {
+        match (self.has_messages, self.has_operations) {
+            (true, true) => "messages and operations",
+            (false, true) => "operations",
+            _ => "messages",
+        }
     }
 }
 
@@ -177,7 +240,7 @@ fn bar(steps: usize) -> ProgressBar {
 }
 
 /// Returns the names of the libraries in comparison, with the notes that are needed to read the ratios.
-fn beside(peers: &[Peer]) -> String {
+fn beside(peers: &[Peer], subject: Subject) -> String {
     let named = |of: &dyn Fn(Peer) -> String, peers: &[Peer]| -> String {
         peers.iter().map(|&peer| of(peer)).collect::<Vec<_>>().join(", ")
     };
@@ -191,7 +254,8 @@ fn beside(peers: &[Peer]) -> String {
     let singly: Vec<Peer> = peers.iter().copied().filter(|peer| !peer.takes_batches()).collect();
     if !singly.is_empty() {
         said += &format!(
-            "\nmessages go to {} one by one: {} no batches",
+            "\n{} go to {} one by one: {} no batches",
+            subject.units(),
             named(&|peer| peer.name().to_owned(), &singly),
             if singly.len() == 1 { "it takes" } else { "they take" }
         );
@@ -199,27 +263,29 @@ fn beside(peers: &[Peer]) -> String {
     said
 }
 
-fn heading(plan: &Plan, options: &SpeedOptions) -> String {
-    let beside = beside(&options.peers);
+fn heading(lines: usize, seconds: f64, subject: Subject, options: &SpeedOptions) -> String {
+    let beside = beside(&options.peers, subject);
+    let place = match options.cache {
+        _ if !subject.has_messages => "",
+        speed::CacheState::Hot => "; messages stay in the cache as far as they fit",
+        speed::CacheState::L2 => "; messages come from the second-level cache",
+        speed::CacheState::Out => "; messages come from memory",
+    };
+    let keys = if subject.has_operations { " and the time to make keys" } else { "" };
     format!(
-        "{}, about {} s{}; messages {}{beside}\n\n",
-        counted(plan.len(), "line"),
-        quantity(plan.estimate().as_secs_f64()),
+        "{}, about {} s{keys}{}{place}{beside}\n\n",
+        counted(lines, "line"),
+        quantity(seconds),
         match options.rule {
             Rule::Slices { .. } => String::new(),
             Rule::Runs { count, warm_up_seconds, seconds } => format!(
                 "; figures are means of {count} runs of {seconds} s, each after {warm_up_seconds} s of warming up"
             ),
         },
-        match options.cache {
-            speed::CacheState::Hot => "stay in the cache as far as they fit",
-            speed::CacheState::L2 => "come from the second-level cache",
-            speed::CacheState::Out => "come from memory",
-        },
     )
 }
 
-fn json(row: &Row) -> Result<String, Stopped> {
+fn json(row: &impl Serialize) -> Result<String, Stopped> {
     match serde_json::to_string(row) {
         Ok(line) => Ok(line + "\n"),
         Err(error) => Err(Stopped(Failure::new(ExitStatus::Io, error))),

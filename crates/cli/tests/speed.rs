@@ -68,6 +68,52 @@ fn check(row: &Value) {
     assert_eq!(row["ratio"].is_f64(), has_peer, "{row}");
 }
 
+/// A public-key operation has a line for 1, 8 and 64 at a time, beside messages and other libraries.
+#[test]
+fn public_key_operations_have_lines_of_their_own() {
+    let fields = [
+        "algorithm",
+        "batch",
+        "isa",
+        "lanes",
+        "ops_per_s",
+        "peer",
+        "peer_ops_per_s",
+        "ratio",
+        "step",
+        "tier",
+        "us_per_operation",
+    ];
+    let output = speed(&["x25519", "md5", "--vs", "aws-lc", "--bytes", "64", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (operations, messages): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| row["algorithm"] == "x25519");
+    assert!(!messages.is_empty());
+    let agreements: Vec<&&Value> = operations.iter().filter(|row| row["step"] == "agree").collect();
+    let batches: Vec<_> = agreements.iter().map(|row| row["batch"].as_u64()).collect();
+    assert_eq!(batches, [Some(1), Some(8), Some(64)]);
+    for row in operations {
+        let found: Vec<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(found, fields, "{row}");
+        let figure = |name: &str| row[name].as_f64().expect("a number");
+        assert!((figure("ops_per_s") * figure("us_per_operation") / 1e6 - 1.0).abs() < 1e-6, "{row}");
+        assert!(
+            (figure("ratio") * figure("peer_ops_per_s") / figure("ops_per_s") - 1.0).abs() < 1e-6,
+            "{row}"
+        );
+        assert_eq!(row["peer"], "aws-lc-rs");
+    }
+    let output = speed(&["x25519", "--batch", "1,2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("Operations side by side") && !table.contains("messages stay"), "{table}");
+    let output = speed(&["x25519", "--batch", "2048"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("at most 1024"), "{}", text(&output.stderr));
+}
+
 /// The test runs the whole catalogue in every tier.
 #[test]
 fn everything_has_a_rate_in_every_tier() {

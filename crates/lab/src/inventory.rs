@@ -65,7 +65,7 @@ pub const ROWS: &[Row] = &[
     without(
         "N3",
         "Ciphers and digests cost time for every packet, RSA and Diffie-Hellman only at set-up.",
-        "Text; N29 adds a signature for each packet, and R17 counts handshakes.",
+        "Text; N29 measures a signature for each packet, and R17 counts handshakes.",
     ),
     without("N4", "Five reasons for cryptography in software.", TEXT),
     without("N5", "Definitions of authentication, integrity and confidentiality.", TEXT),
@@ -583,6 +583,12 @@ pub const ROWS: &[Row] = &[
         "",
         "Not in the papers: the algorithms of today on this machine.",
         "Which algorithm to use here.",
+    ),
+    repeated(
+        "public-key",
+        "",
+        "Not in the papers: public-key operations by tier, which NPCryptBench names as its future work (B26).",
+        "What eight operations side by side gain over one after the other.",
     ),
     repeated(
         "providers",

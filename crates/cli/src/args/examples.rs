@@ -338,6 +338,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("sealane speed", "what to use on this machine"),
             ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two algorithms beside OpenSSL"),
+            ("sealane speed x25519 --vs aws-lc,crypto-mb", "key agreement, 1, 8 and 64 at a time"),
             ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
             ("sealane speed --story --only ladder,caches", "two of the papers' tables"),
             (

@@ -1,26 +1,32 @@
 //! Arguments of `sealane speed`.
 
 use crate::units;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use sealane_lab::experiment::Profile;
 use sealane_lab::speed::{CacheState, PARTS, Peer, Rule};
-use sealane_transform::{Algorithm, Direction, Isa, Tier};
+use sealane_transform::{Algorithm, Asymmetric, Direction, Isa, Tier};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 pub(super) const LONG_ABOUT: &str = "\
 Measure ciphers, digests and MACs on this machine: every algorithm of the catalogue, in four tiers, by message length, \
-lanes and batch size, beside other libraries.
+lanes and batch size, beside other libraries. Public-key algorithms, as rsa-2048 or x25519, have a line for every kind of \
+operation and for 1, 8 and 64 operations at a time; `public-key` names all of them.
 
 Our kernel and the other library's take turns in short slices of one run, and the median counts, so ratios hold even on a \
 busy machine. MB/s is of all lanes together; ns a message and cycles a byte (of the time stamp counter) are of one lane. \
-Other libraries process one message after the other, as their interfaces require; only ipsec-mb takes batches.";
+Other libraries process one message or operation after the other, as their interfaces require; only ipsec-mb and \
+crypto-mb take batches.
+
+With --json a line of a public-key operation has these fields: algorithm, step (the kind of operation), tier, isa, lanes, \
+batch (operations at a time), ops_per_s (operations a second of all lanes), us_per_operation (microseconds of one lane), \
+peer, peer_ops_per_s and ratio.";
 
 /// Arguments of `sealane speed`.
 #[derive(Debug, Args)]
 pub struct SpeedArgs {
-    /// Algorithms by name, or `all`; by default well-known ones, and tables of what to use here
+    /// Algorithms by name, `all` ciphers and digests, or `public-key`; by default well-known ones, and tables of what to use here
     #[arg(value_name = "ALGORITHM", value_delimiter = ',', value_parser = algorithm(), hide_possible_values = true)]
     pub names: Vec<AlgorithmArg>,
     /// The same, as an option
@@ -38,7 +44,8 @@ pub struct SpeedArgs {
     /// Numbers of lanes (threads), each with its own batches
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
-    /// Messages in a batch; by default 512, beside one alone where the choice of algorithms or a comparison is at stake
+    /// Messages or operations in a batch; by default 512 messages, beside one alone where the choice of algorithms or a
+    /// comparison is at stake, and 1, 8 and 64 public-key operations
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: Vec<u32>,
     /// Number of keys that the messages of a batch use in turn
@@ -52,7 +59,7 @@ pub struct SpeedArgs {
     #[arg(long, value_parser = super::profile(), conflicts_with = "seconds")]
     pub profile: Option<Profile>,
     /// Other libraries to compare with
-    #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = super::one_of(&Peer::ALL, |peer| peer.name()))]
+    #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = peer())]
     pub vs: Vec<Peer>,
     /// Location of messages: the same batch each time (hot), the second-level cache (l2), or memory (out)
     #[arg(long, value_name = "STATE", default_value = "hot", value_parser = super::one_of(&CacheState::ALL, |state| state.name()))]
@@ -87,13 +94,37 @@ impl SpeedArgs {
     }
 }
 
-/// An algorithm, or all of them.
+/// An algorithm, or all of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmArg {
-    /// The whole catalogue.
+    /// The whole catalogue of ciphers, digests and AEADs.
     All,
-    /// One algorithm.
+    /// One of these.
     One(Algorithm),
+    /// All public-key algorithms.
+    PublicKey,
+    /// One of these.
+    OnePublicKey(Asymmetric),
+}
+
+impl AlgorithmArg {
+    /// Returns the ciphers, digests and AEADs that it names.
+    pub fn algorithms(self) -> Vec<Algorithm> {
+        match self {
+            Self::All => Algorithm::all().collect(),
+            Self::One(algorithm) => vec![algorithm],
+            Self::PublicKey | Self::OnePublicKey(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the public-key algorithms that it names.
+    pub fn public_key(self) -> Vec<Asymmetric> {
+        match self {
+            Self::PublicKey => Asymmetric::ALL.to_vec(),
+            Self::OnePublicKey(algorithm) => vec![algorithm],
+            Self::All | Self::One(_) => Vec::new(),
+        }
+    }
 }
 
 /// Tiers to measure.
@@ -156,10 +187,27 @@ fn algorithm() -> impl TypedValueParser<Value = AlgorithmArg> {
     // Completions keep names for as long as the program runs, so they are created once and kept.
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         let names = Algorithm::all().map(|algorithm| algorithm.to_string());
-        ["all".to_owned()].into_iter().chain(names).map(|name| &*name.leak()).collect()
+        let names = ["all".to_owned()].into_iter().chain(names).map(|name| &*name.leak());
+        names.chain(["public-key"]).chain(Asymmetric::ALL.map(Asymmetric::name)).collect()
     });
-    PossibleValuesParser::new(NAMES.iter().copied())
-        .map(|name| name.parse().map_or(AlgorithmArg::All, AlgorithmArg::One))
+    PossibleValuesParser::new(NAMES.iter().copied()).map(|name| match (name.parse(), name.parse()) {
+        (Ok(algorithm), _) => AlgorithmArg::One(algorithm),
+        (_, Ok(algorithm)) => AlgorithmArg::OnePublicKey(algorithm),
+        _ if name == "all" => AlgorithmArg::All,
+        _ => AlgorithmArg::PublicKey,
+    })
+}
+
+/// Accepts the names of other libraries, and `aws-lc` for the library behind aws-lc-rs.
+fn peer() -> impl TypedValueParser<Value = Peer> {
+    let value = |peer: &Peer| {
+        let value = PossibleValue::new(peer.name());
+        if *peer == Peer::AwsLc { value.alias("aws-lc") } else { value }
+    };
+    PossibleValuesParser::new(Peer::ALL.iter().map(value)).map(|word| {
+        // The other word that clap accepts is the alias.
+        Peer::ALL.into_iter().find(|peer| peer.name() == word).unwrap_or(Peer::AwsLc)
+    })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -22,7 +22,7 @@ pub(super) const QUESTIONS: [Question; 9] = [
     },
     Question {
         question: "Which algorithm is fast on this machine?",
-        ids: &["kernels", "R12", "A2", "A9", "B22", "B8", "B13", "providers"],
+        ids: &["kernels", "public-key", "R12", "A2", "A9", "B22", "B8", "B13", "providers"],
     },
     Question {
         question: "Do more cores speed up a single connection?",

@@ -4,7 +4,7 @@
 //! long disturbances affect both sides, and short ones are excluded. By the rule of a paper the slices are long runs,
 //! each warmed up, and their mean counts.
 
-use super::work::{Done, Runner, Task, Work};
+use super::work::{Done, Runner, Share, Work};
 use super::{Rule, SpeedError};
 use crate::stats::{CONFIDENCE, Interval, mean, mean_interval, median};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +26,10 @@ pub(super) struct Pace {
     pub(super) mb_per_s: f64,
     /// The interval of the rate, if it is a mean.
     pub(super) interval: Option<Interval>,
+    /// The messages of all lanes together.
+    pub(super) messages_per_s: f64,
+    /// The interval of their rate, if it is a mean.
+    pub(super) messages_interval: Option<Interval>,
     /// The time of one lane.
     pub(super) ns_per_message: f64,
 }
@@ -107,10 +111,10 @@ fn timing(rule: Rule) -> (usize, Duration, Duration) {
 }
 
 /// Measures `ours` and, if there is one, the peer by a rule, in `lanes` threads. Returns `None` after `stop`.
-pub(super) fn alternate(
-    ours: &dyn Runner,
-    peer: Option<&dyn Runner>,
-    task: &Task,
+pub(super) fn alternate<T: Share>(
+    ours: &dyn Runner<T>,
+    peer: Option<&dyn Runner<T>>,
+    task: &T,
     lanes: usize,
     rule: Rule,
     stop: &AtomicBool,
@@ -119,8 +123,7 @@ pub(super) fn alternate(
     let gate = Gate::new(lanes);
     let lane = |index: usize| -> Result<[Vec<Slice>; 2], SpeedError> {
         let _leave = Leave(&gate);
-        let mut task = task.clone();
-        task.seed ^= (index as u64) << 48;
+        let task = task.of_lane(index);
         let mut slices = [Vec::with_capacity(count), Vec::with_capacity(count)];
         let mut take = |ours: &mut Work<'_>, mut peer: Option<&mut Work<'_>>| {
             let checks = [calls_between_checks(ours), peer.as_deref_mut().map_or(1, calls_between_checks)];
@@ -187,13 +190,18 @@ fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
     let rates = |amount: fn(&Done) -> u64| -> Option<Vec<f64>> {
         (0..count).map(|slice| rate(lanes, slice, amount)).collect()
     };
-    let (is_mean, bytes) = (matches!(rule, Rule::Runs { .. }), rates(|done| done.bytes)?);
+    let is_mean = matches!(rule, Rule::Runs { .. });
+    let (bytes, messages) = (rates(|done| done.bytes)?, rates(|done| done.messages)?);
     let centre = |rates: &[f64]| if is_mean { mean(rates) } else { median(rates) };
-    let interval = mean_interval(&bytes, CONFIDENCE).filter(|_| is_mean);
+    let interval = |rates: &[f64]| mean_interval(rates, CONFIDENCE).filter(|_| is_mean);
+    let messages_per_s = centre(&messages)?;
     Some(Pace {
         mb_per_s: centre(&bytes)? / 1e6,
-        interval: interval.map(|Interval { low, high }| Interval { low: low / 1e6, high: high / 1e6 }),
-        ns_per_message: lanes.len() as f64 * 1e9 / centre(&rates(|done| done.messages)?)?,
+        interval: interval(&bytes)
+            .map(|Interval { low, high }| Interval { low: low / 1e6, high: high / 1e6 }),
+        messages_per_s,
+        messages_interval: interval(&messages),
+        ns_per_message: lanes.len() as f64 * 1e9 / messages_per_s,
     })
 }
 
@@ -233,6 +241,7 @@ fn calls_between_checks(work: &mut Work<'_>) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::Task;
     use super::*;
 
     const SHORT: Rule = Rule::Slices { seconds: 0.02 };
@@ -316,7 +325,14 @@ mod tests {
     fn medians_are_taken_over_slices_of_all_lanes() {
         let one = slices(0, &[10, 50, 20]);
         let pace = pace_of(&[&one, &one], SHORT).unwrap();
-        assert_eq!(pace, Pace { mb_per_s: 4.0, interval: None, ns_per_message: 2.0 * 1e9 / 4000.0 });
+        let expected = Pace {
+            mb_per_s: 4.0,
+            interval: None,
+            messages_per_s: 4000.0,
+            messages_interval: None,
+            ns_per_message: 2.0 * 1e9 / 4000.0,
+        };
+        assert_eq!(pace, expected);
         assert_eq!(pace_of(&[&[]], SHORT), None);
     }
 

@@ -33,6 +33,24 @@ pub enum SpeedError {
         /// The bound.
         max_bytes: usize,
     },
+    /// A public-key operation was refused, or its answers differ from AWS-LC's.
+    #[error("{algorithm} {step}: {reason}")]
+    Operation {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The step.
+        step: &'static str,
+        /// The problem.
+        reason: &'static str,
+    },
+    /// More operations at a time than keys are made for.
+    #[error("{batch} public-key operations at a time are asked for; at most {max} are measured")]
+    TooManyOperations {
+        /// The requested number.
+        batch: usize,
+        /// The bound.
+        max: usize,
+    },
     /// A thread could not be started, or failed.
     #[error("a lane could not be started, or failed")]
     LaneFailed,

@@ -11,6 +11,7 @@ mod fit;
 mod ours;
 mod peers;
 mod plan;
+pub(crate) mod public_key;
 mod row;
 mod story;
 mod tables;
@@ -23,6 +24,7 @@ pub use advice::advice;
 pub use error::SpeedError;
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
+pub use public_key::{OPERATIONS_MAX, PublicKeyOptions, PublicKeyPlan, PublicKeyRow, public_key_tables};
 pub use row::Row;
 pub use story::PARTS;
 pub use tables::{rates, summary};
@@ -75,12 +77,19 @@ const STORIES: &[Study] = &[
     ),
     study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", &["tables"], 1),
     study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", &["mix"], 1),
+    study(
+        "public-key",
+        OWN,
+        "public-key operations by tier, NPCryptBench's future work (B26)",
+        &["public-key"],
+        60,
+    ),
     study("A2", ATOMIC, "MD5 and others from the caches and from memory", &["caches"], 15),
     study("A9", ATOMIC, "the alternate hash beside MD5", &["caches"], 15),
 ];
 
 /// The summary on the page of `sealane speed`.
-const SUMMARY: &str = "Ciphers, digests and MACs in tiers, in the memory of one process. Kernels that stand side by side \
+const SUMMARY: &str = "Ciphers, digests, MACs and public-key operations in tiers, in the memory of one process. Kernels that stand side by side \
     took turns in short slices of one run; medians count.";
 
 /// The algorithms that are measured if none is named.

@@ -55,7 +55,7 @@ impl Cell {
 /// Returns all cells in the order of the rows.
 pub(super) fn cells(options: &SpeedOptions) -> Result<Vec<Cell>, SpeedError> {
     for &peer in &options.peers {
-        peers::runner(peer)?;
+        peers::require(peer)?;
     }
     let mut cells = Vec::new();
     let mut seen = HashSet::new();

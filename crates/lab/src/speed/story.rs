@@ -1,10 +1,12 @@
 //! NPCryptBench and ATOMIC-2 on this machine: the gain of each tier, the speed of each kernel, the sources of
-//! parallelism, and the effect of the caches, beside the figures that the papers print.
+//! parallelism, and the effect of the caches, beside the figures that the papers print; and public-key operations, which
+//! NPCryptBench left for later.
 //!
 //! The paper's levels are our tiers: 0 `reference`, 1 `generic`, 2 `native`, 3 `batch`. Its ten algorithms run as
 //! bare kernels (ECB), as in the paper; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
+use super::public_key::{self, PublicKeyOptions, operations};
 use super::row::Row;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
@@ -18,7 +20,9 @@ use crate::report::Report;
 use crate::report::number::counted;
 use crate::request::Request;
 use crate::stats::{Centre, mean};
-use sealane_transform::{Algorithm, Direction, Kernels, Mix, Tier, instruction_mix};
+use sealane_transform::{
+    ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, Tier, instruction_mix,
+};
 use std::io::Write;
 use std::thread;
 use std::time::Instant;
@@ -41,8 +45,8 @@ const TEN: [(&str, &str, &str); 10] = [
 const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The tables of the story by id, in their order.
-pub const PARTS: [&str; 8] =
-    ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches"];
+pub const PARTS: [&str; 9] =
+    ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches", "public-key"];
 
 fn ten() -> Vec<Algorithm> {
     TEN.iter().filter_map(|(name, _, _)| name.parse().ok()).collect()
@@ -80,7 +84,8 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
             "batches" => teller.batches()?,
             "blocks" => teller.blocks()?,
             "shared-message" => teller.shared_message()?,
-            _ => teller.caches()?,
+            "caches" => teller.caches()?,
+            _ => teller.public_key()?,
         });
     }
     let title = "The papers' kernels on this machine";
@@ -279,6 +284,59 @@ impl Teller<'_> {
         let mut states = states.iter();
         let state = |_: &Row| states.next().map_or_else(String::new, |state| state.name().to_owned());
         Ok(across(experiment, &rows, (axis, "memory over hot"), state))
+    }
+
+    /// Measures public-key operations by tier, the paper's future work (B26).
+    fn public_key(&mut self) -> Result<Outcome, LabError> {
+        let tiers = [Tier::Reference, Tier::Native, Tier::Batch];
+        let options = PublicKeyOptions {
+            algorithms: Asymmetric::ALL.to_vec(),
+            tiers: tiers.map(Some).to_vec(),
+            batches: vec![ASYMMETRIC_LANES],
+            rule: self.rule,
+            ..PublicKeyOptions::default()
+        };
+        let rows = public_key::measured(&options, self.progress)?;
+        let [reference, native, batch] = tiers.map(|tier| operations(tier.name(), tier.name()));
+        let times = |id: &str, name| Measure::times(id, name);
+        let measures = vec![
+            reference,
+            native,
+            times("native times", "times reference"),
+            batch,
+            times("batch times", "times reference"),
+            times("lanes", "batch over native"),
+        ];
+        let mut cells = Vec::new();
+        for (algorithm, step) in Asymmetric::ALL
+            .into_iter()
+            .flat_map(|algorithm| algorithm.steps().iter().map(move |step| (algorithm.name(), step.name)))
+        {
+            let of = |tier: &Tier| {
+                rows.iter().find(|row| (row.algorithm, row.step, row.tier) == (algorithm, step, tier.name()))
+            };
+            let found = tiers.each_ref().map(of);
+            let [reference, native, batch] = found.map(|row| row.map(|row| row.ops_per_s));
+            let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
+            let mut cell = Cell::new([("algorithm", algorithm), ("step", step)])
+                .with_some("native times", over(native, reference))
+                .with_some("batch times", over(batch, reference))
+                .with_some("lanes", over(batch, native));
+            for (tier, row) in tiers.into_iter().zip(found) {
+                cell = cell.with_some(tier.name(), row.map(|row| row.rate()));
+            }
+            cells.push(cell);
+        }
+        // It is a study of its own: B26 itself is about hardware.
+        let title = ("public-key", "public-key, B26", "Public-key operations, tier over tier");
+        let experiment = experiment(title, &["algorithm", "step"], measures).notes(&[
+            "Operations a second of one core: reference follows the definition, native is AWS-LC's operation, batch computes eight \
+             side by side. A dash is a tier without a kernel of its own. The paper names asymmetric ciphers as its future work and \
+             has no figures; their cycles by kind of instruction are not counted here.",
+        ]);
+        let plot =
+            Plot::new(Drawn::Bars, "algorithm", "lanes", &["step"]).titled("What eight side by side gain");
+        Ok(Outcome::new(experiment.shown(View::Cells, vec![plot]), cells))
     }
 
     /// Measures parallelism at the level of blocks over cores (B24).
@@ -513,7 +571,9 @@ mod tests {
             let is_told =
                 |row: &&&crate::report::table::Row| row.cells[1..].iter().any(|text| text.value != "–");
             assert_eq!(rows.iter().filter(is_told).count(), rows.len(), "{title}");
-            assert!(rows.len() >= of_paper + 6, "{title}");
+            let steps: usize = Asymmetric::ALL.iter().map(|algorithm| algorithm.steps().len()).sum();
+            let least = if outcome.experiment.id == "public-key" { steps } else { of_paper + 6 };
+            assert!(rows.len() >= least, "{title}");
         }
         let ladder = &told[0];
         assert!(ladder.cells[..10].iter().all(|cell| cell.figure("reference").is_some()), "{ladder:?}");

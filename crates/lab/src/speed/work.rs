@@ -69,10 +69,22 @@ impl Task {
     }
 }
 
+/// The work of every lane, with data of its own.
+pub(super) trait Share: Clone + Sync {
+    /// Returns what the lane of this number does.
+    fn of_lane(&self, lane: usize) -> Self;
+}
+
+impl Share for Task {
+    fn of_lane(&self, lane: usize) -> Self {
+        Self { seed: self.seed ^ (lane as u64) << 48, ..self.clone() }
+    }
+}
+
 /// An implementation that can run a task.
-pub(super) trait Runner: Sync {
+pub(super) trait Runner<T = Task>: Sync {
     /// Prepares the task on this thread and passes its work to `scope`.
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
+    fn with(&self, task: &T, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
 }
 
 /// Passes a call to `scope` that runs `one` for each of the next messages, by number; fails if one of them could not

@@ -79,11 +79,14 @@ pub fn predict(
 }
 
 /// Returns curves of sending over TCP/IP, as measured, and with a signature in every packet, which any lane makes
-/// outside of TCP's turn.
-pub(super) fn with_signatures(bare: Costs, signature_ns: f64) -> Vec<Curve> {
-    let signed = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
+/// outside of TCP's turn; schemes with the nanoseconds of a signature.
+pub(super) fn with_signatures(bare: Costs, schemes: &[(String, f64)]) -> Vec<Curve> {
     let named = |name: &str, costs| curve(name, Direction::Send, "best", costs, LANES_MAX);
-    vec![named(STACKS[0], bare), named("rsa-2048/tcp/ip/fddi", signed)]
+    let signed = |(scheme, signature_ns): &(String, f64)| {
+        let costs = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
+        named(&format!("{scheme}/{}", STACKS[0]), costs)
+    };
+    [named(STACKS[0], bare)].into_iter().chain(schemes.iter().map(signed)).collect()
 }
 
 /// Returns the paper's own curves, from Table 1's latencies and the lock's share as given there.
@@ -138,7 +141,9 @@ mod tests {
     #[test]
     fn a_signature_for_each_packet_gains_linearly() {
         let bare = Costs { free_ns: 300.0, locked_ns: 60.0, hand_over_ns: 20.0, spread_ns: 40.0 };
-        let [without, with] = &with_signatures(bare, 500_000.0)[..] else { panic!("two curves") };
+        let rsa = [("rsa-2048×1".to_owned(), 500_000.0)];
+        let [without, with] = &with_signatures(bare, &rsa)[..] else { panic!("two curves") };
+        assert_eq!(with.stack, "rsa-2048×1/tcp/ip/fddi");
         let last = |curve: &Curve| *curve.points.last().unwrap();
         assert!(last(without).2 < 1.01 * without.costs.cap() && without.costs.cap() < 7.0, "{without:?}");
         assert_eq!(last(with).0, LANES_MAX);

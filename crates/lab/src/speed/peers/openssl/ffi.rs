@@ -5,6 +5,7 @@
 //! output buffer is as long as the algorithm requires.
 #![allow(unsafe_code, non_snake_case)]
 
+use super::keys::KeyFunctions;
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -16,15 +17,16 @@ pub(super) const DIGEST_BYTES_MAX: usize = 64;
 /// Names of the library, the usual one first.
 const NAMES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so.4"];
 
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 
+/// Defines a type with the addresses of functions.
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+    ($type:ident $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         /// Addresses of the functions used.
-        struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> $result,)* }
+        pub(super) struct $type { $($name: unsafe extern "C" fn($($argument),*) -> $result,)* }
 
-        impl Functions {
-            fn find(library: &Library) -> Result<Self, libloading::Error> {
+        impl $type {
+            pub(super) fn find(library: &libloading::Library) -> Result<Self, libloading::Error> {
                 // SAFETY: the types are those of OpenSSL 3's headers, which later versions keep.
                 unsafe {
                     Ok(Self { $($name: *library.get(concat!(stringify!($name), "\0").as_bytes())?,)* })
@@ -33,8 +35,9 @@ macro_rules! functions {
         }
     };
 }
+pub(super) use functions;
 
-functions! {
+functions! { Functions
     OpenSSL_version(c_int) -> *const c_char;
     OSSL_PROVIDER_load(Handle, *const c_char) -> Handle;
     ERR_clear_error() -> ();
@@ -65,16 +68,17 @@ functions! {
 
 /// OSSL_PARAM.
 #[repr(C)]
-struct Parameter {
-    key: *const c_char,
-    data_type: c_uint,
-    data: *mut c_void,
-    data_size: usize,
-    return_size: usize,
+#[derive(Clone, Copy)]
+pub(super) struct Parameter {
+    pub(super) key: *const c_char,
+    pub(super) data_type: c_uint,
+    pub(super) data: *mut c_void,
+    pub(super) data_size: usize,
+    pub(super) return_size: usize,
 }
 
 /// OSSL_PARAM_UTF8_STRING.
-const UTF8_STRING: c_uint = 4;
+pub(super) const UTF8_STRING: c_uint = 4;
 /// EVP_CTRL_AEAD_GET_TAG.
 const GET_TAG: c_int = 0x10;
 /// EVP_CTRL_AEAD_SET_TAG.
@@ -83,8 +87,10 @@ const SET_TAG: c_int = 0x11;
 pub(super) const TAG_BYTES: usize = 16;
 
 /// The loaded library.
-pub(super) struct OpenSsl {
+pub(in super::super) struct OpenSsl {
     functions: Functions,
+    /// The functions of public-key operations.
+    pub(super) keys: KeyFunctions,
     version: String,
     /// The library is never unloaded, because it contains the functions above.
     _library: Library,
@@ -92,7 +98,7 @@ pub(super) struct OpenSsl {
 
 impl OpenSsl {
     /// Loads it at the first call.
-    pub(super) fn get() -> Result<&'static Self, &'static str> {
+    pub(in super::super) fn get() -> Result<&'static Self, &'static str> {
         static LOADED: OnceLock<Result<OpenSsl, String>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(String::as_str)
     }
@@ -103,9 +109,10 @@ impl OpenSsl {
             // SAFETY: libcrypto's initialisers are meant to run in any process that loads it.
             match unsafe { Library::new(name) } {
                 Ok(library) => {
-                    let functions = Functions::find(&library)
-                        .map_err(|error| format!("{name} is not the library expected: {error}"))?;
-                    return Ok(Self::set_up(functions, library));
+                    let wrong = |error| format!("{name} is not the library expected: {error}");
+                    let functions = Functions::find(&library).map_err(wrong)?;
+                    let keys = KeyFunctions::find(&library).map_err(wrong)?;
+                    return Ok(Self::set_up(functions, keys, library));
                 }
                 Err(error) => reasons.push(error.to_string()),
             }
@@ -113,7 +120,7 @@ impl OpenSsl {
         Err(format!("cannot be loaded ({}); Debian's package is libssl3", reasons.join("; ")))
     }
 
-    fn set_up(functions: Functions, library: Library) -> Self {
+    fn set_up(functions: Functions, keys: KeyFunctions, library: Library) -> Self {
         // SAFETY: these are plain calls of the loaded library; the version is a static C string, and a missing
         // provider is null, which means that its algorithms will not be found.
         let version = unsafe {
@@ -123,7 +130,7 @@ impl OpenSsl {
             (functions.ERR_clear_error)();
             CStr::from_ptr((functions.OpenSSL_version)(0)).to_string_lossy().into_owned()
         };
-        Self { functions, version, _library: library }
+        Self { functions, keys, version, _library: library }
     }
 
     /// Returns the version in the library's words.
@@ -131,12 +138,18 @@ impl OpenSsl {
         &self.version
     }
 
-    fn found(&self, handle: Handle) -> Option<Handle> {
-        if handle.is_null() {
+    /// Returns a handle unless it is null.
+    pub(super) fn found(&self, handle: Handle) -> Option<Handle> {
+        self.good(c_int::from(!handle.is_null())).then_some(handle)
+    }
+
+    /// Returns whether the result of a call is success.
+    pub(super) fn good(&self, result: c_int) -> bool {
+        if result != 1 {
             // SAFETY: the call drops the reason from this thread's queue, where later calls would find it.
             unsafe { (self.functions.ERR_clear_error)() };
         }
-        Some(handle).filter(|handle| !handle.is_null())
+        result == 1
     }
 
     /// Returns a hash by the library's name.

@@ -4,11 +4,16 @@
 //! which favours it.
 
 mod ffi;
+mod keys;
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
+use super::super::public_key::Load;
+use super::super::work::{AAD, Done, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
 use super::Peer;
-use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
+pub(super) use ffi::OpenSsl;
+use ffi::{DIGEST_BYTES_MAX, TAG_BYTES};
+use keys::Operation;
+pub(super) use keys::{KEYS, Key, Kind};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
@@ -61,7 +66,41 @@ pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
     }
 }
 
+/// Returns whether this build of the library computes the step of a public-key algorithm.
+pub(super) fn has_step(algorithm: &str, step: &str) -> bool {
+    OpenSsl::get().is_ok_and(|library| keys::has_step(library, algorithm, step))
+}
+
+/// Returns the library as a runner of public-key operations.
+pub(super) fn runner_of_operations() -> Result<Box<dyn Runner<Load>>, SpeedError> {
+    match OpenSsl::get() {
+        Ok(library) => Ok(Box::new(Loaded(library))),
+        Err(reason) => Err(Peer::OpenSsl.fails(reason)),
+    }
+}
+
+/// Returns operations of a step, each with a key of its own.
+fn operations(library: &'static OpenSsl, algorithm: &str, step: &str) -> Option<Vec<Operation>> {
+    let keys = Key::all(library, Kind::of(algorithm, step)?)?;
+    let others = keys.iter().cycle().skip(1);
+    keys.iter().zip(others).map(|(key, other)| Operation::new(key, other, step)).collect()
+}
+
 struct Loaded(&'static OpenSsl);
+
+impl Runner<Load> for Loaded {
+    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        let wrong = || load.fails("OpenSSL does not compute it, or not rightly");
+        let mut operations = operations(self.0, load.algorithm.name(), load.name()).ok_or_else(wrong)?;
+        let (mut at, mut good) = (0, true);
+        scope(&mut || {
+            good &= operations[at].run();
+            at = (at + 1) % operations.len();
+            Done { messages: 1, bytes: 0 }
+        });
+        if good { Ok(()) } else { Err(wrong()) }
+    }
+}
 
 impl Runner for Loaded {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
@@ -218,6 +257,39 @@ mod tests {
             tag[0] ^= 1;
             assert!(!opening.open(&nonce(7), &AAD, &mine, &tag, &mut theirs));
         }
+    }
+
+    /// Every operation checks itself when it is made.
+    #[test]
+    fn public_key_operations_are_right() {
+        let Some(library) = library() else { return };
+        let cases = [
+            ("rsa-2048", &["private", "public"][..]),
+            ("dh-2048", &["agree", "public", "agree-full", "public-full"]),
+            ("dh-3072", &["agree", "public"]),
+            ("x25519", &["agree", "public"]),
+            ("ed25519", &["sign", "verify", "public"]),
+            ("ecdh-p256", &["agree", "public"]),
+            ("ecdsa-p256", &["sign", "verify"]),
+        ];
+        for (algorithm, steps) in cases {
+            for step in steps {
+                assert!(has_step(algorithm, step), "{algorithm} {step}");
+                let found = operations(library, algorithm, step);
+                let mut found = found.unwrap_or_else(|| panic!("{algorithm} {step}"));
+                assert!(found.iter_mut().all(Operation::run) && found.len() == KEYS, "{algorithm} {step}");
+            }
+        }
+        // Only later versions have it.
+        if has_step("ml-kem-768", "encapsulate") {
+            assert!(
+                ["encapsulate", "decapsulate"]
+                    .iter()
+                    .all(|step| { operations(library, "ml-kem-768", step).is_some() })
+            );
+        }
+        assert!(has_step("dh-4096", "agree-full") && !has_step("dh-4096", "agree"));
+        assert!(!has_step("rsa-2048", "agree") && !has_step("x25519", "sign") && !has_step("none", "sign"));
     }
 
     #[test]
