@@ -8,6 +8,7 @@
 mod allocation;
 pub mod ike;
 pub mod packets;
+pub mod public_keys;
 pub mod scripts;
 #[cfg(test)]
 mod seeds;

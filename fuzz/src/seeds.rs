@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::packets::packets;
+use crate::public_keys::agree;
 use crate::scripts::{acknowledgements, batches, rules};
 use crate::sftp::converse;
 use crate::{keys, with_keys};
@@ -52,6 +53,11 @@ fn seeds_of_data_streams() {
         acknowledgements(&bytes[1..]).is_honest
     });
     check("join", &["altered"], |bytes| join::decode(bytes.first_chunk::<JOIN_BYTES>().unwrap()).is_some());
+}
+
+#[test]
+fn seeds_of_public_keys() {
+    check("public_keys", &["no-key"], |bytes| agree(bytes) > 0);
 }
 
 #[test]
