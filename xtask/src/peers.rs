@@ -27,6 +27,7 @@ const PACKAGES: &[(&str, &str)] = &[
         "its libcrypto: an oracle for ciphers and digests, and a rival; its programs use keys of the engine",
     ),
     ("libssl-dev", "the headers with which OpenSSL's own test program is built"),
+    ("valgrind", "follows secrets through public-key operations"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),
     ("python3-scapy", "a foreign end for ESP and AH"),
@@ -84,6 +85,10 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
+/// Intel's multi-buffer library of public-key operations, with which `sealane speed` compares: the release of Debian whose
+/// package is unpacked, never installed; its place; and the package, which needs no library but this machine's OpenSSL.
+const CRYPTO_MB: (&str, &str, &str) = ("sid", "/usr/local/lib/sealane-peers/crypto-mb", "libcrypto-mb12");
+
 /// The place of OpenSSL's own test program and its vectors, for the tests of crate `provider`: the source of this machine's
 /// version has them, and no package.
 const OPENSSL: &str = "/usr/local/lib/sealane-peers/openssl";
@@ -94,8 +99,8 @@ const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 /// The SFTP server of another maker, without an sshd around it.
 const SFTP_SERVER: &str = "github.com/pkg/sftp/server_standalone@v1.13.12";
 
-/// Installs every missing package, the programs that Go builds if Go is installed, and a newer strongSwan if there is a
-/// mirror of Debian.
+/// Installs every missing package, the programs that Go builds if Go is installed, and a newer strongSwan and crypto_mb if
+/// there is a mirror of Debian.
 ///
 /// # Errors
 /// Fails if `apt-get` is missing, refuses, or the user may not install packages.
@@ -105,6 +110,7 @@ pub(crate) fn install() -> Result<()> {
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     strongswan()?;
+    crypto_mb()?;
     openssl()
 }
 
@@ -191,7 +197,12 @@ fn strongswan() -> Result<()> {
     for folder in ["proc", "dev", "sys", "tmp", "run", "var", "etc"] {
         fs::create_dir_all(root.join(folder))?;
     }
-    for entry in fs::read_dir(&work)? {
+    unpack(&work, root)
+}
+
+/// Unpacks the downloaded packages into a root, and removes what was downloaded.
+fn unpack(work: &Path, root: &Path) -> Result<()> {
+    for entry in fs::read_dir(work)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "deb") {
             let status =
@@ -199,8 +210,25 @@ fn strongswan() -> Result<()> {
             ensure!(status.success(), "unpacking {} failed: {status}", path.display());
         }
     }
-    fs::remove_dir_all(&work)?;
+    fs::remove_dir_all(work)?;
     Ok(())
+}
+
+/// Unpacks crypto_mb, which is built for x86-64 alone.
+fn crypto_mb() -> Result<()> {
+    let (release, root, package) = CRYPTO_MB;
+    let root = Path::new(root);
+    if root.join("usr/lib").exists() || cfg!(not(target_arch = "x86_64")) {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: public-key operations will not be compared with crypto_mb");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    download(&work, &mirror, &format!("deb {{}} {release} main"), &["download", package])?;
+    fs::create_dir_all(root)?;
+    unpack(&work, root)
 }
 
 /// Returns the source of this machine's packages, if that is a mirror of Debian's.

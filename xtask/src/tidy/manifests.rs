@@ -50,7 +50,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "ike",
-        may_know: &["ipsec"],
+        may_know: &["ipsec", "transform"],
         why: "IKEv2 as a value: no socket, no clock; its tests compare names of suites with those of ESP",
     },
     Crate {
@@ -82,7 +82,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "asymmetric",
-        may_know: &["client"],
+        may_know: &["client", "transform"],
         why: "public-key operations in the words of the client's protocol: no I/O",
     },
     Crate {
