@@ -226,7 +226,12 @@ fn crypto_mb() -> Result<()> {
         return Ok(());
     };
     let work = root.with_extension("download");
-    download(&work, &mirror, &format!("deb {{}} {release} main"), &["download", package])?;
+    let brought = download(&work, &mirror, &format!("deb {{}} {release} main"), &["download", package]);
+    // That release changes from day to day, and no test needs the library.
+    if let Err(error) = brought {
+        println!("no crypto_mb here: {error:#}; public-key operations will not be compared with it");
+        return Ok(());
+    }
     fs::create_dir_all(root)?;
     unpack(&work, root)
 }
