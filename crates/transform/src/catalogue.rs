@@ -8,7 +8,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::asymmetric::{AsymmetricDescriptor, AsymmetricFacts, AsymmetricPeers, AsymmetricStep};
+use crate::asymmetric::{AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep};
 use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
 use crate::job::Direction;
 
@@ -347,11 +347,6 @@ impl Asymmetric {
     /// Returns its kinds of operations.
     pub const fn steps(self) -> &'static [AsymmetricStep] {
         self.descriptor().steps
-    }
-
-    /// Returns its names in other programs.
-    pub const fn programs(self) -> AsymmetricPeers {
-        self.descriptor().programs
     }
 }
 

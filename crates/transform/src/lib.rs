@@ -51,8 +51,7 @@ mod word_lanes;
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use aead::{AeadJob, AeadKey};
 pub use asymmetric::{
-    ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricPeers, AsymmetricStep,
-    Refusal,
+    ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,
 };
 pub use bucket::BUCKET_WORDS;
 pub use catalogue::{

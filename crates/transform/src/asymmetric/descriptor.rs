@@ -20,15 +20,6 @@ pub struct AsymmetricFacts {
     pub source: &'static str,
 }
 
-/// Names of an algorithm in other programs; `None` if a program does not have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AsymmetricPeers {
-    /// The argument of `openssl speed`.
-    pub openssl_speed: Option<&'static str>,
-    /// The function of Intel's crypto_mb.
-    pub crypto_mb: Option<&'static str>,
-}
-
 /// The costs of an operation, as the `crossover` example measures them: nanoseconds on one machine, of which only the
 /// ratio applies to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +49,6 @@ pub(crate) struct AsymmetricDescriptor {
     pub(crate) name: &'static str,
     pub(crate) facts: AsymmetricFacts,
     pub(crate) peers: PeerNames,
-    pub(crate) programs: AsymmetricPeers,
     /// The steps, in the order of their numbers.
     pub(crate) steps: &'static [AsymmetricStep],
     pub(crate) promises: &'static [Promise],

@@ -43,11 +43,6 @@ macro_rules! operations {
         )*
 
         impl AsymmetricOperation {
-            /// Returns the algorithm to which it belongs.
-            pub fn algorithm(&self) -> Asymmetric {
-                match self { $( Self::$name(task) => task.algorithm(), )* }
-            }
-
             /// Returns the algorithm and the step: operations in which both are equal share a batch.
             pub fn class(&self) -> (Asymmetric, u8) {
                 match self { $( Self::$name(task) => (task.algorithm(), task.step()), )* }

@@ -9,7 +9,7 @@ mod descriptor;
 mod job;
 
 pub(crate) use descriptor::{AsymmetricDescriptor, LaneCosts, Task};
-pub use descriptor::{AsymmetricFacts, AsymmetricPeers, AsymmetricStep};
+pub use descriptor::{AsymmetricFacts, AsymmetricStep};
 pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
 
 /// An operation's result.
@@ -17,6 +17,16 @@ pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;
 
 /// Jobs side by side in a full batch: 64-bit lanes of a zmm register.
 pub const ASYMMETRIC_LANES: usize = 8;
+
+/// Returns the answer to a verification: no bytes, or the refusal.
+pub(crate) fn verified(is_valid: bool) -> Answer {
+    if is_valid { Ok(zeroize::Zeroizing::default()) } else { Err(Refusal::NotVerified) }
+}
+
+/// Returns the answer to an operation that may refuse its input.
+pub(crate) fn accepted<const N: usize>(is_accepted: bool, answer: &[u8; N]) -> Answer {
+    if is_accepted { Ok(zeroize::Zeroizing::new(answer.to_vec())) } else { Err(Refusal::BadInput) }
+}
 
 /// Returns random bytes, for samples.
 pub(crate) fn random<const N: usize>() -> [u8; N] {

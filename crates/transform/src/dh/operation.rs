@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{DhExponent, DhGroup, DhJob, DhOutcome, DhPrivateKey, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricPeers,
-    AsymmetricStep, LaneCosts, Refusal, Task,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    LaneCosts, Refusal, Task,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -35,7 +35,7 @@ pub enum Operation {
 
 /// Defines the descriptor of a group.
 macro_rules! descriptor {
-    ($descriptor:ident, $name:literal, $group:ident, $security_bits:literal, $speed:literal) => {
+    ($descriptor:ident, $name:literal, $group:ident, $security_bits:literal) => {
         pub(crate) static $descriptor: AsymmetricDescriptor = AsymmetricDescriptor {
             name: $name,
             facts: AsymmetricFacts {
@@ -50,7 +50,6 @@ macro_rules! descriptor {
                 aws_lc: Some("BN_mod_exp_mont_consttime"),
                 ..PeerNames::NONE
             },
-            programs: AsymmetricPeers { openssl_speed: Some($speed), crypto_mb: Some("mbx_exp_mb8") },
             promises: &[Promise::new("10montgomery", "vpmadd52luq", 64)],
             steps: &[
                 AsymmetricStep {
@@ -74,9 +73,9 @@ macro_rules! descriptor {
     };
 }
 
-descriptor!(DH_2048, "dh-2048", Modp2048, 112, "ffdh2048");
-descriptor!(DH_3072, "dh-3072", Modp3072, 128, "ffdh3072");
-descriptor!(DH_4096, "dh-4096", Modp4096, 152, "ffdh4096");
+descriptor!(DH_2048, "dh-2048", Modp2048, 112);
+descriptor!(DH_3072, "dh-3072", Modp3072, 128);
+descriptor!(DH_4096, "dh-4096", Modp4096, 152);
 
 fn sample_key(group: DhGroup, length: DhExponent) -> Arc<DhPrivateKey> {
     Arc::new(DhPrivateKey::generate(group, length).expect("the library ends the process before it fails"))

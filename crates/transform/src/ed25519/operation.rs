@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{ED25519_SIGNATURE_BYTES, Ed25519Key, Ed25519PublicKey, Signing, Verifying, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricPeers,
-    AsymmetricStep, LaneCosts, Refusal, Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    LaneCosts, Task, random, verified,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -46,7 +46,6 @@ pub(crate) static ED25519: AsymmetricDescriptor = AsymmetricDescriptor {
         source: "RFC 8032",
     },
     peers: PeerNames { openssl: Some("ED25519"), aws_lc: Some("ED25519"), ..PeerNames::NONE },
-    programs: AsymmetricPeers { openssl_speed: Some("ed25519"), crypto_mb: Some("mbx_ed25519_sign_mb8") },
     promises: &[Promise::new("7ed255195lanes", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep { name: "sign", sample: || sample_signature().0 },
@@ -82,10 +81,6 @@ impl Operation {
             }
         }
     }
-}
-
-fn verified(is_valid: bool) -> Answer {
-    if is_valid { Ok(Zeroizing::default()) } else { Err(Refusal::NotVerified) }
 }
 
 impl Task for Operation {

@@ -11,8 +11,8 @@ use super::{
     MlKem768DecapsulationKey, MlKem768EncapsulationKey, library, reference,
 };
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricPeers, AsymmetricStep,
-    LaneCosts, Refusal, Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
+    Task, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -53,7 +53,6 @@ pub(crate) static ML_KEM_768: AsymmetricDescriptor = AsymmetricDescriptor {
         source: "FIPS 203",
     },
     peers: PeerNames { openssl: Some("ML-KEM-768"), aws_lc: Some("ML-KEM-768"), ..PeerNames::NONE },
-    programs: AsymmetricPeers { openssl_speed: Some("ML-KEM-768"), crypto_mb: None },
     promises: &[Promise::new("6keccak5lanes", "vprolq", 64)],
     steps: &[
         AsymmetricStep {

@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{P256PrivateKey, P256PublicKey, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricPeers,
-    AsymmetricStep, LaneCosts, Refusal, Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    LaneCosts, Refusal, Task, accepted, random, verified,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -74,10 +74,6 @@ pub(crate) static ECDSA_P256: AsymmetricDescriptor = AsymmetricDescriptor {
     name: "ecdsa-p256",
     facts: FACTS,
     peers: PEERS,
-    programs: AsymmetricPeers {
-        openssl_speed: Some("ecdsap256"),
-        crypto_mb: Some("mbx_nistp256_ecdsa_sign_mb8"),
-    },
     promises: PROMISES,
     steps: &[
         AsymmetricStep {
@@ -92,7 +88,6 @@ pub(crate) static ECDH_P256: AsymmetricDescriptor = AsymmetricDescriptor {
     name: "ecdh-p256",
     facts: AsymmetricFacts { answer_bytes: 32, source: "SP 800-56A", ..FACTS },
     peers: PEERS,
-    programs: AsymmetricPeers { openssl_speed: Some("ecdhp256"), crypto_mb: Some("mbx_nistp256_ecdh_mb8") },
     promises: PROMISES,
     steps: &[
         AsymmetricStep {
@@ -124,14 +119,6 @@ fn sample_verification() -> AsymmetricOperation {
     let (key, digest, mut signature) = (sample_key(), sample_digest(), [0; 64]);
     library::sign_native(&key, &digest, None, &mut signature);
     Operation::Verify { key: Arc::new(sample_public(&key)), digest, signature }.into()
-}
-
-fn verified(is_valid: bool) -> Answer {
-    if is_valid { Ok(Zeroizing::default()) } else { Err(Refusal::NotVerified) }
-}
-
-fn accepted<const N: usize>(is_accepted: bool, bytes: &[u8; N]) -> Answer {
-    if is_accepted { Ok(Zeroizing::new(bytes.to_vec())) } else { Err(Refusal::BadInput) }
 }
 
 impl Task for Operation {

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::{PrivateJob, PublicJob, RsaOutcome, RsaPrivateKey, RsaPublicKey, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricPeers, AsymmetricStep,
-    LaneCosts, Refusal, Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
+    Task, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -41,7 +41,7 @@ pub enum Operation {
 
 /// Defines the descriptor of a size.
 macro_rules! descriptor {
-    ($descriptor:ident, $name:literal, $bits:literal, $security_bits:literal, $speed:literal) => {
+    ($descriptor:ident, $name:literal, $bits:literal, $security_bits:literal) => {
         pub(crate) static $descriptor: AsymmetricDescriptor = AsymmetricDescriptor {
             name: $name,
             facts: AsymmetricFacts {
@@ -52,10 +52,6 @@ macro_rules! descriptor {
                 source: "RFC 8017",
             },
             peers: PeerNames { openssl: Some("RSA"), aws_lc: Some("RSA"), ..PeerNames::NONE },
-            programs: AsymmetricPeers {
-                openssl_speed: Some($speed),
-                crypto_mb: Some("mbx_rsa_private_crt_mb8"),
-            },
             promises: &[Promise::new("10montgomery", "vpmadd52luq", 64)],
             steps: &[
                 AsymmetricStep {
@@ -79,9 +75,9 @@ macro_rules! descriptor {
     };
 }
 
-descriptor!(RSA_2048, "rsa-2048", 2048, 112, "rsa2048");
-descriptor!(RSA_3072, "rsa-3072", 3072, 128, "rsa3072");
-descriptor!(RSA_4096, "rsa-4096", 4096, 152, "rsa4096");
+descriptor!(RSA_2048, "rsa-2048", 2048, 112);
+descriptor!(RSA_3072, "rsa-3072", 3072, 128);
+descriptor!(RSA_4096, "rsa-4096", 4096, 152);
 
 /// The keys of samples, by size: a key of 4,096 bits takes a second to make.
 static SAMPLES: [Mutex<Vec<Arc<RsaPrivateKey>>>; 3] = [const { Mutex::new(Vec::new()) }; 3];

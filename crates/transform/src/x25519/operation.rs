@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{Agreement, PublicOf, X25519_BYTES, X25519Key, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricPeers, AsymmetricStep,
-    LaneCosts, Refusal, Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
+    Task, accepted, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -42,7 +42,6 @@ pub(crate) static X25519: AsymmetricDescriptor = AsymmetricDescriptor {
         source: "RFC 7748",
     },
     peers: PeerNames { openssl: Some("X25519"), aws_lc: Some("X25519"), ..PeerNames::NONE },
-    programs: AsymmetricPeers { openssl_speed: Some("ecdhx25519"), crypto_mb: Some("mbx_x25519_mb8") },
     promises: &[Promise::new("6x255195lanes", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep {
@@ -102,7 +101,7 @@ impl Task for Operation {
     #[cfg(target_arch = "x86_64")]
     fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
         let mut out = Zeroizing::new([[0; X25519_BYTES]; ASYMMETRIC_LANES]);
-        let mut accepted = [true; ASYMMETRIC_LANES];
+        let mut are_accepted = [true; ASYMMETRIC_LANES];
         let mut agreements: ArrayVec<Agreement<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
         let mut publics: ArrayVec<PublicOf<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
         for (task, out) in tasks.iter().zip(out.iter_mut()) {
@@ -112,14 +111,16 @@ impl Task for Operation {
             }
         }
         if !agreements.is_empty() {
-            accepted = super::lanes::shared(token, &mut agreements);
+            are_accepted = super::lanes::shared(token, &mut agreements);
         }
         if !publics.is_empty() {
             super::lanes::public(token, &mut publics);
         }
         drop((agreements, publics));
-        for ((answer, out), accepted) in answers.iter_mut().zip(out.iter()).zip(accepted).take(tasks.len()) {
-            *answer = if accepted { Ok(Zeroizing::new(out.to_vec())) } else { Err(Refusal::BadInput) };
+        for ((answer, out), is_accepted) in
+            answers.iter_mut().zip(out.iter()).zip(are_accepted).take(tasks.len())
+        {
+            *answer = accepted(is_accepted, out);
         }
     }
 }
