@@ -102,7 +102,7 @@ fn run_gateway(path: &Path) {
     let site = Site::load(path).expect("a site of this bench");
     let settings = Settings {
         site: &site,
-        lanes: NonZeroUsize::MIN,
+        lanes: Some(NonZeroUsize::MIN),
         allowed: Allowed { manual_counter: true, legacy: false },
         implementations: Implementations::default(),
         engine: &EngineChoice::default(),

@@ -18,9 +18,11 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::{EngineChoice, Implementations};
+use sealane_engine::{Engine, EngineChoice, Implementations};
 use sealane_ike::{Assignment, Random};
-use sealane_ipsec::{counters::DropReason, database::Request, key_maker::KeyMaker, policy::PeerId};
+use sealane_ipsec::{
+    counters::DropReason, database::Request, key_maker::KeyMaker, policy::PeerId, suite::Suite,
+};
 use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
@@ -143,8 +145,8 @@ fn listen_hint(listen: SocketAddr, error: &io::Error) -> &'static str {
 pub struct Settings<'a> {
     /// The site file, with the gateway's properties and peers.
     pub site: &'a Site,
-    /// The number of lanes per direction.
-    pub lanes: NonZeroUsize,
+    /// The number of lanes per direction; by default as many as the slowest suite needs.
+    pub lanes: Option<NonZeroUsize>,
     /// The unsafe options that are allowed.
     pub allowed: Allowed,
     /// The implementations of the algorithms.
@@ -158,6 +160,31 @@ pub struct Settings<'a> {
     pub identity: Option<&'a Path>,
     /// Makes the command that runs [`keeper::run`](crate::host::keeper::run).
     pub keeper: fn() -> Command,
+}
+
+/// Returns the number of lanes per direction for the slowest of the site's suites on `engine`.
+fn lanes_of(site: &Site, engine: &dyn Engine) -> usize {
+    let protections = site.peers.iter().flat_map(PeerSite::suites).map(Suite::protection);
+    let byte_ns = protections
+        .filter_map(|protection| engine.cost(protection))
+        .map(|cost| cost.job_ns(INNER_BYTES_TYPICAL) / INNER_BYTES_TYPICAL as f64);
+    let cpus = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    lanes_for(byte_ns.fold(0.0, f64::max), cpus)
+}
+
+/// The length of a long packet in bytes, by which suites are compared.
+const INNER_BYTES_TYPICAL: usize = 1400;
+/// The time that the slower of a lane's two system calls takes per byte, in nanoseconds: one lane receives while
+/// another sends. (16 CPUs of a Sapphire Rapids host; docs/measurements.md has the rates by lanes.)
+const CALL_BYTE_NS: f64 = 0.3;
+/// The largest number of lanes that is chosen by default.
+const LANES_MAX: usize = 8;
+
+/// Returns the number of lanes per direction that keep the system calls busy while a suite needs `byte_ns` nanoseconds
+/// per byte: 1 for a fast one, so that lanes need not wake each other. Half of the CPUs are left to the other direction.
+fn lanes_for(byte_ns: f64, cpus: usize) -> usize {
+    let wanted = 1 + (byte_ns / CALL_BYTE_NS) as usize;
+    wanted.min(cpus / 2).clamp(1, LANES_MAX)
 }
 
 /// Runs a gateway until the control socket asks it to end or `is_ended`, which is called several times per second,
@@ -219,10 +246,6 @@ pub fn run(
     let ike_listen = SocketAddr::new(site.listen.ip(), IKE_PORT);
     let spoken = (!negotiated.is_empty()).then(|| speaks_ike(letters_out)).transpose();
     let spoken = spoken.map_err(|source| GatewayError::Listen { listen: ike_listen, source })?;
-    let lanes = lanes.get();
-    let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
-    let outward = Pipeline::new(lanes, Load::new, (tun_in, router), to_peers);
-    let inward = Pipeline::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
     let account = privilege::account().map_err(GatewayError::Privileges)?;
@@ -230,6 +253,10 @@ pub fn run(
     let bound = account.map(|_| bind()).transpose()?;
     privilege::give_up(account).map_err(GatewayError::Privileges)?;
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
+    let lanes = lanes.map_or_else(|| lanes_of(site, &*engine), NonZeroUsize::get);
+    let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
+    let outward = Pipeline::new(lanes, Load::new, (tun_in, router), to_peers);
+    let inward = Pipeline::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(LOADS))
         .collect::<Result<_, _>>()
@@ -516,4 +543,18 @@ fn keep(
         is_more = makers.turn(now, &say);
     }
     makers.close(&say);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_suites_have_more_lanes_and_half_of_the_cpus_at_most() {
+        for (byte_ns, cpus, lanes) in
+            [(0.15, 16, 1), (0.5, 16, 2), (2.2, 16, 8), (90.0, 16, 8), (2.2, 4, 2), (2.2, 2, 1), (2.2, 1, 1)]
+        {
+            assert_eq!(lanes_for(byte_ns, cpus), lanes, "{byte_ns} ns per byte on {cpus} CPUs");
+        }
+    }
 }

@@ -229,9 +229,9 @@ pub struct TunnelPkiArgs {
 pub struct TunnelUpArgs {
     /// The site file
     pub site: PathBuf,
-    /// Lanes for each direction; more than one pays only when one fills its core
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub lanes: NonZeroUsize,
+    /// Lanes for each direction; by default 1 for fast suites, and more for slow ones where CPUs are
+    #[arg(long, value_name = "N")]
+    pub lanes: Option<NonZeroUsize>,
     /// The engine of this end
     #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
     pub engine: EngineChoice,
