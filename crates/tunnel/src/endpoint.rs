@@ -34,6 +34,11 @@ pub struct EndpointError {
     fault: String,
 }
 
+/// Returns a peer's present address as text, without the port 0 that packets without UDP have.
+pub fn shown(address: SocketAddr) -> String {
+    if address.port() == 0 { address.ip().to_string() } else { address.to_string() }
+}
+
 impl Endpoint {
     /// Returns the address; `None` for a host name.
     pub fn address(&self) -> Option<SocketAddr> {
@@ -121,6 +126,12 @@ pub fn can_be_endpoint(address: SocketAddr, has_ports: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_without_a_port_is_shown_without_one() {
+        let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        assert_eq!([shown(address(0)), shown(address(4500))], ["192.0.2.1", "192.0.2.1:4500"]);
+    }
 
     #[test]
     fn addresses_and_names_with_ports_are_endpoints() {

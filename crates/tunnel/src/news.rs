@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{peers::Peers, site::Encapsulation};
+use crate::{endpoint::shown, peers::Peers, site::Encapsulation};
 
 /// A peer is silent if it has not answered our packets for this time.
 pub const SILENT: Duration = Duration::from_secs(15);
@@ -110,7 +110,7 @@ impl Told {
             same => same,
         };
         let (before, name) = (std::mem::replace(&mut self.state, next), sight.name);
-        let place = || sight.endpoint.map_or_else(String::new, |endpoint| format!(" at {endpoint}"));
+        let place = || sight.endpoint.map_or_else(String::new, |endpoint| format!(" at {}", shown(endpoint)));
         if before == next {
             return self.moved(sight, now);
         }
@@ -136,7 +136,7 @@ impl Told {
         }
         self.endpoint = to;
         self.moved = Some(now);
-        let (from, to) = (from?, to?);
+        let (from, to) = (shown(from?), shown(to?));
         Some(format!("peer {:?} has moved from {from} to {to}", sight.name))
     }
 }

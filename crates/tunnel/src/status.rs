@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     discovery::Belief,
+    endpoint::shown,
     keying::agreements::Agreement,
     news::State,
     peers::{Peer, Peers},
@@ -212,7 +213,7 @@ impl Status {
             let (sent, received) = (peer.sent.read(), peer.received.read());
             PeerStatus {
                 name: peer.name.clone(),
-                endpoint: peers.endpoint(id).map(|endpoint| endpoint.to_string()),
+                endpoint: peers.endpoint(id).map(shown),
                 silent_s: peers.silence(id).map(|silence| silence.as_secs_f64()),
                 networks: peer.networks.iter().map(ToString::to_string).collect(),
                 state: peer.state.get().name().to_owned(),
