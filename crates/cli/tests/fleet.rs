@@ -318,26 +318,48 @@ fn remains_of(scene: &Scene) -> Vec<PathBuf> {
 #[test]
 fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
     let Some(scene) = Scene::set() else { return };
+    kills(&scene, &[], || ());
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn kills_of_a_queue_server_lose_nothing_either() {
+    let Some(scene) = Scene::set() else { return };
+    let mut served = match nats::Served::start() {
+        Ok(served) => served,
+        Err(why) => return skip(&why),
+    };
+    let address = served.address();
+    kills(&scene, &["--queue", &address], || served.restart());
+}
+
+/// Copies a tree while movers and the coordinator are killed, and `server` kills what else may be: every file arrives.
+fn kills(scene: &Scene, queue: &[&str], mut server: impl FnMut()) {
     let (files, kills) = (setting("SEALANE_FLEET_FILES", 2500), setting("SEALANE_FLEET_KILLS", 4));
     plant(&scene.at("data"), 2, files);
     fs::create_dir(scene.at("in")).expect("a folder");
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-3]", "in"));
     let mut chance = Chance::new(setting("SEALANE_FAULT_SEED", 3));
     // The largest files have three ranges.
-    let options = ["--streams", "1", "--share-bytes", "1MiB"];
+    let options = [&["--streams", "1", "--share-bytes", "1MiB"], queue].concat();
     let mut run = Run::of(scene.command(&options, &from, &to));
-    let (mut killed, mut starts) = (0, 1);
+    let (mut killed, mut starts, mut servers) = (0, 1, 0);
     let deadline = Instant::now() + Duration::from_secs(60 + 5 * kills);
     let ended = loop {
         assert!(Instant::now() < deadline, "it hangs after {killed} kills: {:?}", run.events().last());
         sleep(Duration::from_millis(100 + chance.below(500)));
         if run.has_ended() {
             let ended = run.end().expect("it has ended");
-            if killed >= kills || ended.code != Some(0) {
+            // A coordinator that loses its server may give up: the same command goes on.
+            let is_lost = servers > 0 && ended.code == Some(3);
+            if !is_lost && (killed >= kills || ended.code != Some(0)) {
                 break ended;
             }
-            // All was done before there were enough kills: again, from the beginning.
-            fs::remove_dir_all(scene.at("in/data")).expect("it is there");
+            if !is_lost {
+                // All was done before there were enough kills: again, from the beginning.
+                fs::remove_dir_all(scene.at("in/data")).expect("it is there");
+            }
+            starts += 1;
             run = Run::of(scene.command(&options, &from, &to));
             continue;
         }
@@ -345,20 +367,28 @@ fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
             continue;
         }
         killed += 1;
-        let movers = movers(&scene);
-        if chance.below(4) == 0 || movers.is_empty() {
-            run.kill();
-            let _ = run.end();
-            starts += 1;
-            run = Run::of(scene.command(&options, &from, &to));
-        } else {
-            kill(chance.one_of(&movers));
+        let movers = movers(scene);
+        // A short test has few kills: the first one is the server's.
+        match if killed == 1 { 0 } else { chance.below(4) } {
+            0 if !queue.is_empty() => {
+                server();
+                servers += 1;
+            }
+            1 => {
+                run.kill();
+                let _ = run.end();
+                starts += 1;
+                run = Run::of(scene.command(&options, &from, &to));
+            }
+            _ if !movers.is_empty() => kill(chance.one_of(&movers)),
+            _ => killed -= 1,
         }
     };
     assert_eq!(ended.code, Some(0), "after {killed} kills and {starts} starts: {ended:?}");
+    assert!(queue.is_empty() || servers > 0, "the server was never killed");
     same(&scene.at("data"), &scene.at("in/data"));
     assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
-    results(&scene);
+    results(scene);
 }
 
 #[test]

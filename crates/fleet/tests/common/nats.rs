@@ -72,6 +72,18 @@ impl Served {
         &self.address
     }
 
+    /// Kills the server, and starts it again over what it has stored, at the same address.
+    #[allow(dead_code, reason = "each test uses a part of this")]
+    pub(crate) fn restart(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let config = self.folder.path().join("nats.conf");
+        let text = std::fs::read_to_string(&config).expect("a configuration");
+        let here = format!("listen: \"127.0.0.1:{}\"", self.address.address.port);
+        std::fs::write(&config, text.replace("listen: \"127.0.0.1:-1\"", &here)).expect("a file");
+        (self.server, _) = Self::spawn(&self.folder).expect("it starts again");
+    }
+
     fn spawn(folder: &tempfile::TempDir) -> Result<(Child, u16), String> {
         let mut command = Command::new("nats-server");
         command.arg("-c").arg(folder.path().join("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
