@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::packets::packets;
-use crate::public_keys::agree;
+use crate::public_keys::{ALL, agree};
 use crate::scripts::{acknowledgements, batches, rules};
 use crate::sftp::converse;
 use crate::{keys, with_keys};
@@ -57,7 +57,13 @@ fn seeds_of_data_streams() {
 
 #[test]
 fn seeds_of_public_keys() {
-    check("public_keys", &["no-key"], |bytes| agree(bytes) > 0);
+    for algorithm in ALL {
+        let refused: &[_] = match algorithm.target {
+            "public_keys_x25519" | "public_keys_ed25519" | "public_keys_ml_kem" => &[],
+            _ => &["no-key"],
+        };
+        check(algorithm.target, refused, |bytes| agree(algorithm, bytes) > 0);
+    }
 }
 
 #[test]

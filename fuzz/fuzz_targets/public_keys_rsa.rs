@@ -1,0 +1,10 @@
+//! The operations of RSA with keys and inputs of any bytes: every tier gives the same answer or refusal.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sealane_fuzz::public_keys::{RSA, agree};
+
+fuzz_target!(|input: &[u8]| {
+    agree(&RSA, input);
+});
