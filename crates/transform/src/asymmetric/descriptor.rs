@@ -63,13 +63,13 @@ pub struct AsymmetricStep {
     pub sample: fn() -> AsymmetricOperation,
 }
 
+/// An algorithm, and the number of a step among the algorithm's: operations of the same class share a batch.
+pub(crate) type Class = (Asymmetric, u8);
+
 /// An operation of a folder: it owns its keys and its input.
 pub(crate) trait Task {
-    /// Returns the algorithm to which it belongs.
-    fn algorithm(&self) -> Asymmetric;
-
-    /// Returns the number of its step among the algorithm's: tasks of the same algorithm and step share a batch.
-    fn step(&self) -> u8;
+    /// Returns its class.
+    fn class(&self) -> Class;
 
     /// Returns the costs that decide about batches with an instruction set; `None` if it has no lanes there.
     fn costs(&self, isa: Isa) -> Option<LaneCosts>;
@@ -80,7 +80,7 @@ pub(crate) trait Task {
     /// Computes it by AWS-LC.
     fn native(&self) -> Answer;
 
-    /// Computes up to [`ASYMMETRIC_LANES`] tasks of one algorithm and step, and puts their answers in.
+    /// Computes up to [`ASYMMETRIC_LANES`] tasks of one class, and puts their answers in.
     #[cfg(target_arch = "x86_64")]
     fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]);
 }

@@ -45,7 +45,7 @@ macro_rules! operations {
         impl AsymmetricOperation {
             /// Returns the algorithm and the step: operations in which both are equal share a batch.
             pub fn class(&self) -> (Asymmetric, u8) {
-                match self { $( Self::$name(task) => (task.algorithm(), task.step()), )* }
+                match self { $( Self::$name(task) => task.class(), )* }
             }
 
             pub(crate) fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -8,7 +8,7 @@
 mod descriptor;
 mod job;
 
-pub(crate) use descriptor::{AsymmetricDescriptor, LaneCosts, Task};
+pub(crate) use descriptor::{AsymmetricDescriptor, Class, LaneCosts, Task};
 pub use descriptor::{AsymmetricFacts, AsymmetricStep};
 pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
 

@@ -10,12 +10,10 @@
 
 use core::arch::x86_64::{_mm_cvtsi64_si128, _mm512_cvtepu8_epi64, _mm512_setzero_si512, _mm512_sllv_epi64};
 
-use arrayvec::ArrayVec;
-
 use super::{DhExponent, DhGroup, DhJob, DhOutcome};
 use crate::isa::Avx512;
 use crate::montgomery::lanes::{
-    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, to_bytes, zero,
+    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, to_bytes, zero,
 };
 use crate::montgomery::table::cut;
 use crate::wipe::wipe;
@@ -32,50 +30,37 @@ const DIGITS_MAX: usize = 4096usize.div_ceil(SHIFT);
 
 /// Runs operations, of which each has its own key of any group; at most eight of a kind share the lanes.
 pub(crate) fn run(_token: Avx512, jobs: &mut [DhJob<'_>]) {
-    for group in DhGroup::ALL {
-        for length in [DhExponent::Short, DhExponent::Full] {
-            for is_shared in [false, true] {
-                let fitting = jobs.iter_mut().filter(|job| {
-                    job.key.group() == group && job.key.length() == length && job.peer.is_some() == is_shared
-                });
-                each_eight(fitting, |jobs| {
-                    // SAFETY: the token proves the instructions.
-                    unsafe {
-                        match group {
-                            DhGroup::Modp2048 => batch::<40>(group, is_shared, jobs),
-                            DhGroup::Modp3072 => batch::<60>(group, is_shared, jobs),
-                            DhGroup::Modp4096 => batch::<80>(group, is_shared, jobs),
-                        }
-                    }
-                });
+    let kinds = DhGroup::ALL.into_iter().flat_map(|group| {
+        let of = move |length| [(group, length, false), (group, length, true)];
+        [DhExponent::Short, DhExponent::Full].into_iter().flat_map(of)
+    });
+    let kind =
+        |job: &mut DhJob<'_>| job.fits().then(|| (job.key.group(), job.key.length(), job.peer.is_some()));
+    each_eight(jobs, kinds, kind, |(group, _, is_shared), jobs| {
+        // SAFETY: the token proves the instructions.
+        unsafe {
+            match group {
+                DhGroup::Modp2048 => batch::<40>(group, is_shared, jobs),
+                DhGroup::Modp3072 => batch::<60>(group, is_shared, jobs),
+                DhGroup::Modp4096 => batch::<80>(group, is_shared, jobs),
             }
         }
-    }
+    });
 }
 
 /// Runs up to eight operations of a kind.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn batch<const L: usize>(group: DhGroup, is_shared: bool, jobs: &mut [&mut DhJob<'_>]) {
-    let mut ready = ArrayVec::<&mut DhJob<'_>, LANES>::new();
-    for job in jobs {
-        if job.fits() {
-            ready.push(&mut **job);
-        }
-    }
-    if ready.is_empty() {
-        return;
-    }
-    // Lanes without an operation repeat the first.
-    let lane_job: [usize; LANES] = core::array::from_fn(|lane| if lane < ready.len() { lane } else { 0 });
+    let lane_job = lane_jobs(jobs.len(), LANES);
     let constants = &group.prepared().constants;
     let prime = Moduli::<L>::new([constants; LANES]);
     let one = gather::<L>([&*constants.one; LANES]);
     let scratch = &mut Scratch::new();
     let mut digits = [[0; LANES]; DIGITS_MAX];
-    let bits = 64 * ready[0].key.exponent().len();
+    let bits = 64 * jobs[0].key.exponent().len();
     let digits = &mut digits[..bits.div_ceil(if is_shared { DIGIT } else { SHIFT })];
     for (lane, job) in lane_job.iter().enumerate() {
-        let exponent = ready[*job].key.exponent();
+        let exponent = jobs[*job].key.exponent();
         if is_shared {
             cut::<DIGIT>(exponent, lane, digits);
         } else {
@@ -85,7 +70,7 @@ fn batch<const L: usize>(group: DhGroup, is_shared: bool, jobs: &mut [&mut DhJob
     let mut taken = 0xff;
     let mut number;
     if is_shared {
-        number = from_bytes::<L>(lane_job.map(|job| ready[job].peer.unwrap_or(&[])));
+        number = from_bytes::<L>(lane_job.map(|job| jobs[job].peer.unwrap_or(&[])));
         taken &= is_inner(&prime, &number);
         shared(&prime, &mut number, &one, &gather([&*constants.square; LANES]), digits, scratch);
         taken &= is_inner(&prime, &number);
@@ -93,7 +78,7 @@ fn batch<const L: usize>(group: DhGroup, is_shared: bool, jobs: &mut [&mut DhJob
         number = one;
         power_of_two(&prime, &mut number, digits, scratch);
     }
-    for (lane, job) in ready.iter_mut().enumerate() {
+    for (lane, job) in jobs.iter_mut().enumerate() {
         if taken & (1 << lane) == 0 {
             job.finish(DhOutcome::BadPeer);
         } else {

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{DhExponent, DhGroup, DhJob, DhOutcome, DhPrivateKey, library, reference};
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    LaneCosts, Refusal, Task,
+    Class, LaneCosts, Refusal, Task,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -128,18 +128,15 @@ impl Operation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
-        match self.key().group() {
+    fn class(&self) -> Class {
+        let algorithm = match self.key().group() {
             DhGroup::Modp2048 => Asymmetric::Dh2048,
             DhGroup::Modp3072 => Asymmetric::Dh3072,
             DhGroup::Modp4096 => Asymmetric::Dh4096,
-        }
-    }
-
-    fn step(&self) -> u8 {
+        };
         let is_public = matches!(self, Self::Public { .. });
         let is_full = self.key().length() == DhExponent::Full;
-        u8::from(is_public) + 2 * u8::from(is_full)
+        (algorithm, u8::from(is_public) + 2 * u8::from(is_full))
     }
 
     fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -3,12 +3,15 @@
 use arrayvec::ArrayVec;
 
 use super::{Kernels, Lanes};
-use crate::asymmetric::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Refusal};
+use crate::asymmetric::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Class, Refusal};
 use crate::isa::Tier;
 use crate::wipe;
 
 /// Jobs that are sorted into batches at a time.
 const WINDOW: usize = 64;
+
+/// A job and its class: a class takes a look at the key, and sorting asks for it many times.
+type Classed<'a> = (Class, &'a mut AsymmetricJob);
 
 /// Returns the number of jobs that fill passes of lanes, the last of them with at least `least`.
 const fn jobs_together(count: usize, (least, width): (usize, usize)) -> usize {
@@ -24,12 +27,15 @@ impl Kernels {
         let mut pending = jobs.into_iter().filter(|job| !job.is_done());
         let mut refused = 0;
         loop {
-            let mut window: ArrayVec<&mut AsymmetricJob, WINDOW> = pending.by_ref().take(WINDOW).collect();
+            let classed = |job: &'a mut AsymmetricJob| (job.operation().class(), job);
+            let mut window: ArrayVec<Classed<'a>, WINDOW> =
+                pending.by_ref().take(WINDOW).map(classed).collect();
             if window.is_empty() {
                 break;
             }
             self.run_window(&mut window);
-            refused += window.iter().filter(|job| job.answer().is_some_and(|answer| answer.is_err())).count();
+            refused +=
+                window.iter().filter(|(_, job)| job.answer().is_some_and(|answer| answer.is_err())).count();
         }
         wipe::registers(self.features);
         refused
@@ -52,17 +58,17 @@ impl Kernels {
         }
     }
 
-    fn run_window(&self, jobs: &mut [&mut AsymmetricJob]) {
-        jobs.sort_unstable_by_key(|job| job.operation().class());
-        for class in jobs.chunk_by_mut(|one, other| one.operation().class() == other.operation().class()) {
-            let plan = self.lane_plan(class[0].operation());
+    fn run_window(&self, jobs: &mut [Classed<'_>]) {
+        jobs.sort_unstable_by_key(|(class, _)| *class);
+        for class in jobs.chunk_by_mut(|(one, _), (other, _)| one == other) {
+            let plan = self.lane_plan(class[0].1.operation());
             for batch in class.chunks_mut(ASYMMETRIC_LANES) {
                 let (together, alone) =
                     batch.split_at_mut(plan.map_or(0, |plan| jobs_together(batch.len(), plan)));
                 if !together.is_empty() {
                     self.side_by_side(together);
                 }
-                alone.iter_mut().for_each(|job| self.one_operation(job));
+                alone.iter_mut().for_each(|(_, job)| self.one_operation(job));
             }
         }
     }
@@ -75,16 +81,17 @@ impl Kernels {
         job.finish(answer);
     }
 
-    fn side_by_side(&self, batch: &mut [&mut AsymmetricJob]) {
+    fn side_by_side(&self, batch: &mut [Classed<'_>]) {
         #[cfg(target_arch = "x86_64")]
         if let Some(token) = self.features.avx512 {
             let mut answers = [const { Err(Refusal::Fault) }; ASYMMETRIC_LANES];
-            let operations: ArrayVec<_, ASYMMETRIC_LANES> = batch.iter().map(|job| job.operation()).collect();
+            let operations: ArrayVec<_, ASYMMETRIC_LANES> =
+                batch.iter().map(|(_, job)| job.operation()).collect();
             AsymmetricOperation::lanes(token, &operations, &mut answers);
             drop(operations);
-            return batch.iter_mut().zip(answers).for_each(|(job, answer)| job.finish(answer));
+            return batch.iter_mut().zip(answers).for_each(|((_, job), answer)| job.finish(answer));
         }
-        batch.iter_mut().for_each(|job| self.one_operation(job));
+        batch.iter_mut().for_each(|(_, job)| self.one_operation(job));
     }
 }
 

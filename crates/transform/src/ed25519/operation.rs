@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{ED25519_SIGNATURE_BYTES, Ed25519Key, Ed25519PublicKey, Signing, Verifying, library, reference};
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    LaneCosts, Task, random, verified,
+    Class, LaneCosts, Task, random, verified,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -84,15 +84,8 @@ impl Operation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
-        Asymmetric::Ed25519
-    }
-
-    fn step(&self) -> u8 {
-        match self {
-            Self::Sign { .. } => 0,
-            Self::Verify { .. } => 1,
-        }
+    fn class(&self) -> Class {
+        (Asymmetric::Ed25519, u8::from(matches!(self, Self::Verify { .. })))
     }
 
     fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -11,8 +11,8 @@ use super::{
     MlKem768DecapsulationKey, MlKem768EncapsulationKey, library, reference,
 };
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
-    Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
+    Refusal, Task, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -139,16 +139,13 @@ impl Operation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
-        Asymmetric::MlKem768
-    }
-
-    fn step(&self) -> u8 {
-        match self {
+    fn class(&self) -> Class {
+        let step = match self {
             Self::Generate { .. } => 0,
             Self::Encapsulate { .. } => 1,
             Self::Decapsulate { .. } => 2,
-        }
+        };
+        (Asymmetric::MlKem768, step)
     }
 
     fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -398,17 +398,33 @@ pub(crate) fn multiply_add<const L: usize>(out: &mut [V], x: &Number<L>, y: &Num
     carry(out);
 }
 
-/// Passes up to eight items at a time to `run`.
-pub(crate) fn each_eight<T>(items: impl Iterator<Item = T>, mut run: impl FnMut(&mut [T])) {
-    let mut batch = ArrayVec::<T, LANES>::new();
-    for item in items {
-        batch.push(item);
-        if batch.is_full() {
-            run(&mut batch);
-            batch.clear();
+/// Passes up to eight jobs of one kind at a time to `run`, kind by kind. A job of no kind is left out: `kind_of` has said
+/// in it why.
+pub(crate) fn each_eight<J, K: Copy + PartialEq>(
+    jobs: &mut [J],
+    kinds: impl IntoIterator<Item = K>,
+    kind_of: impl Fn(&mut J) -> Option<K>,
+    mut run: impl FnMut(K, &mut [&mut J]),
+) {
+    for kind in kinds {
+        let mut batch = ArrayVec::<&mut J, LANES>::new();
+        for job in jobs.iter_mut() {
+            if kind_of(job) == Some(kind) {
+                batch.push(job);
+            }
+            if batch.is_full() {
+                run(kind, &mut batch);
+                batch.clear();
+            }
+        }
+        if !batch.is_empty() {
+            run(kind, &mut batch);
         }
     }
-    if !batch.is_empty() {
-        run(&mut batch);
-    }
+}
+
+/// Returns the job of each lane, where `count` jobs lie in the first of every `spread` lanes; a lane without a job repeats
+/// the first.
+pub(crate) fn lane_jobs(count: usize, spread: usize) -> [usize; LANES] {
+    core::array::from_fn(|lane| if lane % spread < count { lane % spread } else { 0 })
 }

@@ -4,10 +4,10 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use subtle::ConstantTimeEq as _;
-use zeroize::Zeroize as _;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::integer::{self, N, U256};
-use super::library::EcKey;
+use super::library::{self, EcKey};
 use super::reference::{self, Affine};
 
 /// A key of P-256 is refused.
@@ -16,6 +16,9 @@ pub enum P256KeyError {
     /// The private key is zero or not below the order of the group.
     #[error("the private key is not between zero and the order of the group")]
     PrivateRange,
+    /// The library gave no random numbers.
+    #[error("the library gave no random numbers")]
+    Random,
     /// The encoding of the point is unknown.
     #[error(
         "{given_bytes} bytes are no point of P-256: a point has 65 bytes and starts with 4, or 33 and 2 or 3"
@@ -84,10 +87,28 @@ impl P256PrivateKey {
         Ok(Self { scalar, public: OnceLock::new(), library: OnceLock::new() })
     }
 
-    /// Returns the public key. Its first use computes it by the constant-time reference, in less than a
-    /// millisecond; AWS-LC and the lanes make public keys in a hundredth of it.
+    /// Draws a key.
+    ///
+    /// # Errors
+    /// The library gave no random numbers.
+    pub fn generate() -> Result<Self, P256KeyError> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        // All but one in 2^32 of such numbers are keys.
+        for _ in 0..8 {
+            aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| P256KeyError::Random)?;
+            if let Ok(key) = Self::new(&bytes) {
+                return Ok(key);
+            }
+        }
+        Err(P256KeyError::Random)
+    }
+
+    /// Returns the public key, which AWS-LC computes at its first use (the reference, where AWS-LC has no memory).
     pub fn public_key(&self) -> &P256PublicKey {
-        self.public.get_or_init(|| P256PublicKey::of_point(reference::public_point(&self.scalar)))
+        self.public.get_or_init(|| {
+            let made = library::public_key_native(self);
+            made.unwrap_or_else(|| P256PublicKey::of_point(reference::public_point(&self.scalar)))
+        })
     }
 
     pub(super) const fn scalar(&self) -> &U256 {

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{P256PrivateKey, P256PublicKey, library, reference};
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    LaneCosts, Refusal, Task, accepted, random, verified,
+    Class, LaneCosts, Refusal, Task, accepted, random, verified,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -102,9 +102,7 @@ pub(crate) static ECDH_P256: AsymmetricDescriptor = AsymmetricDescriptor {
 };
 
 fn sample_key() -> Arc<P256PrivateKey> {
-    // All but one in 2^32 of such numbers are keys.
-    let key = std::iter::repeat_with(|| P256PrivateKey::new(&Zeroizing::new(random()))).find_map(Result::ok);
-    Arc::new(key.expect("an iterator without an end"))
+    Arc::new(P256PrivateKey::generate().expect("the library ends the process before it fails"))
 }
 
 fn sample_public(key: &P256PrivateKey) -> P256PublicKey {
@@ -122,17 +120,12 @@ fn sample_verification() -> AsymmetricOperation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
+    fn class(&self) -> Class {
         match self {
-            Self::Agree { .. } | Self::Public { .. } => Asymmetric::EcdhP256,
-            Self::Sign { .. } | Self::Verify { .. } => Asymmetric::EcdsaP256,
-        }
-    }
-
-    fn step(&self) -> u8 {
-        match self {
-            Self::Agree { .. } | Self::Sign { .. } => 0,
-            Self::Public { .. } | Self::Verify { .. } => 1,
+            Self::Agree { .. } => (Asymmetric::EcdhP256, 0),
+            Self::Public { .. } => (Asymmetric::EcdhP256, 1),
+            Self::Sign { .. } => (Asymmetric::EcdsaP256, 0),
+            Self::Verify { .. } => (Asymmetric::EcdsaP256, 1),
         }
     }
 
@@ -151,7 +144,10 @@ impl Task for Operation {
                 let mut shared = Zeroizing::new([0; 32]);
                 accepted(reference::ecdh_reference(key, peer, &mut shared), &shared)
             }
-            Self::Public { key } => Ok(Zeroizing::new(key.public_key().to_bytes().to_vec())),
+            Self::Public { key } => {
+                let point = reference::public_point(key.scalar());
+                Ok(Zeroizing::new(P256PublicKey::of_point(point).to_bytes().to_vec()))
+            }
             Self::Sign { key, digest, hedge } => {
                 let mut signature = [0; 64];
                 accepted(reference::sign_reference(key, digest, hedge.as_ref(), &mut signature), &signature)

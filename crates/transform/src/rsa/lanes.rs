@@ -26,11 +26,14 @@ use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
 use crate::montgomery::Constants;
 use crate::montgomery::lanes::{
-    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, multiply_add, scatter,
-    to_bytes, zero,
+    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add,
+    scatter, to_bytes, zero,
 };
 use crate::montgomery::table::cut;
 use crate::wipe::wipe;
+
+/// The lengths of moduli in bits.
+const SIZES: [usize; 3] = [2048, 3072, 4096];
 
 /// Operations whose halves fill the lanes.
 const HALF: usize = LANES / 2;
@@ -41,49 +44,45 @@ const DIGITS_MAX: usize = 2048 / 4;
 /// Runs private operations, of which each has its own key of any size; at most eight of a size share the
 /// lanes.
 pub(crate) fn private(_token: Avx512, jobs: &mut [PrivateJob<'_>]) {
-    for bits in [2048, 3072, 4096] {
-        let fitting = jobs.iter_mut().filter(|job| job.key.public().bits() == bits);
-        each_eight(fitting, |jobs| {
-            // SAFETY: the token proves the instructions.
-            unsafe {
-                match bits {
-                    2048 => private_batch::<20, 40, 5, 32>(jobs),
-                    3072 => private_batch::<30, 60, 5, 32>(jobs),
-                    _ => private_batch::<40, 80, 5, 32>(jobs),
-                }
+    let size = |job: &mut PrivateJob<'_>| {
+        let public = job.key.public();
+        job.fits(public.bytes()).then_some(public.bits())
+    };
+    each_eight(jobs, SIZES, size, |bits, jobs| {
+        // SAFETY: the token proves the instructions.
+        unsafe {
+            match bits {
+                2048 => private_batch::<20, 40, 5, 32>(jobs),
+                3072 => private_batch::<30, 60, 5, 32>(jobs),
+                _ => private_batch::<40, 80, 5, 32>(jobs),
             }
-        });
-    }
+        }
+    });
 }
 
 /// Runs public operations, of which each has its own key of any size; at most eight of a size share the
 /// lanes.
 pub(crate) fn public(_token: Avx512, jobs: &mut [PublicJob<'_>]) {
-    for bits in [2048, 3072, 4096] {
-        let fitting = jobs.iter_mut().filter(|job| job.key.bits() == bits);
-        each_eight(fitting, |jobs| {
-            // SAFETY: the token proves the instructions.
-            unsafe {
-                match bits {
-                    2048 => public_batch::<40>(jobs),
-                    3072 => public_batch::<60>(jobs),
-                    _ => public_batch::<80>(jobs),
-                }
+    let size = |job: &mut PublicJob<'_>| job.fits(job.key.bytes()).then_some(job.key.bits());
+    each_eight(jobs, SIZES, size, |bits, jobs| {
+        // SAFETY: the token proves the instructions.
+        unsafe {
+            match bits {
+                2048 => public_batch::<40>(jobs),
+                3072 => public_batch::<60>(jobs),
+                _ => public_batch::<80>(jobs),
             }
-        });
-    }
+        }
+    });
 }
 
-/// Runs operations modulo numbers of `N` limbs, whose primes have `H` limbs, with tables of 2^W = `E` powers.
+/// Runs up to eight operations modulo numbers of `N` limbs, whose primes have `H` limbs, with tables of 2^W = `E` powers.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>(
     jobs: &mut [&mut PrivateJob<'_>],
 ) {
     let mut ready = arrayvec::ArrayVec::<(&mut PrivateJob<'_>, Pair), LANES>::new();
     for job in jobs {
-        if !job.fits(job.key.public().bytes()) {
-            continue;
-        }
         match job.key.take_pair() {
             Some(pair) => ready.push((&mut **job, pair)),
             None => job.finish(RsaOutcome::Fault),
@@ -95,8 +94,7 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
     // With four operations or fewer, each has a lane for p and one for q.
     let is_paired = ready.len() <= HALF;
     let spread = if is_paired { HALF } else { LANES };
-    let lane_job: [usize; LANES] =
-        core::array::from_fn(|lane| if lane % spread < ready.len() { lane % spread } else { 0 });
+    let lane_job = lane_jobs(ready.len(), spread);
     let public = lane_job.map(|job| ready[job].0.key.public());
     let secret = lane_job.map(|job| ready[job].0.key.secret());
 
@@ -218,29 +216,20 @@ fn half_power<const H: usize, const N: usize, const W: usize, const E: usize>(
     }
 }
 
-/// Runs operations modulo numbers of `N` limbs.
+/// Runs up to eight operations modulo numbers of `N` limbs.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn public_batch<const N: usize>(jobs: &mut [&mut PublicJob<'_>]) {
-    let mut ready = arrayvec::ArrayVec::<&mut PublicJob<'_>, LANES>::new();
-    for job in jobs {
-        if job.fits(job.key.bytes()) {
-            ready.push(&mut **job);
-        }
-    }
-    if ready.is_empty() {
-        return;
-    }
-    let lane_job: [usize; LANES] = core::array::from_fn(|lane| if lane < ready.len() { lane } else { 0 });
-    let keys = lane_job.map(|job| ready[job].key);
+    let lane_job = lane_jobs(jobs.len(), LANES);
+    let keys = lane_job.map(|job| jobs[job].key);
     let scratch = &mut Scratch::new();
     let n = Moduli::<N>::new(keys.map(|key| key.constants()));
     let one = gather::<N>(keys.map(|key| &*key.constants().one));
     let square = gather::<N>(keys.map(|key| &*key.constants().square));
-    let mut number = from_bytes::<N>(lane_job.map(|job| ready[job].input));
+    let mut number = from_bytes::<N>(lane_job.map(|job| jobs[job].input));
     let taken = lanes::is_below(&number, n.modulus());
     n.multiply(&mut number, &square, scratch);
     public_power(&n, &mut number, &one, keys.map(|key| key.exponent()), scratch);
-    for (lane, job) in ready.iter_mut().enumerate() {
+    for (lane, job) in jobs.iter_mut().enumerate() {
         if taken & (1 << lane) == 0 {
             job.finish(RsaOutcome::OutOfRange);
         } else {

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use super::{PrivateJob, PublicJob, RsaOutcome, RsaPrivateKey, RsaPublicKey, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
-    Task, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
+    Refusal, Task, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -154,19 +154,13 @@ impl Operation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
-        match self.bits() {
+    fn class(&self) -> Class {
+        let algorithm = match self.bits() {
             2048 => Asymmetric::Rsa2048,
             3072 => Asymmetric::Rsa3072,
             _ => Asymmetric::Rsa4096,
-        }
-    }
-
-    fn step(&self) -> u8 {
-        match self {
-            Self::Private { .. } => 0,
-            Self::Public { .. } => 1,
-        }
+        };
+        (algorithm, u8::from(matches!(self, Self::Public { .. })))
     }
 
     fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{Agreement, PublicOf, X25519_BYTES, X25519Key, library, reference};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, LaneCosts, Refusal,
-    Task, accepted, random,
+    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
+    Refusal, Task, accepted, random,
 };
 use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
@@ -72,15 +72,8 @@ impl Operation {
 }
 
 impl Task for Operation {
-    fn algorithm(&self) -> Asymmetric {
-        Asymmetric::X25519
-    }
-
-    fn step(&self) -> u8 {
-        match self {
-            Self::Agree { .. } => 0,
-            Self::Public { .. } => 1,
-        }
+    fn class(&self) -> Class {
+        (Asymmetric::X25519, u8::from(matches!(self, Self::Public { .. })))
     }
 
     fn costs(&self, isa: Isa) -> Option<LaneCosts> {

@@ -106,7 +106,7 @@ fn bad_peers_are_refused_in_any_lane() {
 fn signature_with(d: &U256, u: &U256, v: &U256) -> Option<([u8; 64], [u8; 32])> {
     let product = |a: &U256, b: &U256| N.leave(&N.mul(&N.enter(a), &N.enter(b)));
     let k = N.add(u, &product(v, d));
-    let r = N.reduce(&crate::p256::reference::public_point(&k).x);
+    let r = N.reduce(&public_point(&k).x);
     if bool::from(integer::is_zero(&r)) {
         return None;
     }
