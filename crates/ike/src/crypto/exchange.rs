@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use aws_lc_rs::{
     agreement::{self, PrivateKey, UnparsedPublicKey},
-    kem::{Ciphertext, DecapsulationKey, ML_KEM_768},
     rand,
 };
 use sealane_transform::{
-    AsymmetricJob, AsymmetricOperation, Kernels,
+    AsymmetricJob, AsymmetricOperation, Kernels, Refusal,
     dh::{self, DhExponent, DhGroup, DhPrivateKey},
-    ml_kem::{self, ML_KEM_768_CIPHERTEXT_BYTES, MlKem768EncapsulationKey},
+    ml_kem::{self, ML_KEM_768_CIPHERTEXT_BYTES, MlKem768DecapsulationKey, MlKem768EncapsulationKey},
     p256::{self, P256PrivateKey},
     x25519::{self, X25519Key},
 };
@@ -32,25 +31,56 @@ pub struct Ongoing {
     public: Vec<u8>,
 }
 
-enum Private {
-    Curve(PrivateKey),
-    Modp(Arc<DhPrivateKey>),
-    Kem(Box<DecapsulationKey>),
-}
-
 impl std::fmt::Debug for Ongoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ongoing").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-fn curve(method: KeyExchange) -> Option<&'static agreement::Algorithm> {
-    match method {
-        KeyExchange::X25519 => Some(&agreement::X25519),
-        KeyExchange::P256 => Some(&agreement::ECDH_P256),
-        KeyExchange::P384 => Some(&agreement::ECDH_P384),
-        KeyExchange::P521 => Some(&agreement::ECDH_P521),
-        _ => None,
+/// A private value of one exchange.
+enum Private {
+    X25519(Arc<X25519Key>),
+    P256(Arc<P256PrivateKey>),
+    /// P-384 and P-521, which the kernels do not have.
+    Curve(PrivateKey),
+    Modp(Arc<DhPrivateKey>),
+    Kem(Arc<MlKem768DecapsulationKey>),
+}
+
+/// A public value or a secret: computed already, or left to the kernels, which compute those of several exchanges side
+/// by side.
+enum Value {
+    Computed(Secret),
+    Left(Box<AsymmetricJob>),
+}
+
+impl Value {
+    fn left(operation: impl Into<AsymmetricOperation>) -> Self {
+        Self::Left(Box::new(AsymmetricJob::new(operation)))
+    }
+
+    fn job(&mut self) -> Option<&mut AsymmetricJob> {
+        match self {
+            Self::Left(job) => Some(job),
+            Self::Computed(_) => None,
+        }
+    }
+
+    /// Takes the value out, for which the kernels must have run.
+    fn finish(self, method: KeyExchange) -> Result<Secret, CryptoError> {
+        match self {
+            Self::Computed(value) => Ok(value),
+            Self::Left(job) => job.into_answer().map_err(|refusal| match refusal {
+                Refusal::BadInput => CryptoError::PublicValue { method },
+                Refusal::NotVerified | Refusal::Fault => CryptoError::Library,
+            }),
+        }
+    }
+
+    /// Computes the value alone.
+    fn compute(mut self, method: KeyExchange) -> Result<Secret, CryptoError> {
+        Kernels::best().asymmetric(self.job());
+        self.finish(method)
     }
 }
 
@@ -64,30 +94,89 @@ fn coordinate_bytes(method: KeyExchange) -> usize {
     }
 }
 
-fn curve_public(method: KeyExchange, key: &PrivateKey) -> Result<Vec<u8>, CryptoError> {
-    let public = key.compute_public_key().map_err(|_| CryptoError::Library)?;
-    let bytes = public.as_ref();
-    Ok(if coordinate_bytes(method) == 0 { bytes.to_vec() } else { bytes[1..].to_vec() })
+/// Returns a public value as it is sent: of a point, both coordinates.
+fn sent(method: KeyExchange, public: &[u8]) -> Vec<u8> {
+    public[usize::from(coordinate_bytes(method) > 0)..].to_vec()
 }
 
-fn curve_agree(method: KeyExchange, key: &PrivateKey, theirs: &[u8]) -> Result<SharedSecret, CryptoError> {
-    let refused = CryptoError::PublicValue { method };
-    let algorithm = curve(method).ok_or(CryptoError::Library)?;
-    let coordinate = coordinate_bytes(method);
-    let point;
-    let theirs = if coordinate == 0 {
-        theirs
-    } else if theirs.len() == 2 * coordinate {
-        point = [&[UNCOMPRESSED], theirs].concat();
-        &point
+/// Returns the point of the coordinates that were sent.
+fn point(method: KeyExchange, theirs: &[u8]) -> Result<Vec<u8>, CryptoError> {
+    if theirs.len() == 2 * coordinate_bytes(method) {
+        Ok([&[UNCOMPRESSED], theirs].concat())
     } else {
-        return Err(refused);
-    };
-    agreement::agree(key, UnparsedPublicKey::new(algorithm, theirs), refused, |secret| {
-        // X25519 with a point of small order yields zeros, whatever our key is (RFC 7748, section 6.1).
-        let all = secret.iter().fold(0, |all, byte| all | byte);
-        if all == 0 { Err(refused) } else { Ok(Zeroizing::new(secret.to_vec())) }
-    })
+        Err(CryptoError::PublicValue { method })
+    }
+}
+
+impl Private {
+    /// Draws a private value.
+    fn generate(method: KeyExchange) -> Result<Self, CryptoError> {
+        let curve =
+            |algorithm| PrivateKey::generate(algorithm).map(Self::Curve).map_err(|_| CryptoError::Library);
+        let modp = |group| {
+            let key = DhPrivateKey::generate(group, DhExponent::Short);
+            key.map(|key| Self::Modp(Arc::new(key))).map_err(|_| CryptoError::Library)
+        };
+        match method {
+            KeyExchange::X25519 => Ok(Self::X25519(Arc::new(X25519Key::new(&*random()?)))),
+            KeyExchange::P256 => {
+                let key = P256PrivateKey::generate().map_err(|_| CryptoError::Library)?;
+                Ok(Self::P256(Arc::new(key)))
+            }
+            KeyExchange::P384 => curve(&agreement::ECDH_P384),
+            KeyExchange::P521 => curve(&agreement::ECDH_P521),
+            KeyExchange::Modp2048 => modp(DhGroup::Modp2048),
+            KeyExchange::Modp3072 => modp(DhGroup::Modp3072),
+            KeyExchange::Modp4096 => modp(DhGroup::Modp4096),
+            KeyExchange::MlKem768 => {
+                let pair = Value::left(ml_kem::Operation::Generate { seed: random()? }).compute(method)?;
+                let key = MlKem768DecapsulationKey::new(&pair).map_err(|_| CryptoError::Library)?;
+                Ok(Self::Kem(Arc::new(key)))
+            }
+        }
+    }
+
+    /// Returns the public value, of a curve as the point's encoding.
+    fn public(&self) -> Result<Value, CryptoError> {
+        Ok(match self {
+            Self::X25519(key) => Value::left(x25519::Operation::Public { key: Arc::clone(key) }),
+            Self::P256(key) => Value::left(p256::Operation::Public { key: Arc::clone(key) }),
+            Self::Modp(key) => Value::left(dh::Operation::Public { key: Arc::clone(key) }),
+            Self::Curve(key) => {
+                let public = key.compute_public_key().map_err(|_| CryptoError::Library)?;
+                Value::Computed(Zeroizing::new(public.as_ref().to_vec()))
+            }
+            Self::Kem(key) => Value::Computed(Zeroizing::new(key.encapsulation_key().as_bytes().to_vec())),
+        })
+    }
+
+    /// Returns the secret shared with the owner of `theirs`. A value that is none of the method's is refused here, or
+    /// when the secret is computed.
+    fn agree(&self, method: KeyExchange, theirs: &[u8]) -> Result<Value, CryptoError> {
+        let refused = CryptoError::PublicValue { method };
+        Ok(match self {
+            Self::X25519(key) => {
+                let peer = theirs.try_into().map_err(|_| refused)?;
+                Value::left(x25519::Operation::Agree { key: Arc::clone(key), peer })
+            }
+            Self::P256(key) => {
+                let peer = point(method, theirs)?.as_slice().try_into().map_err(|_| refused)?;
+                Value::left(p256::Operation::Agree { key: Arc::clone(key), peer })
+            }
+            Self::Modp(key) => {
+                Value::left(dh::Operation::Agree { key: Arc::clone(key), peer: theirs.to_vec() })
+            }
+            Self::Curve(key) => {
+                let theirs = UnparsedPublicKey::new(key.algorithm(), point(method, theirs)?);
+                let secret = |secret: &[u8]| Ok(Zeroizing::new(secret.to_vec()));
+                Value::Computed(agreement::agree(key, theirs, refused, secret)?)
+            }
+            Self::Kem(key) => {
+                let ciphertext = Box::new(theirs.try_into().map_err(|_| refused)?);
+                Value::left(ml_kem::Operation::Decapsulate { key: Arc::clone(key), ciphertext })
+            }
+        })
+    }
 }
 
 impl Ongoing {
@@ -96,20 +185,8 @@ impl Ongoing {
     /// # Errors
     /// Fails if the library fails.
     pub fn begin(method: KeyExchange) -> Result<Self, CryptoError> {
-        let (secret, public) = if let Some(algorithm) = curve(method) {
-            let key = PrivateKey::generate(algorithm).map_err(|_| CryptoError::Library)?;
-            let public = curve_public(method, &key)?;
-            (Private::Curve(key), public)
-        } else if method == KeyExchange::MlKem768 {
-            let key = DecapsulationKey::generate(&ML_KEM_768).map_err(|_| CryptoError::Library)?;
-            let public = key.encapsulation_key().map_err(|_| CryptoError::Library)?;
-            let public = public.key_bytes().map_err(|_| CryptoError::Library)?.as_ref().to_vec();
-            (Private::Kem(Box::new(key)), public)
-        } else {
-            let key = modp_key(method)?;
-            let public = run(dh::Operation::Public { key: Arc::clone(&key) }).ok_or(CryptoError::Library)?;
-            (Private::Modp(key), public.to_vec())
-        };
+        let secret = Private::generate(method)?;
+        let public = sent(method, &secret.public()?.compute(method)?);
         Ok(Self { method, secret, public })
     }
 
@@ -128,15 +205,7 @@ impl Ongoing {
     /// # Errors
     /// Fails if the value is not valid for the method.
     pub fn finish(self, theirs: &[u8]) -> Result<SharedSecret, CryptoError> {
-        let refused = CryptoError::PublicValue { method: self.method };
-        match self.secret {
-            Private::Curve(key) => curve_agree(self.method, &key, theirs),
-            Private::Modp(key) => run(dh::Operation::Agree { key, peer: theirs.to_vec() }).ok_or(refused),
-            Private::Kem(key) => {
-                let secret = key.decapsulate(Ciphertext::from(theirs)).map_err(|_| refused)?;
-                Ok(Zeroizing::new(secret.as_ref().to_vec()))
-            }
-        }
+        self.secret.agree(self.method, theirs)?.compute(self.method)
     }
 }
 
@@ -154,93 +223,54 @@ pub type Response = (Vec<u8>, SharedSecret);
 /// Performs the responder's side of several exchanges, each with the initiator's value. Exchanges of one method are
 /// computed side by side where that is faster.
 pub fn respond_all(exchanges: &[(KeyExchange, &[u8])]) -> Vec<Result<Response, CryptoError>> {
-    let mut prepared: Vec<_> = exchanges.iter().map(|&(method, theirs)| jobs(method, theirs)).collect();
-    Kernels::best().asymmetric(prepared.iter_mut().flatten().flatten());
-    exchanges.iter().zip(prepared).map(|(&(method, theirs), jobs)| response(method, theirs, jobs?)).collect()
+    let begin = |&(method, theirs): &(KeyExchange, &[u8])| Answer::begin(method, theirs);
+    let mut answers: Vec<_> = exchanges.iter().map(begin).collect();
+    Kernels::best().asymmetric(answers.iter_mut().flatten().flat_map(Answer::jobs));
+    exchanges.iter().zip(answers).map(|((method, _), answer)| answer?.finish(*method)).collect()
 }
 
-/// Returns the operations of the responder's side: for our public value and the secret, or for both at once. There are
-/// none for the methods that the kernels do not have.
-fn jobs(method: KeyExchange, theirs: &[u8]) -> Result<Vec<AsymmetricJob>, CryptoError> {
-    let refused = CryptoError::PublicValue { method };
-    let [public, agree]: [AsymmetricOperation; 2] = match method {
-        KeyExchange::X25519 => {
-            let peer = theirs.try_into().map_err(|_| refused)?;
-            let key = Arc::new(X25519Key::new(&*random()?));
-            let public = x25519::Operation::Public { key: Arc::clone(&key) };
-            [public.into(), x25519::Operation::Agree { key, peer }.into()]
-        }
-        KeyExchange::P256 => {
-            let point = [&[UNCOMPRESSED], theirs].concat();
-            let peer = point.as_slice().try_into().ok().filter(|_| point.len() == 65).ok_or(refused)?;
-            let key = Arc::new(p256_key()?);
-            let public = p256::Operation::Public { key: Arc::clone(&key) };
-            [public.into(), p256::Operation::Agree { key, peer }.into()]
-        }
-        KeyExchange::Modp2048 | KeyExchange::Modp3072 | KeyExchange::Modp4096 => {
-            let key = modp_key(method)?;
-            let public = dh::Operation::Public { key: Arc::clone(&key) };
-            [public.into(), dh::Operation::Agree { key, peer: theirs.to_vec() }.into()]
-        }
-        KeyExchange::MlKem768 => {
-            let key = Arc::new(MlKem768EncapsulationKey::new(theirs).map_err(|_| refused)?);
-            let operation = ml_kem::Operation::Encapsulate { key, message: random()? };
-            return Ok(vec![AsymmetricJob::new(operation)]);
-        }
-        KeyExchange::P384 | KeyExchange::P521 => return Ok(Vec::new()),
-    };
-    Ok(vec![AsymmetricJob::new(public), AsymmetricJob::new(agree)])
+/// The responder's side of an exchange.
+enum Answer {
+    /// The public value and the secret.
+    Both(Value, Value),
+    /// The ciphertext with the secret behind it.
+    Encapsulated(Value),
 }
 
-/// Returns the result of the operations of [`jobs`].
-fn response(method: KeyExchange, theirs: &[u8], jobs: Vec<AsymmetricJob>) -> Result<Response, CryptoError> {
-    let refused = CryptoError::PublicValue { method };
-    let mut answers = jobs.into_iter().map(AsymmetricJob::into_answer);
-    let Some(first) = answers.next() else {
-        let ongoing = Ongoing::begin(method)?;
-        let public = ongoing.public.clone();
-        return Ok((public, ongoing.finish(theirs)?));
-    };
-    let first = first.map_err(|_| CryptoError::Library)?;
-    if method == KeyExchange::MlKem768 {
-        let (ciphertext, secret) = first.split_at(ML_KEM_768_CIPHERTEXT_BYTES);
-        return Ok((ciphertext.to_vec(), Zeroizing::new(secret.to_vec())));
+impl Answer {
+    fn begin(method: KeyExchange, theirs: &[u8]) -> Result<Self, CryptoError> {
+        if method == KeyExchange::MlKem768 {
+            let key =
+                MlKem768EncapsulationKey::new(theirs).map_err(|_| CryptoError::PublicValue { method })?;
+            let operation = ml_kem::Operation::Encapsulate { key: Arc::new(key), message: random()? };
+            return Ok(Self::Encapsulated(Value::left(operation)));
+        }
+        let secret = Private::generate(method)?;
+        Ok(Self::Both(secret.public()?, secret.agree(method, theirs)?))
     }
-    let secret = answers.next().and_then(Result::ok).ok_or(refused)?;
-    let public = if method == KeyExchange::P256 { &first[1..] } else { &first[..] };
-    Ok((public.to_vec(), secret))
-}
 
-/// Runs one operation.
-fn run(operation: dh::Operation) -> Option<SharedSecret> {
-    let mut job = AsymmetricJob::new(operation);
-    Kernels::best().asymmetric([&mut job]);
-    job.into_answer().ok()
+    fn jobs(&mut self) -> impl Iterator<Item = &mut AsymmetricJob> {
+        let (one, other) = match self {
+            Self::Both(public, secret) => (public, Some(secret)),
+            Self::Encapsulated(both) => (both, None),
+        };
+        [Some(one), other].into_iter().flatten().filter_map(Value::job)
+    }
+
+    fn finish(self, method: KeyExchange) -> Result<Response, CryptoError> {
+        match self {
+            Self::Both(public, secret) => Ok((sent(method, &public.finish(method)?), secret.finish(method)?)),
+            Self::Encapsulated(both) => {
+                let both = both.finish(method)?;
+                let (ciphertext, secret) = both.split_at(ML_KEM_768_CIPHERTEXT_BYTES);
+                Ok((ciphertext.to_vec(), Zeroizing::new(secret.to_vec())))
+            }
+        }
+    }
 }
 
 fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, CryptoError> {
     let mut bytes = Zeroizing::new([0; N]);
     rand::fill(&mut *bytes).map_err(|_| CryptoError::Library)?;
     Ok(bytes)
-}
-
-fn p256_key() -> Result<P256PrivateKey, CryptoError> {
-    // All but one in 2^32 of such numbers are keys.
-    for _ in 0..8 {
-        if let Ok(key) = P256PrivateKey::new(&*random()?) {
-            return Ok(key);
-        }
-    }
-    Err(CryptoError::Library)
-}
-
-fn modp_key(method: KeyExchange) -> Result<Arc<DhPrivateKey>, CryptoError> {
-    let group = match method {
-        KeyExchange::Modp2048 => DhGroup::Modp2048,
-        KeyExchange::Modp3072 => DhGroup::Modp3072,
-        KeyExchange::Modp4096 => DhGroup::Modp4096,
-        _ => return Err(CryptoError::Library),
-    };
-    let key = DhPrivateKey::generate(group, DhExponent::Short).map_err(|_| CryptoError::Library)?;
-    Ok(Arc::new(key))
 }
