@@ -7,6 +7,8 @@
 
 mod descriptor;
 mod job;
+#[cfg(test)]
+pub(crate) mod nist;
 
 pub(crate) use descriptor::{AsymmetricDescriptor, Class, LaneCosts, Task};
 pub use descriptor::{AsymmetricFacts, AsymmetricStep};

@@ -57,25 +57,47 @@ pub(crate) fn sign_lanes(_token: Avx512, jobs: &mut [SignJob<'_>]) -> [bool; LAN
     unsafe { sign(jobs) }
 }
 
+/// As [`sign_lanes`], with the nonces of published vectors.
+#[cfg(test)]
+pub(super) fn sign_lanes_with(
+    _token: Avx512,
+    jobs: &mut [SignJob<'_>],
+    nonces: &[U256; LANES],
+) -> [bool; LANES] {
+    // SAFETY: the token proves the features.
+    unsafe { sign_with(jobs, nonces) }
+}
+
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn sign(jobs: &mut [SignJob<'_>]) -> [bool; LANES] {
-    let mut outcomes = [false; LANES];
-    let (mut scalars, mut nonces, mut digests) = ([[0; LANES]; 5], [[0; LANES]; 5], [[0; LANES]; 5]);
     // Empty lanes make a nonce for the key one.
     let mut inputs = [Input { scalar: &[1, 0, 0, 0], e: [0; 4], hedge: None }; LANES];
+    for (input, job) in inputs.iter_mut().zip(&*jobs) {
+        if let Some(e) = integer_of_digest(job.digest) {
+            *input = Input { scalar: job.key.scalar(), e, hedge: job.hedge };
+        }
+    }
+    let mut made = nonce_lanes::nonces(&inputs);
+    let outcomes = sign_with(jobs, &made);
+    made.zeroize();
+    outcomes
+}
+
+/// Signs with the nonce of each lane.
+#[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
+fn sign_with(jobs: &mut [SignJob<'_>], made: &[U256; LANES]) -> [bool; LANES] {
+    let mut outcomes = [false; LANES];
+    let (mut scalars, mut nonces, mut digests) = ([[0; LANES]; 5], [[0; LANES]; 5], [[0; LANES]; 5]);
     for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
         *job.signature = [0; 64];
         let Some(e) = integer_of_digest(job.digest) else { continue };
         outcomes[lane] = true;
         put(&mut scalars, lane, job.key.scalar());
         put(&mut digests, lane, &e);
-        inputs[lane] = Input { scalar: job.key.scalar(), e, hedge: job.hedge };
     }
-    let mut made = nonce_lanes::nonces(&inputs);
     for (lane, nonce) in made.iter().enumerate() {
         put(&mut nonces, lane, nonce);
     }
-    made.zeroize();
     let mut nonce = Element::<Order>::load(&nonces);
     let mut point = multiply_base(&nonce.0);
     let (x, y) = affine(&point);

@@ -132,9 +132,22 @@ pub(crate) fn sign_native(
     signature: &mut [u8; 64],
 ) -> bool {
     *signature = [0; 64];
-    let Some((e, library)) = integer_of_digest(digest).zip(key.library()) else { return false };
+    let Some(e) = integer_of_digest(digest) else { return false };
     let mut nonces = Nonces::new(key.scalar(), &e, hedge);
     let mut nonce = integer::to_bytes(&nonces.next());
+    let is_signed = sign_with(key, digest, &nonce, signature);
+    nonce.zeroize();
+    is_signed
+}
+
+/// Signs with a nonce, and returns whether there is a signature; without one, `signature` is left as it was.
+pub(super) fn sign_with(
+    key: &P256PrivateKey,
+    digest: &[u8],
+    nonce: &[u8; 32],
+    signature: &mut [u8; 64],
+) -> bool {
+    let Some(library) = key.library() else { return false };
     // SAFETY: all pointers are valid, and the function reads the lengths given. It leaks the key only if the
     // nonce is bad, and the nonce is RFC 6979's.
     let signed = unsafe {
@@ -146,7 +159,6 @@ pub(crate) fn sign_native(
             nonce.len(),
         )
     };
-    nonce.zeroize();
     // An r or s of zero, which needs another nonce, is less likely than an error of the machine.
     let Some(signed) = Signature::new(signed) else { return false };
     // SAFETY: the signature is valid, its integers live as long, and each is below 2^256.

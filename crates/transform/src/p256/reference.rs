@@ -190,7 +190,7 @@ pub(crate) fn sign_reference(
 }
 
 /// Returns r and s, unless one is zero.
-fn sign_with(scalar: &U256, e: &U256, nonce: &U256) -> Option<(U256, U256)> {
+pub(super) fn sign_with(scalar: &U256, e: &U256, nonce: &U256) -> Option<(U256, U256)> {
     let r = N.reduce(&Projective::base().multiply(nonce).affine().x);
     let mut product = N.mul(&N.enter(&r), &N.enter(scalar));
     let mut inverse = N.invert(&N.enter(nonce));

@@ -1,11 +1,16 @@
-//! Published vectors: RFC 5903, RFC 6979, and Wycheproof's.
+//! Published vectors: RFC 5903, RFC 6979, Wycheproof's, and NIST's signatures with given nonces.
 
 use hex_literal::hex;
 use sha2::{Digest as _, Sha256, Sha512};
 use wycheproof::{TestResult, ecdh, ecdsa};
 
 use super::*;
+use crate::asymmetric::nist::{Response, digest, responses};
+#[cfg(target_arch = "x86_64")]
+use crate::p256::ecdsa_lanes::SignJob;
+use crate::p256::reference::{integer_of_digest, sign_with};
 use crate::p256::{P256KeyError, signature_of_der, signature_to_der};
+use crate::p256::{integer, library};
 
 fn key(bytes: [u8; 32]) -> P256PrivateKey {
     P256PrivateKey::new(&bytes).unwrap()
@@ -190,4 +195,52 @@ fn keys_out_of_range_are_refused() {
     let mut off = point;
     off[64] ^= 1;
     assert_eq!(P256PublicKey::new(&off).err(), Some(P256KeyError::OffCurve));
+}
+
+/// NIST's signatures with the nonces that it prints, by every tier.
+#[test]
+fn nist_signatures_with_their_nonces() {
+    let text = include_str!("../../../vectors/ecdsa-p256.rsp");
+    let tests: Vec<_> = responses(text, &["S"]).into_iter().filter(|test| test.has("k")).collect();
+    assert_eq!(tests.len(), 75);
+    for (eight, tests) in tests.chunks(8).enumerate() {
+        let keys: Vec<_> = tests.iter().map(|test| key(test.array("d"))).collect();
+        let digest = |test: &Response<'_>| digest(&test.section["sign, ".len()..], &test.bytes("Msg"));
+        let digests: Vec<_> = tests.iter().map(digest).collect();
+        let wanted: Vec<[u8; 64]> = tests
+            .iter()
+            .map(|test| [test.array::<32>("R"), test.array("S")].concat().try_into().unwrap())
+            .collect();
+        let nonces: Vec<[u8; 32]> = tests.iter().map(|test| test.array("k")).collect();
+        for (((key, digest), nonce), wanted) in keys.iter().zip(&digests).zip(&nonces).zip(&wanted) {
+            let e = integer_of_digest(digest).unwrap();
+            let (r, s) = sign_with(key.scalar(), &e, &integer::from_bytes(nonce)).unwrap();
+            assert_eq!([integer::to_bytes(&r), integer::to_bytes(&s)].concat(), wanted);
+            let mut signature = [0; 64];
+            assert!(library::sign_with(key, digest, nonce, &mut signature));
+            assert_eq!(signature, *wanted);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = token() {
+            let mut made = vec![[0; 64]; tests.len()];
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(&digests)
+                .zip(&mut made)
+                .map(|((key, digest), signature)| SignJob {
+                    key,
+                    digest,
+                    hedge: None,
+                    check: true,
+                    signature,
+                })
+                .collect();
+            // Empty lanes sign with the nonce one.
+            let mut lanes = [[1, 0, 0, 0]; lanes::LANES];
+            lanes.iter_mut().zip(&nonces).for_each(|(lane, nonce)| *lane = integer::from_bytes(nonce));
+            let signed = ecdsa_lanes::sign_lanes_with(token, &mut jobs, &lanes);
+            assert!(signed[..jobs.len()].iter().all(|signed| *signed), "eight {eight}");
+            assert_eq!(made, wanted, "eight {eight}");
+        }
+    }
 }
