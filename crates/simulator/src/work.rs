@@ -1,7 +1,7 @@
 //! The ten algorithms of the paper, as traces.
 
 pub use sealane_transform::TEN;
-use sealane_transform::{Algorithm, Event, Region, code_sites, trace};
+use sealane_transform::{Algorithm, Event, PublicLoop, Region, code_sites, trace};
 
 /// Bytes of an algorithm's message that are traced: a lap. That is two of SEAL's kilobytes, and whole blocks of all
 /// others.
@@ -51,6 +51,23 @@ impl Work {
             is_divisible: !matches!(name, "md5" | "sha1" | "rc4"),
             has_keyed_tables: matches!(name, "rc4" | "seal3" | "blowfish-ecb"),
         })
+    }
+
+    /// Traces one pass of a loop of a public-key operation, whose numbers count as a key; a pass counts as 4 bytes of a
+    /// message.
+    pub fn of_loop(one: &PublicLoop) -> Self {
+        let mut events = Vec::new();
+        one.trace(|event| events.push(event));
+        Self {
+            name: one.name,
+            events,
+            sites: Vec::new(),
+            bytes: 4,
+            block_bytes: 4,
+            is_stream: false,
+            is_divisible: true,
+            has_keyed_tables: false,
+        }
     }
 
     /// Returns the kernel's code in place of its run, with every place once. For multiplication by shift and add, one

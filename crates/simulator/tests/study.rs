@@ -1,6 +1,6 @@
 //! Tests those results of the study that must not change, under the guesses of the machines' files.
 
-use sealane_simulator::study::{Bench, Bound, Cell, built_in, check, one, works};
+use sealane_simulator::study::{Bench, Bound, Cell, PublicKey, built_in, check, one, works};
 use sealane_simulator::{Level, Parallelism, TEN};
 
 fn place(name: &str) -> usize {
@@ -100,4 +100,20 @@ fn code_is_counted_apart_from_its_run() {
     // On the IXP1200 a multiplication is a loop of three instructions.
     assert_eq!(bench.code(0, place("rc6")).complex, 0);
     assert!(bench.code(2, place("rc6")).complex > 0);
+}
+
+/// RC5's rotations by variables count as complex too, so that the first sentence does not hold; a multiplier in the
+/// IXP1200 turns the second.
+#[test]
+fn sentences_about_public_keys_hold_or_fail() {
+    let works = works();
+    let public = PublicKey::new(&works);
+    let holds = |machines: &[sealane_simulator::Machine]| -> Vec<bool> {
+        public.check(machines).iter().map(|one| one.bound.holds(one.value)).collect()
+    };
+    let mut machines = built_in();
+    let values: Vec<_> = public.check(&machines).iter().map(|one| (one.sentence, one.value)).collect();
+    assert_eq!(holds(&machines), [false, true, true], "{values:?}");
+    (machines[0].multiply_16_cycles, machines[0].multiply_32_cycles) = (4, 7);
+    assert!(!holds(&machines)[1]);
 }

@@ -27,6 +27,7 @@ pub mod catalogue;
 mod cipher_lanes;
 mod copy;
 mod cost;
+mod counted;
 mod curve25519;
 mod descriptor;
 mod dispatch;
@@ -59,6 +60,7 @@ pub use catalogue::{
 };
 pub use checksum::{internet_sum, internet_sum_copying};
 pub use cost::{AeadTotals, Cheaper};
+pub use counted::{PUBLIC_LOOPS, PublicLoop};
 pub use descriptor::{PeerNames, Promise};
 pub use dispatch::Kernels;
 pub use hash::stream::{DigestStream, StreamPart};

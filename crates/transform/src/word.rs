@@ -226,6 +226,18 @@ pub(crate) trait Word:
     fn sub(self, other: Self) -> Self;
     /// Returns the low half of the product.
     fn mul(self, other: Self) -> Self;
+    /// Returns the high half of the product.
+    fn mul_high(self, other: Self) -> Self;
+    /// Returns the sum with a carry, and its carry: one operation, because a processor keeps carries in a flag.
+    fn add_carrying(self, other: Self, carry: bool) -> (Self, bool);
+    /// Returns the sum with a carry alone.
+    fn add_carry(self, carry: bool) -> Self;
+    /// Returns the difference less a borrow, and its borrow.
+    fn sub_borrowing(self, other: Self, borrow: bool) -> (Self, bool);
+    /// Returns all ones if the flag is set, else zero.
+    fn spread(flag: bool) -> Self;
+    /// Returns the upper word of this word and `low`, shifted left together by a constant below 32.
+    fn shl_pair(self, low: Self, by: u32) -> Self;
     /// Reports the branch that closes a loop.
     fn branch(taken: bool);
     /// Reports a branch that data decide.
@@ -471,6 +483,36 @@ macro_rules! word {
             fn mul(self, other: Self) -> Self {
                 let bits = factor_bits(self.value(), other.value());
                 self.made(other, Event::Multiply { bits }, self.value().wrapping_mul(other.value()))
+            }
+            #[track_caller]
+            fn mul_high(self, other: Self) -> Self {
+                let bits = factor_bits(self.value(), other.value());
+                let product = u64::from(self.value()) * u64::from(other.value());
+                self.made(other, Event::Multiply { bits }, (product >> 32) as u32)
+            }
+            #[track_caller]
+            fn add_carrying(self, other: Self, carry: bool) -> (Self, bool) {
+                let (sum, carry) = self.value().carrying_add(other.value(), carry);
+                (self.made(other, Event::Simple, sum), carry)
+            }
+            #[track_caller]
+            fn add_carry(self, carry: bool) -> Self {
+                self.made(self, Event::Simple, self.value().wrapping_add(u32::from(carry)))
+            }
+            #[track_caller]
+            fn sub_borrowing(self, other: Self, borrow: bool) -> (Self, bool) {
+                let (difference, borrow) = self.value().borrowing_sub(other.value(), borrow);
+                (self.made(other, Event::Simple, difference), borrow)
+            }
+            #[track_caller]
+            fn spread(flag: bool) -> Self {
+                $tell(Event::Simple);
+                Self::constant(u32::from(flag).wrapping_neg())
+            }
+            #[track_caller]
+            fn shl_pair(self, low: Self, by: u32) -> Self {
+                let pair = u64::from(self.value()) << 32 | u64::from(low.value());
+                self.made(low, Event::Simple, ((pair << by) >> 32) as u32)
             }
             #[track_caller]
             fn branch(taken: bool) {

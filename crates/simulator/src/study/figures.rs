@@ -47,7 +47,7 @@ fn names(bench: &Bench<'_>) -> Vec<String> {
     bench.works().iter().map(|work| short(work.name).to_owned()).collect()
 }
 
-fn owned(columns: &[&str]) -> Vec<String> {
+pub(super) fn owned(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
@@ -75,10 +75,11 @@ pub fn all(bench: &mut Bench<'_>) -> Vec<Figure> {
     figures
 }
 
-const CLASSES: [&str; 8] = ["simple", "complex", "jump", "branch", "immediate", "load", "store", "other"];
+pub(super) const CLASSES: [&str; 8] =
+    ["simple", "complex", "jump", "branch", "immediate", "load", "store", "other"];
 
 /// Shares of [`CLASSES`], in per cent.
-fn shares(found: &Classes) -> Vec<Option<f64>> {
+pub(super) fn shares(found: &Classes) -> Vec<Option<f64>> {
     let classes = [
         found.simple,
         found.complex,
@@ -92,7 +93,7 @@ fn shares(found: &Classes) -> Vec<Option<f64>> {
     classes.map(|count| Some(percent(count, found.total()))).to_vec()
 }
 
-fn mean_row(rows: &[(String, Vec<Option<f64>>)]) -> (String, Vec<Option<f64>>) {
+pub(super) fn mean_row(rows: &[(String, Vec<Option<f64>>)]) -> (String, Vec<Option<f64>>) {
     let count = rows.len().max(1) as f64;
     let mean = |at: usize| Some(rows.iter().filter_map(|(_, row)| row[at]).sum::<f64>() / count);
     ("mean".to_owned(), (0..CLASSES.len()).map(mean).collect())

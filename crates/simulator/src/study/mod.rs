@@ -5,11 +5,13 @@ mod claims;
 mod coverage;
 mod figures;
 mod guesses;
+mod public_key;
 
 pub use bench::{Bench, Cell, Found, built_in, works};
 pub use claims::{Bound, Checked, Sentence, TOLERANCE, check};
 pub use figures::{Figure, Kind, all, one};
 pub use guesses::{Listed, VARIANTS, Variant, listed};
+pub use public_key::PublicKey;
 
 use crate::machine::Machine;
 use serde::Serialize;
@@ -23,6 +25,8 @@ pub struct Study {
     pub figures: Vec<Figure>,
     /// The paper's sentences.
     pub sentences: Vec<Sentence>,
+    /// Our own sentences about public-key operations, which the paper names as its future work.
+    pub public_key: Vec<Sentence>,
     /// Every guess.
     pub guesses: Vec<Listed>,
     /// Parts that are not available.
@@ -41,17 +45,23 @@ const ABSENT: [&str; 4] = [
 /// Runs everything, with every sentence under the machines' own guesses and under each of `variants`. `step` is called after each set of guesses, with the number of sets done and of all sets.
 pub fn run(variants: &[Variant], mut step: impl FnMut(usize, usize)) -> Study {
     let (works, machines) = (works(), built_in());
+    let public = PublicKey::new(&works);
     let total = variants.len() + 1;
     let mut bench = Bench::new(machines.to_vec(), &works);
     let base = check(&mut bench);
-    let figures = all(&mut bench);
+    let mut figures = all(&mut bench);
+    figures.extend(public.figures(&machines));
     step(1, total);
     let mut sentences: Vec<Sentence> = base.into_iter().map(Sentence::from).collect();
+    let mut public_key: Vec<Sentence> = public.check(&machines).into_iter().map(Sentence::from).collect();
     for (number, variant) in variants.iter().enumerate() {
         let mut machines = machines.to_vec();
         machines.iter_mut().for_each(variant.apply);
         let name = format!("{}: {}", variant.guess, variant.value);
-        for (sentence, checked) in sentences.iter_mut().zip(check(&mut Bench::new(machines, &works))) {
+        let ours = public.check(&machines);
+        let found = check(&mut Bench::new(machines, &works));
+        let all = sentences.iter_mut().zip(found).chain(public_key.iter_mut().zip(ours));
+        for (sentence, checked) in all {
             sentence.values.push((name.clone(), checked.value));
         }
         step(number + 2, total);
@@ -61,6 +71,7 @@ pub fn run(variants: &[Variant], mut step: impl FnMut(usize, usize)) -> Study {
         machines: machines.to_vec(),
         figures,
         sentences,
+        public_key,
         absent: ABSENT.to_vec(),
     }
 }

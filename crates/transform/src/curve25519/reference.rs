@@ -4,7 +4,7 @@
 //! (Decoding a point tells whether it is one, which is public.)
 
 /// Words of 2^255 - 19, least significant first.
-const P: [u64; 4] = [0xffff_ffff_ffff_ffed, u64::MAX, u64::MAX, 0x7fff_ffff_ffff_ffff];
+pub(crate) const P: [u64; 4] = [0xffff_ffff_ffff_ffed, u64::MAX, u64::MAX, 0x7fff_ffff_ffff_ffff];
 
 /// Words of the order of the base point, 2^252 + 27742317777372353535851937790883648493.
 pub(crate) const ORDER: [u64; 4] = [0x5812_631a_5cf5_d3ed, 0x14de_f9de_a2f7_9cd6, 0, 0x1000_0000_0000_0000];

@@ -51,7 +51,7 @@ pub(crate) const fn reversed(value: u32) -> u32 {
 }
 
 /// The standard's zeta to the power of BitRev7(i), for i below 128.
-const ZETAS: [u16; 128] = {
+pub(crate) const ZETAS: [u16; 128] = {
     let mut all = [0; 128];
     let mut i = 0;
     while i < 128 {
@@ -62,7 +62,7 @@ const ZETAS: [u16; 128] = {
 };
 
 /// NTT, algorithm 9.
-fn transform(f: &mut Poly) {
+pub(crate) fn transform(f: &mut Poly) {
     let mut i = 1;
     let mut length = 128;
     while length >= 2 {

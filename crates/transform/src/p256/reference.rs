@@ -21,6 +21,11 @@ pub(super) const G: Affine = Affine {
     y: [0xcbb6_4068_37bf_51f5, 0x2bce_3357_6b31_5ece, 0x8ee7_eb4a_7c0f_9e16, 0x4fe3_42e2_fe1a_7f9b],
 };
 
+/// Returns the prime of the field, and b in Montgomery form, for loops whose operations are counted.
+pub(crate) fn field_constants() -> [[u64; 4]; 2] {
+    [P.value, P.enter(&B)]
+}
+
 /// A point of the curve that is not the neutral one, by its coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Affine {
