@@ -1,16 +1,20 @@
-//! The cost of a handshake for its responder, for ours and for strongSwan. Each runs as a process of its own in a
-//! network namespace, under one generator that is paced by their answers. The benchmark needs root, strongSwan and
-//! openssl; without them only ours is measured.
+//! Handshakes per second of a responder on one core: ours and strongSwan's, each a process of its own in a network
+//! namespace, under the same generator, which is paced by their answers and runs on another core. The benchmark needs
+//! root, strongSwan and openssl; without strongSwan only ours is measured.
 //!
 //! ```sh
 //! cargo bench -p sealane-ike --bench handshakes -- [CASE...]   # psk, ecdsa, mlkem; all of them if none is named
 //! ```
 //!
-//! Prints the responder's CPU time per handshake, user and system, from the kernel's account of its process, and the
-//! resulting number of handshakes per second of one core. IKE SAs are established without children, so neither
-//! responder spends time on an installation. `HANDSHAKES` (2,000) in the environment is the number of handshakes per
-//! round, `ROUNDS` (3) the number of rounds; the best round counts. ML-KEM requires the newer strongSwan that `cargo
-//! xtask peers` unpacks.
+//! Prints the median of the responder's CPU time per handshake, user and system, from the kernel's account of its
+//! threads, and the resulting number of handshakes per second of one core; the median over the rounds of
+//! strongSwan's figure divided by ours; and the floor: the CPU time of a handshake's public-key operations by AWS-LC,
+//! one at a time and on the responder's core. IKE SAs are established without children, so neither responder spends time on an
+//! installation. In each round both responders are started anew, and the floor is measured between them.
+//!
+//! The environment sets `HANDSHAKES` (2,000), the number of handshakes per round; `ROUNDS` (5), the number of rounds;
+//! and `UNDER_WAY` (16), the number of handshakes that the generator has under way at once. ML-KEM requires the newer
+//! strongSwan that `cargo xtask peers` unpacks.
 
 #[path = "../tests/strongswan/charon.rs"]
 #[allow(dead_code)]
@@ -27,11 +31,23 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio, exit},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
+use aws_lc_rs::{
+    agreement::{self, PrivateKey, UnparsedPublicKey as Share},
+    kem::{DecapsulationKey, EncapsulationKey, ML_KEM_768},
+    rand::SystemRandom,
+    signature::{self, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey},
+};
 use charon::{Charon, Namespaces, OURS, THEIRS, certificates, configured};
 use common::End;
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+    time::{ClockId, clock_gettime},
+};
 use sealane_ike::{
     Endpoint, Expect, Offer, Peer, Prove, Random, Settings, certificate::Authorities,
     crypto::sign::SigningKey,
@@ -43,10 +59,8 @@ const CASES: [(&str, &str, bool); 3] = [
     ("ecdsa", "aes128gcm16-prfsha256-x25519", true),
     ("mlkem", "aes128gcm16-prfsha256-x25519-ke1_mlkem768", false),
 ];
-/// Handshakes under way at once: few enough for the buffer of every socket.
-const UNDER_WAY: usize = 8;
-/// The kernel's unit of a process's CPU time: 100 ticks per second on every architecture that Linux supports today.
-const TICKS_PER_SECOND: f64 = 100.0;
+/// The time for which the floor is measured in each round.
+const FLOOR_TIME: Duration = Duration::from_millis(200);
 
 fn number(name: &str, otherwise: usize) -> usize {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -74,28 +88,32 @@ fn peer_of(folder: &Path, case: (&str, &str, bool), own: &str, is_responder: boo
     peer
 }
 
-fn pump(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2], own: &str, wait: Duration) {
+fn send_all(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2]) {
     while let Some(transmit) = endpoint.poll_transmit() {
         let socket = &sockets[usize::from(transmit.path.local.port() == 4500)];
+        // A datagram that is lost is sent again after a while.
         let _ = socket.send_to(&transmit.bytes, transmit.path.remote);
     }
+}
+
+/// Waits for datagrams, passes on all that have arrived, as the gateway does, and sends the answers.
+fn pump(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2], own: &str, wait: Duration) {
+    send_all(endpoint, sockets);
     let mut fds = sockets
         .each_ref()
         .map(|socket| rustix::event::PollFd::from_borrowed_fd(socket.as_fd(), rustix::event::PollFlags::IN));
     let wait = rustix::event::Timespec::try_from(wait).expect("a short time");
     let _ = rustix::event::poll(&mut fds, Some(&wait));
     let mut buffer = [0; 65_536];
+    let now = Instant::now();
     for (socket, port) in sockets.iter().zip([500, 4500]) {
+        let to = SocketAddr::new(own.parse().expect("an address"), port);
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let to = SocketAddr::new(own.parse().expect("an address"), port);
-            endpoint.handle(&buffer[..length], from, to, Instant::now());
-            while let Some(transmit) = endpoint.poll_transmit() {
-                let socket = &sockets[usize::from(transmit.path.local.port() == 4500)];
-                let _ = socket.send_to(&transmit.bytes, transmit.path.remote);
-            }
+            endpoint.take_in(&buffer[..length], from, to, now);
         }
     }
-    let now = Instant::now();
+    endpoint.answer_waiting();
+    send_all(endpoint, sockets);
     if endpoint.poll_timeout().is_some_and(|at| at <= now) {
         endpoint.handle_timeout(now);
     }
@@ -118,30 +136,58 @@ fn respond(folder: &Path, case: (&str, &str, bool)) -> ! {
     }
 }
 
-/// Returns the CPU seconds of a process so far, in user mode and in the kernel.
-fn cpu_seconds(process: u32) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let behind_name = text.rsplit(") ").next().unwrap_or_default();
-    let fields: Vec<&str> = behind_name.split(' ').collect();
-    let ticks: u64 = [11, 12].iter().filter_map(|&index| fields.get(index)?.parse::<u64>().ok()).sum();
-    ticks as f64 / TICKS_PER_SECOND
+/// Returns the numbers of a process's threads.
+fn threads(process: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Establishes `count` IKE SAs with a responder. Returns its CPU seconds per IKE SA.
+/// Returns the CPU seconds of a process's threads so far, in user mode and in the kernel.
+fn cpu_seconds(process: u32) -> f64 {
+    let of = |thread: &String| -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let nanoseconds: u64 = threads(process).iter().filter_map(of).sum();
+    nanoseconds as f64 / 1e9
+}
+
+/// Ties all threads of a process to one core.
+fn tie(process: u32, core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    for thread in threads(process) {
+        let thread = thread.parse().ok().and_then(Pid::from_raw);
+        sched_setaffinity(thread, &cores).expect("the core exists, and the process is ours");
+    }
+}
+
+/// One round's result.
+#[derive(Clone, Copy)]
+struct Round {
+    /// The responder's CPU seconds per handshake.
+    cpu_s: f64,
+    /// The seconds per handshake by the clock, which the generator may have determined.
+    clock_s: f64,
+}
+
+/// Establishes `count` IKE SAs with a responder.
 fn generate(
     namespaces: &Namespaces,
     folder: &Path,
     case: (&str, &str, bool),
     process: u32,
     count: usize,
-) -> f64 {
+) -> Round {
     let sockets = namespaces.sockets();
     let peer = peer_of(folder, case, "p1", false);
-    let mut end = End::new(Settings::default(), vec![peer], Instant::now().elapsed().as_nanos() as u64 + 1);
+    let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
+    let mut end = End::new(Settings::default(), vec![peer], seed);
+    let under_way = number("UNDER_WAY", 16);
     let before = cpu_seconds(process);
     let (mut begun, start) = (0, Instant::now());
     while end.up.len() < count {
-        while begun < count && begun - end.up.len() - end.down.len() < UNDER_WAY {
+        while begun < count && begun - end.up.len() - end.down.len() < under_way {
             end.endpoint.initiate(0, None, None, Instant::now()).expect("it is configured");
             begun += 1;
         }
@@ -150,13 +196,56 @@ fn generate(
         assert!(end.down.is_empty(), "{:?}", end.down);
         assert!(start.elapsed() < Duration::from_secs(300), "{} of {count} stand", end.up.len());
     }
-    (cpu_seconds(process) - before) / count as f64
+    let each = |seconds: f64| seconds / count as f64;
+    Round { cpu_s: each(cpu_seconds(process) - before), clock_s: each(start.elapsed().as_secs_f64()) }
+}
+
+/// Returns the seconds of the public-key operations that a responder needs for one handshake.
+fn floor(case: (&str, &str, bool)) -> f64 {
+    let random = SystemRandom::new();
+    let theirs = PrivateKey::generate(&agreement::X25519).expect("randomness");
+    let theirs = theirs.compute_public_key().expect("a key").as_ref().to_vec();
+    let kind = &signature::ECDSA_P256_SHA256_ASN1_SIGNING;
+    let key = EcdsaKeyPair::generate(kind).expect("randomness");
+    let signed = key.sign(&random, &[7; 300]).expect("a signature");
+    let (verification, public) = (&signature::ECDSA_P256_SHA256_ASN1, key.public_key().as_ref().to_vec());
+    let kem = DecapsulationKey::generate(&ML_KEM_768).and_then(|key| key.encapsulation_key());
+    let kem = kem.expect("randomness").key_bytes().expect("a key").as_ref().to_vec();
+    let handshake = || {
+        let own = PrivateKey::generate(&agreement::X25519).expect("randomness");
+        own.compute_public_key().expect("a key");
+        let theirs = Share::new(&agreement::X25519, &theirs);
+        agreement::agree(&own, theirs, (), |_| Ok(())).expect("a public value");
+        if case.2 {
+            key.sign(&random, &[7; 300]).expect("a signature");
+            // The certificate's signature, and the proof.
+            for _ in 0..2 {
+                let key = UnparsedPublicKey::new(verification, &public);
+                key.verify(&[7; 300], signed.as_ref()).expect("it is genuine");
+            }
+        }
+        if case.0 == "mlkem" {
+            let key = EncapsulationKey::new(&ML_KEM_768, &kem).expect("a key");
+            key.encapsulate().expect("randomness");
+        }
+    };
+    // The time of this thread, like the responders' time, is not that of other programs on the core.
+    let cpu_time = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let (start, mut count) = (cpu_time(), 0);
+    while cpu_time() - start < FLOOR_TIME {
+        handshake();
+        count += 1;
+    }
+    (cpu_time() - start).as_secs_f64() / f64::from(count)
 }
 
 fn strongswan(case: (&str, &str, bool)) -> String {
     let (_, proposal, has_certificates) = case;
-    let auth = if has_certificates { "auth = pubkey\\n            certs = p2.crt" } else { "auth = psk" };
-    charon::connections(proposal, "aes128gcm16", &auth.replace("\\n", "\n")).replacen(
+    let auth = if has_certificates { "auth = pubkey\n            certs = p2.crt" } else { "auth = psk" };
+    charon::connections(proposal, "aes128gcm16", auth).replacen(
         "encap = yes",
         "encap = yes\n        unique = never\n        childless = allow",
         1,
@@ -178,12 +267,98 @@ fn start_ours(namespaces: &Namespaces, folder: &Path, case: &str) -> Child {
     process
 }
 
-fn row(name: &str, who: &str, best: f64) {
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn row(name: &str, who: &str, rounds: &[Round]) -> f64 {
+    let cpu_s = median(rounds.iter().map(|round| round.cpu_s));
+    let clock_s = median(rounds.iter().map(|round| round.clock_s));
     println!(
-        "{name:<8} {who:<12} {:>8.1} us CPU per handshake {:>8.0} a second of one core",
-        best * 1e6,
-        1.0 / best
+        "{name:<6} {who:<10} {:>7.1} us CPU per handshake {:>7.0} per second of one core {:>7.0} per second by the clock",
+        cpu_s * 1e6,
+        1.0 / cpu_s,
+        1.0 / clock_s
     );
+    cpu_s
+}
+
+/// Starts strongSwan's responder; `None` if it cannot run here.
+fn start_strongswan(folder: &Path, case: (&str, &str, bool)) -> Option<Charon> {
+    let (name, _, has_certificates) = case;
+    let prepare = |swanctl: &Path| {
+        if has_certificates {
+            for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
+                fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
+            }
+        }
+        // These settings make it answer at once, find its IKE SAs by a table, and write no log, as others would
+        // configure it for many peers, too.
+        let quiet = "dos_protection = no\nhalf_open_timeout = 300\nikesa_table_size = 4096\nikesa_table_segments = 4\n";
+        fs::write(swanctl.with_file_name("more").join("quiet.conf"), quiet).expect("a file");
+    };
+    match name {
+        "mlkem" => Charon::start_newer("s", &strongswan(case), prepare),
+        _ => Charon::start("s", &strongswan(case), prepare),
+    }
+}
+
+/// Measures one case, and prints its rows.
+fn measure(folder: &Path, case: (&str, &str, bool), (count, rounds): (usize, usize), core: usize) {
+    let (name, ..) = case;
+    let (mut ours, mut theirs, mut floors) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let namespaces = match Namespaces::new("h") {
+            Ok(namespaces) => namespaces,
+            Err(problem) => {
+                println!("no network namespaces: {problem}");
+                exit(1);
+            }
+        };
+        let mut process = start_ours(&namespaces, folder, name);
+        tie(process.id(), core);
+        ours.push(generate(&namespaces, folder, case, process.id(), count));
+        let _ = process.kill();
+        let _ = process.wait();
+        drop(namespaces);
+        floors.push(thread::scope(|scope| {
+            let measured = scope.spawn(|| {
+                let mut cores = CpuSet::new();
+                cores.set(core);
+                sched_setaffinity(None, &cores).expect("the core exists");
+                floor(case)
+            });
+            measured.join().expect("no panic")
+        }));
+        if charon::has_strongswan()
+            && let Some(charon) = start_strongswan(folder, case)
+        {
+            tie(charon.process(), core);
+            theirs.push(generate(charon.namespaces(), folder, case, charon.process(), count));
+        }
+    }
+    let cpu_s = row(name, "sealane", &ours);
+    let floor_s = median(floors.iter().copied());
+    let reached = median(ours.iter().zip(&floors).map(|(ours, floor)| floor / ours.cpu_s));
+    println!(
+        "{name:<6} {:<10} {:>7.1} us for the public-key operations alone; sealane reaches {:.0} % of that rate",
+        "floor",
+        floor_s * 1e6,
+        100.0 * reached
+    );
+    if theirs.len() == ours.len() {
+        row(name, "strongSwan", &theirs);
+        let ratios = || ours.iter().zip(&theirs).map(|(ours, theirs)| theirs.cpu_s / ours.cpu_s);
+        let (least, most) =
+            ratios().fold((f64::INFINITY, 0.0_f64), |(a, b), ratio| (a.min(ratio), b.max(ratio)));
+        println!(
+            "{name:<6} {:.1} times strongSwan's rate, from {least:.1} to {most:.1} in {rounds} rounds; {:.1} us are ours",
+            median(ratios()),
+            cpu_s * 1e6
+        );
+    }
 }
 
 fn main() {
@@ -194,65 +369,26 @@ fn main() {
         let case = CASES.into_iter().find(|case| case.0 == name).expect("a case");
         respond(Path::new(folder), case);
     }
-    let (count, rounds) = (number("HANDSHAKES", 2000), number("ROUNDS", 3));
+    let sizes = (number("HANDSHAKES", 2000), number("ROUNDS", 5).max(1));
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
     let has_certificates = certificates(&at, &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"]).is_ok();
+    // The responder has the last core for itself, and the generator the first one.
+    let allowed = sched_getaffinity(None).expect("the system has cores");
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    let (first, core) = (cores[0], cores[cores.len() - 1]);
+    if first == core {
+        println!("one core: the generator shares it with the responder");
+    }
+    tie(std::process::id(), first);
     for case in CASES {
-        let (name, _, needs_certificates) = case;
-        if !arguments.is_empty() && !arguments.iter().any(|wanted| wanted == name) {
+        if !arguments.is_empty() && !arguments.iter().any(|wanted| wanted == case.0) {
             continue;
         }
-        if needs_certificates && !has_certificates {
-            println!("{name:<8} not measured: no openssl");
+        if case.2 && !has_certificates {
+            println!("{:<6} not measured: no openssl", case.0);
             continue;
         }
-        let best = |measured: Vec<f64>| -> f64 { measured.into_iter().fold(f64::INFINITY, f64::min) };
-        let namespaces = match Namespaces::new("h") {
-            Ok(namespaces) => namespaces,
-            Err(problem) => {
-                println!("no network namespaces: {problem}");
-                exit(1);
-            }
-        };
-        let ours = best(
-            (0..rounds)
-                .map(|_| {
-                    let mut process = start_ours(&namespaces, folder.path(), name);
-                    let each = generate(&namespaces, folder.path(), case, process.id(), count);
-                    let _ = process.kill();
-                    let _ = process.wait();
-                    each
-                })
-                .collect(),
-        );
-        row(name, "sealane", ours);
-        drop(namespaces);
-        if !charon::has_strongswan() {
-            continue;
-        }
-        let theirs: Option<Vec<f64>> = (0..rounds)
-            .map(|_| {
-                let prepare = |swanctl: &Path| {
-                    if needs_certificates {
-                        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
-                            fs::copy(folder.path().join(name), swanctl.join(to).join(name)).expect("a file");
-                        }
-                    }
-                    // These settings make it answer at once and write no log, as others would configure it, too.
-                    let quiet = "dos_protection = no\nhalf_open_timeout = 300\n";
-                    fs::write(swanctl.with_file_name("more").join("quiet.conf"), quiet).expect("a file");
-                };
-                let charon = if name == "mlkem" {
-                    Charon::start_newer("h", &strongswan(case), prepare)?
-                } else {
-                    Charon::start("h", &strongswan(case), prepare)?
-                };
-                Some(generate(charon.namespaces(), folder.path(), case, charon.process(), count))
-            })
-            .collect();
-        let Some(theirs) = theirs.map(best) else { continue };
-        row(name, "strongSwan", theirs);
-        println!("{name:<8} {:.1} times", theirs / ours);
+        measure(folder.path(), case, sizes, core);
     }
 }
