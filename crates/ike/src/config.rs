@@ -50,7 +50,7 @@ pub struct Settings {
     pub nat_port: u16,
     /// Number of half-open IKE SAs from which on a stranger must return a cookie.
     pub cookie_threshold: usize,
-    /// Maximum number of half-open IKE SAs; further first messages are dropped.
+    /// Maximum number of half-open IKE SAs; further first messages are dropped, or replace silent ones.
     pub max_half_open: usize,
     /// Time for which a half-open IKE SA is kept.
     pub half_open_timeout: Duration,

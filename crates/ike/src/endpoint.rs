@@ -2,7 +2,7 @@
 //!
 //! Guarantees: if [`Settings::cookie_threshold`] IKE SAs are half open, a stranger's first message costs one keyed
 //! hash until the stranger has shown that it receives at its claimed address; half-open IKE SAs are bounded in number
-//! and time; events about strangers are dropped rather than kept without bound.
+//! and time, and if there are too many, silent ones make room for strangers that have shown it; events about strangers are dropped rather than kept without bound.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
@@ -31,6 +31,8 @@ use crate::{
 
 /// Time for which one secret makes cookies; cookies of the previous secret are still valid during it.
 const COOKIE_SECRET_LIFETIME: Duration = Duration::from_secs(60);
+/// Time of silence after which a half-open IKE SA can make room for another one.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
 /// Maximum number of events about strangers that wait for the owner.
 const MAX_STRANGER_EVENTS: usize = 256;
 
@@ -313,11 +315,8 @@ impl Endpoint {
             return;
         }
         let half_open = self.half_open.len() + self.waiting.len();
-        if half_open >= self.settings.max_half_open {
-            self.counters.overload += 1;
-            return;
-        }
-        if half_open >= self.settings.cookie_threshold {
+        let is_cookie_wanted = half_open >= self.settings.cookie_threshold;
+        if is_cookie_wanted {
             match self.check_cookie(header, message, path, now) {
                 Ok(Some(answer)) => {
                     self.counters.cookies += 1;
@@ -329,6 +328,11 @@ impl Endpoint {
                     return;
                 }
             }
+        }
+        let is_full = half_open >= self.settings.max_half_open;
+        if is_full && !is_cookie_wanted {
+            self.counters.overload += 1;
+            return;
         }
         let parts = match Parts::parse(header.first, &message[HEADER_BYTES..]) {
             Ok(parts) => parts,
@@ -350,6 +354,7 @@ impl Endpoint {
         };
         let first = FirstMessage { header, message, path, parts };
         match first.judge(&context) {
+            Ok(_) if is_full && !self.make_room(now) => self.counters.overload += 1,
             Ok(agreed) => {
                 let parts = first.parts;
                 let (header, message) = (*header, message.to_vec());
@@ -360,6 +365,28 @@ impl Endpoint {
             }
             Err(answer) => self.give(answer, path, (path.remote, header.spis.initiator)),
         }
+    }
+
+    /// Ends the oldest half-open IKE SA whose initiator has sent nothing since its first message, or whose proof was
+    /// wrong, if it is old enough that a genuine initiator would have continued. Returns whether there was one.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let silent = self.half_open.iter().filter_map(|(&key, &spi)| {
+            let began = self.sas.get(&spi)?.silent_since()?;
+            (now.saturating_duration_since(began) >= SILENCE_MIN).then_some((began, spi, key))
+        });
+        let Some((_, spi, key)) = silent.min_by_key(|&(began, spi, _)| (began, spi)) else { return false };
+        self.half_open.remove(&key);
+        if let Some(mut sa) = self.take(spi) {
+            let mut context = Context {
+                settings: &self.settings,
+                peers: &self.peers,
+                random: &mut self.random,
+                output: &mut self.output,
+                now,
+            };
+            sa.fail(&mut context, Reason::Abandoned);
+        }
+        true
     }
 
     /// Computes the key exchanges of the first messages that [`Self::take_in`] has left, and answers them. Returns the
@@ -453,8 +480,11 @@ impl Endpoint {
             context.sign()
         };
         let current = make(&cookies.current);
-        let is_current = current.as_ref().ct_eq(given) | make(&cookies.previous).as_ref().ct_eq(given);
-        Ok((!bool::from(is_current)).then(|| only_notify(header, NotifyType::COOKIE, current.as_ref())))
+        let is_one = |key: &hmac::Key| bool::from(make(key).as_ref().ct_eq(given));
+        // Most strangers in a flood bring no cookie, and cost one hash.
+        let is_ours =
+            !given.is_empty() && (bool::from(current.as_ref().ct_eq(given)) || is_one(&cookies.previous));
+        Ok((!is_ours).then(|| only_notify(header, NotifyType::COOKIE, current.as_ref())))
     }
 
     /// Makes later initiations towards a peer use our address `local` and its address `remote`, whatever its

@@ -290,6 +290,12 @@ impl Sa {
         self.role == Role::Responder && matches!(self.phase, Phase::Opening(_))
     }
 
+    /// Returns the time of an initiator's first message if it has sent no other one, or if its proof was wrong.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        let is_silent = self.is_finished() || self.replies.expected <= 1;
+        is_silent.then_some(self.began)
+    }
+
     /// Returns whether we initiated the IKE SA, and it is not established yet.
     pub(crate) fn is_beginning(&self) -> bool {
         self.role == Role::Initiator && matches!(self.phase, Phase::Opening(_))
