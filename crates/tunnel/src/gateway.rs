@@ -334,16 +334,18 @@ pub fn run(
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests, look_at }));
         }
         let carrier = spoken.map(|(carrier, routes)| {
-            let own_address = Box::new(move |remote| routes.own_address(remote));
+            let asked = Arc::clone(&routes);
+            let own_address = Box::new(move |remote| asked.own_address(remote));
+            let routes_change = Box::new(move || routes.may_have_changed());
             let (keeper, resolve) = (&keeper, &resolve);
             let host = Box::new(move |given: &Assignment| {
                 resolve(&given.dns, &given.domains);
                 keeper.assign(&given.addresses).map_err(|error| error.to_string())
             });
-            let settings = ike::settings(site, allowed.legacy);
-            let (random, now) = (Random::system(), Instant::now());
-            let negotiated = ike::Negotiated { peers: negotiated, settings, random, own_address, host };
-            makers.push(Box::new(Ike::new(&peers, site, implementations, negotiated, now)));
+            let (settings, random) = (ike::settings(site, allowed.legacy), Random::system());
+            let negotiated =
+                ike::Negotiated { peers: negotiated, settings, random, own_address, routes_change, host };
+            makers.push(Box::new(Ike::new(&peers, site, implementations, negotiated, Instant::now())));
             carrier
         });
         let mut makers = Makers::new(makers, carrier, &peers);

@@ -514,6 +514,19 @@ impl Events {
         Ok(Self { socket })
     }
 
+    /// Reads the pending events. Returns whether there were any, or may have been.
+    pub fn any(&self) -> bool {
+        let mut are_any = false;
+        loop {
+            match self.socket.recv_from_full() {
+                Ok(_) => are_any = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return are_any,
+                // More events came than fit. The rest is read the next time.
+                Err(_) => return true,
+            }
+        }
+    }
+
     /// Reads the pending events. Returns whether something that the gateway with this device has set may be missing.
     pub fn concern(&self, device: u32) -> bool {
         let mut concerns = false;

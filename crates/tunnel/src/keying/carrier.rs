@@ -14,7 +14,7 @@ use sealane_ipsec::key_maker::Transmit;
 use sealane_port::Port as _;
 use sealane_stack::Batch;
 
-use crate::{keying::mailbox::Mailbox, outside::Outside};
+use crate::{host::netlink::Events, keying::mailbox::Mailbox, outside::Outside};
 
 /// The port of IKE (RFC 7296, section 2).
 pub const IKE_PORT: u16 = 500;
@@ -39,10 +39,12 @@ impl std::fmt::Debug for Carrier {
     }
 }
 
-/// Finds our source address for packets to a remote address.
+/// Finds our source address for packets to a remote address, and notices when it may have changed.
 #[derive(Debug)]
 pub struct Routes {
     listen: IpAddr,
+    /// The kernel's events about links, addresses, routes and rules; `None` where it has none.
+    events: Option<Events>,
     /// The sockets carry the gateway's mark, by which routes are chosen.
     sockets: [Option<UdpSocket>; 2],
 }
@@ -60,7 +62,12 @@ impl Routes {
             mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark))?;
             Ok(Some(socket))
         });
-        Ok(Self { listen, sockets: [v4?, v6?] })
+        Ok(Self { listen, events: Events::open().ok(), sockets: [v4?, v6?] })
+    }
+
+    /// Returns whether an answer of [`Self::own_address`] may differ from those before the last call.
+    pub fn may_have_changed(&self) -> bool {
+        self.listen.is_unspecified() && self.events.as_ref().is_none_or(Events::any)
     }
 
     /// Returns our address for packets to `remote`; `None` if no route leads there.

@@ -9,6 +9,7 @@
 
 mod configured;
 mod selectors;
+mod ways;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -33,7 +34,11 @@ use sealane_ipsec::{
 };
 
 pub use self::configured::{IkeError, configured, settings};
-use self::selectors::{range, trigger};
+pub use self::ways::{OwnAddress, RoutesChange};
+use self::{
+    selectors::{range, trigger},
+    ways::Ways,
+};
 use crate::{
     endpoint::Endpoint as Place,
     keying::{
@@ -61,8 +66,6 @@ const TWIN_LIFE: Duration = Duration::from_secs(2);
 /// The maximum number of messages that wait for the operator.
 const NEWS_MAX: usize = 256;
 
-/// Returns our source address for packets to a remote address.
-pub type OwnAddress<'a> = Box<dyn Fn(IpAddr) -> Option<IpAddr> + 'a>;
 /// Gives this host the addresses, and the resolvers, that peers have given us, in place of earlier ones. An error is a
 /// message for the operator.
 pub type Host<'a> = Box<dyn FnMut(&Assignment) -> Result<(), String> + 'a>;
@@ -142,6 +145,8 @@ pub struct Negotiated<'a> {
     pub random: Random,
     /// Finds our source address for packets to a peer.
     pub own_address: OwnAddress<'a>,
+    /// Notices when that address may have changed.
+    pub routes_change: RoutesChange<'a>,
     /// Gives this host addresses.
     pub host: Host<'a>,
 }
@@ -173,7 +178,7 @@ pub struct Ike<'a> {
     refusals: Refusals,
     /// The IKE SAs that have changed.
     changed: BTreeSet<IkeId>,
-    own_address: OwnAddress<'a>,
+    ways: Ways<'a>,
     host: Host<'a>,
     /// The addresses and resolvers that this host has by now.
     given: Assignment,
@@ -196,7 +201,7 @@ impl<'a> Ike<'a> {
         negotiated: Negotiated<'a>,
         now: Instant,
     ) -> Self {
-        let Negotiated { peers: configured, settings, random, own_address, host } = negotiated;
+        let Negotiated { peers: configured, settings, random, own_address, routes_change, host } = negotiated;
         let mut known = Vec::with_capacity(configured.len());
         let (mut all, mut begins) = (Vec::with_capacity(configured.len()), BTreeSet::new());
         for (place, (id, peer)) in configured.into_iter().enumerate() {
@@ -239,7 +244,7 @@ impl<'a> Ike<'a> {
             news: VecDeque::new(),
             refusals: Refusals::new(),
             changed: BTreeSet::new(),
-            own_address,
+            ways: Ways::new(own_address, routes_change),
             host,
             given: Assignment::default(),
             is_closing: false,
@@ -298,13 +303,13 @@ impl<'a> Ike<'a> {
         known.wanted = flow;
         let retry = known.not_before.filter(|_| known.may_begin);
         let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
-        let local = remote.and_then(|remote| (self.own_address)(remote));
+        let local = remote.and_then(|remote| self.ways.own_address(remote));
         let Some((local, remote)) = local.zip(remote) else {
             // The peer's name is not resolved yet, or no route leads there.
             self.schedule(place, retry);
             return;
         };
-        self.endpoint.set_way(place, local.to_canonical(), remote);
+        self.endpoint.set_way(place, local, remote);
         // If the peer gives us our address, a packet from another address is no reason.
         let known = &mut self.known[place];
         known.wanted = known.wanted.take().filter(|_| !known.is_virtual);
@@ -381,6 +386,7 @@ impl<'a> Ike<'a> {
             Event::Moved { ike, path, .. } => {
                 if let Some(stands) = self.sas.get_mut(&ike) {
                     stands.path = Some(path);
+                    self.ways.note_path();
                     stands.whereabouts.set(path.remote);
                     self.peers.is_at(self.known[stands.place].id, path.remote);
                     self.changed.insert(ike);
@@ -536,7 +542,9 @@ impl<'a> Ike<'a> {
         let is_of_use = install.replaces.is_some() || self.is_of_use(&child);
         self.children.insert(install.child, child);
         if let Some(stands) = self.sas.get_mut(&install.ike) {
-            stands.path = Some(install.path);
+            if stands.path.replace(install.path) != Some(install.path) {
+                self.ways.note_path();
+            }
             // An endpoint learnt from packets may be newer.
             if stands.whereabouts.get().is_none() {
                 stands.whereabouts.set(install.path.remote);
@@ -643,15 +651,8 @@ impl<'a> Ike<'a> {
             }
         }
         received.into_iter().for_each(|id| self.endpoint.note_received(id, now));
-        let moved: Vec<_> = self
-            .sas
-            .iter()
-            .filter_map(|(&ike, stands)| {
-                let path = stands.path?;
-                let own = (self.own_address)(path.remote.ip())?.to_canonical();
-                (own != path.local.ip()).then(|| (ike, SocketAddr::new(own, path.local.port())))
-            })
-            .collect();
+        let paths = self.sas.iter().filter_map(|(&ike, stands)| Some((ike, stands.path?)));
+        let moved = self.ways.moved(paths);
         for (ike, local) in moved {
             let goes_on = self.endpoint.relocate(ike, local, now);
             if let Some(path) = self.sas.get_mut(&ike).and_then(|stands| stands.path.as_mut()) {

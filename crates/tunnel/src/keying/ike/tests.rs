@@ -1,6 +1,6 @@
 //! Runs the key makers of two gateways on a virtual clock, with datagrams as events of one queue.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, rc::Rc};
 
 use sealane_stack::Bells;
 
@@ -65,9 +65,34 @@ fn site(text: &Text, rekey_s: u32, folder: &std::path::Path) -> Site {
     Site::parse(std::path::Path::new("/site.toml"), &text).expect("a good site file")
 }
 
+/// The routes of an end's host: our source address, and what has been asked of them.
+#[derive(Clone, Default)]
+struct Routes {
+    /// The source address, if it is not the first one.
+    own: Rc<Cell<Option<IpAddr>>>,
+    asked: Rc<Cell<usize>>,
+    has_changed: Rc<Cell<bool>>,
+}
+
+impl Routes {
+    fn own_address(&self, end: usize) -> OwnAddress<'static> {
+        let Self { own, asked, .. } = self.clone();
+        Box::new(move |_| {
+            asked.set(asked.get() + 1);
+            Some(own.get().unwrap_or(address(end)))
+        })
+    }
+
+    fn changes(&self) -> RoutesChange<'static> {
+        let has_changed = Rc::clone(&self.has_changed);
+        Box::new(move || has_changed.take())
+    }
+}
+
 struct End {
     peers: &'static Peers,
     ike: Ike<'static>,
+    routes: Routes,
     said: Vec<String>,
 }
 
@@ -85,15 +110,17 @@ impl End {
                 *byte = (state >> 56) as u8;
             }
         });
+        let routes = Routes::default();
         let negotiated = Negotiated {
             peers: configured(&site, None).expect("good credentials"),
             settings: settings(&site, false),
             random,
-            own_address: Box::new(move |_| Some(address(end))),
+            own_address: routes.own_address(end),
+            routes_change: routes.changes(),
             host: Box::new(|_| Ok(())),
         };
         let ike = Ike::new(peers, &site, Implementations::default(), negotiated, now);
-        Self { peers, ike, said: Vec::new() }
+        Self { peers, ike, routes, said: Vec::new() }
     }
 
     /// Returns the SPI under which this end sends to `remote`.
@@ -284,6 +311,26 @@ fn a_gateway_that_ends_tells_its_peer() {
         assert!(end.peers.get(PeerId(0)).agreements().is_empty());
     }
     assert!(pair.ends[1].said("the peer ended it"), "{:?}", pair.ends[1].said);
+}
+
+#[test]
+fn routes_are_asked_once_and_again_after_a_change() {
+    let mut pair = Pair::new([near(), far()], 3600);
+    pair.run(5, |_| ());
+    assert!(Pair::is_joined(&pair.ends));
+    let asked = |pair: &Pair| pair.ends[0].routes.asked.get();
+    let before = asked(&pair);
+    pair.run(60, |_| ());
+    assert_eq!(asked(&pair), before, "nothing has changed");
+    let moved = IpAddr::from([192, 0, 2, 77]);
+    pair.ends[0].routes.own.set(Some(moved));
+    pair.run(5, |_| ());
+    assert_eq!(pair.ends[1].peers.endpoint(PeerId(0)).map(|at| at.ip()), Some(address(0)));
+    pair.ends[0].routes.has_changed.set(true);
+    pair.run(5, |_| ());
+    assert_eq!(pair.ends[1].peers.endpoint(PeerId(0)).map(|at| at.ip()), Some(moved), "the peer follows");
+    // Once after the change, and once for the path that came of it.
+    assert!((1..=2).contains(&(asked(&pair) - before)), "{} times", asked(&pair) - before);
 }
 
 #[test]
