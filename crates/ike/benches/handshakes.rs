@@ -59,6 +59,8 @@ const CASES: [(&str, &str, bool); 3] = [
     ("ecdsa", "aes128gcm16-prfsha256-x25519", true),
     ("mlkem", "aes128gcm16-prfsha256-x25519-ke1_mlkem768", false),
 ];
+/// The longest time for which either end sleeps.
+const WAIT: Duration = Duration::from_millis(100);
 /// The time for which the floor is measured in each round.
 const FLOOR_TIME: Duration = Duration::from_millis(200);
 
@@ -97,18 +99,17 @@ fn send_all(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2]) {
 }
 
 /// Waits for datagrams, passes on all that have arrived, as the gateway does, and sends the answers.
-fn pump(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2], own: &str, wait: Duration) {
+fn pump(endpoint: &mut Endpoint, sockets: &[UdpSocket; 2], own: &str, buffer: &mut [u8]) {
     send_all(endpoint, sockets);
     let mut fds = sockets
         .each_ref()
         .map(|socket| rustix::event::PollFd::from_borrowed_fd(socket.as_fd(), rustix::event::PollFlags::IN));
-    let wait = rustix::event::Timespec::try_from(wait).expect("a short time");
+    let wait = rustix::event::Timespec::try_from(WAIT).expect("a short time");
     let _ = rustix::event::poll(&mut fds, Some(&wait));
-    let mut buffer = [0; 65_536];
     let now = Instant::now();
     for (socket, port) in sockets.iter().zip([500, 4500]) {
         let to = SocketAddr::new(own.parse().expect("an address"), port);
-        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+        while let Ok((length, from)) = socket.recv_from(buffer) {
             endpoint.take_in(&buffer[..length], from, to, now);
         }
     }
@@ -130,8 +131,9 @@ fn respond(folder: &Path, case: (&str, &str, bool)) -> ! {
     let peer = peer_of(folder, case, "p2", true);
     let mut endpoint = Endpoint::new(settings, vec![peer], Random::system());
     fs::write(folder.join("ready"), "").expect("a file");
+    let mut buffer = vec![0; 65_536];
     loop {
-        pump(&mut endpoint, &sockets, THEIRS, Duration::from_secs(1));
+        pump(&mut endpoint, &sockets, THEIRS, &mut buffer);
         while endpoint.poll_event().is_some() {}
     }
 }
@@ -185,13 +187,13 @@ fn generate(
     let mut end = End::new(Settings::default(), vec![peer], seed);
     let under_way = number("UNDER_WAY", 16);
     let before = cpu_seconds(process);
-    let (mut begun, start) = (0, Instant::now());
+    let (mut begun, mut buffer, start) = (0, vec![0; 65_536], Instant::now());
     while end.up.len() < count {
         while begun < count && begun - end.up.len() - end.down.len() < under_way {
             end.endpoint.initiate(0, None, None, Instant::now()).expect("it is configured");
             begun += 1;
         }
-        pump(&mut end.endpoint, &sockets, OURS, Duration::from_millis(100));
+        pump(&mut end.endpoint, &sockets, OURS, &mut buffer);
         end.take_events();
         assert!(end.down.is_empty(), "{:?}", end.down);
         assert!(start.elapsed() < Duration::from_secs(300), "{} of {count} stand", end.up.len());

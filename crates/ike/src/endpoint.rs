@@ -125,7 +125,7 @@ impl Endpoint {
             by_child: HashMap::new(),
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: Vec::with_capacity(EXCHANGES_MAX),
             cookies: None,
             ways: HashMap::new(),
             next_ike: 0,
@@ -162,16 +162,21 @@ impl Endpoint {
         if let Some(at) = sa.poll_timeout() {
             self.deadlines.remove(&(at, spi));
         }
-        if let Entry::Occupied(mut spis) = self.by_id.entry(sa.id) {
+        self.forget(sa.id, spi);
+        for child in &sa.children {
+            self.by_child.remove(&child.id);
+        }
+        Some(sa)
+    }
+
+    /// Removes one of an IKE SA's SPIs.
+    fn forget(&mut self, id: IkeId, spi: u64) {
+        if let Entry::Occupied(mut spis) = self.by_id.entry(id) {
             spis.get_mut().retain(|other| *other != spi);
             if spis.get().is_empty() {
                 spis.remove();
             }
         }
-        for child in &sa.children {
-            self.by_child.remove(&child.id);
-        }
-        Some(sa)
     }
 
     fn with<R>(
@@ -180,7 +185,12 @@ impl Endpoint {
         spi: u64,
         work: impl FnOnce(&mut Sa, &mut Context<'_>) -> R,
     ) -> Option<R> {
-        let mut sa = self.take(spi)?;
+        // The IKE SA keeps its entries in the tables, unless they change.
+        let mut sa = self.sas.remove(&spi)?;
+        let due = sa.poll_timeout();
+        for child in &sa.children {
+            self.by_child.remove(&child.id);
+        }
         if sa.is_beginning() {
             self.output.is_first_contact = !self.sas.values().any(|other| other.peer_index == sa.peer_index);
         }
@@ -198,8 +208,18 @@ impl Endpoint {
         if was_tracked && (is_gone || !(sa.is_half_open() || sa.is_finished())) {
             self.half_open.retain(|_, half_open| *half_open != spi);
         }
-        if !is_gone {
-            self.put(sa);
+        let next = sa.poll_timeout().filter(|_| !is_gone);
+        if due != next {
+            if let Some(at) = due {
+                self.deadlines.remove(&(at, spi));
+            }
+            self.deadlines.extend(next.map(|at| (at, spi)));
+        }
+        if is_gone {
+            self.forget(sa.id, spi);
+        } else {
+            self.by_child.extend(sa.children.iter().map(|child| (child.id, spi)));
+            self.sas.insert(spi, sa);
         }
         self.settle(now);
         Some(result)
@@ -392,11 +412,11 @@ impl Endpoint {
     /// Computes the key exchanges of the first messages that [`Self::take_in`] has left, and answers them. Returns the
     /// time of the last message; `None` if there was none.
     pub fn answer_waiting(&mut self) -> Option<Instant> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.waiting);
         let last = waiting.last()?.now;
         let exchanges: Vec<_> = waiting.iter().map(Waiting::exchange).collect();
         let exchanged = respond_all(&exchanges);
-        for (waiting, exchanged) in waiting.into_iter().zip(exchanged) {
+        for (waiting, exchanged) in waiting.drain(..).zip(exchanged) {
             self.next_ike += 1;
             let id = IkeId(self.next_ike);
             let mut context = Context {
@@ -412,6 +432,8 @@ impl Endpoint {
             let answer = first.answer(agreed, exchanged, &mut context, id);
             self.give(answer, path, key);
         }
+        // The next messages find the room of these.
+        self.waiting = waiting;
         Some(last)
     }
 
