@@ -32,6 +32,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("acl", "access control lists, read by another program than ours"),
     ("python3-scapy", "a foreign end for ESP and AH"),
     ("python3-cryptography", "what scapy encrypts with"),
+    ("python3-venv", "a place of its own for a newer scapy, which reads IKEv2"),
     ("tshark", "decrypts our ESP with the keys given, and decodes captures"),
     ("iproute2", "network namespaces, and the links between them"),
     ("nftables", "takes away the tables of a gateway's host, and hides hosts behind one address"),
@@ -85,6 +86,14 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
+/// A scapy whose IKEv2 writes what it has read, which Debian's does not: the version, and its place, a virtual environment.
+/// Tests of crate `ike` expect it there.
+const SCAPY: (&str, &str) = ("scapy==2.8.0", "/usr/local/lib/sealane-peers/scapy");
+
+/// Wireshark's captures of IKEv2 and the keys that belong to them, for the tests of crate `ike`: its source has them, and
+/// no package.
+const CAPTURES: &str = "/usr/local/lib/sealane-peers/wireshark";
+
 /// Intel's multi-buffer library of public-key operations, with which `sealane speed` compares: the release of Debian whose
 /// package is unpacked, never installed; its place; and the package, which needs no library but this machine's OpenSSL.
 const CRYPTO_MB: (&str, &str, &str) = ("sid", "/usr/local/lib/sealane-peers/crypto-mb", "libcrypto-mb12");
@@ -111,6 +120,8 @@ pub(crate) fn install() -> Result<()> {
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     strongswan()?;
     crypto_mb()?;
+    scapy()?;
+    captures()?;
     openssl()
 }
 
@@ -142,6 +153,60 @@ fn download(work: &Path, mirror: &str, line: &str, arguments: &[&str]) -> Result
     Ok(())
 }
 
+/// Returns the name of this machine's release of Debian.
+fn own_release() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    name.unwrap_or("stable").to_owned()
+}
+
+/// Installs the newer scapy, which is written in Python alone, beside Debian's.
+fn scapy() -> Result<()> {
+    let (version, root) = SCAPY;
+    let pip = Path::new(root).join("bin/pip");
+    let has_version = |pip: &Path| {
+        let (name, number) = version.split_once("==").unwrap_or((version, ""));
+        let output = Command::new(pip).args(["show", name]).output();
+        output.is_ok_and(|output| {
+            String::from_utf8_lossy(&output.stdout).contains(&format!("Version: {number}\n"))
+        })
+    };
+    if has_version(&pip) {
+        return Ok(());
+    }
+    let python = Command::new("/usr/bin/python3").args(["-m", "venv", "--clear", root]).status();
+    ensure!(python.context("running python3")?.success(), "making the virtual environment {root} failed");
+    let status = Command::new(&pip).args(["install", "--quiet", version]).status().context("running pip")?;
+    if !status.success() {
+        println!("pip install {version} failed: the test with scapy's IKEv2 will be skipped");
+    }
+    Ok(())
+}
+
+/// Unpacks Wireshark's captures of IKEv2, and the text of the tests that has their keys.
+fn captures() -> Result<()> {
+    let root = Path::new(CAPTURES);
+    if root.join("captures").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: the test with Wireshark's captures of IKEv2 will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let source = ["source", "--download-only", "--tar-only", "wireshark"];
+    download(&work, &mirror, &format!("deb-src {{}} {} main", own_release()), &source)?;
+    let unpack = "set -e; tar -xf wireshark_*.orig.tar.* --strip-components=2 --wildcards \
+            '*/test/captures/ikev2*' '*/test/config/ikev2*'
+        mkdir -p \"$1\"; cp -r captures config \"$1\"";
+    let mut command = Command::new("sh");
+    command.current_dir(&work).args(["-c", unpack, "sh", CAPTURES]);
+    let status = command.status().context("running sh")?;
+    ensure!(status.success(), "unpacking Wireshark's captures failed: {status}");
+    fs::remove_dir_all(&work)?;
+    Ok(())
+}
+
 /// Builds OpenSSL's test program, which needs no other part of OpenSSL's build, with this machine's libcrypto.
 fn openssl() -> Result<()> {
     let root = Path::new(OPENSSL);
@@ -154,9 +219,7 @@ fn openssl() -> Result<()> {
     };
     let work = root.with_extension("download");
     let source = ["source", "--download-only", "--tar-only", "openssl"];
-    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let release = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
-    download(&work, &mirror, &format!("deb-src {{}} {release} main"), &source)?;
+    download(&work, &mirror, &format!("deb-src {{}} {} main", own_release()), &source)?;
     // The shell finds the archive's version, and the files of the program.
     let build = "set -e; tar -xf openssl_*.orig.tar.gz; cd openssl-*/; mkdir objects; cd objects
         for file in ../test/evp_test.c ../apps/lib/opt.c ../test/testutil/*.c; do
