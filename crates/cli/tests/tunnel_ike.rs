@@ -4,6 +4,8 @@
 #[path = "tunnel_ike/clients.rs"]
 mod clients;
 mod network;
+#[path = "tunnel_ike/plain.rs"]
+mod plain;
 mod program;
 
 use std::fs;

@@ -52,7 +52,7 @@ use crate::{
     peers::Peers,
     pipeline::{LOADS, Pipeline},
     privilege,
-    site::{Keys, PeerSite, Site},
+    site::{Encapsulation, Keys, PeerSite, Site},
     status::Status,
 };
 
@@ -239,13 +239,15 @@ pub fn run(
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
     let (heard, letters_out) = heard.split();
-    let speaks_ike = |letters_out| -> io::Result<(Carrier, Arc<Routes>)> {
-        let routes = Arc::new(Routes::open(site.listen.ip(), mark)?);
+    let letters_out = (site.encapsulation == Encapsulation::Udp).then_some(letters_out);
+    let speaks_ike = |letters_out| -> Result<(Carrier, Arc<Routes>), (SocketAddr, io::Error)> {
+        let ike_listen = SocketAddr::new(site.listen.ip(), IKE_PORT);
+        let routes = Routes::open(site.listen.ip(), mark).map_err(|error| (ike_listen, error))?;
+        let routes = Arc::new(routes);
         Ok((Carrier::open(site.listen, letters_out, mark, Arc::clone(&routes))?, routes))
     };
-    let ike_listen = SocketAddr::new(site.listen.ip(), IKE_PORT);
     let spoken = (!negotiated.is_empty()).then(|| speaks_ike(letters_out)).transpose();
-    let spoken = spoken.map_err(|source| GatewayError::Listen { listen: ike_listen, source })?;
+    let spoken = spoken.map_err(|(listen, source)| GatewayError::Listen { listen, source })?;
     // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
     let account = privilege::account().map_err(GatewayError::Privileges)?;
@@ -515,7 +517,7 @@ fn keep(
             false => until.saturating_duration_since(Instant::now()),
         };
         let (socket, bell) = (control.listener().as_fd(), bells.fd(0));
-        let letters = makers.carrier().map(Carrier::fd);
+        let letters = makers.carrier().map(Carrier::fds).unwrap_or_default();
         let mut polled: Vec<_> =
             [&socket, &bell].into_iter().chain(&letters).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         // A poll that fails is repeated.

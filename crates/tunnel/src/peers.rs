@@ -235,7 +235,7 @@ impl Peers {
         let (peers, drops, messages) = (peers.collect(), Drops::default(), Messages::default());
         let has_ports = site.encapsulation == Encapsulation::Udp;
         let takes_mail = site.peers.iter().any(|peer| matches!(peer.keys, Keys::Ike(_)));
-        let mailbox = takes_mail.then(Mailbox::default);
+        let mailbox = (has_ports && takes_mail).then(Mailbox::default);
         Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports, mailbox }
     }
 

@@ -60,16 +60,21 @@ impl StrongSwan {
         connections: &str,
         prepare: impl FnOnce(&Path),
     ) -> Self {
-        Self::start_from(None, net, host, connections, prepare)
+        Self::start_from((None, "no"), net, host, connections, prepare)
     }
 
     /// Starts a strongSwan with ML-KEM.
     pub(crate) fn start_newer(net: &mut Net, host: &'static str, connections: &str) -> Self {
-        Self::start_from(Some(NEWER), net, host, connections, |_| {})
+        Self::start_from((Some(NEWER), "no"), net, host, connections, |_| {})
+    }
+
+    /// Starts a strongSwan that sends ESP without UDP, which version 5.9 cannot.
+    pub(crate) fn start_plain(net: &mut Net, host: &'static str, connections: &str) -> Self {
+        Self::start_from((Some(NEWER), "yes"), net, host, connections, |_| {})
     }
 
     fn start_from(
-        root: Option<&str>,
+        (root, is_plain): (Option<&str>, &str),
         net: &mut Net,
         host: &'static str,
         connections: &str,
@@ -94,6 +99,7 @@ impl StrongSwan {
                     }}
                     kernel-libipsec {{
                         allow_peer_ts = yes
+                        raw_esp = {is_plain}
                     }}
                 }}
                 tls {{

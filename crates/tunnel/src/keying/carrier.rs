@@ -1,4 +1,5 @@
-//! The sockets of key makers: their own UDP port 500, and the datagrams that lanes receive on the port of ESP in UDP.
+//! The sockets of key makers: their own UDP port 500, and the port of ESP in UDP, on which lanes receive datagrams for
+//! them. Where ESP is not in UDP, that port is theirs, too.
 //!
 //! Guarantees: no call blocks; a datagram that cannot be sent is lost, as on any network; at most [`TURN_MAX`]
 //! datagrams are received in one turn, so that the housekeeper has time for its other tasks.
@@ -23,11 +24,18 @@ const TURN_MAX: usize = 64;
 /// The maximum length of a datagram in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
+/// The port of ESP in UDP, on which IKE's datagrams begin with a marker.
+enum Other {
+    /// Lanes receive its datagrams; this is the half of their socket that sends.
+    Lanes(Outside, Box<Batch>),
+    /// ESP is a protocol of its own, and the port has a socket of its own.
+    Own(UdpSocket),
+}
+
 /// The sockets of key makers.
 pub struct Carrier {
     ike: UdpSocket,
-    outside: Outside,
-    batch: Batch,
+    other: Other,
     buffer: Vec<u8>,
     listen: SocketAddr,
     routes: Arc<Routes>,
@@ -87,80 +95,102 @@ impl Routes {
 }
 
 impl Carrier {
-    /// Opens port 500 at the address of `listen`; `outside` sends on the other port.
+    /// Opens port 500 at the address of `listen`; `outside` sends on the other port, which is opened, too, if there is
+    /// no `outside`.
     ///
     /// # Errors
-    /// Fails if the port is in use, or if the system refuses it.
+    /// Fails with the address if its port is in use, or if the system refuses it.
     pub fn open(
         listen: SocketAddr,
-        outside: Outside,
+        outside: Option<Outside>,
         mark: Option<u32>,
         routes: Arc<Routes>,
-    ) -> io::Result<Self> {
-        let ike = UdpSocket::bind((listen.ip(), IKE_PORT))?;
-        ike.set_nonblocking(true)?;
-        mark.map_or(Ok(()), |mark| sealane_port::set_mark(&ike, mark))?;
-        Ok(Self {
-            ike,
-            outside,
-            batch: Batch::new(DATAGRAM_BYTES_MAX, 1),
-            buffer: vec![0; DATAGRAM_BYTES_MAX],
-            listen,
-            routes,
-        })
+    ) -> Result<Self, (SocketAddr, io::Error)> {
+        let open = |port: u16| {
+            let at = SocketAddr::new(listen.ip(), port);
+            let opened = UdpSocket::bind(at).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark))?;
+                Ok(socket)
+            });
+            opened.map_err(|error| (at, error))
+        };
+        let other = match outside {
+            Some(outside) => Other::Lanes(outside, Box::new(Batch::new(DATAGRAM_BYTES_MAX, 1))),
+            None => Other::Own(open(listen.port())?),
+        };
+        Ok(Self { ike: open(IKE_PORT)?, other, buffer: vec![0; DATAGRAM_BYTES_MAX], listen, routes })
     }
 
-    /// Returns the descriptor to poll for datagrams on port 500.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.ike.as_fd()
+    /// Returns the descriptors to poll for datagrams.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.other {
+            Other::Lanes(..) => vec![self.ike.as_fd()],
+            Other::Own(other) => vec![self.ike.as_fd(), other.as_fd()],
+        }
     }
 
     /// Passes on the datagrams of both ports, with their source and destination. Returns whether more datagrams may
     /// wait.
     pub fn receive(
         &mut self,
-        mailbox: &Mailbox,
+        mailbox: Option<&Mailbox>,
         mut hand_on: impl FnMut(&[u8], SocketAddr, SocketAddr),
     ) -> bool {
         let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
-        let mut taken = 0;
-        while taken < TURN_MAX {
-            taken += 1;
-            match self.ike.recv_from(&mut self.buffer) {
-                Ok((bytes, from)) => {
-                    if let Some(own) = self.routes.own_address(from.ip()) {
-                        hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, IKE_PORT));
+        let own_port = match &self.other {
+            Other::Lanes(..) => None,
+            Other::Own(other) => Some((other, self.listen.port())),
+        };
+        let mut is_more = false;
+        for (socket, port) in std::iter::once((&self.ike, IKE_PORT)).chain(own_port) {
+            let mut left = TURN_MAX;
+            while left > 0 {
+                left -= 1;
+                match socket.recv_from(&mut self.buffer) {
+                    Ok((bytes, from)) => {
+                        if let Some(own) = self.routes.own_address(from.ip()) {
+                            hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, port));
+                        }
                     }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // The error is about an earlier datagram of ours.
+                    Err(_) => {}
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // The error is about an earlier datagram of ours.
-                Err(_) => {}
             }
+            is_more |= left == 0;
         }
         let mut left = TURN_MAX;
         while left > 0
-            && let Some((datagram, from)) = mailbox.take()
+            && let Some((datagram, from)) = mailbox.and_then(Mailbox::take)
         {
             left -= 1;
             if let Some(own) = self.routes.own_address(from.ip()) {
                 hand_on(&datagram, canonical(from), SocketAddr::new(own, self.listen.port()));
             }
         }
-        taken == TURN_MAX || left == 0
+        is_more || left == 0
     }
 
     /// Sends a datagram.
     pub fn send(&mut self, Transmit { from, to, bytes }: &Transmit) {
+        // A datagram that is lost is sent again if it is not answered.
         if from.port() == IKE_PORT {
-            // The datagram is sent again if it is not answered.
             let _ = self.ike.send_to(bytes, *to);
             return;
         }
-        self.batch.clear();
-        if self.batch.push_bytes(0, bytes, 0) {
-            self.outside.aim(*to, 0, false);
-            // The lanes detect errors of the socket.
-            let _ = self.outside.send(&self.batch, 0);
+        match &mut self.other {
+            Other::Own(other) => {
+                let _ = other.send_to(bytes, *to);
+            }
+            Other::Lanes(outside, batch) => {
+                batch.clear();
+                if batch.push_bytes(0, bytes, 0) {
+                    outside.aim(*to, 0, false);
+                    // The lanes detect errors of the socket.
+                    let _ = outside.send(batch, 0);
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 //! one IKE SA; the number of IKE SAs is bounded, for one client and for all; strangers, clients and peers that fail
 //! again and again cannot fill the log.
 
+mod child;
 mod configured;
 mod selectors;
 mod ways;
@@ -23,20 +24,19 @@ use sealane_ike::{
     Assignment, ChildId, Endpoint, Event, Identity, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
 use sealane_ipsec::{
-    association::{self, Inbound, Outbound, Parameters, Protocol, Whereabouts},
+    association::{Protocol, Whereabouts},
     database::Request,
     key_maker::{KeyMaker, Transmit},
-    lifetime::{Age, Lifetime, Limits},
+    lifetime::Age,
     policy::PeerId,
     selector::Flow,
-    sequence::SequenceBits,
-    traffic::Traffic,
 };
 
 pub use self::configured::{IkeError, configured, settings};
 pub use self::ways::{OwnAddress, RoutesChange};
 use self::{
-    selectors::{range, trigger},
+    child::{Child, Terms, misfit},
+    selectors::trigger,
     ways::Ways,
 };
 use crate::{
@@ -75,9 +75,7 @@ pub type Host<'a> = Box<dyn FnMut(&Assignment) -> Result<(), String> + 'a>;
 struct Known {
     id: PeerId,
     name: String,
-    window_packets: u32,
-    /// The age at which its associations get successors.
-    rekey: Duration,
+    terms: Terms,
     /// The address in the site file; `None` for a name, which is looked up.
     address: Option<IpAddr>,
     may_begin: bool,
@@ -117,22 +115,6 @@ struct Stands {
     since: Instant,
     path: Option<Path>,
     whereabouts: Arc<Whereabouts>,
-}
-
-/// An installed child SA.
-#[derive(Debug)]
-struct Child {
-    ike: IkeId,
-    place: usize,
-    inbound: Arc<Inbound>,
-    outbound: Arc<Outbound>,
-    traffic: Arc<Traffic>,
-    replaces: Option<ChildId>,
-    is_live: bool,
-    /// The highest number received at the last check.
-    top: u64,
-    /// A successor has been requested.
-    is_renewed: bool,
 }
 
 /// The arguments of [`Ike::new`] for the negotiations.
@@ -213,8 +195,10 @@ impl<'a> Ike<'a> {
             known.push(Known {
                 id,
                 name: own.name.clone(),
-                window_packets: own.window_packets,
-                rekey: peer.child_lifetime.unwrap_or_default(),
+                terms: Terms {
+                    window_packets: own.window_packets,
+                    rekey: peer.child_lifetime.unwrap_or_default(),
+                },
                 address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
                 may_begin,
                 is_many: own.is_many(),
@@ -531,7 +515,16 @@ impl<'a> Ike<'a> {
             let message = "it gives us no address: give it a pool, or name our side in `local-networks`";
             return self.tell(place, message.to_owned());
         }
-        let Some(child) = self.make(&install, now) else {
+        let (peer, terms) = (self.known[place].id, self.known[place].terms);
+        if let Some(problem) = misfit(&install, self.peers.has_ports(), self.peers.get(peer).hosts.is_some())
+        {
+            self.endpoint.delete_child(install.child, now);
+            return self.tell(place, problem.to_owned());
+        }
+        let whereabouts = self.sas.get(&install.ike).map(|stands| Arc::clone(&stands.whereabouts));
+        let made = whereabouts
+            .and_then(|place| Child::make(self.implementations, peer, terms, place, &install, now));
+        let Some(child) = made else {
             self.endpoint.delete_child(install.child, now);
             return self.tell(place, "an association that was agreed on cannot be made".to_owned());
         };
@@ -574,48 +567,6 @@ impl<'a> Ike<'a> {
         let is_of_use = !self.children.values().any(is_known);
         self.tell(child.place, message);
         is_of_use
-    }
-
-    /// Returns both associations of a child; `None` if they cannot be made from the agreement.
-    fn make(&self, install: &Install, now: Instant) -> Option<Child> {
-        let known = &self.known[install.peer];
-        let traffic = Arc::new(Traffic {
-            local: install.local.iter().map(range).collect(),
-            remote: install.remote.iter().map(range).collect(),
-        });
-        // The crate `ike` handles ages; it does not see packets.
-        let lifetime = Lifetime {
-            soft: Limits { bytes: Some(1 << 40), packets: Some(1 << 31), age: None },
-            hard: Limits { bytes: Some(1 << 42), packets: Some(1 << 33), age: Some(3 * known.rekey) },
-        };
-        let suite = install.suite.name().parse().ok()?;
-        let parameters = |spi| Parameters {
-            spi,
-            peer: known.id,
-            protocol: Protocol::Esp,
-            mode: association::Mode::Tunnel,
-            suite,
-            sequence: if install.suite.extended { SequenceBits::Extended } else { SequenceBits::Short },
-            lifetime,
-        };
-        let whereabouts = Arc::clone(&self.sas.get(&install.ike)?.whereabouts);
-        let window = known.window_packets;
-        let (inward, outward) = (&install.inbound, &install.outbound);
-        let inbound =
-            Inbound::new(self.implementations, parameters(inward.spi), &inward.material, window, now).ok()?;
-        let outbound =
-            Outbound::new(self.implementations, parameters(outward.spi), &outward.material, 1, now).ok()?;
-        Some(Child {
-            ike: install.ike,
-            place: install.peer,
-            inbound: Arc::new(inbound.only_for(Arc::clone(&traffic), Arc::clone(&whereabouts))),
-            outbound: Arc::new(outbound.only_for(Arc::clone(&traffic), whereabouts)),
-            traffic,
-            replaces: install.replaces,
-            is_live: false,
-            top: 0,
-            is_renewed: false,
-        })
     }
 
     /// Uses the child's outbound association from now on, in place of the one that it replaces.

@@ -55,8 +55,8 @@ impl<'a> Makers<'a> {
     pub fn turn(&mut self, now: Instant, say: impl Fn(&str)) -> bool {
         let Self { makers, carrier, peers } = self;
         let mut is_more = false;
-        if let (Some(carrier), Some(mailbox)) = (carrier.as_mut(), peers.mailbox()) {
-            is_more = carrier.receive(mailbox, |datagram, from, to| {
+        if let Some(carrier) = carrier.as_mut() {
+            is_more = carrier.receive(peers.mailbox(), |datagram, from, to| {
                 makers.iter_mut().for_each(|maker| maker.handle(datagram, from, to, now));
             });
         }
@@ -89,9 +89,9 @@ impl<'a> Makers<'a> {
             let bells = self.peers.bells();
             bells.announce(0);
             let bell = bells.fd(0);
-            let socket = self.carrier.as_ref().map(Carrier::fd);
+            let sockets = self.carrier.as_ref().map(Carrier::fds).unwrap_or_default();
             let mut fds = vec![PollFd::new(&bell, PollFlags::IN)];
-            fds.extend(socket.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            fds.extend(sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
             let is_waiting = self.peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
             let wait = if is_waiting { Duration::ZERO } else { due.saturating_duration_since(now) };
             // A poll that fails is repeated.

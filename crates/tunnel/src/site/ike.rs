@@ -26,6 +26,10 @@
 //! `users-file` has users with passwords (EAP-MSCHAPv2), `users-ca` is the authority of users with certificates
 //! (EAP-TLS), and `ca` that of clients that prove themselves by certificates in IKE itself.
 //!
+//! ESP is sent in UDP, whether there is a NAT or not. With `encapsulation = "none"` beside `listen` it is sent as a
+//! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that, and a
+//! peer that is a gateway of this program too: others have one address for inside and outside.
+//!
 //! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
 //! `private-key` and `certificate`, if it is to prove itself by EAP.
 
@@ -228,20 +232,16 @@ pub(super) fn read(
 ) -> Result<IkePeer, SiteError> {
     let (at, raw) = (raw.span().start, raw.get_ref());
     let fail = |at: usize, message: String| Err(place.error(Some(at), message));
-    if site.protocol == Protocol::Ah || site.encapsulation == Encapsulation::None {
-        return fail(
-            at,
-            "a peer with `ike` takes ESP in UDP: leave out `protocol` and `encapsulation`".to_owned(),
-        );
+    if site.protocol == Protocol::Ah {
+        return fail(at, "a peer with `ike` takes ESP: leave out `protocol`".to_owned());
     }
     if site.listen.port() != PORT_DEFAULT {
         let message =
             format!("IKE is spoken on UDP ports 500 and {PORT_DEFAULT}: listen on port {PORT_DEFAULT}");
         return fail(at, message);
     }
-    if let (Mode::Transport, Some(word)) = (mode, &peer.mode) {
-        let message = "a peer with `ike` takes tunnel mode, because this program's transport mode keeps addresses inside apart from \
-                       those outside, which no other implementation does";
+    if let (Mode::Transport, Some(word), Encapsulation::Udp) = (mode, &peer.mode, site.encapsulation) {
+        let message = "with `ike`, transport mode takes ESP as a protocol of its own: say encapsulation = \"none\", too";
         return fail(word.span().start, message.to_owned());
     }
     if let Some(word) = &peer.suite {
@@ -644,7 +644,12 @@ mod tests {
         let whole = HEAD.to_owned() + "ike = { id = \"b\", local-id = \"a\", psk-file = \"k\" }\n";
         for (from, to, says) in [
             (":4500", ":4501", "listen on port 4500"),
-            ("device", "encapsulation = \"none\"\ndevice", "ESP in UDP"),
+            ("device", "protocol = \"ah\"\nencapsulation = \"none\"\ndevice", "takes ESP"),
+            (
+                "networks = [\"10.91.2.0/24\"]",
+                "networks = [\"10.91.2.1/32\"]\nmode = \"transport\"",
+                "encapsulation = \"none\"",
+            ),
             ("addresses = [\"10.91.1.1/24\"]\n", "", "local-networks"),
             ("name", "suite = \"aes-256-gcm\"\nname", "esp-proposals"),
             ("name", "key = \"sealane1:x\"\nname", "keys twice"),

@@ -7,7 +7,7 @@ use sealane_ipsec::{policy::PeerId, selector::Prefix};
 
 use crate::{
     credentials::{CredentialError, Reader},
-    site::{Keys, Site},
+    site::{Encapsulation, Keys, Site},
 };
 
 /// The time of silence after which the peer is probed.
@@ -39,12 +39,16 @@ pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Pe
             let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
             networks.iter().map(of).collect()
         };
+        let (mode, local) = match peer.hosts {
+            Some(hosts) => (Mode::Transport, vec![Prefix::host(hosts.local)]),
+            None => (Mode::Tunnel, ike.local_networks.clone()),
+        };
         let child = ChildPolicy {
             name: peer.name.clone(),
-            local: selectors(&ike.local_networks),
+            local: selectors(&local),
             remote: selectors(&peer.networks),
             proposals: ike.esp_proposals.clone(),
-            mode: Mode::Tunnel,
+            mode,
         };
         for credentials in read {
             let configured = Peer {
@@ -59,7 +63,7 @@ pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Pe
                 expect: credentials.expect,
                 proposals: ike.proposals.clone(),
                 children: vec![child.clone()],
-                always_encapsulate: true,
+                always_encapsulate: site.encapsulation == Encapsulation::Udp,
                 mobike: true,
                 childless: false,
                 ike_lifetime: Some(ike.ike_rekey),

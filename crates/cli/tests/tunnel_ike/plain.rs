@@ -1,0 +1,113 @@
+//! Gateways that agree on keys by IKE and send ESP without UDP, as protocol 50.
+
+use std::time::Duration;
+
+use super::{ENDPOINT, INNER, PSK, connections, load, own_site, secret, site, spis, transfer, two_hosts};
+use crate::network::strongswan::{self, StrongSwan};
+use crate::network::{self, Net, ip};
+use crate::program::skip;
+
+const PLAIN: &str = "encapsulation = \"none\"\n";
+
+/// Returns the number of packets of a protocol that the kernel of a host has sent or received, by nftables' counters.
+fn counted(net: &Net, host: &str, protocol: u8) -> u64 {
+    let output = net.run(host, "nft", "list table ip count");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let name = if protocol == 50 { "esp" } else { "udp" };
+    let rules = said.lines().filter(|line| line.contains(&format!("protocol {name} ")));
+    let packets =
+        rules.filter_map(|line| line.split("packets ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
+    assert!(!words.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    packets.sum()
+}
+
+/// Makes the kernel of a host count packets that arrive, by protocol.
+fn count(net: &Net, host: &str) -> Result<(), String> {
+    for rule in [
+        "add table ip count",
+        "add chain ip count in { type filter hook prerouting priority -300 ; }",
+        "add rule ip count in ip protocol esp counter",
+        "add rule ip count in ip protocol udp counter",
+    ] {
+        let output = net.command(host, "nft", "").arg(rule).output().expect("ip runs");
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn strongswan_is_joined_without_udp() {
+    if let Some(why) = strongswan::newer_is_missing() {
+        return skip(&why);
+    }
+    let mut net = two_hosts("kb");
+    if let Err(why) = count(&net, "a") {
+        return skip(&format!("no counters: {why}"));
+    }
+    let psk = "auth = psk";
+    let text = connections(
+        ["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"],
+        psk,
+        psk,
+        "remote_addrs = 10.90.0.1",
+        "",
+    );
+    let text = text.replace("encap = yes", "encap = no");
+    let far = StrongSwan::start_plain(&mut net, "b", &text);
+    net.gateway(
+        "a",
+        1400,
+        &format!("{PLAIN}{}", site(&format!("{ENDPOINT}rekey-seconds = 2\n"), "psk-file = \"psk\"")),
+    );
+    net.wait_for_ping("a", INNER[1]);
+    let before = counted(&net, "a", 17);
+    let changes = load(&net, Duration::from_secs(4));
+    assert!(changes >= 1, "{changes} successors\n{}", far.log());
+    let (esp, udp) = (counted(&net, "a", 50), counted(&net, "a", 17) - before);
+    assert!(esp > 100 && udp < 100, "{esp} of ESP, {udp} of UDP\n{}", far.log());
+    // strongSwan begins anew.
+    far.control(&net, "--terminate --ike t");
+    network::strongswan::wait_for("our end", || spis(&net, "a").is_empty());
+    far.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    transfer(&net, 1 << 20);
+}
+
+#[test]
+fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    for (tag, mode) in [("kx", ""), ("ky", "mode = \"transport\"\n")] {
+        let mut net = Net::new(tag, &["a", "b"]);
+        net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+        secret(net.folder.path(), "psk", PSK);
+        if let Err(why) = count(&net, "a") {
+            return skip(&format!("no counters: {why}"));
+        }
+        for (end, host) in ["a", "b"].into_iter().enumerate() {
+            let mut text = format!("{PLAIN}{}", own_site(end, &format!("rekey-seconds = 2\n{mode}")));
+            if !mode.is_empty() {
+                text = text
+                    .replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
+            }
+            net.gateway(host, 1400, &text);
+        }
+        net.wait_for_ping("a", INNER[1]);
+        let before = counted(&net, "a", 17);
+        assert!(load(&net, Duration::from_secs(3)) >= 1);
+        let (esp, udp) = (counted(&net, "a", 50), counted(&net, "a", 17) - before);
+        assert!(esp > 100 && udp < 100, "{esp} of ESP, {udp} of UDP");
+        // Our end moves; the other one follows.
+        let name = net.name("a");
+        ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
+        ip(&format!("-n {name} address del 10.90.0.1/24 dev o0"));
+        ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+        net.wait_for_ping("a", INNER[1]);
+        net.wait_for_ping("b", INNER[0]);
+        transfer(&net, 1 << 20);
+    }
+}
