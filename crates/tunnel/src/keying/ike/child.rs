@@ -20,7 +20,7 @@ use sealane_ipsec::{
 
 use super::selectors::range;
 
-/// What the site file says about all associations of a peer.
+/// Properties of all associations of a peer, from the site file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) window_packets: u32,
