@@ -27,7 +27,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// The port of ESP in UDP, on which IKE's datagrams begin with a marker.
 enum Other {
     /// Lanes receive its datagrams; this is the half of their socket that sends.
-    Lanes(Outside, Box<Batch>),
+    Lanes(Box<(Outside, Batch)>),
     /// ESP is a protocol of its own, and the port has a socket of its own.
     Own(UdpSocket),
 }
@@ -116,7 +116,7 @@ impl Carrier {
             opened.map_err(|error| (at, error))
         };
         let other = match outside {
-            Some(outside) => Other::Lanes(outside, Box::new(Batch::new(DATAGRAM_BYTES_MAX, 1))),
+            Some(outside) => Other::Lanes(Box::new((outside, Batch::new(DATAGRAM_BYTES_MAX, 1)))),
             None => Other::Own(open(listen.port())?),
         };
         Ok(Self { ike: open(IKE_PORT)?, other, buffer: vec![0; DATAGRAM_BYTES_MAX], listen, routes })
@@ -183,7 +183,8 @@ impl Carrier {
             Other::Own(other) => {
                 let _ = other.send_to(bytes, *to);
             }
-            Other::Lanes(outside, batch) => {
+            Other::Lanes(lanes) => {
+                let (outside, batch) = &mut **lanes;
                 batch.clear();
                 if batch.push_bytes(0, bytes, 0) {
                     outside.aim(*to, 0, false);

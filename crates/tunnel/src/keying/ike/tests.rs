@@ -79,7 +79,7 @@ impl Routes {
         let Self { own, asked, .. } = self.clone();
         Box::new(move |_| {
             asked.set(asked.get() + 1);
-            Some(own.get().unwrap_or(address(end)))
+            Some(own.get().unwrap_or_else(|| address(end)))
         })
     }
 
