@@ -10,6 +10,7 @@
 //! runs each of them once. The environment sets the length: `ROUNDS` (5), `SECONDS` (4). It may name another program
 //! to compare: `NULL_TUNNEL`, which is called with device, own address, peer's address and `gso`.
 
+mod gateway;
 #[allow(dead_code)]
 #[path = "../../port/tests/namespaces/mod.rs"]
 mod namespaces;
@@ -17,27 +18,19 @@ mod namespaces;
 use std::{
     env, fs, io,
     net::UdpSocket,
-    num::NonZeroUsize,
-    os::{fd::AsFd as _, unix::fs::PermissionsExt as _},
     path::Path,
     process::{Command, Stdio, exit},
     thread,
 };
 
+use gateway::{own, write};
 use namespaces::{INNER, Tunnel, missing};
-use sealane_engine::{EngineChoice, Implementations};
 use sealane_port::{
     Port,
     tun::{Options, Tun},
     udp::Udp,
 };
 use sealane_stack::Batch;
-use sealane_tunnel::{
-    gateway::{self, Settings},
-    host::keeper,
-    manual::Allowed,
-    site::Site,
-};
 use serde_json::{Value, json};
 
 /// The tests: the name, and iperf3's arguments; tests without arguments run ping.
@@ -59,17 +52,6 @@ const TESTS: [(&str, Option<&str>); 9] = [
 const SUITE: &str = "aes-128-gcm";
 /// The length of a datagram of `null-gso` in bytes: at this length, the rooms of a batch are adjacent.
 const NULL_SEGMENT_BYTES: usize = 1408;
-
-fn own(arguments: &[&str]) -> Vec<String> {
-    let program = env::current_exe().expect("a bench has a path").to_string_lossy().into_owned();
-    std::iter::once(program).chain(arguments.iter().map(ToString::to_string)).collect()
-}
-
-/// Writes a file that nobody else may read.
-fn write(path: &Path, text: &str) {
-    fs::write(path, text).expect("a file in a temporary folder");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a mode");
-}
 
 /// Returns our gateway's arguments for one end.
 fn gateway_end(
@@ -96,26 +78,6 @@ fn gateway_end(
     let path = folder.join("site.toml");
     write(&path, &site);
     own(&["gateway", path.to_str().expect("a path in UTF-8")])
-}
-
-fn run_gateway(path: &Path) {
-    let site = Site::load(path).expect("a site of this bench");
-    let settings = Settings {
-        site: &site,
-        lanes: Some(NonZeroUsize::MIN),
-        allowed: Allowed { manual_counter: true, legacy: false },
-        implementations: Implementations::default(),
-        engine: &EngineChoice::default(),
-        control_folder: &path.with_file_name("run"),
-        identity: None,
-        keeper: || {
-            let mut command = Command::new("/proc/self/exe");
-            command.arg("keep-host");
-            command
-        },
-    };
-    let say = |message: &str| eprintln!("{message}");
-    gateway::run(&settings, || false, || (), |_| (), |_, _| (), say).expect("it comes up");
 }
 
 /// Moves superpackets between a device and a socket without changes: the system calls of a tunnel, and nothing else.
@@ -352,17 +314,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["gateway", site] => return run_gateway(Path::new(site)),
-        ["keep-host"] => {
-            let gateway = io::stdin().as_fd().try_clone_to_owned().expect("a gateway has started it");
-            return keeper::run(gateway, |message| eprintln!("{message}")).expect("the host is kept");
-        }
-        ["null-gso", device, own_address, peer] => {
-            eprintln!("null-gso: {:?}", run_null(device, own_address, peer));
-            exit(1);
-        }
-        _ => {}
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if gateway::has_run(&words) {
+        return;
+    }
+    if let ["null-gso", device, own_address, peer] = words[..] {
+        eprintln!("null-gso: {:?}", run_null(device, own_address, peer));
+        exit(1);
     }
     if let Some(why) = missing() {
         println!("skipped: {why}");
@@ -376,14 +334,14 @@ fn main() {
     const UDP: (&str, &str) = ("udp", "encapsulation = \"udp\"");
     const PLAIN: (&str, &str) = ("plain", "encapsulation = \"none\"");
     const DIRECT: (&str, &str) = ("direct", "encapsulation = \"none\"\ndirect = true");
-    let gateway = |travels| {
+    let sealane = |travels| {
         let folder = folder.path();
         Tunnel::up(move |device, own, peer| gateway_end(folder, travels, device, own, peer))
     };
     let mut tunnels = vec![
-        ("sealane", gateway(UDP)),
-        ("plain ESP", gateway(PLAIN)),
-        ("direct ESP", gateway(DIRECT)),
+        ("sealane", sealane(UDP)),
+        ("plain ESP", sealane(PLAIN)),
+        ("direct ESP", sealane(DIRECT)),
         (
             "null-gso",
             Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))
