@@ -1,8 +1,9 @@
 //! A gateway: a device, a socket, and the lanes between them.
 //!
 //! Guarantees: packets of one direction leave in the order of their arrival, whatever the number of lanes; a lane
-//! without work sleeps in the kernel; queues between lanes are bounded; when the process ends in order, or does not
-//! start, nothing is left behind; when it ends otherwise, the routes that keep packets from leaving in clear remain.
+//! without work sleeps in the kernel; lanes run before the housekeeper; queues between lanes are bounded; when the
+//! process ends in order, or does not start, nothing is left behind; when it ends otherwise, the routes that keep
+//! packets from leaving in clear remain.
 
 use std::{
     cell::RefCell,
@@ -17,7 +18,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::{
+    event::{PollFd, PollFlags},
+    process::setpriority_process,
+    thread::gettid,
+};
 use sealane_engine::{Engine, EngineChoice, Implementations};
 use sealane_ike::{Assignment, Random};
 use sealane_ipsec::{
@@ -58,6 +63,10 @@ use crate::{
 
 /// The interval at which the housekeeper checks the peers and whether the gateway is to end.
 const TICK: Duration = Duration::from_millis(100);
+
+/// The niceness of the housekeeper, and of the threads that it starts for calls: lanes run before it where processors are
+/// scarce, so that a flood of strangers costs no packet, and the housekeeper still gets a tenth of a processor.
+const HOUSEKEEPING_NICENESS: i32 = 10;
 
 /// Reasons why a gateway does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -351,6 +360,8 @@ pub fn run(
             carrier
         });
         let mut makers = Makers::new(makers, carrier, &peers);
+        // If this is refused, a flood takes time from the lanes.
+        let _ = setpriority_process(Some(gettid()), HOUSEKEEPING_NICENESS);
         threads.guard("housekeeping", || {
             let is_ended = || {
                 if keeper.is_gone() {
