@@ -8,6 +8,7 @@ mod asymmetric;
 mod capture;
 mod demux;
 mod driver;
+mod latencies;
 mod layers;
 mod model;
 mod paper;
@@ -16,6 +17,7 @@ mod passes;
 mod predict;
 mod rig;
 mod security;
+mod signatures;
 
 use crate::LabError;
 use crate::experiment::{

@@ -3,16 +3,16 @@
 //! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
-use super::asymmetric::PACKETS;
+use super::latencies::{latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
+use super::signatures::{signatures, signed};
 use super::{
-    ALIKE, Bench, CONNECTIONS, DES_ALONE, LONG_BYTES, MODERN, PAIR, STACKS, TREES, asymmetric, elsewhere,
-    ids, lanes_of, layers, paper, passes, predict, published, rate,
+    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, elsewhere, ids, lanes_of, layers,
+    paper, passes, predict, published, rate,
 };
 use crate::LabError;
 use crate::experiment::{
-    Better, Cell, Claim, Drawn, Experiment, MEGABITS, Measure, Outcome, Plot, Profile, RATE, Role, Shape,
-    View, find,
+    Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, Role, Shape, View, find,
 };
 use crate::report::number::quantity;
 use sealane_stack::Placement;
@@ -34,12 +34,12 @@ pub(super) const REFUSED: [&str; 4] = [
 ];
 
 /// Returns the bounds of at least `low`.
-const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
+pub(super) const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
     (Some(low), None)
 }
 
 /// Returns a claim on the first cell over the second.
-fn ratio(
+pub(super) fn ratio(
     source: &str,
     statement: String,
     measure: &str,
@@ -278,55 +278,6 @@ fn since_then(bench: &Bench<'_>) -> Option<String> {
     ))
 }
 
-/// Measures latencies on one lane, and their excess over those without the layers above TCP/IP, beside the paper's.
-fn latencies(
-    bench: &Bench<'_>,
-    id: &str,
-    title: &str,
-    [covers, send_id, receive_id]: [&str; 3],
-    rows: &[paper::Latency],
-) -> Option<Outcome> {
-    let measures = vec![
-        Measure::published("paper_us", "paper: µs", super::PAPER),
-        Measure::published("paper_more", "more", super::PAPER),
-        Measure::published("paper_times", "times TCP/IP", super::PAPER),
-        Measure::cost("us", "ours: µs", "µs").derived(),
-        Measure::cost("more", "more", "µs").derived(),
-        Measure::times("times", "times TCP/IP"),
-    ];
-    let mut cells = Vec::new();
-    let ways = [("send", send_id), ("receive", receive_id)];
-    for ((way, id), row) in rows.iter().flat_map(|row| ways.map(|way| (way, row))) {
-        let of_paper = |row: &paper::Latency| if way == "send" { row.send_us } else { row.receive_us };
-        let own = |cell: &&Cell, stack: &str| {
-            cell.at["id"] == id && cell.at["stack"] == stack && cell.at["lanes"] == "1"
-        };
-        let bare =
-            bench.cells.iter().find(|cell| own(cell, rows[0].stack)).and_then(|cell| cell.figure("us"));
-        for cell in bench.cells.iter().filter(|cell| own(cell, row.stack)) {
-            let (Some(us), Some(bare)) = (cell.figure("us"), bare) else { continue };
-            let (paper, paper_bare) = (of_paper(row), of_paper(&rows[0]));
-            cells.push(
-                Cell::new([("stack", row.stack), ("tier", &*cell.at["tier"]), ("way", way)])
-                    .with("paper_us", paper)
-                    .with("paper_more", paper - paper_bare)
-                    .with("paper_times", paper / paper_bare)
-                    .with("us", us)
-                    .with("more", us - bare)
-                    .with("times", us / bare),
-            );
-        }
-    }
-    let notes = [
-        "Microseconds of a packet of 4 KB on one lane, what that is more than without the layers above TCP/IP, and how many \
-         times TCP/IP's.",
-        "The paper's processors had 100 MHz; its TCP's turn held copies and checksums, ours holds neither.",
-    ];
-    let experiment = Experiment::new(id, covers, title, &["stack", "tier", "way"], measures).notes(&notes);
-    let experiment = Experiment { paper: super::PAPER.to_owned(), ..experiment };
-    (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
-}
-
 /// Compares lanes that work together with independent lanes (N26, N27, N31, N32), and with the model.
 fn pairs(bench: &Bench<'_>) -> Option<Outcome> {
     let measures = vec![
@@ -425,37 +376,6 @@ fn connections(bench: &Bench<'_>) -> Option<Outcome> {
         .filter(|outcome| outcome.cells.iter().any(|cell| cell.role == Role::Own))
 }
 
-/// Measures each layer alone and both together, in turns (N28).
-fn sums(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
-    let stacks = [STACKS[0], STACKS[1], DES_ALONE, STACKS[2]];
-    for direction in Direction::ALL {
-        bench.beside_the_first(
-            "sum",
-            stacks.map(|stack| Setup::new(stack, direction, Some(Tier::Native))).into(),
-        )?;
-    }
-    let measures = vec![Measure::cost("us", "µs", "µs").decimals(2)];
-    let cells = paper::TABLE_1[..3].iter().map(|row| {
-        let place = [("way", "send"), ("tier", PAPERS_TIER), ("stack", row.stack)];
-        Cell::new(place).with("us", row.send_us).of_role(Role::Published)
-    });
-    let experiment = Experiment::new("sums", "N28", "Whether costs add up", &["tier", "way", "stack"], measures)
-        .notes(&["One lane, tier native, in alternating slices. A layer's work touches nothing of another's but the packet."]);
-    Ok(bench.outcome(experiment, &["sum"], cells.collect(), |cells| {
-        let claim = |four: &[Cell]| {
-            let [bare, digest, cipher, whole] = [0, 1, 2, 3].map(|at| four[at].at.clone());
-            let statement = format!(
-                "{}, native: MD5 and DES together cost what each costs alone, within 5 %.",
-                whole["way"]
-            );
-            let shape =
-                Shape::Sum { parts: vec![digest, cipher], common: vec![bare], whole, low: 0.95, high: 1.05 };
-            Claim { statement, source: "N28".to_owned(), metric: "us".to_owned(), shape }
-        };
-        cells.chunks_exact(stacks.len()).map(claim).collect()
-    }))
-}
-
 /// Compares one connection's lock with those of several, with order restored or not (N20). Only received packets are
 /// left out of order: the driver that accepts sent packets keeps no segment for later, as none of its packets is
 /// late.
@@ -504,101 +424,6 @@ fn locks(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
         }
         claims
     }))
-}
-
-/// The locked part of the paper's TCP in Mb/s (N29).
-const LOCKED_MEGABITS: f64 = 200.0;
-
-/// Measures a signature for each packet (N3, N29).
-fn signed(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
-    let cells = asymmetric::measure(bench)?;
-    bench.cells.extend(cells);
-    let measures = vec![
-        Measure { better: Better::High, ..Measure::new(PACKETS, "packets/s") }.unit("packets/s"),
-        Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s"),
-        Measure::times("times", "times one lane"),
-    ];
-    let notes = [
-        "The paper gives no figure: it expects packets signed with RSA to gain linearly by processors (N29), because a \
-         signature on each packet costs more than all else (N3: senders of multicast). Its locked TCP carries 200 Mb/s.",
-        "Mb/s is the line that is filled by packets of that length, each with its SHA-256 and a signature, or a verification, \
-         of its own; so many at a time are handed over together. RSA's steps are those on the encoded digest.",
-    ];
-    let axes = ["scheme", "way", "bytes", "batch", "lanes"];
-    let plots = vec![
-        Plot::new(Drawn::Lines, "lanes", PACKETS, &["scheme", "batch"]).each("way").logarithmic(),
-        Plot::new(Drawn::Lines, "lanes", "times", &["scheme", "batch"])
-            .titled("Speedup")
-            .each("way")
-            .with_ideal(),
-    ];
-    let experiment =
-        Experiment::new("signed", "N29", "A signature for each packet, measured", &axes, measures)
-            .notes(&notes)
-            .shown(View::Cells, plots);
-    let most = bench.most_lanes();
-    let outcome = bench.outcome(experiment, &[asymmetric::SIGNED], Vec::new(), |cells| {
-        asymmetric::SCHEMES.iter().flat_map(|scheme| of_signatures(cells, scheme, most)).collect()
-    });
-    Ok(outcome.map(|outcome| outcome.in_words("batch", |batch| format!("{batch} at a time"))))
-}
-
-/// Returns the claims about signatures for packets of 4 KB by one scheme.
-fn of_signatures(cells: &[Cell], scheme: &str, most: usize) -> Vec<Claim> {
-    let cell = |way: &str, batch: &str, lanes: usize| {
-        let lanes = lanes.to_string();
-        let place = [("scheme", scheme), ("way", way), ("bytes", "4096"), ("batch", batch)];
-        find(cells, &crate::experiment::at(place.into_iter().chain([("lanes", &*lanes)])))
-    };
-    let mut claims = Vec::new();
-    for way in ["sign", "verify"] {
-        let Some((alone, together)) = cell(way, "1", 1).zip(cell(way, "8", 1)) else { continue };
-        let statement = format!("{scheme}, {way}: eight at a time are no slower than one after the other.");
-        claims.push(ratio("N3", statement, PACKETS, [together, alone], at_least(0.95)));
-        if let Some(lanes) = cell(way, "8", most).filter(|_| most > 1) {
-            let statement = format!(
-                "{scheme}, {way}: {most} lanes gain at least {:.2} times one, nearly linear, as the paper expects.",
-                0.9 * most as f64
-            );
-            claims.push(ratio("N29", statement, PACKETS, [lanes, together], at_least(0.9 * most as f64)));
-        }
-        if way == "sign" && scheme == asymmetric::SCHEMES[0] {
-            for (cell, words, bounds) in [
-                (alone, "one at a time, one lane is slower than", (None, Some(LOCKED_MEGABITS))),
-                (together, "eight at a time, one lane is faster than", at_least(LOCKED_MEGABITS)),
-            ] {
-                let statement =
-                    format!("{scheme}: signing packets of 4 KB, {words} the paper's locked TCP (200 Mb/s).");
-                claims.push(Claim::bound((statement, "N29"), MEGABITS, cell.at.clone(), bounds));
-            }
-        }
-    }
-    if let Some((sign, verify)) = cell("sign", "8", 1).zip(cell("verify", "8", 1)) {
-        let statement = match scheme {
-            "rsa-2048" => format!("{scheme}: receivers verify at least ten times what a sender signs."),
-            _ => format!("{scheme}: a sender signs more than a receiver verifies."),
-        };
-        let (cells, least) =
-            if scheme == "rsa-2048" { ([verify, sign], 10.0) } else { ([sign, verify], 1.0) };
-        claims.push(ratio("N3", statement, PACKETS, cells, at_least(least)));
-    }
-    claims
-}
-
-/// Models TCP/IP as measured on one lane, and a signature outside of TCP's turn (N29).
-fn signatures(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
-    let bare = crate::experiment::at([("id", "N26"), ("stack", STACKS[0]), ("lanes", "1")]);
-    let Some(bare) = find(&bench.cells, &bare) else { return Ok(None) };
-    let costs = bench.sharing[Direction::Send as usize].costs(bare, 1, 4096);
-    let notes = [
-        "The paper expects packets signed with RSA to gain linearly (N3). A prediction: TCP/IP as measured here on one lane, \
-         and the signature of a packet as measured alone, outside of TCP's turn, one or eight at a time; no layer signs packets.",
-        "The cap is what a packet costs over its time in TCP's turn.",
-    ];
-    let signatures = asymmetric::signature_ns(&bench.cells);
-    let curves = predict::with_signatures(costs, &signatures);
-    let title = ("signatures", "N29", "A signature for each packet, extrapolated");
-    Ok((!signatures.is_empty()).then(|| predict::outcome(title, &notes, &curves)))
 }
 
 /// Compares UDP with TCP (N30).
