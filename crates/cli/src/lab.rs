@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::exit::ExitStatus;
 use crate::failure::{Failure, chain};
+use crate::signals::Interrupts;
 use crate::text;
 use sealane_lab::LabError;
 use sealane_lab::experiment::Profile;
@@ -21,6 +22,7 @@ use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,20 +31,23 @@ mod network_processor;
 
 /// Runs one command.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
+    let _interrupts = measures(&command).then(end_on_signal).transpose()?;
     match command {
         LabCommand::Quick(QuickArgs { tree, limit, shared }) => {
             let request = Request { tree, limit, ..request_of_copies(&shared) };
             conduct(Family::of("lab quick").run, &request, &files(&shared, "sealane-report", false)?)
         }
-        LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {
-            let request = Request { profile, ends, only, ..request_of_copies(&shared) };
+        LabCommand::Transfer(TransferArgs { profile, ends, only, lanes, behind_link, shared }) => {
+            let lanes = counts(&lanes);
+            let request = Request { profile, ends, only, lanes, ..request_of_copies(&shared) };
             let run = if behind_link { transfer::behind } else { Family::of("lab transfer").run };
             // Behind a link the lab that made the link writes the report.
             conduct(run, &request, &files(&shared, "sealane-transfer", behind_link)?)
         }
         LabCommand::Stacks(arguments) => {
             let (profile, only, engine) = (arguments.profile, arguments.only, arguments.engine);
-            let request = Request { profile, only, engine, ..request(arguments.seed) };
+            let lanes = counts(&arguments.lanes);
+            let request = Request { profile, only, engine, lanes, ..request(arguments.seed) };
             conduct(Family::of("lab stacks").run, &request, &shown(&arguments.shown)?)
         }
         LabCommand::Predict(arguments) => {
@@ -53,29 +58,23 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             conduct(predict, &request(None), &shown(&arguments.shown)?)
         }
         LabCommand::Tunnel(arguments) => {
+            let hosts = (arguments.topology, arguments.between);
+            let runs = (arguments.profile, arguments.rounds);
             let request = Request {
-                program: arguments.program,
-                topologies: all_or(arguments.topology),
                 only: arguments.only,
-                between: arguments.between,
-                profile: arguments.profile,
-                rounds: arguments.rounds.map(|rounds| rounds as usize),
                 seconds: arguments.seconds,
-                ..request(None)
+                ..request_of_hosts(arguments.program, hosts, runs)
             };
             conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)
         }
         LabCommand::Macro(arguments) => {
+            let hosts = (arguments.topology, arguments.between);
+            let runs = (arguments.profile, arguments.rounds);
             let request = Request {
-                program: arguments.program,
-                topologies: all_or(arguments.topology),
                 only: arguments.only,
-                between: arguments.between,
-                profile: arguments.profile,
-                rounds: arguments.rounds.map(|rounds| rounds as usize),
                 tree: arguments.tree,
                 build: Some(arguments.build),
-                ..request(None)
+                ..request_of_hosts(arguments.program, hosts, runs)
             };
             conduct(Family::of("lab macro").run, &request, &shown(&arguments.shown)?)
         }
@@ -111,9 +110,38 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// Returns the given topologies, or all.
-fn all_or(given: Vec<Topology>) -> Vec<Topology> {
-    if given.is_empty() { Topology::ALL.to_vec() } else { given }
+fn counts(lanes: &[u16]) -> Vec<usize> {
+    lanes.iter().copied().map(usize::from).collect()
+}
+
+/// Returns whether a command measures, and so starts processes and leaves files until its end.
+fn measures(command: &LabCommand) -> bool {
+    match command {
+        LabCommand::Quick(_)
+        | LabCommand::Transfer(_)
+        | LabCommand::Stacks(_)
+        | LabCommand::Predict(_)
+        | LabCommand::Tunnel(_)
+        | LabCommand::Macro(_)
+        | LabCommand::Cards(_)
+        | LabCommand::NetworkProcessor(_)
+        | LabCommand::Run(_) => true,
+        // A link becomes its command, and a fleet has an end of its own.
+        LabCommand::Link(_)
+        | LabCommand::Fleet(_)
+        | LabCommand::Capture(_)
+        | LabCommand::List(_)
+        | LabCommand::Site(_) => false,
+    }
+}
+
+/// Makes a signal end the processes of the lab, remove what the lab would leave on its host, and end the program.
+fn end_on_signal() -> Result<Interrupts, Failure> {
+    let end = |signal| {
+        sealane_lab::stop_everything();
+        process::exit(ExitStatus::Interrupted { signal }.code().into())
+    };
+    Interrupts::listen(end).map_err(|error| Failure::new(ExitStatus::Io, error))
 }
 
 /// Builds the site, and says which studies it has no result for.
@@ -135,7 +163,8 @@ fn build_site(arguments: &SiteArgs) -> Result<ExitStatus, Failure> {
 /// A run that fails ends the command, unless all studies are asked for: then it is named, and the others are run.
 fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     let is_all = arguments.ids.iter().any(|id| id.eq_ignore_ascii_case(ALL_STUDIES));
-    let asked = Request { profile: arguments.profile, ..request(None) };
+    let lanes = counts(&arguments.lanes);
+    let asked = Request { profile: arguments.profile, lanes, ..request(None) };
     let runs = if is_all { studies::everything(&asked) } else { studies::runs(&arguments.ids, &asked) };
     let usual = is_all.then(|| PathBuf::from(site::RESULTS));
     let directory = arguments.report.clone().or(usual);
@@ -221,12 +250,6 @@ pub(crate) struct Output {
     pub(crate) files: Option<Files>,
 }
 
-/// Returns the files of a command's report in a folder, after a check that they can be written.
-pub(crate) fn files_in(directory: &Path, command: &str) -> Result<Files, Failure> {
-    let name = command.replace("lab ", "").replace(" --", "-").replace(' ', "-");
-    Files::prepare(directory, &format!("sealane-{name}")).map_err(failed)
-}
-
 /// Returns an output with one page, after a check that it can be written.
 fn shown(arguments: &LabShown) -> Result<Output, Failure> {
     prepare_page(arguments.report.as_deref())?;
@@ -289,6 +312,18 @@ fn request_of_copies(shared: &LabShared) -> Request {
         work_directory: shared.work_directory.clone(),
         ..request(shared.seed)
     }
+}
+
+/// Returns the settings of a study between hosts: their topologies and the names of connections, all if none is given;
+/// the profile, and the number of rounds if it is not the profile's.
+fn request_of_hosts(
+    program: Option<PathBuf>,
+    (topologies, between): (Vec<Topology>, Vec<String>),
+    (profile, rounds): (Profile, Option<u32>),
+) -> Request {
+    let topologies = if topologies.is_empty() { Topology::ALL.to_vec() } else { topologies };
+    let rounds = rounds.map(|rounds| rounds as usize);
+    Request { program, topologies, between, profile, rounds, ..request(None) }
 }
 
 /// Checks that the page can be written, if one is requested.

@@ -8,6 +8,7 @@
 //! kernels themselves, in this process, beside competing libraries.
 #![deny(unsafe_code)]
 
+mod cleanup;
 pub mod compare;
 mod contest;
 mod error;
@@ -17,10 +18,12 @@ pub mod link;
 pub mod load;
 pub mod machine;
 pub mod peers;
+mod process_tree;
 pub mod program;
 pub mod report;
 pub mod request;
 pub mod rng;
+mod rusage;
 pub mod scratch;
 pub mod shared;
 pub mod site;
@@ -31,6 +34,7 @@ pub mod stats;
 pub mod studies;
 pub mod surroundings;
 
+pub use cleanup::stop_everything;
 pub use error::LabError;
 
 /// Declares the modules of studies, and the list of their families. A new study needs only a module and a line here

@@ -4,6 +4,7 @@
 //! its output is read with bounds.
 
 use crate::error::LabError;
+use crate::rusage::{self, reap};
 use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,11 +106,22 @@ pub struct CopyRequest {
     pub resume: Option<bool>,
     /// The rate limit in bytes per second.
     pub limit_rate: Option<u64>,
+    /// The CPUs to which both ends are confined; all if empty.
+    pub cpus: Vec<usize>,
     /// Environment variables for both ends, such as `SEALANE_AEAD`.
     pub environment: BTreeMap<String, String>,
 }
 
 impl CopyRequest {
+    /// Returns the words before a program that confine it to the request's CPUs.
+    fn confining(&self) -> Vec<OsString> {
+        if self.cpus.is_empty() {
+            return Vec::new();
+        }
+        let list: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
+        ["taskset", "-c", &list.join(",")].map(OsString::from).to_vec()
+    }
+
     /// Returns the arguments of `sealane` for this request.
     pub fn arguments(&self, sources: &[PathBuf], target: &Path) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["cp".into(), "--json".into()];
@@ -190,6 +202,8 @@ pub struct Finished {
     pub done: Done,
     /// The time from the start of the process to its end, measured here.
     pub wall: Duration,
+    /// The greatest resident memory in bytes that one end had at a time.
+    pub peak_bytes: u64,
 }
 
 /// The condition for killing a copy.
@@ -276,7 +290,7 @@ impl Program {
     ) -> Result<Killed, LabError> {
         let started = Instant::now();
         let (mut child, output, errors) =
-            self.start(request.arguments(sources, target), &request.environment)?;
+            self.start(request.confining(), request.arguments(sources, target), &request.environment)?;
         let events = events(output);
         let tail = std::thread::spawn(move || tail(errors));
         let limit = rule.map_or(self.limit, |rule| rule.after.min(self.limit));
@@ -285,7 +299,8 @@ impl Program {
             // A failure to kill means that the child has just ended by itself.
             let _ = child.kill();
         }
-        let status = child.wait().map_err(LabError::file("cannot wait for", &self.path))?;
+        let rusage::Ended { status, peak_bytes, .. } =
+            reap(child).map_err(LabError::file("cannot wait for", &self.path))?;
         let wall = started.elapsed();
         if !ended.is_complete {
             if rule.is_none() {
@@ -297,7 +312,9 @@ impl Program {
             return Err(LabError::Copy { kind, message });
         }
         match ended.done {
-            Some(done) if status.success() => Ok(Killed::Finished(Box::new(Finished { done, wall }))),
+            Some(done) if status.success() => {
+                Ok(Killed::Finished(Box::new(Finished { done, wall, peak_bytes })))
+            }
             _ => Err(LabError::NoResult {
                 status: status.to_string(),
                 stderr_tail: tail.join().unwrap_or_default(),
@@ -307,10 +324,12 @@ impl Program {
 
     fn start(
         &self,
+        confining: Vec<OsString>,
         arguments: Vec<OsString>,
         environment: &BTreeMap<String, String>,
     ) -> Result<(Child, ChildStdout, ChildStderr), LabError> {
-        let mut words = self.prefix.iter().cloned().chain([self.path.clone().into_os_string()]);
+        let own = [self.path.clone().into_os_string()];
+        let mut words = self.prefix.iter().cloned().chain(confining).chain(own);
         let program = words.next().unwrap_or_default();
         let start = |source| LabError::Start { program: PathBuf::from(&program), source };
         let mut child = Command::new(&program)

@@ -12,6 +12,7 @@ use crate::scratch::Scratch;
 use crate::surroundings::Surroundings;
 use crate::tunnel::Topology;
 use sealane_engine::EngineChoice;
+use sealane_stack::available_lanes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub struct Request {
     pub rounds: Option<usize>,
     /// The length in seconds of a run that has no other end; by default that of the profile.
     pub seconds: Option<u32>,
-    /// The maximum number of lanes; by default the number of CPUs.
-    pub lanes: Option<usize>,
+    /// The numbers of lanes, for studies that vary them; by default 1, 2, 4 and so on, and all CPUs.
+    pub lanes: Vec<usize>,
 }
 
 impl Default for Request {
@@ -80,7 +81,7 @@ impl Default for Request {
             between: Vec::new(),
             rounds: None,
             seconds: None,
-            lanes: None,
+            lanes: Vec::new(),
         }
     }
 }
@@ -90,6 +91,18 @@ impl Request {
     pub fn wants(&self, parts: &[&str]) -> bool {
         let is_wanted = |part: &&str| self.only.iter().any(|only| only.eq_ignore_ascii_case(part));
         self.only.is_empty() || parts.iter().any(is_wanted)
+    }
+
+    /// Returns the numbers of lanes to measure, in rising order. One lane is always among them, because gains are over
+    /// one.
+    pub(crate) fn lane_counts(&self) -> Vec<usize> {
+        let most = available_lanes();
+        let usual = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).chain([most]);
+        let mut lanes: Vec<usize> = if self.lanes.is_empty() { usual.collect() } else { self.lanes.clone() };
+        lanes.push(1);
+        lanes.sort_unstable();
+        lanes.dedup();
+        lanes
     }
 
     /// Returns the program under test.
@@ -139,4 +152,19 @@ pub(crate) fn limits_of_copies(machine: &Machine) -> Vec<String> {
         limits.push("A virtual machine: wall time may vary by a fifth between runs; CPU seconds are steadier. Stolen time is recorded with each sample.".to_owned());
     }
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_lanes_rise_from_one() {
+        let of = |lanes: &[usize]| Request { lanes: lanes.to_vec(), ..Request::default() }.lane_counts();
+        assert_eq!(of(&[8, 2, 4, 2]), [1, 2, 4, 8]);
+        assert_eq!(of(&[1]), [1]);
+        let usual = of(&[]);
+        assert_eq!((usual[0], usual.last()), (1, Some(&available_lanes())));
+        assert!(usual.windows(2).all(|pair| pair[0] < pair[1]));
+    }
 }

@@ -1,8 +1,9 @@
 //! Holds workloads while the lab runs, and removes them afterwards.
 //!
-//! Guarantees: the directory is gone when the lab ends, however it ends (a watching shell removes it if the lab was
-//! killed); nothing outside the directory is written; a place without room is refused before the first byte.
+//! Guarantees: the directory is gone when the lab ends, however it ends (see [`crate::cleanup`]), and nothing is mounted
+//! below it; nothing outside the directory is written; a place without room is refused before the first byte.
 
+use crate::cleanup::Cleanup;
 use crate::error::LabError;
 use crate::machine::available_memory_bytes;
 use crate::rng::Rng;
@@ -11,14 +12,13 @@ use rustix::fs::{StatVfs, statvfs};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A temporary directory of the lab.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    watcher: Option<Child>,
+    cleanup: Option<Cleanup>,
     is_memory: bool,
 }
 
@@ -52,8 +52,8 @@ impl Scratch {
         // It holds copies of the user's own files, which nobody else may read.
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(LabError::file("cannot create", &path))?;
-        let watcher = watch(&path);
-        Ok(Self { path, watcher, is_memory })
+        let cleanup = Some(Cleanup::new(REMOVE, &[path.as_os_str()]));
+        Ok(Self { path, cleanup, is_memory })
     }
 
     /// Returns the number of bytes a workload may use in the place that [`Scratch::create`] would choose.
@@ -90,29 +90,24 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // An error here cannot be handled; the watcher tries once more.
-        let _ = fs::remove_dir_all(&self.path);
-        if let Some(mut watcher) = self.watcher.take() {
-            drop(watcher.stdin.take());
-            let _ = watcher.wait();
+        let is_removed = fs::remove_dir_all(&self.path).is_ok();
+        match self.cleanup.take() {
+            Some(cleanup) if is_removed => cleanup.dismiss(),
+            // An error cannot be handled here: the shell tries once more.
+            Some(cleanup) => cleanup.run(),
+            None => {}
         }
     }
 }
 
-/// Returns a shell that removes `path` once its input ends; the kernel closes that input even if the lab is killed.
-/// It has its own process group so that Ctrl-C reaches the lab and not this shell.
-fn watch(path: &Path) -> Option<Child> {
-    use std::os::unix::process::CommandExt;
-    Command::new("/bin/sh")
-        .args(["-c", "read -r line; sleep 0.2; rm -rf -- \"$1\"", "sh"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .ok()
-}
+/// Removes the directory `$1`. A file system that is mounted below it goes first, and is not emptied. Processes of a
+/// lab that was killed may write for a moment.
+const REMOVE: &str = r#"
+while read -r _ at _; do
+    case $at in "$1"/*) umount -l -- "$at" ;; esac
+done < /proc/self/mounts
+for _ in 1 2 3 4 5; do rm -rf -- "$1" && break; sleep 0.2; done
+"#;
 
 /// Removes a file or a tree, and succeeds if it is absent.
 pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
@@ -195,19 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn the_watcher_cleans_up_after_a_killed_lab() {
+    fn the_directory_of_a_killed_lab_is_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let path = parent.path().join("left");
-        fs::create_dir(&path).unwrap();
-        fs::write(path.join("file"), "x").unwrap();
-        let Some(mut watcher) = watch(&path) else {
-            crate::skip::say("no /bin/sh");
-            return;
-        };
-        assert!(path.exists());
-        // When the lab dies, the kernel closes the pipe in the same way.
-        drop(watcher.stdin.take());
-        watcher.wait().unwrap();
-        assert!(!path.exists());
+        let mut scratch = Scratch::create(&Surroundings::default(), Some(parent.path()), 1 << 20).unwrap();
+        let file = scratch.random_file("file", 1000, 1).unwrap();
+        let cleanup = scratch.cleanup.take().unwrap();
+        // Nobody else removes it.
+        std::mem::forget(scratch);
+        assert!(file.exists());
+        // When the lab dies, the kernel closes the input in the same way.
+        cleanup.run();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

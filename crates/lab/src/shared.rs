@@ -9,7 +9,7 @@ use crate::experiment::assign::{self, Taken, Task};
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{self, Family};
+use crate::studies::{self, Planned};
 use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, LabError> {
 }
 
 impl Order {
-    fn runs(&self, surroundings: &Arc<Surroundings>) -> Vec<(&'static Family, Request)> {
+    fn runs(&self, surroundings: &Arc<Surroundings>) -> Vec<Planned> {
         let request = Request {
             surroundings: Arc::clone(surroundings),
             profile: self.profile,
@@ -86,7 +86,7 @@ impl Order {
             file_bytes_max: self.file_bytes_max,
             ..Request::default()
         };
-        studies::runs(&self.ids, &request).into_iter().map(|run| (run.family, run.request)).collect()
+        studies::runs(&self.ids, &request)
     }
 
     /// Returns all jobs.
@@ -95,27 +95,19 @@ impl Order {
     /// A study cannot be run here.
     pub fn jobs(&self, surroundings: &Arc<Surroundings>) -> Result<Vec<Job>, LabError> {
         let mut jobs = Vec::new();
-        for (run, (family, request)) in self.runs(surroundings).iter().enumerate() {
+        for (run, Planned { family, request, .. }) in self.runs(surroundings).iter().enumerate() {
             let tasks = assign::list(|| (family.run)(request, &mut io::sink()))?;
             jobs.extend(tasks.into_iter().map(|task| Job { run, task }));
         }
         Ok(jobs)
     }
 
-    /// Does a job on this host.
-    pub fn take(&self, surroundings: &Arc<Surroundings>, job: Job, host: &str) -> Done {
-        let runs = self.runs(surroundings);
-        let mut taken = match runs.get(job.run) {
-            Some((family, request)) => assign::take(&job.task, || (family.run)(request, &mut io::sink())),
-            None => Taken { failure: Some("there is no such study".to_owned()), ..Taken::default() },
-        };
-        for sample in taken.sample.iter_mut().chain(&mut taken.disturbed) {
-            sample.host = Some(host.to_owned());
-        }
-        Done { job, host: host.to_owned(), taken }
+    /// Returns a worker of this host, by the name that it was started with.
+    pub fn worker(&self, surroundings: &Arc<Surroundings>, host: &str) -> Worker {
+        Worker { runs: self.runs(surroundings), host: host.to_owned() }
     }
 
-    /// Returns the commands of the studies, each with its report of these results.
+    /// Returns the names of the runs' files, each with the run's report of these results.
     ///
     /// # Errors
     /// A study cannot be run here.
@@ -124,9 +116,9 @@ impl Order {
         surroundings: &Arc<Surroundings>,
         all: Vec<Done>,
         progress: &mut dyn Write,
-    ) -> Result<Vec<(&'static str, Report)>, LabError> {
+    ) -> Result<Vec<(String, Report)>, LabError> {
         let mut reports = Vec::new();
-        for (run, (family, request)) in self.runs(surroundings).into_iter().enumerate() {
+        for (run, Planned { family, request, name, .. }) in self.runs(surroundings).into_iter().enumerate() {
             let mut machines = BTreeMap::new();
             let mut taken = BTreeMap::new();
             for done in all.iter().filter(|done| done.job.run == run) {
@@ -136,9 +128,32 @@ impl Order {
             let mut report = assign::fill(taken, || (family.run)(&request, progress))?;
             report.method.push(told(&machines));
             report.hosts = machines;
-            reports.push((family.command, report));
+            reports.push((name, report));
         }
         Ok(reports)
+    }
+}
+
+/// A host that does jobs. Its runs are planned once.
+#[derive(Debug)]
+pub struct Worker {
+    runs: Vec<Planned>,
+    host: String,
+}
+
+impl Worker {
+    /// Does a job.
+    pub fn take(&self, job: Job) -> Done {
+        let mut taken = match self.runs.get(job.run) {
+            Some(Planned { family, request, .. }) => {
+                assign::take(&job.task, || (family.run)(request, &mut io::sink()))
+            }
+            None => Taken { failure: Some("there is no such study".to_owned()), ..Taken::default() },
+        };
+        for sample in taken.sample.iter_mut().chain(&mut taken.disturbed) {
+            sample.host = Some(self.host.clone());
+        }
+        Done { job, host: self.host.clone(), taken }
     }
 }
 

@@ -180,6 +180,9 @@ pub struct RunArgs {
     /// How thorough: number and length of runs, for studies that repeat measurements
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
+    /// Numbers of lanes for studies that vary them, as in 1,2,4,8; by default 1, 2, 4 and so on up to the CPUs
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: Vec<u16>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -323,6 +326,9 @@ pub struct StacksArgs {
     /// Parts of the study, by id (see `sealane lab list`); all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parts("lab stacks"), ignore_case = true)]
     pub only: Vec<String>,
+    /// Numbers of lanes, as in 1,2,4,8; by default 1, 2, 4 and so on up to the CPUs
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: Vec<u16>,
     /// The engine of this end
     #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
     pub engine: EngineChoice,
@@ -455,6 +461,9 @@ pub struct TransferArgs {
     /// Parts of the study, by id (see `sealane lab list`); all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parts("lab transfer"), ignore_case = true)]
     pub only: Vec<String>,
+    /// Numbers of threads of G16, as in 1,2,4,8, which is the default
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: Vec<u16>,
     /// Only what is done behind an emulated link
     #[arg(long, hide = true)]
     pub behind_link: bool,

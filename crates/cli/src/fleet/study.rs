@@ -5,7 +5,7 @@ use crate::args::{Cli, Command, LabCommand, LabFleetArgs, LabFleetCommand, LabFl
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::lab::{Output, failed, files_in, show, surroundings};
+use crate::lab::{Output, failed, show, surroundings};
 use crate::signals::Interrupts;
 use crate::text::{complain, printable};
 use clap::FromArgMatches;
@@ -13,6 +13,7 @@ use sealane_copy::Options;
 use sealane_fleet::{
     FleetError, Job, JobId, News, Outcome, Places, Queue, RESULT_BYTES_MAX, Study, Weight, conduct, labour,
 };
+use sealane_lab::report::Files;
 use sealane_lab::rng::Rng;
 use sealane_lab::shared::{self, Done, Order};
 use std::ffi::{OsStr, OsString};
@@ -48,11 +49,11 @@ pub(super) fn work(queue: &dyn Queue, host: &str, order: &[u8]) -> Result<(), Fl
             order.build
         )));
     }
-    let surroundings = Arc::new(surroundings());
+    let worker = order.worker(&Arc::new(surroundings()), host);
     labour(queue, |job| {
         // A coordinator of the same build sends only such jobs; the answer to others is none that it reads.
         let Ok(task) = shared::decode::<shared::Job>(&job.body) else { return Vec::new() };
-        let mut done = order.take(&surroundings, task, host);
+        let mut done = worker.take(task);
         let result = shared::encode(&done);
         if result.len() <= RESULT_BYTES_MAX {
             return result;
@@ -103,9 +104,10 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
     let done = found.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let reports = order.reports(&surroundings, done, &mut io::stderr()).map_err(failed)?;
     let mut worst = ExitStatus::Success;
-    for (command, mut report) in reports {
+    for (name, mut report) in reports {
         report.seconds = began.elapsed().as_secs_f64();
-        let files = arguments.report.as_ref().map(|folder| files_in(folder, command)).transpose()?;
+        let files = arguments.report.as_ref().map(|folder| Files::prepare(folder, &name));
+        let files = files.transpose().map_err(failed)?;
         let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
         let status = show(&report, &output)?;
         if status != ExitStatus::Success {

@@ -6,6 +6,7 @@
 
 use super::{Cell, Coordinates, Experiment, Outcome, Sample, assign};
 use crate::LabError;
+use crate::cleanup::stop_if_ending;
 use crate::machine::utc_now;
 use crate::report::number::duration;
 use crate::rng::Rng;
@@ -107,6 +108,7 @@ impl Plan {
                 let mut retries =
                     if kept_round.is_some() { rule.retries_per_round.min(retries_left) } else { 0 };
                 while cells[index].failure.is_none() {
+                    stop_if_ending();
                     let turn = Instant::now();
                     let is_late = self.deadline.is_some_and(|deadline| turn + last_turns[index] > deadline);
                     let result = if is_late && !sampler.owes(index) {

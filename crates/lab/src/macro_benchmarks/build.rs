@@ -6,7 +6,8 @@
 use super::{Bench, Connection, Run, SECONDS, Turn, sample};
 use crate::LabError;
 use crate::experiment::{Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at};
-use crate::peers::{Server, Tree, sftp_server, timed};
+use crate::peers::{Server, sftp_server, timed};
+use crate::process_tree::Tree;
 use crate::scratch::remove;
 use crate::surroundings::Surroundings;
 use crate::tunnel::Topology;
@@ -153,7 +154,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         bench.skipped.push(format!("build: {} (`cargo xtask peers` brings it)", why.reason));
         return Ok(Vec::new());
     }
-    let files = bench.sized(4, 32, 300);
+    let files = bench.sized(4, 24, 300);
     let (tree, what) = match &request.tree {
         Some(tree) => (tree.clone(), tree.display().to_string()),
         None => {

@@ -5,10 +5,10 @@
 use super::daemons::{Ftp, Web};
 use super::tool::Found;
 use super::{
-    CURL_HTTP, CURL_HTTPS, FTP, Installed, OWN_OVER_SSH, Peer as _, PrivateSshd, SCP, SFTP, Server, Tree,
-    Workload,
+    CURL_HTTP, CURL_HTTPS, FTP, Installed, OWN_OVER_SSH, Peer as _, PrivateSshd, SCP, SFTP, Server, Workload,
 };
 use crate::LabError;
+use crate::process_tree::Tree;
 use std::ffi::OsString;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

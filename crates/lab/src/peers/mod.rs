@@ -11,11 +11,9 @@
 
 mod client;
 mod constant;
-mod cpu;
 mod daemons;
 mod over_ssh;
 mod own;
-mod rusage;
 mod server;
 mod sshd;
 mod tool;
@@ -25,7 +23,6 @@ mod workload;
 
 pub(crate) use client::timed;
 pub(crate) use constant::Constant;
-pub(crate) use cpu::Tree;
 pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, FTP, WGET_HTTP, WGET_HTTPS, tiny_pages};
 pub(crate) use over_ssh::{
     OWN as OWN_OVER_SSH_TOOL, SCP, SCP_OLD, SFTP, beside_sftp, is_over_ssh, own as own_over_ssh,

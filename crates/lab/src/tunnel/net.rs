@@ -1,20 +1,24 @@
 //! Namespaces, links and gateways of one tunnel under test.
 //!
-//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped. On
-//! confined ground every process of one side runs on one core, but for the thread that plays a simulated card.
+//! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped, and
+//! when the lab is killed (see [`crate::cleanup`]). On confined ground every process of one side runs on one core, but
+//! for the thread that plays a simulated card.
 
 use super::foreign;
 use crate::LabError;
-use crate::peers::{Hosts, Tree};
+use crate::cleanup::{Cleanup, stop_if_ending};
+use crate::peers::Hosts;
+use crate::process_tree::Tree;
 use crate::surroundings::Surroundings;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Stdio, id};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -176,9 +180,44 @@ pub(crate) fn missing(surroundings: &Surroundings, programs: &[&str]) -> Result<
     }
 }
 
+/// The first letters of the names of namespaces, before the lab's process.
+const TAG: &str = "sllab";
+
+/// Removes the namespaces whose names begin with `$1`, and ends all processes in them.
+const REMOVE: &str = r#"
+for name in $(ip netns list | cut -d ' ' -f 1); do
+    case $name in "$1"*) ;; *) continue ;; esac
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        pids=$(ip netns pids "$name") && [ "$pids" ] || break
+        kill -9 $pids
+        sleep 0.02
+    done
+    ip netns del "$name"
+done
+"#;
+
+/// Removes the namespaces of labs that were killed together with the shells that would have removed them.
+fn remove_those_of_killed_labs() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let list = run("ip", "netns list").unwrap_or_default();
+        let mut labs: Vec<&str> = list
+            .lines()
+            .filter_map(|line| line.strip_prefix(TAG)?.split_once('-').map(|(process, _)| process))
+            .filter(|process| !Path::new("/proc").join(process).exists())
+            .collect();
+        labs.dedup();
+        for process in labs.into_iter().filter(|process| process.parse::<u32>().is_ok()) {
+            Cleanup::new(REMOVE, &[OsStr::new(&format!("{TAG}{process}-"))]).run();
+        }
+    });
+}
+
 /// Hosts with a connection between them.
 pub(crate) struct Net {
     names: Vec<String>,
+    /// The removal of the namespaces, once there are some.
+    cleanup: Option<Cleanup>,
     daemons: Vec<Child>,
     links: Links,
     /// The cores of both halves of the hosts, if they are confined.
@@ -194,6 +233,7 @@ pub(crate) fn unavailable(what: impl std::fmt::Display) -> LabError {
 }
 
 pub(super) fn run(program: &str, arguments: &str) -> Result<String, LabError> {
+    stop_if_ending();
     let output = Command::new(program)
         .args(arguments.split_whitespace())
         .output()
@@ -223,6 +263,7 @@ impl Net {
         between: &Between,
     ) -> Result<Self, LabError> {
         let Ground { topology, links, is_confined } = ground.into();
+        remove_those_of_killed_labs();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let (hosts, clients, server) = match topology {
@@ -231,11 +272,13 @@ impl Net {
             Topology::RoadWarrior => (WARRIORS + 2, WARRIORS, "10.94.2.2"),
             Topology::RoadWarriorEnds => (WARRIORS + 2, WARRIORS, "10.94.2.1"),
         };
-        let tag = format!("sllab{}-{number}", std::process::id());
+        let tag = format!("{TAG}{}-{number}-", id());
         let cores = is_confined.then(first_and_last_core);
-        let mut net = Self { names: Vec::new(), daemons: Vec::new(), links, cores, clients, server };
+        let cleanup = Some(Cleanup::new(REMOVE, &[OsStr::new(&tag)]));
+        let (names, daemons) = (Vec::new(), Vec::new());
+        let mut net = Self { names, cleanup, daemons, links, cores, clients, server };
         for host in 0..hosts {
-            let name = format!("{tag}-{host}");
+            let name = format!("{tag}{host}");
             ip(&format!("netns add {name}"))?;
             net.names.push(name.clone());
             ip(&format!("-n {name} link set lo up"))?;
@@ -592,8 +635,15 @@ impl Drop for Net {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        let del = |name: &String| {
+            let deleted = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+            deleted.is_ok_and(|status| status.success())
+        };
+        let are_deleted = self.names.iter().filter(|name| !del(name)).count() == 0;
+        match self.cleanup.take() {
+            Some(cleanup) if are_deleted => cleanup.dismiss(),
+            Some(cleanup) => cleanup.run(),
+            None => {}
         }
     }
 }

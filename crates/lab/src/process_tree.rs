@@ -20,6 +20,8 @@ pub(crate) struct Process {
     ticks: u64,
     /// The start time in ticks after boot.
     started: u64,
+    /// Whether it has ended, and only its parent has not noticed yet.
+    has_ended: bool,
 }
 
 impl Process {
@@ -43,14 +45,30 @@ impl Process {
                 .saturating_add(number(13)?)
                 .saturating_add(number(14)?),
             started: number(19)?,
+            has_ended: matches!(fields.first(), Some(&("Z" | "X"))),
         })
+    }
+
+    /// Returns the number of the process.
+    pub(crate) fn id(self) -> u32 {
+        self.pid
+    }
+
+    /// Returns whether it has not ended. A process that nobody has waited for yet has ended.
+    pub(crate) fn still_runs(self) -> bool {
+        Self::read(self.pid).is_some_and(|now| now.started == self.started && !now.has_ended)
+    }
+
+    /// Returns whether one of its arguments is this text.
+    fn has_argument(self, text: &str) -> bool {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        line.split(|&byte| byte == 0).any(|word| word == text.as_bytes())
     }
 
     /// Kills the process at once, if it is still the one that was read.
     fn kill(self) {
-        let is_same = Self::read(self.pid).is_some_and(|now| now.started == self.started);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if let (true, Some(pid)) = (is_same, pid) {
+        if let (true, Some(pid)) = (self.still_runs(), pid) {
             // The process may end by itself in between, which has the same result.
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -65,6 +83,23 @@ impl Tree {
     /// Reads the tree below `root`, which comes first.
     pub(crate) fn of(root: u32) -> Self {
         Self::below(root, processes())
+    }
+
+    /// Reads the processes below `root`, which is not among them, and returns those that run, without the processes that
+    /// have `argument` and what is below them; and these.
+    pub(crate) fn below_without(root: u32, argument: &str) -> (Self, Vec<Process>) {
+        let all = processes();
+        let is_other = |process: &Process| process.pid != root && process.has_argument(argument);
+        let others: Vec<Process> = Self::below(root, all.clone()).0.into_iter().filter(is_other).collect();
+        let is_kept = |process: &Process| !others.iter().any(|other| other.pid == process.pid);
+        let Self(mut kept) = Self::below(root, all.into_iter().filter(is_kept).collect());
+        kept.retain(|process| process.pid != root && !process.has_ended);
+        (Self(kept), others)
+    }
+
+    /// Returns whether there is no process.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn below(root: u32, all: Vec<Process>) -> Self {
@@ -111,7 +146,11 @@ mod tests {
     use super::*;
 
     fn process(pid: u32, parent: u32, ticks: u64) -> Process {
-        Process { pid, parent, ticks, started: 1 }
+        Process { pid, parent, ticks, started: 1, has_ended: false }
+    }
+
+    fn process_of(pid: u32, parent: u32, ticks: u64, started: u64) -> Process {
+        Process { started, ..process(pid, parent, ticks) }
     }
 
     #[test]
@@ -119,7 +158,7 @@ mod tests {
         let tail = "S 7 1 1 0 -1 4194304 0 0 0 0 11 22 33 44 20 0 1 0 9876 0 0";
         for name in ["(sh)", "(a b)", "(odd ) S 1 (name))"] {
             let read = Process::parse(5, &format!("5 {name} {tail}")).unwrap();
-            assert_eq!(read, Process { pid: 5, parent: 7, ticks: 110, started: 9876 }, "{name}");
+            assert_eq!(read, process_of(5, 7, 110, 9876), "{name}");
         }
         assert_eq!(Process::parse(5, "5 (sh) S 7"), None);
         assert_eq!(Process::parse(5, ""), None);
