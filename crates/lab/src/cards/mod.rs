@@ -14,7 +14,7 @@ use crate::experiment::{
 };
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{COSTS, Family, OCF, Study, study};
+use crate::studies::{COSTS, Cost, Family, OCF, Study, cost, study};
 use closed_loop::{CARD, PROCESSOR, megabits, rate};
 use sealane_engine::{
     Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Timing, Work,
@@ -28,7 +28,10 @@ use std::time::{Duration, Instant};
 
 /// The family of `sealane lab cards`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab cards", parts: &PARTS, studies: STUDIES, run }];
+    &[Family { command: "lab cards", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+
+const PARTS_COSTS: &[Cost] =
+    &[cost(&["curve"], 18), cost(&["crossover"], 1), cost(&["framework"], 2), cost(&["threads"], 1)];
 
 const PARTS: [&str; 4] = ["curve", "framework", "threads", "crossover"];
 
@@ -38,11 +41,10 @@ const STUDIES: &[Study] = &[
         COSTS,
         "Figure 1: a card's throughput by packet size, beside software and a hybrid",
         &["curve", "crossover"],
-        20,
     ),
-    study("O1", OCF, "the framework's own cost: the null algorithm", &["framework"], 2),
-    study("O2", OCF, "Table 1: 3DES on one card, by threads and bytes", &["threads"], 1),
-    study("O3", OCF, "Table 2: the same on several cards", &["threads"], 1),
+    study("O1", OCF, "the framework's own cost: the null algorithm", &["framework"]),
+    study("O2", OCF, "Table 1: 3DES on one card, by threads and bytes", &["threads"]),
+    study("O3", OCF, "Table 2: the same on several cards", &["threads"]),
 ];
 
 /// The papers.

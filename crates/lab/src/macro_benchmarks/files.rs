@@ -5,7 +5,7 @@
 //! Guarantees: every copy equals its source; on a disk, the source is read from the disk and the copy is on it before
 //! the clock stops.
 
-use super::{Bench, Run, SECONDS, Turn, at_most, copy, measures, sample};
+use super::{Bench, Run, SECONDS, Turn, at_most, copy, is_of_few, measures, sample};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, Coordinates, Drawn, Experiment, Outcome, Plot, Profile, View, at};
 use crate::peers::{
@@ -14,7 +14,7 @@ use crate::peers::{
 use crate::scratch::Scratch;
 use crate::tunnel::Topology;
 use crate::tunnel::net::{Ground, Links};
-use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN, TRIPLE_DES};
+use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn scenes(profile: Profile) -> Vec<Scene> {
         Profile::Smoke => vec![scene(Links::Gigabit, false, Topology::HostHost, false)],
         Profile::Quick => vec![
             scene(Links::Gigabit, false, Topology::HostHost, true),
-            scene(Links::Gigabit, false, Topology::Gateways, true),
+            scene(Links::Gigabit, false, Topology::Gateways, false),
             scene(Links::Unshaped, false, Topology::HostHost, false),
             scene(Links::Gigabit, true, Topology::HostHost, false),
         ],
@@ -71,11 +71,8 @@ fn scenes(profile: Profile) -> Vec<Scene> {
 /// clear and through the default suite, and through all if there is time.
 fn is_asked(profile: Profile, is_whole: bool, protects: bool, [between, suite]: [&str; 2]) -> bool {
     let is_default = (between, suite) == (OWN, DEFAULT_SUITE);
-    let is_short = between == CLEAR.0
-        || is_default
-        || (between == NATIVE && (suite == TRIPLE_DES || suite.starts_with("aes-128")));
     match (protects, is_whole) {
-        (false, whole) => whole || is_short,
+        (false, whole) => whole || is_of_few([between, suite]),
         (true, false) => between == CLEAR.0,
         (true, true) => between == CLEAR.0 || is_default || matches!(profile, Profile::Full | Profile::Paper),
     }

@@ -59,7 +59,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
     write_tree(&root, files, bytes, bench.request.seed)?;
     let workload = &Workload::new(&root, &bench.memory.path().join("mirror"))?;
     let ground = Ground { topology: Topology::HostHost, links: Links::Gigabit, is_confined: false };
-    let connections = bench.connections();
+    let connections = bench.few_connections();
     let nets = bench.nets(ground, connections);
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for (connection, net, sshd) in &nets {

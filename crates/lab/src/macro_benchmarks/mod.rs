@@ -23,7 +23,7 @@ use crate::program::Program;
 use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
-use crate::studies::{COSTS, Family, Study, study};
+use crate::studies::{COSTS, Cost, Family, Study, cost, study};
 use crate::tunnel::net::{self, Between, Ground, Net};
 use crate::tunnel::{
     ABOUT_CARDS, CARD, CLEAR, DEFAULT_SUITE, HYBRID, NATIVE, OWN, PAPER, TRIPLE_DES, UNITS, Unit, traffic,
@@ -39,37 +39,40 @@ pub use build::BUILD;
 
 /// The family of `sealane lab macro`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab macro", parts: &PARTS, studies: STUDIES, run }];
+    &[Family { command: "lab macro", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+
+/// Files by ftp and by HTTP go through the same tunnels.
+const PARTS_COSTS: &[Cost] = &[
+    cost(&["ftp", "http"], 20),
+    cost(&["ftp"], 110),
+    cost(&["http"], 60),
+    cost(&["tiny"], 40),
+    cost(&["sieve"], 90),
+    cost(&["mirror"], 30),
+    cost(&["build"], 75),
+];
 
 /// The parts of the study.
 const PARTS: [&str; 6] = ["ftp", "http", "tiny", "sieve", "mirror", "build"];
 
 const STUDIES: &[Study] = &[
-    study("R15", COSTS, "200 MB by ftp, scp, sftp, sealane cp, and by ftp through tunnels", &["ftp"], 240),
-    study("R16", COSTS, "200 MB by HTTP, by HTTPS, and by HTTP through tunnels", &["http"], 120),
+    study("R15", COSTS, "200 MB by ftp, scp, sftp, sealane cp, and by ftp through tunnels", &["ftp"]),
+    study("R16", COSTS, "200 MB by HTTP, by HTTPS, and by HTTP through tunnels", &["http"]),
     study(
         "R17",
         COSTS,
         "1,000 tiny transfers: clear, HTTPS, tunnels with manual and negotiated keys",
         &["tiny"],
-        90,
     ),
-    study("R18", COSTS, "the sieve of Eratosthenes beside constant traffic, on one core", &["sieve"], 150),
+    study("R18", COSTS, "the sieve of Eratosthenes beside constant traffic, on one core", &["sieve"]),
     study(
         "R19",
         COSTS,
         "what the scheduler gives to the sieve and to the traffic: CPU seconds of both",
         &["sieve"],
-        150,
     ),
-    study("R20", COSTS, "a mirror of 728 files, 21,882,048 bytes, by wget", &["mirror"], 60),
-    study(
-        "R21",
-        COSTS,
-        "a build over a network file system: local, clear, AES, 3DES, hardware",
-        &["build"],
-        90,
-    ),
+    study("R20", COSTS, "a mirror of 728 files, 21,882,048 bytes, by wget", &["mirror"]),
+    study("R21", COSTS, "a build over a network file system: local, clear, AES, 3DES, hardware", &["build"]),
 ];
 
 /// The names of the connections between the hosts.
@@ -114,6 +117,13 @@ impl Connection {
             |unit: &Unit| Self { name: [unit.peer, unit.suite], between: Between::Ours(unit.gateways()) };
         [Self::clear()].into_iter().chain(units.map(of)).collect()
     }
+}
+
+/// Returns whether a connection is clear, the study's shortest or longest cipher in software, or the default suite.
+fn is_of_few([between, suite]: [&str; 2]) -> bool {
+    between == CLEAR.0
+        || (between, suite) == (OWN, DEFAULT_SUITE)
+        || (between == NATIVE && (suite == TRIPLE_DES || suite.starts_with("aes-128")))
 }
 
 /// State that all parts share.
@@ -180,6 +190,16 @@ impl Bench<'_> {
             is_named && (is_first || self.profile() != Profile::Smoke)
         };
         Connection::all().into_iter().filter(|connection| is_asked(connection.name)).collect()
+    }
+
+    /// Returns the requested connections, in the quick profile only clear, the study's shortest and longest cipher in
+    /// software, and the default suite: what a part's claims are about.
+    fn few_connections(&self) -> Vec<Connection> {
+        let mut connections = self.connections();
+        if self.profile() == Profile::Quick && self.request.between.is_empty() {
+            connections.retain(|connection| is_of_few(connection.name));
+        }
+        connections
     }
 
     /// Starts the hosts of each connection. A connection that does not come up is skipped with its reason.

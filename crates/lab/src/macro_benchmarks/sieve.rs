@@ -65,9 +65,9 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
             return Ok(Vec::new());
         }
     };
-    let top: u64 = bench.sized(20_000_000, 400_000_000, 4_000_000_000);
+    let top: u64 = bench.sized(20_000_000, 200_000_000, 4_000_000_000);
     // The file lasts for so many seconds, several times as long as the sieve. It has no holes, which would not be sent.
-    let bytes = BYTES_PER_SECOND * bench.sized(5, 20, 80);
+    let bytes = BYTES_PER_SECOND * bench.sized(5, 12, 80);
     let scratch = Scratch::create(&bench.request.surroundings, None, 2 * bytes)?;
     Bench::served(&scratch, "served")?;
     let file = scratch.random_file("served/constant", bytes, bench.request.seed)?;

@@ -257,7 +257,7 @@ pub(super) fn study(one: &Results<'_>, here: &Machine) -> Result<String, LabErro
         paper: study.paper,
         row: inventory::row(study.id),
         command: &one.listed.command,
-        time: duration(f64::from(study.seconds)),
+        time: duration(f64::from(one.listed.seconds)),
         findings,
         verdicts: verdicts(one.claims().map(|(_, result)| result)),
         sections,

@@ -56,7 +56,7 @@ const BYTES_MIN: u64 = 4 << 20;
 fn seconds_a_run(profile: Profile) -> f64 {
     match profile {
         Profile::Smoke => 0.01,
-        Profile::Quick => 0.3,
+        Profile::Quick => 0.25,
         Profile::Full => 1.5,
         // Copies follow one another until the run is over.
         Profile::Paper => 5.0,

@@ -16,7 +16,7 @@ use crate::peers::{self, OWN_OVER_SFTP, OWN_PULLS, Peer, Workload};
 use crate::report::number;
 use crate::request::Request;
 use crate::scratch::Scratch;
-use crate::stats::Centre;
+use crate::stats::{Centre, SAMPLES_FOR_CONFIDENCE};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -25,8 +25,14 @@ use std::time::Instant;
 pub(super) const PART: &str = "sftp";
 /// The link: 20 ms, without loss and without a limit of its rate.
 const LINK: (u64, u32) = (20_000, 0);
-/// The largest file behind the link.
-const FAR_BYTES_MAX: u64 = 256 << 20;
+/// Returns the largest file, here and behind the link.
+fn bytes_max(profile: Profile) -> (u64, u64) {
+    match profile {
+        Profile::Smoke | Profile::Quick => (128 << 20, 64 << 20),
+        Profile::Full | Profile::Paper => (u64::MAX, 256 << 20),
+    }
+}
+
 /// The ids of the two workloads.
 const FILE: &str = "sftp-file";
 const TREE: &str = "sftp-tree";
@@ -54,9 +60,9 @@ const FAR_TREE: &[Target] = &[
     (OWN_OVER_SFTP, "rsync-ssh", RATE, (Some(0.9), None)),
 ];
 
-/// Medians of three: a tool that waits for each file takes minutes.
+/// Medians of as few runs as give an interval: a tool that waits for each file takes minutes.
 fn repetition(profile: Profile) -> Repetition {
-    let rounds = if profile == Profile::Smoke { 1 } else { 3 };
+    let rounds = if profile == Profile::Smoke { 1 } else { SAMPLES_FOR_CONFIDENCE };
     Repetition { warm_up_rounds: 0, rounds, retries_per_round: 0, centre: Centre::Median }
 }
 
@@ -64,7 +70,7 @@ fn repetition(profile: Profile) -> Repetition {
 fn files(profile: Profile) -> (usize, usize) {
     match profile {
         Profile::Smoke => (50, 10),
-        Profile::Quick => (2_000, 200),
+        Profile::Quick => (500, 60),
         Profile::Full | Profile::Paper => (10_000, 2_000),
     }
 }
@@ -86,7 +92,8 @@ fn claims(targets: &[Target], data: &str, link: Option<&str>) -> Vec<Claim> {
 
 /// Copies a file and small files without a link.
 pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
-    let Copies { request, scratch, bytes_max, .. } = *copies;
+    let Copies { request, scratch, .. } = *copies;
+    let bytes_max = copies.bytes_max.min(bytes_max(request.profile).0);
     let claimed = |outcome: Outcome, targets, data| {
         let experiment = Experiment { claims: claims(targets, data, None), ..outcome.experiment.clone() };
         let claims = Outcome::new(experiment.clone(), outcome.cells.clone()).claims;
@@ -102,7 +109,8 @@ pub(super) fn far(
     progress: &mut dyn Write,
 ) -> Result<Result<Vec<Outcome>, String>, LabError> {
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
-    let bytes = request.file_bytes_max.unwrap_or(FAR_BYTES_MAX).min(FAR_BYTES_MAX);
+    let bytes_max = bytes_max(request.profile).1;
+    let bytes = request.file_bytes_max.unwrap_or(bytes_max).min(bytes_max);
     let crossed = through(request, PART, &[LINK], None, |_| bytes, progress)?;
     let Crossed { cells, skipped, tools } = match crossed {
         Ok(crossed) => crossed,
@@ -143,7 +151,7 @@ pub(super) fn far(
 
 /// Copies a file and small files, in the lab behind the link.
 pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
-    let bytes = request.file_bytes_max.unwrap_or(FAR_BYTES_MAX);
+    let bytes = request.file_bytes_max.unwrap_or(bytes_max(request.profile).1);
     let count = files(request.profile).1;
     let scratch = request.scratch(3 * (bytes + (count * SMALL_BYTES) as u64))?;
     Ok(hold(request, &scratch, bytes, count, progress)?.into())

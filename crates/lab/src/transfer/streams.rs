@@ -4,7 +4,7 @@
 //! Guarantees: every number takes its turn on the same bytes through the same link; a claim is that the choice is
 //! nearly as fast as each fixed number.
 
-use super::emulated::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, name, through};
+use super::emulated::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, name, seconds, through};
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{Axis, Claim, Experiment, Outcome, Profile, RATE, Repetition, View, at};
@@ -13,7 +13,7 @@ use crate::peers::{self, OWN, OWN_OVER_SFTP, Own, Peer, Workload};
 use crate::program::{CopyRequest, Level};
 use crate::report::number;
 use crate::request::Request;
-use crate::stats::Centre;
+use crate::stats::{Centre, SAMPLES_FOR_CONFIDENCE};
 use std::io::Write;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use std::time::Instant;
 pub(super) const PART: &str = "streams";
 /// The fixed numbers.
 const NUMBERS: [u32; 5] = [1, 2, 4, 8, 16];
-/// As many bytes as this number of connections is expected to carry in about two seconds.
+/// As many bytes as this number of connections is expected to carry in the duration of a copy.
 const CONNECTIONS: u64 = 8;
 const BYTES_MIN: u64 = 8 << 20;
 /// The share of the best fixed number's rate that the choice must reach.
@@ -30,10 +30,18 @@ const SHARE: f64 = 0.85;
 fn links(profile: Profile) -> Vec<Conditions> {
     match profile {
         Profile::Smoke => vec![(10_000, 0)],
-        Profile::Quick => vec![(100, 0), (10_000, 1), (100_000, 1)],
+        Profile::Quick => vec![(10_000, 1), (100_000, 1)],
         Profile::Full | Profile::Paper => {
             [100, 10_000, 100_000].into_iter().flat_map(|rtt| [0, 1, 10].map(|loss| (rtt, loss))).collect()
         }
+    }
+}
+
+/// Returns the fixed numbers of a profile: of a short one the smallest, the usual and the largest.
+fn numbers(profile: Profile) -> Vec<u32> {
+    match profile {
+        Profile::Smoke | Profile::Quick => vec![1, 4, 16],
+        Profile::Full | Profile::Paper => NUMBERS.to_vec(),
     }
 }
 
@@ -41,14 +49,14 @@ fn links(profile: Profile) -> Vec<Conditions> {
 fn bytes_max(profile: Profile) -> u64 {
     match profile {
         Profile::Smoke => 8 << 20,
-        Profile::Quick => 128 << 20,
+        Profile::Quick => 64 << 20,
         Profile::Full | Profile::Paper => 512 << 20,
     }
 }
 
-/// Medians of a few runs: a single stream takes long where packets are lost.
+/// Medians of as few runs as give an interval: a single stream takes long where packets are lost.
 fn repetition(profile: Profile) -> Repetition {
-    let rounds = if profile == Profile::Smoke { 1 } else { 3 };
+    let rounds = if profile == Profile::Smoke { 1 } else { SAMPLES_FOR_CONFIDENCE };
     Repetition { warm_up_rounds: 0, rounds, retries_per_round: 0, centre: Centre::Median }
 }
 
@@ -66,7 +74,7 @@ pub(super) fn outcome(
     let links = links(request.profile);
     let most = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
     let bytes = |link| {
-        let one = file_bytes(link, congestion_control.as_deref(), u64::MAX);
+        let one = file_bytes(request.profile, link, congestion_control.as_deref(), u64::MAX);
         (one * CONNECTIONS).clamp(BYTES_MIN.min(most), most)
     };
     let Crossed { cells, skipped, tools } =
@@ -83,11 +91,12 @@ pub(super) fn outcome(
             "Each link is emulated in a network namespace of its own, at 1 Gb/s for both directions together. A copy's default starts with few streams and adds others while they bring more.".to_owned(),
         ],
         workload: format!(
-            "One file of random bytes, new in each round: as much as {CONNECTIONS} connections carry in about two seconds, at most {}.",
+            "One file of random bytes, new in each round: as much as {CONNECTIONS} connections carry in about {} s, at most {}.",
+            seconds(request.profile),
             number::bytes(most)
         ),
         repetition: repetition(request.profile),
-        claims: names.iter().flat_map(|link| claims(link)).collect(),
+        claims: names.iter().flat_map(|link| claims(request.profile, link)).collect(),
         axes: vec![Axis::new("link", names), Axis::new("tool", tools)],
         view: View::Bars { groups: "link".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
         ..Experiment::default()
@@ -97,7 +106,7 @@ pub(super) fn outcome(
 }
 
 /// Returns the claims that the default is nearly as fast as each fixed number on this link.
-fn claims(link: &str) -> Vec<Claim> {
+fn claims(profile: Profile, link: &str) -> Vec<Claim> {
     let place = |tool: &str| at([("link", link), ("tool", tool)]);
     let against = |own: &str, other: String| {
         let statement = format!("{own}: the default is within 15 % of {other} through {link}");
@@ -106,7 +115,7 @@ fn claims(link: &str) -> Vec<Claim> {
     let by = |number: u32| {
         [against(OWN, fixed(number)), against(OWN_OVER_SFTP, format!("{OWN_OVER_SFTP}, {number}"))]
     };
-    NUMBERS.into_iter().flat_map(by).collect()
+    numbers(profile).into_iter().flat_map(by).collect()
 }
 
 /// Copies one file behind a link by every number of streams, in turns.
@@ -133,11 +142,17 @@ pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outc
         let streams = CopyRequest { streams: Some(number), ..own.request.clone() };
         Own { name: fixed(number), request: streams, program: program.clone() }
     };
+    let numbers = numbers(request.profile);
     let mut contestants: Vec<Box<dyn Peer>> =
-        NUMBERS.into_iter().map(|number| Box::new(by(number)) as Box<dyn Peer>).collect();
+        numbers.iter().map(|&number| Box::new(by(number)) as Box<dyn Peer>).collect();
     contestants.insert(0, Box::new(own));
     if request.peers {
-        contestants.extend(peers::own_over_sftp(&request.surroundings, &program.path));
+        let is_asked = |peer: &Box<dyn Peer>| {
+            let fixed = peer.name().strip_prefix(OWN_OVER_SFTP).and_then(|rest| rest.strip_prefix(", "));
+            fixed.is_none_or(|fixed| numbers.iter().any(|number| number.to_string() == fixed))
+        };
+        let peers = peers::own_over_sftp(&request.surroundings, &program.path);
+        contestants.extend(peers.into_iter().filter(is_asked));
     }
     Ok(contest::hold(&rules, &mut contestants, progress)?.0)
 }
@@ -155,8 +170,8 @@ mod tests {
         let mut names: Vec<String> = peers.iter().map(|peer| peer.name().to_owned()).collect();
         names.extend(NUMBERS.map(fixed));
         names.push(OWN.to_owned());
-        let claims = claims("a link");
-        assert_eq!(claims.len(), 2 * NUMBERS.len());
+        assert_eq!(claims(Profile::Full, "a link").len(), 2 * NUMBERS.len());
+        assert_eq!(claims(Profile::Quick, "a link").len(), 2 * 3);
         for number in NUMBERS {
             assert!(names.contains(&fixed(number)) && names.contains(&format!("{OWN_OVER_SFTP}, {number}")));
         }

@@ -71,20 +71,26 @@ pub(super) fn of_rates(cells: &[Cell], id: &str, topology: Topology) -> Vec<Clai
         }
     }
     if !has_shares(topology) {
-        for cell in cells.iter().filter(|cell| cell.at["test"].starts_with("ttcp")) {
+        let is_bulk = |cell: &&Cell| cell.at["test"].starts_with("ttcp") || cell.at["test"] == "tcp1";
+        for cell in cells.iter().filter(is_bulk) {
             let [peer, suite, test] = AXES.map(|axis| &*cell.at[axis]);
+            let source = if test == "tcp1" { "R10, figure 4" } else { "R13, figure 8" };
             let statement = format!(
                 "{test}, {peer}, {suite}: three hosts on links of 100 Mb/s stay below 300 Mb/s in all."
             );
             let bounds = (None, Some(THREE_LINKS_GBIT));
-            claims.push(Claim::bound((statement, "R13, figure 8"), measure, cell.at.clone(), bounds));
+            claims.push(Claim::bound((statement, source), measure, cell.at.clone(), bounds));
         }
-        let clear = place(CLEAR.0, CLEAR.1, "ttcp-8192");
-        if has(&clear) {
-            let statement = "ttcp-8192, clear: three hosts fill their links, at least 270 of 300 Mb/s: headers and \
-                             acknowledgements take a tenth at most.";
-            let bounds = (Some(0.9 * THREE_LINKS_GBIT), None);
-            claims.push(Claim::bound((statement, "R13, figure 8"), measure, clear, bounds));
+        for (test, source) in [("ttcp-8192", "R13, figure 8"), ("tcp1", "R10, figure 4")] {
+            let clear = place(CLEAR.0, CLEAR.1, test);
+            if has(&clear) {
+                let statement = format!(
+                    "{test}, clear: three hosts fill their links, at least 270 of 300 Mb/s: headers and acknowledgements take a \
+                     tenth at most."
+                );
+                let bounds = (Some(0.9 * THREE_LINKS_GBIT), None);
+                claims.push(Claim::bound((statement, source), measure, clear, bounds));
+            }
         }
     }
     for cell in cells.iter().filter(|cell| cell.at["test"] == AROUND_512[1]) {

@@ -19,7 +19,7 @@ use crate::peers::Workload;
 use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
-use crate::studies::{ATOMIC, COSTS, Family, Study, study};
+use crate::studies::{ATOMIC, COSTS, Cost, Family, Study, cost, cost_for_each_topology, study};
 use net::{Between, Keys, Net, Ours};
 use std::io::Write;
 use std::time::Instant;
@@ -30,7 +30,43 @@ pub use traffic::TESTS;
 
 /// The family of `sealane lab tunnel`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab tunnel", parts: &TESTS, studies: STUDIES, run }];
+    &[Family { command: "lab tunnel", parts: &TESTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+
+/// The time to start all tunnels, then that of the tests through those connections that a short profile asks for.
+const PARTS_COSTS: &[Cost] = &[
+    cost_for_each_topology(
+        &[
+            "ttcp-64",
+            "ttcp-512",
+            "ttcp-1024",
+            "ttcp-1470",
+            "ttcp-8192",
+            "tcp1",
+            "tcp4",
+            "udp1400",
+            "udp64",
+            "rtt",
+            "rtt-loaded",
+            "tiny",
+            "large",
+        ],
+        20,
+    ),
+    cost_for_each_topology(&["ttcp-64"], 55),
+    cost_for_each_topology(&["ttcp-512"], 25),
+    cost_for_each_topology(&["ttcp-1024"], 25),
+    cost_for_each_topology(&["ttcp-1470"], 25),
+    cost_for_each_topology(&["ttcp-8192"], 55),
+    cost_for_each_topology(&["tcp1"], 55),
+    cost_for_each_topology(&["tcp4"], 30),
+    cost_for_each_topology(&["udp1400"], 30),
+    cost_for_each_topology(&["udp64"], 30),
+    cost_for_each_topology(&["rtt"], 25),
+    cost_for_each_topology(&["rtt-loaded"], 30),
+    cost_for_each_topology(&["tiny"], 15),
+    cost_for_each_topology(&["large"], 15),
+    cost(&["ah"], 10),
+];
 
 const STUDIES: &[Study] = &[
     Study {
@@ -40,7 +76,6 @@ const STUDIES: &[Study] = &[
             COSTS,
             "three hosts on links of 100 Mb/s: associations with the gateway and with the last host",
             &["tcp1", "rtt"],
-            300,
         )
     },
     study(
@@ -48,31 +83,27 @@ const STUDIES: &[Study] = &[
         COSTS,
         "the five variables: what is run, algorithm, topology, hardware (a simulated card) or not, CPU time beside",
         &["tcp1", "tiny", "large"],
-        900,
     ),
     study(
         "R12",
         COSTS,
         "no encryption, AES by key length, DES, 3DES, both with a simulated card too",
         &["ttcp-8192"],
-        600,
     ),
     study(
         "R13",
         COSTS,
         "ttcp from host to host and between gateways, by suite and size of writes",
         &["ttcp-64", "ttcp-512", "ttcp-1024", "ttcp-1470", "ttcp-8192"],
-        900,
     ),
     study(
         "R14",
         COSTS,
         "the same tunnels with TCP, UDP and pings of today",
         &["tcp1", "tcp4", "udp1400", "udp64", "rtt", "rtt-loaded"],
-        900,
     ),
-    study("R22", COSTS, "faster networks: what remains of clear, by suite", &["tcp1", "tcp4"], 600),
-    study("A10", ATOMIC, "AH by components: header, touching, arithmetic", &["ah"], 10),
+    study("R22", COSTS, "faster networks: what remains of clear, by suite", &["tcp1", "tcp4"]),
+    study("A10", ATOMIC, "AH by components: header, touching, arithmetic", &["ah"]),
 ];
 
 /// The connections between the hosts, by their names in results.
@@ -163,6 +194,33 @@ fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Betwe
     between
 }
 
+/// Returns whether a test goes through a connection. A request that names connections, and one with more time, has all
+/// tests through all; a short one has the study's tests through the study's tunnels, and the tests of today through
+/// those of today: what the claims and the comparisons need.
+fn is_run(request: &Request, topology: Topology, test: &Test, peer: &str, suite: &str) -> bool {
+    let is_short = matches!(request.profile, Profile::Smoke | Profile::Quick);
+    if !is_short || !request.between.is_empty() {
+        return true;
+    }
+    let is_clear = peer == CLEAR.0;
+    let is_study = [NATIVE, CARD, HYBRID].contains(&peer);
+    let is_oldest = suite == TRIPLE_DES && (peer == NATIVE || peer == CARD);
+    let is_default = peer == OWN && suite == DEFAULT_SUITE;
+    let is_today = is_default || (peer == OWN && suite == RIVAL.1) || peer == RIVAL.0;
+    match test.name {
+        _ if !matches!(topology, Topology::HostHost | Topology::Gateways) => {
+            is_clear || is_oldest || is_default || peer == RIVAL.0
+        }
+        "ttcp-64" | "ttcp-8192" => is_clear || is_study,
+        "ttcp-512" | "ttcp-1024" | "ttcp-1470" => {
+            is_clear || is_oldest || (peer == NATIVE && suite.starts_with("aes-128"))
+        }
+        "tcp1" => is_clear || is_oldest || !(is_study || suite.contains("cbc")),
+        "tiny" | "large" => is_clear || is_oldest || is_default || peer == HTTPS.0,
+        _ => is_clear || is_today,
+    }
+}
+
 /// Returns the number of runs of each test in the profile, and the seconds of a run.
 fn rounds_and_seconds(request: &Request) -> (usize, u32) {
     let (rounds, seconds) = match request.profile {
@@ -238,9 +296,10 @@ impl Asked<'_> {
         progress: &mut dyn Write,
     ) -> Result<Vec<Outcome>, LabError> {
         let request = self.request;
-        let scratch = Scratch::create(&request.surroundings, None, 2 * traffic::LARGE_BYTES)?;
+        let large_bytes = traffic::large_bytes(request.profile);
+        let scratch = Scratch::create(&request.surroundings, None, 2 * large_bytes)?;
         let workload = self.tests.iter().any(Test::is_web).then(|| {
-            let file = scratch.random_file("large", traffic::LARGE_BYTES, request.seed)?;
+            let file = scratch.random_file("large", large_bytes, request.seed)?;
             Workload::new(&file, &scratch.path().join("target"))
         });
         let mut runs = Runs {
@@ -256,7 +315,9 @@ impl Asked<'_> {
             |peer: &str| request.between.is_empty() || request.between.iter().any(|asked| asked == peer);
         for (peer, suite, between) in betweens(foreign).into_iter().filter(|(peer, ..)| is_asked(peer)) {
             let is_tls = peer == HTTPS.0;
-            let tests: Vec<&Test> = self.tests.iter().filter(|test| !is_tls || test.is_web()).collect();
+            let is_run =
+                |test: &&Test| (!is_tls || test.is_web()) && is_run(request, topology, test, peer, suite);
+            let tests: Vec<&Test> = self.tests.iter().filter(is_run).collect();
             if tests.is_empty() {
                 continue;
             }
@@ -316,6 +377,7 @@ impl Sampler for Runs<'_> {
             net: &self.nets[net],
             seconds: self.seconds,
             surroundings: &self.request.surroundings,
+            tiny_files: traffic::tiny_files(self.request.profile),
             workload: self.workload.as_ref(),
             is_tls,
         };
@@ -415,6 +477,39 @@ fn beside_rival(cells: &[Cell]) -> Vec<Cell> {
 mod tests {
     use super::*;
     use crate::experiment::Verdict;
+
+    /// A short profile keeps every cell that a claim or a comparison is about.
+    #[test]
+    fn a_short_profile_measures_what_is_claimed() {
+        let request = Request { profile: Profile::Quick, ..Request::default() };
+        let cells = |request: &Request, topology| {
+            let rival = std::iter::once((RIVAL.0, RIVAL.1));
+            let own = UNITS.iter().map(|unit| (unit.peer, unit.suite));
+            let all = [(CLEAR.0, CLEAR.1)].into_iter().chain(own).chain(rival);
+            let mut cells = Vec::new();
+            for (peer, suite) in all {
+                let tests = TESTS.iter().filter_map(|test| Test::of(test));
+                for test in tests.filter(|test| is_run(request, topology, test, peer, suite)) {
+                    cells.push(Cell::new(AXES.into_iter().zip([peer, suite, test.name])));
+                }
+            }
+            cells
+        };
+        let whole = Request { profile: Profile::Full, ..request.clone() };
+        for topology in Topology::ALL {
+            let [short, long] = [&request, &whole].map(|request| cells(request, topology));
+            assert!(2 * short.len() < long.len(), "{} of {}", short.len(), long.len());
+            let claims = |cells: &[Cell]| {
+                let claims = claims::of_rates(cells, "throughput", topology);
+                claims.iter().map(|claim| claim.source.clone()).collect::<std::collections::BTreeSet<_>>()
+            };
+            assert_eq!(claims(&short), claims(&long), "{topology:?}");
+            let shares = |cells: &[Cell]| claims::of_shares(cells, topology).len();
+            assert_eq!(shares(&short), shares(&long), "{topology:?}");
+        }
+        let named = Request { between: vec![OWN.to_owned()], ..request };
+        assert_eq!(cells(&named, Topology::HostHost).len(), cells(&whole, Topology::HostHost).len());
+    }
 
     #[test]
     fn tables_show_medians_parts_of_clear_and_the_papers_claim() {

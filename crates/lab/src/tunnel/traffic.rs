@@ -4,7 +4,7 @@
 
 use super::net::{Net, unavailable};
 use crate::LabError;
-use crate::experiment::{Found, RATE, Sample};
+use crate::experiment::{Found, Profile, RATE, Sample};
 use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload, tiny_pages};
 use crate::surroundings::Surroundings;
 use serde_json::Value;
@@ -65,10 +65,15 @@ const LOAD_TIME: Duration = Duration::from_millis(400);
 const PATIENCE_S: u32 = 30;
 /// A link that carries nothing for this time is out of order.
 const UP_TIME: Duration = Duration::from_secs(20);
-/// The number of pages per run of `tiny`.
-const TINY_FILES: u32 = 1000;
-/// The study's large file.
-pub(super) const LARGE_BYTES: u64 = 200_000_000;
+/// Returns the number of pages per run of `tiny`; the study has 1,000.
+pub(super) fn tiny_files(profile: Profile) -> u32 {
+    if matches!(profile, Profile::Smoke | Profile::Quick) { 100 } else { 1000 }
+}
+
+/// Returns the length of the large file; the study's has 200 MB.
+pub(super) fn large_bytes(profile: Profile) -> u64 {
+    if matches!(profile, Profile::Smoke | Profile::Quick) { 20_000_000 } else { 200_000_000 }
+}
 
 impl Test {
     /// Returns the test of this name that goes through tunnels.
@@ -127,6 +132,8 @@ pub(super) struct Traffic<'a> {
     pub(super) net: &'a Net,
     pub(super) seconds: u32,
     pub(super) surroundings: &'a Arc<Surroundings>,
+    /// The number of tiny pages.
+    pub(super) tiny_files: u32,
     /// The large file.
     pub(super) workload: Option<&'a Workload>,
     pub(super) is_tls: bool,
@@ -148,7 +155,7 @@ impl Traffic<'_> {
                 Some(figures)
             }),
             Kind::Tiny => {
-                let rate = tiny_pages(&self.net.hosts(0), self.surroundings, (TINY_FILES, self.is_tls))?;
+                let rate = tiny_pages(&self.net.hosts(0), self.surroundings, (self.tiny_files, self.is_tls))?;
                 Some(Figures::from([("packets_per_s".to_owned(), rate)]))
             }
             Kind::Large => Some(self.large()?),
@@ -169,7 +176,8 @@ impl Traffic<'_> {
         let sample = curl.run(workload)?;
         let cpu_s = self.net.cpu_seconds() - before;
         let mb_per_s = sample.value(RATE).ok_or_else(|| unavailable("no rate"))?;
-        let figures = [("gbit_per_s", 8e-3 * mb_per_s), ("cpu_s_per_gb", cpu_s * 1e9 / LARGE_BYTES as f64)];
+        let figures =
+            [("gbit_per_s", 8e-3 * mb_per_s), ("cpu_s_per_gb", cpu_s * 1e9 / workload.bytes() as f64)];
         Ok(figures
             .into_iter()
             .filter(|(_, value)| *value > 0.0)

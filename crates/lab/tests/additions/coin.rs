@@ -6,13 +6,14 @@ use crate::experiment::{Claim, Experiment, Measure, Plan, Sample, Sampler, at};
 use crate::report::Report;
 use crate::request::Request;
 use crate::rng::Rng;
-use crate::studies::{Family, OWN, study};
+use crate::studies::{Family, OWN, cost, study};
 use std::io::Write;
 
 pub(crate) const FAMILIES: &[Family] = &[Family {
     command: "lab coin",
     parts: &[],
-    studies: &[study("coin", OWN, "whether a coin is fair", &[], 1)],
+    costs: &[cost(&[], 1)],
+    studies: &[study("coin", OWN, "whether a coin is fair", &[])],
     run,
 }];
 
