@@ -105,7 +105,7 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
         ));
     }
     // The default is one lane, and the story is about more than one.
-    let lanes = arguments.lanes.iter().max().map(|&lanes| usize::from(lanes)).filter(|&lanes| lanes > 1);
+    let lanes = if arguments.lanes.iter().all(|&lanes| lanes == 1) { Vec::new() } else { lanes(arguments) };
     let profile = arguments.profile.unwrap_or_default();
     let request = Request { only: arguments.only.clone(), profile, lanes, ..Request::default() };
     let run = Family::of("speed --story").run;

@@ -4,7 +4,7 @@
 //! samples.
 
 use super::{Cell, RESAMPLING_SEED, Value};
-use crate::stats::{CONFIDENCE, ratio_of_medians};
+use crate::stats::{CONFIDENCE, mean, ratio_of_medians};
 
 /// Gives each cell the value `id`: its `measure` over that of the cell with the same place but `first` on the axis
 /// `along`.
@@ -27,8 +27,42 @@ pub fn over(top: &Cell, bottom: &Cell, measure: &str) -> Option<Value> {
         let (value, interval) = ratio_of_medians(&above, &below, CONFIDENCE, RESAMPLING_SEED)?;
         return Some(Value::Range { value, low: interval.low, high: interval.high });
     }
-    let (above, below) = (top.figure(measure)?, bottom.figure(measure)?);
-    (below > 0.0).then(|| Value::Number(above / below))
+    if let (Some(above), Some(below)) = (top.values.get(measure), bottom.values.get(measure)) {
+        return ratio(above, below);
+    }
+    ratio(&top.figure(measure)?.into(), &bottom.figure(measure)?.into())
+}
+
+/// Returns one figure over another. Of two ranges the result has the widest range that they allow.
+pub fn ratio(top: &Value, bottom: &Value) -> Option<Value> {
+    let value = top.number()? / bottom.number().filter(|below| *below > 0.0)?;
+    Some(match (top, bottom) {
+        (&Value::Range { low, high, .. }, &Value::Range { low: least, high: most, .. }) if least > 0.0 => {
+            Value::Range { value, low: low / most, high: high / least }
+        }
+        _ => Value::Number(value),
+    })
+}
+
+/// Returns the mean of figures, by the scale that `to` leads to and `from` leads back from; `None` if there are none.
+pub fn mean_on(values: &[Value], to: fn(f64) -> f64, from: fn(f64) -> f64) -> Option<Value> {
+    let of = |end: fn(&Value) -> Option<f64>| {
+        let numbers: Option<Vec<f64>> = values.iter().map(|value| end(value).map(to)).collect();
+        mean(&numbers?).map(from)
+    };
+    let value = of(Value::number)?;
+    let low = of(|value| match value {
+        Value::Range { low, .. } => Some(*low),
+        _ => None,
+    });
+    let high = of(|value| match value {
+        Value::Range { high, .. } => Some(*high),
+        _ => None,
+    });
+    Some(match (low, high) {
+        (Some(low), Some(high)) => Value::Range { value, low, high },
+        _ => Value::Number(value),
+    })
 }
 
 /// Returns Jain's index of fairness: 1 if all shares are equal, 1/n if one share is everything.
@@ -56,6 +90,25 @@ mod tests {
         let mut cells = [cell("a", "1", 10.0), cell("a", "2", 19.0), cell("b", "2", 5.0)];
         over_first(&mut cells, "lanes", "1", "r", "times");
         assert_eq!(cells.each_ref().map(|cell| cell.figure("times")), [Some(1.0), Some(1.9), None]);
+    }
+
+    #[test]
+    fn ratios_and_means_of_ranges_are_ranges() {
+        let range = |value, low, high| Value::Range { value, low, high };
+        let (top, bottom) = (range(8.0, 6.0, 9.0), range(2.0, 1.0, 3.0));
+        assert_eq!(ratio(&top, &bottom), Some(range(4.0, 2.0, 9.0)));
+        assert_eq!(ratio(&top, &2.0.into()), Some(Value::Number(4.0)));
+        assert_eq!(ratio(&top, &range(1.0, 0.0, 2.0)), Some(Value::Number(8.0)));
+        assert_eq!(ratio(&top, &0.0.into()), None);
+        let cell = |value: &Value| Cell::new([("x", "y")]).with("r", value.clone());
+        assert_eq!(over(&cell(&top), &cell(&bottom), "r"), ratio(&top, &bottom));
+        let mean_of = |values: &[Value]| mean_on(values, |x| x, |x| x);
+        assert_eq!(mean_of(&[top.clone(), bottom]), Some(range(5.0, 3.5, 6.0)));
+        assert_eq!(mean_of(&[top, 2.0.into()]), Some(Value::Number(5.0)));
+        assert_eq!(mean_of(&[]), None);
+        let geometric = mean_on(&[range(4.0, 1.0, 9.0), range(9.0, 1.0, 9.0)], f64::ln, f64::exp);
+        let Some(Value::Range { value, low, high }) = geometric else { panic!("{geometric:?}") };
+        assert!([value - 6.0, low - 1.0, high - 9.0].iter().all(|difference| difference.abs() < 1e-9));
     }
 
     #[test]

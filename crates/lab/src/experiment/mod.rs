@@ -227,6 +227,11 @@ pub enum Value {
 }
 
 impl Value {
+    /// Returns a figure that is the same in every run, as a count is: claims about it are decided without samples.
+    pub fn exact(value: f64) -> Self {
+        Self::Range { value, low: value, high: value }
+    }
+
     /// Returns the value as a number.
     pub fn number(&self) -> Option<f64> {
         match self {

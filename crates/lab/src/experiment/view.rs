@@ -128,10 +128,11 @@ impl Plot {
         Self { logarithmic: true, ..self }
     }
 
-    /// Returns one plot per value of an axis.
+    /// Returns one plot per value of an axis, of each plot that there is already.
     #[must_use]
-    pub fn each(self, axis: &str) -> Self {
-        Self { plots: vec![axis.to_owned()], ..self }
+    pub fn each(mut self, axis: &str) -> Self {
+        self.plots.push(axis.to_owned());
+        self
     }
 }
 

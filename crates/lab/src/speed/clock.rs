@@ -6,7 +6,8 @@
 
 use super::work::{Done, Runner, Share, Work};
 use super::{Rule, SpeedError};
-use crate::stats::{CONFIDENCE, Interval, mean, mean_interval, median};
+use crate::experiment::RESAMPLING_SEED;
+use crate::stats::{CONFIDENCE, Interval, mean, mean_interval, median, median_interval};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ pub(super) struct Pace {
     pub(super) mb_per_s: f64,
     /// The interval of the rate, if it is a mean.
     pub(super) interval: Option<Interval>,
+    /// The interval of the rate over the slices of this run, a mean or a median.
+    pub(super) spread: Option<Interval>,
     /// The messages of all lanes together.
     pub(super) messages_per_s: f64,
     /// The interval of their rate, if it is a mean.
@@ -194,11 +197,13 @@ fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
     let (bytes, messages) = (rates(|done| done.bytes)?, rates(|done| done.messages)?);
     let centre = |rates: &[f64]| if is_mean { mean(rates) } else { median(rates) };
     let interval = |rates: &[f64]| mean_interval(rates, CONFIDENCE).filter(|_| is_mean);
+    let spread = interval(&bytes).or_else(|| median_interval(&bytes, CONFIDENCE, RESAMPLING_SEED));
+    let megabytes = |Interval { low, high }: Interval| Interval { low: low / 1e6, high: high / 1e6 };
     let messages_per_s = centre(&messages)?;
     Some(Pace {
         mb_per_s: centre(&bytes)? / 1e6,
-        interval: interval(&bytes)
-            .map(|Interval { low, high }| Interval { low: low / 1e6, high: high / 1e6 }),
+        interval: interval(&bytes).map(megabytes),
+        spread: spread.map(megabytes),
         messages_per_s,
         messages_interval: interval(&messages),
         ns_per_message: lanes.len() as f64 * 1e9 / messages_per_s,
@@ -328,6 +333,8 @@ mod tests {
         let expected = Pace {
             mb_per_s: 4.0,
             interval: None,
+            // Three slices give no interval of 90 %, but the range.
+            spread: Some(Interval { low: 2.0, high: 10.0 }),
             messages_per_s: 4000.0,
             messages_interval: None,
             ns_per_message: 2.0 * 1e9 / 4000.0,

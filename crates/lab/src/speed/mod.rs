@@ -13,12 +13,14 @@ mod peers;
 mod plan;
 pub(crate) mod public_key;
 mod row;
+mod sizes;
 mod story;
 mod tables;
 pub mod trial;
 mod tsc;
 pub(crate) mod usage;
 mod work;
+mod yardstick;
 
 pub use advice::advice;
 pub use error::SpeedError;
@@ -34,7 +36,7 @@ use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{ATOMIC, Family, NPCRYPTBENCH, OWN, Study, study};
+use crate::studies::{ATOMIC, Cost, Family, NPCRYPTBENCH, OWN, Study, cost, study};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,19 +44,28 @@ use std::time::{Duration, Instant};
 
 /// The families of `sealane speed`, and of the papers' tables of kernels.
 pub(crate) const FAMILIES: &[Family] = &[
-    Family { command: "speed --story", parts: &PARTS, studies: STORIES, run: story::run },
+    Family { command: "speed --story", parts: &PARTS, costs: COSTS, studies: STORIES, run: story::run },
     Family {
         command: "speed",
         parts: &[],
+        costs: &[cost(&[], 20)],
         studies: &[study(
             KERNELS,
             OWN,
             "what to use on this machine: AEADs, hashes and MACs, one message and many",
             &[],
-            20,
         )],
         run,
     },
+];
+
+const COSTS: &[Cost] = &[
+    cost(&["ladder", "flows", "batches", "blocks", "shared-message"], 45),
+    cost(&["tables"], 1),
+    cost(&["mix"], 1),
+    cost(&["caches"], 15),
+    cost(&["yardstick"], 1),
+    cost(&["public-key"], 60),
 ];
 
 /// The id of the study of today's algorithms.
@@ -66,26 +77,24 @@ const STORIES: &[Study] = &[
         NPCRYPTBENCH,
         "Table IV: bytes of tables in near and in far memory, beside ours",
         &["tables"],
-        1,
     ),
     study(
         "B22",
         NPCRYPTBENCH,
         "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24)",
         &["ladder", "flows", "batches", "blocks", "shared-message"],
-        45,
     ),
-    study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", &["tables"], 1),
-    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", &["mix"], 1),
+    study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", &["tables"]),
+    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", &["mix"]),
     study(
         "public-key",
         OWN,
         "public-key operations by tier, NPCryptBench's future work (B26)",
         &["public-key"],
-        60,
     ),
-    study("A2", ATOMIC, "MD5 and others from the caches and from memory", &["caches"], 15),
-    study("A9", ATOMIC, "the alternate hash beside MD5", &["caches"], 15),
+    study("A2", ATOMIC, "MD5 and others from the caches and from memory", &["caches"]),
+    study("A3", ATOMIC, "MD5 beside what UDP carries", &["yardstick"]),
+    study("A9", ATOMIC, "the alternate hash beside MD5", &["caches"]),
 ];
 
 /// The summary on the page of `sealane speed`.
@@ -367,6 +376,7 @@ impl Plan {
                 ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
                 mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
                 is_ragged: cell.length == Length::Imix,
+                spread: own.spread.map(|spread| [spread.low, spread.high]),
             };
             tell(row)?;
         }

@@ -42,6 +42,10 @@ pub struct Row {
     /// Whether messages have different lengths.
     #[serde(skip)]
     pub is_ragged: bool,
+    /// The 90 % interval of [`Self::mb_per_s`] over the slices of its own run. Rows that are measured one after the other
+    /// may differ by more.
+    #[serde(skip)]
+    pub(super) spread: Option<[f64; 2]>,
 }
 
 impl Row {
@@ -114,6 +118,7 @@ impl Row {
             ratio: None,
             mb_per_s_interval: None,
             is_ragged: false,
+            spread: None,
         }
     }
 }

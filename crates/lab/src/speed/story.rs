@@ -10,16 +10,16 @@ use super::public_key::{self, PublicKeyOptions, operations};
 use super::row::Row;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
-use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, measured, report};
+use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, measured, report, sizes, yardstick};
 use crate::LabError;
 use crate::experiment::{
-    Axis, Cell, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample, Sampler,
-    View, Written, at, derive,
+    Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample,
+    Sampler, Shape, Value, View, Written, at, derive,
 };
 use crate::report::Report;
-use crate::report::number::counted;
+use crate::report::number::{counted, ratio};
 use crate::request::Request;
-use crate::stats::{Centre, mean};
+use crate::stats::Centre;
 use sealane_transform::{
     ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, Tier, instruction_mix,
 };
@@ -27,29 +27,39 @@ use std::io::Write;
 use std::thread;
 use std::time::Instant;
 
-/// The paper's algorithms, with the bytes of its Table II (B8) and Table IV: fastest memory and beyond (B13).
-const TEN: [(&str, &str, &str); 10] = [
-    ("md5", "0", "0"),
-    ("sha1", "0", "0"),
-    ("rc4", "256", "1024"),
-    ("seal3", "< 4096", "4 + < 4096"),
-    ("aes-128-ecb", "4096", "176 + 5120"),
-    ("des-ecb", "512", "2176"),
-    ("rc5-r16-ecb", "0", "136"),
-    ("rc6-ecb", "0", "176"),
-    ("blowfish-ecb", "4096", "72 + 4096"),
-    ("idea-ecb", "0", "208"),
+/// The paper's algorithms.
+const TEN: [&str; 10] = [
+    "md5",
+    "sha1",
+    "rc4",
+    "seal3",
+    "aes-128-ecb",
+    "des-ecb",
+    "rc5-r16-ecb",
+    "rc6-ecb",
+    "blowfish-ecb",
+    "idea-ecb",
 ];
 
 /// The length of a message that the block-level tables divide.
 const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The tables of the story by id, in their order.
-pub const PARTS: [&str; 9] =
-    ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches", "public-key"];
+pub const PARTS: [&str; 10] = [
+    "ladder",
+    "mix",
+    "tables",
+    "flows",
+    "batches",
+    "blocks",
+    "shared-message",
+    "caches",
+    "yardstick",
+    "public-key",
+];
 
 fn ten() -> Vec<Algorithm> {
-    TEN.iter().filter_map(|(name, _, _)| name.parse().ok()).collect()
+    TEN.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// Returns the ciphers whose blocks do not depend on each other.
@@ -68,32 +78,33 @@ struct Teller<'a> {
 /// Runs the requested parts, on the requested numbers of lanes.
 pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
-    let most = request.lanes.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let mut lanes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).collect();
-    if !lanes.contains(&most) {
-        lanes.push(most);
-    }
+    let lanes = request.lane_counts();
     let mut teller = Teller { rule: request.profile.into(), lanes, seed: request.seed, progress };
     let mut outcomes = Vec::new();
     for part in PARTS.into_iter().filter(|part| request.wants(&[part])) {
-        outcomes.push(match part {
+        let outcome = match part {
             "ladder" => teller.ladder()?,
             "mix" => mixes(),
-            "tables" => tables(),
+            "tables" => {
+                outcomes.push(sizes::tables());
+                sizes::placed()
+            }
             "flows" => teller.flows()?,
             "batches" => teller.batches()?,
             "blocks" => teller.blocks()?,
             "shared-message" => teller.shared_message()?,
             "caches" => teller.caches()?,
+            "yardstick" => teller.yardstick()?,
             _ => teller.public_key()?,
-        });
+        };
+        outcomes.push(outcome);
     }
     let title = "The papers' kernels on this machine";
     Ok(Report { profile: Some(request.profile), ..report(title, began.elapsed().as_secs_f64(), outcomes) })
 }
 
 /// The paper.
-const PAPER: &str =
+pub(super) const PAPER: &str =
     "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
 
 fn experiment((id, covers, title): (&str, &str, &str), axes: &[&str], measures: Vec<Measure>) -> Experiment {
@@ -112,6 +123,75 @@ fn over_lanes(experiment: Experiment, mut cells: Vec<Cell>, plot: Plot) -> Outco
     outcome.in_words("lanes", |lanes| counted(lanes, "lane"))
 }
 
+/// The row of means of gains.
+const MEAN: &str = "mean of gains";
+/// The paper's mean gains over its ten algorithms (B22, B25): the measure, the gain as a ratio, and its meaning.
+const PAPERS_GAINS: [(&str, f64, &str); 2] = [
+    ("single", 2.45, "level 2 over level 0 on one thread (+145 %)"),
+    ("lanes", 1.72, "level 3 over level 2, on 8 engines of 8 threads there (+72 %)"),
+];
+/// Equality within a tenth, as in the lab's other studies: the paper prints no spread.
+const ALIKE: f64 = 0.1;
+
+/// Returns the claims that the means of gains are the paper's.
+fn gain_claims(means: &[Option<Value>; 2]) -> Vec<Claim> {
+    let claim = |((measure, paper, words), mean): (&(&str, f64, &str), &Option<Value>)| {
+        let ours = mean.as_ref()?.number()?;
+        let statement = format!(
+            "{words}: the paper's mean is {paper} times, ours {}, {} of the paper's; within a tenth, because the paper prints no \
+             spread.",
+            ratio(ours),
+            ratio(ours / paper)
+        );
+        let bounds = (Some(paper * (1.0 - ALIKE)), Some(paper * (1.0 + ALIKE)));
+        Some(Claim::bound((statement, "B22"), measure, at([("algorithm", MEAN)]), bounds))
+    };
+    PAPERS_GAINS.iter().zip(means).filter_map(claim).collect()
+}
+
+/// The rates of MD5 on an Alpha of 190 MHz with its caches kept from helping, and with them (RFC 1810), in Mb/s.
+const ALPHA: [f64; 2] = [87.0, 100.0];
+
+/// Returns the claims about messages from the caches and from memory (A2), and about the alternate hash (A9).
+fn cache_claims() -> Vec<Claim> {
+    let cell = |algorithm: &str, from: CacheState| at([("algorithm", algorithm), ("from", from.name())]);
+    let [hot, out] = [CacheState::Hot, CacheState::Out];
+    let pair = |algorithm: &str| [cell(algorithm, out), cell(algorithm, hot)];
+    let [memory, cached] = ALPHA;
+    let kept = memory / cached;
+    let [md5_out, md5_hot] = pair("md5");
+    let statement = format!(
+        "MD5 from memory keeps at least {} of its rate from the nearest cache, as an Alpha did: {memory} of {cached} Mb/s (RFC \
+         1810). A memory that is nearer to the processor's speed keeps more.",
+        ratio(kept)
+    );
+    let mut claims =
+        vec![Claim::ratio((statement, "A2"), RATE, (md5_out.clone(), md5_hot.clone()), (Some(kept), None))];
+    let statement =
+        "Touching the data alone loses more by coming from memory than MD5, whose arithmetic hides the wait.";
+    let shape = Shape::RatioOfRatios {
+        numerator: pair("touch"),
+        denominator: [md5_out, md5_hot],
+        low: None,
+        high: Some(1.0),
+    };
+    claims.push(Claim {
+        statement: statement.to_owned(),
+        source: "A2".to_owned(),
+        metric: RATE.to_owned(),
+        shape,
+    });
+    for (from, words) in [(hot, "from the nearest cache"), (out, "from memory")] {
+        let statement = format!(
+            "The alternate hash is over twice as fast as MD5 {words}: the paper prints “over twice” and no figure, and ours is a \
+             reconstruction, so twice is the bound."
+        );
+        let places = (cell("aha-i", from), cell("md5", from));
+        claims.push(Claim::ratio((statement, "A9"), RATE, places, (Some(2.0), None)));
+    }
+    claims
+}
+
 impl Teller<'_> {
     /// Returns the options for the ten algorithms with packets of 1408 bytes.
     fn packets(&self) -> SpeedOptions {
@@ -119,8 +199,11 @@ impl Teller<'_> {
         SpeedOptions { algorithms: ten(), lengths, rule: self.rule, ..SpeedOptions::default() }
     }
 
+    /// Measures rows, each with the interval of its slices.
     fn rows(&mut self, options: &SpeedOptions) -> Result<Vec<Row>, LabError> {
-        measured(options, self.progress)
+        let mut rows = measured(options, self.progress)?;
+        rows.iter_mut().for_each(|row| row.mb_per_s_interval = row.mb_per_s_interval.or(row.spread));
+        Ok(rows)
     }
 
     /// Measures the tiers (B2, B10, B18, B22–B25).
@@ -141,20 +224,24 @@ impl Teller<'_> {
             gain("lanes", "batch over single"),
         ];
         let mut cells = Vec::new();
-        for algorithm in TEN.map(|(name, ..)| name) {
+        for algorithm in TEN {
             let of =
                 |tier: Tier| rows.iter().find(|row| row.algorithm == algorithm && row.tier == tier.name());
             let found = Tier::ALL.map(of);
-            let rates = found.map(|row| row.map(|row| row.mb_per_s));
-            let [reference, generic, native, batch] = rates;
-            let best = |until: usize| rates[..until].iter().flatten().copied().reduce(f64::max);
-            let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
+            let [reference, generic, native, batch] = found.map(|row| row.map(Row::rate));
+            let rate = |row: &Option<&Row>| row.map_or(0.0, |row| row.mb_per_s);
+            let best = |until: usize| {
+                let rows = found[..until].iter().filter(|row| row.is_some());
+                rows.max_by(|one, other| rate(one).total_cmp(&rate(other)))?.map(Row::rate)
+            };
+            let over =
+                |value: &Option<Value>, base: Option<Value>| derive::ratio(value.as_ref()?, base.as_ref()?);
             let gains = [
-                ("generic gain", over(generic, reference)),
-                ("native gain", over(native, best(2))),
-                ("batch gain", over(batch, best(3))),
-                ("single", over(best(3), reference)),
-                ("lanes", over(batch, best(3))),
+                ("generic gain", over(&generic, reference.clone())),
+                ("native gain", over(&native, best(2))),
+                ("batch gain", over(&batch, best(3))),
+                ("single", over(&best(3), reference)),
+                ("lanes", over(&batch, best(3))),
             ];
             let mut cell = Cell::new([("algorithm", algorithm)]);
             for (tier, row) in Tier::ALL.into_iter().zip(found) {
@@ -162,22 +249,23 @@ impl Teller<'_> {
             }
             cells.push(gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain)));
         }
-        let figures =
-            |measure: &str| cells.iter().filter_map(|cell| cell.figure(measure)).collect::<Vec<f64>>();
-        let gains = ["single", "lanes"].map(figures);
-        // One algorithm with instructions of its own would dominate the mean.
-        let geometric =
-            |ratios: &[f64]| mean(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>()).map(f64::exp);
-        let last = |name: &str, role, [single, lanes]: [Option<f64>; 2]| {
+        let gains = ["single", "lanes"].map(|measure| {
+            cells.iter().filter_map(|cell| cell.values.get(measure).cloned()).collect::<Vec<Value>>()
+        });
+        let last = |name: &str, role, [single, lanes]: [Option<Value>; 2]| {
             Cell::new([("algorithm", name)])
                 .with_some("single", single)
                 .with_some("lanes", lanes)
                 .of_role(role)
         };
+        // One algorithm with instructions of its own would dominate the mean.
+        let geometric = gains.each_ref().map(|gains| derive::mean_on(gains, f64::ln, f64::exp));
+        let arithmetic = gains.each_ref().map(|gains| derive::mean_on(gains, |x| x, |x| x));
+        let claims = gain_claims(&arithmetic);
         let means = [
-            last("mean of gains", Role::Summary, gains.each_ref().map(|gains| mean(gains))),
-            last("geometric mean", Role::Summary, gains.each_ref().map(|gains| geometric(gains))),
-            last("the paper", Role::Published, [Some(2.45), Some(1.72)]),
+            last(MEAN, Role::Summary, arithmetic),
+            last("geometric mean", Role::Summary, geometric),
+            last("the paper", Role::Published, PAPERS_GAINS.map(|gain| Some(gain.1.into()))),
         ];
         let title = ("ladder", "B2, B10, B18, B22–B25", "Tier over tier");
         let mut experiment = experiment(title, &["algorithm"], measures).notes(&[
@@ -198,6 +286,7 @@ impl Teller<'_> {
             ));
         }
         cells.extend(means);
+        experiment.claims = claims;
         let plot = Plot {
             measures: ["single", "lanes"].map(str::to_owned).to_vec(),
             ..Plot::new(Drawn::Bars, "algorithm", "single", &[]).titled("What tiers gain")
@@ -272,7 +361,11 @@ impl Teller<'_> {
             "MB/s for messages one at a time, in the nearest cache that holds 512 of them, in the second-level cache, and in memory: \
              ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
         ]);
-        let experiment = Experiment { paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(), ..experiment };
+        let experiment = Experiment {
+            paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(),
+            claims: cache_claims(),
+            ..experiment
+        };
         let axis = Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
             let words = match state {
                 "l2" => "second-level cache",
@@ -284,6 +377,19 @@ impl Teller<'_> {
         let mut states = states.iter();
         let state = |_: &Row| states.next().map_or_else(String::new, |state| state.name().to_owned());
         Ok(across(experiment, &rows, (axis, "memory over hot"), state))
+    }
+
+    /// Measures UDP beside MD5 (A3).
+    fn yardstick(&mut self) -> Result<Outcome, LabError> {
+        let rows = self.rows(&SpeedOptions {
+            algorithms: "md5".parse().into_iter().collect(),
+            lengths: vec![Length::Equal(yardstick::BYTES)],
+            tiers: vec![Some(Tier::Native)],
+            batches: vec![1],
+            ..self.packets()
+        })?;
+        let md5 = rows.first().ok_or_else(|| LabError::Unavailable("MD5 was not measured".to_owned()))?;
+        yardstick::outcome(md5, self.rule.side_seconds())
     }
 
     /// Measures public-key operations by tier, the paper's future work (B26).
@@ -432,28 +538,6 @@ fn mixes() -> Outcome {
     Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
 }
 
-/// Returns the sizes of tables (B8 and B13).
-fn tables() -> Outcome {
-    let measures = vec![
-        Measure::count("tables", "tables").unit("bytes"),
-        Measure::count("working set", "working set").unit("bytes"),
-        Measure::published("Table II", "Table II", PAPER),
-        Measure::published("Table IV", "Table IV", PAPER),
-    ];
-    let cells = TEN.iter().filter_map(|(name, published, placed)| {
-        let facts = name.parse::<Algorithm>().ok()?.facts();
-        let cell = Cell::new([("algorithm", *name)])
-            .with("tables", facts.table_bytes as f64)
-            .with("working set", facts.working_set_bytes as f64);
-        Some(cell.with("Table II", *published).with("Table IV", *placed))
-    });
-    let experiment = experiment(("tables", "B8, B13", "Table bytes"), &["algorithm"], measures).notes(&[
-        "Constant or key-dependent tables of the reference form, and what an association keeps hot; beside the \
-         paper's Table II, and its Table IV: bytes in the fastest memory + bytes beyond it on the IXP2X00.",
-    ]);
-    Outcome::new(experiment, cells.collect())
-}
-
 /// Messages that all lanes share.
 struct Shared {
     units: Vec<(Algorithm, usize)>,
@@ -538,7 +622,7 @@ mod tests {
 
     fn told(only: &[&str], profile: Profile) -> Vec<Outcome> {
         let only = only.iter().map(|&part| part.to_owned()).collect();
-        let request = Request { only, profile, lanes: Some(2), ..Request::default() };
+        let request = Request { only, profile, lanes: vec![1, 2], ..Request::default() };
         run(&request, &mut std::io::sink()).unwrap().outcomes
     }
 
@@ -562,7 +646,11 @@ mod tests {
     #[test]
     fn it_is_told_with_every_table_filled() {
         let told = told(&[], Profile::Smoke);
-        assert!(told.iter().map(|outcome| &*outcome.experiment.id).eq(PARTS));
+        let ids = PARTS.into_iter().flat_map(|part| match part {
+            "tables" => vec![part, "placement"],
+            _ => vec![part],
+        });
+        assert!(told.iter().map(|outcome| &*outcome.experiment.id).eq(ids));
         for outcome in &told {
             let tables = crate::report::tables::main(outcome);
             let rows: Vec<_> = tables.iter().flat_map(|table| &table.rows).collect();
@@ -572,7 +660,11 @@ mod tests {
                 |row: &&&crate::report::table::Row| row.cells[1..].iter().any(|text| text.value != "–");
             assert_eq!(rows.iter().filter(is_told).count(), rows.len(), "{title}");
             let steps: usize = Asymmetric::ALL.iter().map(|algorithm| algorithm.steps().len()).sum();
-            let least = if outcome.experiment.id == "public-key" { steps } else { of_paper + 6 };
+            let least = match &*outcome.experiment.id {
+                "public-key" => steps,
+                "yardstick" => of_paper + 1,
+                _ => of_paper + 6,
+            };
             assert!(rows.len() >= least, "{title}");
         }
         let ladder = &told[0];

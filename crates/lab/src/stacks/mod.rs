@@ -28,10 +28,10 @@ use crate::report::number::quantity;
 use crate::report::{Report, Tile};
 use crate::request::Request;
 use crate::rng::Rng;
-use crate::studies::{ATOMIC, Family, NDSS, Study, study};
+use crate::studies::{ATOMIC, Cost, Family, NDSS, Study, cost, study};
 use model::Sharing;
 use rig::{Direction, Rig, Setup};
-use sealane_stack::{Catalogue, Placement, available_lanes};
+use sealane_stack::{Catalogue, Placement};
 use sealane_transform::Tier;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -41,28 +41,41 @@ pub use predict::predict;
 
 /// The family of `sealane lab stacks`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab stacks", parts: PARTS, studies: STUDIES, run }];
+    &[Family { command: "lab stacks", parts: PARTS, costs: COSTS, studies: STUDIES, run }];
+
+/// One connection and twelve, and both tables, are computed from the same cells.
+const COSTS: &[Cost] = &[
+    cost(&["N26", "N28", "N29", "N31", "N33"], 15),
+    cost(&["N27", "N28", "N29", "N32", "N33"], 15),
+    cost(&["N20"], 5),
+    cost(&["N28"], 2),
+    cost(&["N29"], 15),
+    cost(&["N30"], 8),
+    cost(&["N34"], 25),
+    cost(&["N36"], 10),
+    cost(&["A12"], 5),
+];
 
 /// The parts of the study, by the inventory's ids.
 const PARTS: &[&str] = &["N20", "N26", "N27", "N28", "N29", "N30", "N31", "N32", "N33", "N34", "N36", "A12"];
 
 const STUDIES: &[Study] = &[
-    study("N20", NDSS, "one lock or several, order kept or not, active map or packet filter", &["N20"], 5),
-    study("N26", NDSS, "sending, packets of one connection on all lanes", &["N26"], 15)
+    study("N20", NDSS, "one lock or several, order kept or not, active map or packet filter", &["N20"]),
+    study("N26", NDSS, "sending, packets of one connection on all lanes", &["N26"])
         .showing(&[("way", "send")]),
-    study("N27", NDSS, "receiving, packets of one connection on all lanes", &["N27"], 15)
+    study("N27", NDSS, "receiving, packets of one connection on all lanes", &["N27"])
         .showing(&[("way", "receive")]),
-    study("N28", NDSS, "Table 1: what each layer adds to a packet's time", &["N28"], 30),
-    study("N29", NDSS, "where the lock of one connection stops the gain", &["N29"], 30),
-    study("N30", NDSS, "UDP beside TCP", &["N30"], 20),
-    study("N31", NDSS, "sending, 12 connections shared out over all lanes", &["N31"], 15)
+    study("N28", NDSS, "Table 1: what each layer adds to a packet's time", &["N28"]),
+    study("N29", NDSS, "where the lock of one connection stops the gain", &["N29"]),
+    study("N30", NDSS, "UDP beside TCP", &["N30"]),
+    study("N31", NDSS, "sending, 12 connections shared out over all lanes", &["N31"])
         .showing(&[("way", "send")]),
-    study("N32", NDSS, "receiving, 12 connections shared out over all lanes", &["N32"], 15)
+    study("N32", NDSS, "receiving, 12 connections shared out over all lanes", &["N32"])
         .showing(&[("way", "receive")]),
-    study("N33", NDSS, "Table 2: the same as N28 with 12 connections", &["N33"], 30),
-    study("N34", NDSS, "12 to 384 connections: threads each, or lanes for all; fairness", &["N34"], 45),
-    study("N36", NDSS, "layers, functions and blocks as units of concurrency", &["N36"], 5),
-    study("A12", ATOMIC, "one pass over the data or several", &["A12"], 5),
+    study("N33", NDSS, "Table 2: the same as N28 with 12 connections", &["N33"]),
+    study("N34", NDSS, "12 to 384 connections: threads each, or lanes for all; fairness", &["N34"]),
+    study("N36", NDSS, "layers, functions and blocks as units of concurrency", &["N36"]),
+    study("A12", ATOMIC, "one pass over the data or several", &["A12"]),
 ];
 
 /// Returns the layers from which stacks are made here: those of crate `stack`, and IPsec's.
@@ -95,16 +108,6 @@ const PAPER: &str = "Nahum, Yates, O'Malley, Orman, Schroeppel: Parallelized Net
 /// The page's summary of the study.
 const SUMMARY: &str = "The stacks of Nahum et al. (NDSS 1996) on this machine: any layers over a TCP that lanes share, fed \
     by drivers in memory. Setups that are compared took turns in short slices of one run; medians count.";
-
-/// Returns the numbers of lanes to measure: 1, 2, 4 and so on, and all.
-fn lane_counts() -> Vec<usize> {
-    let most = available_lanes();
-    let mut lanes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).collect();
-    if !lanes.contains(&most) {
-        lanes.push(most);
-    }
-    lanes
-}
 
 /// The times for which setups run before and while they count.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +170,7 @@ impl<'a> Bench<'a> {
         Self {
             timing: Timing::of(request.profile),
             repetition: Repetition { warm_up_rounds: 0, retries_per_round: RETRIES, ..rule },
-            lanes: lane_counts(),
+            lanes: request.lane_counts(),
             rng: Rng::new(request.seed),
             cells: Vec::new(),
             sharing: Default::default(),

@@ -3,7 +3,7 @@
 //! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
-use super::latencies::{latencies, sums};
+use super::latencies::{Table, latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
 use super::signatures::{signatures, signed};
 use super::{
@@ -22,15 +22,13 @@ use sealane_transform::Tier;
 pub(super) const PAPERS_TIER: &str = "the paper";
 
 /// The parts that are not measured, with the reasons.
-pub(super) const REFUSED: [&str; 4] = [
+pub(super) const REFUSED: [&str; 3] = [
     "CBC encryption by blocks: each block of CBC is enciphered with the one before it, so its pieces wait for one another. \
      Opening is the other way round: each needs only ciphertext.",
     "The function of sealing by encrypt-then-MAC: the authenticator reads what the cipher has written. When a packet is \
      opened both read the same ciphertext, at once.",
     "A tree of digests (BLAKE3's) over one packet of 4 KB by blocks: it has four leaves and a bit, less than one vector, \
      which takes hardly longer than one leaf. Over links of 64 KiB a packet is cut.",
-    "A stack whose packets are signed (N3, N29): no layer signs. A signature for each packet is measured alone, and the model \
-     adds it to TCP/IP.",
 ];
 
 /// Returns the bounds of at least `low`.
@@ -88,20 +86,8 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     };
     let mut outcomes: Vec<Outcome> = [
         packets(bench),
-        latencies(
-            bench,
-            "latency",
-            "What layers add on one lane (Table 1)",
-            ["N28", "N26", "N27"],
-            &paper::TABLE_1,
-        ),
-        latencies(
-            bench,
-            "latency-12",
-            "What layers add, twelve connections (Table 2)",
-            ["N33", "N31", "N32"],
-            &paper::TABLE_2,
-        ),
+        latencies(bench, Table::One),
+        latencies(bench, Table::Two),
         pairs(bench),
         request.wants(&["N29"]).then(model),
         connections(bench),
@@ -142,11 +128,11 @@ fn over_lanes((id, covers, title): (&str, &str, &str), notes: &[&str]) -> Experi
         "reorder_depth",
         "lane_balance",
     ]));
-    let series = ["stack", "tier"];
-    let plots = vec![
-        Plot::new(Drawn::Lines, "lanes", RATE, &series).titled("Rate").each("way").with_published(),
-        Plot::new(Drawn::Lines, "lanes", "times", &series).titled("Speedup").each("way").with_ideal(),
-    ];
+    // The rates of the stacks of one tier differ a hundredfold.
+    let of = |measure, title| {
+        Plot::new(Drawn::Lines, "lanes", measure, &["stack"]).titled(title).each("way").each("tier")
+    };
+    let plots = vec![of(RATE, "Rate").with_published().logarithmic(), of("times", "Speedup").with_ideal()];
     let experiment = Experiment::new(id, covers, title, &["stack", "way", "tier", "lanes"], measures);
     Experiment { method: vec![FOR_EACH.to_owned()], ..experiment.notes(notes).shown(View::Cells, plots) }
 }
