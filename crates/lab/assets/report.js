@@ -8,6 +8,8 @@
 
   // Lines beyond the first eight are dashed; beyond the palette, colours come again.
   const SOLID = 8, SERIES = 12;
+  // Lines are named at their ends where there is room, and in a legend elsewhere.
+  const ROOM_PIXELS = 480, NAME_PIXELS = 14, NAME_FONT = "12px system-ui, sans-serif";
   const plots = [];
 
   // A custom property is text until an element uses it as a colour.
@@ -92,9 +94,49 @@
     };
   }
 
+  // A name for each line, at its last point, or as near to that as the other names permit.
+  function drawNames(chart, colours) {
+    return (u) => {
+      const ctx = u.ctx, pixels = devicePixelRatio, gap = NAME_PIXELS * pixels;
+      const names = chart.series.map((series, s) => {
+        const last = series.is_published ? -1 : series.median.findLastIndex((value) => value != null);
+        return last < 0 ? null : { text: series.name, colour: series.is_ideal ? css("--faint") : colours[s % colours.length],
+          x: u.valToPos(last, "x", true), y: u.valToPos(series.median[last], "y", true) };
+      }).filter((name) => name).sort((one, other) => one.y - other.y);
+      const top = u.bbox.top + gap / 2, bottom = u.bbox.top + u.bbox.height - gap / 2;
+      names.forEach((name, n) => { name.at = Math.max(name.y, n === 0 ? top : names[n - 1].at + gap); });
+      for (let n = names.length - 1, limit = bottom; n >= 0; n -= 1, limit = names[n + 1].at - gap) {
+        names[n].at = Math.min(names[n].at, limit);
+      }
+      ctx.save();
+      ctx.font = NAME_FONT.replace(/^\d+/, (size) => size * pixels);
+      ctx.textBaseline = "middle";
+      ctx.lineWidth = pixels;
+      names.forEach((name) => {
+        const x = u.bbox.left + u.bbox.width + 8 * pixels;
+        ctx.fillStyle = ctx.strokeStyle = name.colour;
+        ctx.globalAlpha = 0.5;
+        ctx.beginPath();
+        ctx.moveTo(name.x + 5 * pixels, name.y); ctx.lineTo(x - 2 * pixels, name.at);
+        ctx.stroke();
+        ctx.globalAlpha = 1;
+        ctx.fillText(name.text, x, name.at);
+      });
+      ctx.restore();
+    };
+  }
+
+  function nameWidth(chart) {
+    const ctx = document.createElement("canvas").getContext("2d");
+    ctx.font = NAME_FONT;
+    return Math.max(...chart.series.map((series) => ctx.measureText(series.name).width));
+  }
+
   function draw(chart) {
     const holder = document.getElementById(chart.id);
-    const colours = Array.from({ length: SERIES }, (_, index) => css(`--series-${index}`));
+    const palette = Array.from({ length: SERIES }, (_, index) => css(`--series-${index}`));
+    // The paper's points have the colour of our line of the same name.
+    const colours = chart.series.map((one, index) => palette[chart.series.findIndex((own) => own.name === one.name) % SERIES]);
     const isStacked = chart.kind === "stacked", isBars = isStacked || chart.kind === "bars";
     const xs = chart.labels.map((_, index) => index);
     const heights = isStacked
@@ -109,6 +151,8 @@
       ? { distr: 3, range: [power(Math.min(...positive) / 1.01, Math.floor), power(highest, Math.ceil)] }
       : { range: [0, highest * 1.06 || 1] };
     const pad = isBars ? 0.55 : 0.12;
+    const lines = chart.series.filter((one) => !one.is_published && !one.is_ideal).length;
+    const hasNames = !isBars && lines > 1 && holder.clientWidth >= ROOM_PIXELS;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12.5px system-ui, sans-serif" };
     const series = chart.series.map((one, index) => ({
       label: one.is_published ? `${one.name} (the paper)` : one.name,
@@ -128,6 +172,8 @@
     const options = {
       width: Math.max(260, holder.clientWidth),
       height: isBars ? 300 : 320,
+      legend: { show: !hasNames },
+      padding: hasNames ? [null, Math.ceil(nameWidth(chart)) + 14, null, null] : undefined,
       cursor: { y: false, points: { show: !isBars }, drag: { x: false, y: false } },
       scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: scale },
       axes: [
@@ -135,7 +181,9 @@
         Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value == null ? "" : value.toLocaleString("en")) }),
       ],
       series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),
-      hooks: isBars ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },
+      hooks: isBars
+        ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] }
+        : { drawAxes: [drawBands(chart, colours)], draw: hasNames ? [drawNames(chart, colours)] : [] },
     };
     plots.push({ holder, plot: new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder), height: options.height });
   }

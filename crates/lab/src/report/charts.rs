@@ -4,7 +4,7 @@
 
 use super::tables::{at_or_any, combinations, words_of};
 use crate::experiment::{
-    Cell, Coordinates, Drawn, MEGABITS, Measure, Outcome, Plot, RATE, Role, Value, derive,
+    ANY, Cell, Coordinates, Drawn, MEGABITS, Measure, Outcome, Plot, RATE, Role, Value, derive,
 };
 use serde::Serialize;
 
@@ -72,9 +72,19 @@ fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
     let roles: &[Role] = if plot.published { &[Role::Own] } else { &[Role::Own, Role::Published] };
     let of_role = |&role: &Role| {
         let places = combinations(outcome, &plot.plots, role);
-        places.into_iter().filter_map(move |place| chart(outcome, plot, &place, role))
+        let chart = |place: &Coordinates| chart(outcome, plot, place, role);
+        let mut charts: Vec<Chart> = places.iter().filter_map(chart).collect();
+        // Where others have lines, a chart of points says nothing that the table does not.
+        if plot.drawn == Drawn::Lines && charts.iter().any(has_line) {
+            charts.retain(has_line);
+        }
+        charts
     };
     roles.iter().flat_map(of_role).collect()
+}
+
+fn has_line(chart: &Chart) -> bool {
+    chart.series.iter().any(|one| !one.is_published && !one.is_ideal && one.points() > 1)
 }
 
 /// Returns one chart of our figures, with the paper's points if the plot has them, or of published figures alone.
@@ -97,8 +107,17 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
     let axes: Vec<String> =
         plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
     let lines = combinations(outcome, &axes, shown);
+    // Where no published figure is of one of our values, as of our tiers, the axis is not theirs.
+    let is_shared = |axis: &String| {
+        let of = |role: Role| {
+            let cells = outcome.cells.iter().filter(move |cell| cell.role == role);
+            cells.filter_map(|cell| cell.at.get(axis))
+        };
+        of(Role::Published).any(|value| value == ANY || of(Role::Own).any(|own| own == value))
+    };
     let cell = |line: &Coordinates, label: &String, role| {
         let mut place: Coordinates = place.clone();
+        place.retain(|axis, _| role == shown || is_shared(axis));
         place.extend(line.clone());
         place.insert(plot.over.clone(), label.clone());
         at_or_any(outcome, &place, role)
@@ -222,6 +241,33 @@ mod tests {
         assert_eq!(medians[1], [None, None, Some(50.0)]);
         assert_eq!(medians[2], [Some(1.0), Some(2.0), Some(12.0)]);
         assert!(chart.series[1].is_published && chart.series[2].is_ideal);
+    }
+
+    /// A paper's points are of no tier of ours, and are drawn beside each; but only in their own direction.
+    #[test]
+    fn printed_points_stand_in_the_charts_of_every_tier() {
+        let cell = |tier: &str, way: &str, lanes: &str| {
+            Cell::new([("stack", "x"), ("tier", tier), ("way", way), ("lanes", lanes)]).with(RATE, 10.0)
+        };
+        let mut cells = vec![cell("the paper", "send", "12").of_role(Role::Published)];
+        for way in ["send", "receive"] {
+            for tier in ["native", "best"] {
+                cells.extend(["1", "2"].map(|lanes| cell(tier, way, lanes)));
+            }
+        }
+        let plot = Plot::new(Drawn::Lines, "lanes", RATE, &["stack"]).with_published();
+        let plot = plot.each("way").each("tier");
+        let axes = ["stack", "tier", "way", "lanes"];
+        let experiment = Experiment::new("x", "", "X", &axes, vec![Measure::rate(RATE, "MB/s")]);
+        let outcome = Outcome::new(experiment.shown(crate::experiment::View::Cells, vec![plot]), cells);
+        let charts = of_outcome(&outcome, "c");
+        let points = |chart: &Chart| chart.series.iter().map(Series::points).sum::<usize>();
+        let found: Vec<(&str, usize)> = charts.iter().map(|chart| (&*chart.title, points(chart))).collect();
+        let tiers = ["native", "best"];
+        let expected =
+            tiers.map(|tier| [(format!("send, {tier}"), 3), (format!("receive, {tier}"), 2)]).concat();
+        let expected: Vec<(&str, usize)> = expected.iter().map(|(title, count)| (&**title, *count)).collect();
+        assert_eq!(found, expected);
     }
 
     /// The paper's figures have a chart of their own beside ours if they are not drawn into ours.
