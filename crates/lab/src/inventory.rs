@@ -217,17 +217,19 @@ pub const ROWS: &[Row] = &[
         "Security makes the CPU the bottleneck, so people do without.",
         "Text; G10 to G13 measure the cost.",
     ),
-    without(
+    repeated(
         "G5",
-        "Checksums after the transfer count as transfer time and read everything again.",
-        "The product digests while it moves (`sealane cp --digest`); the lab has no row for a second reading yet.",
+        "Text",
+        "Checksums after the transfer count as transfer time, read everything again, and cannot be divided over streams.",
+        "Whether to check a copy while it moves or afterwards.",
     ),
     without("G6", "Parallel streams, each with a chain of its own.", "The means of G10 to G16."),
     without("G7", "More cores bring no more memory, bus or network.", TEXT),
-    without(
+    repeated(
         "G8",
+        "Text",
         "Memory depends on delay and rate, not on the number of streams.",
-        "A bound that the product's tests assert; the lab has no row for it yet.",
+        "Whether more streams need more memory.",
     ),
     without(
         "G9",
@@ -264,12 +266,13 @@ pub const ROWS: &[Row] = &[
     without(
         "G14",
         "A Xeon with hyper-threading, two plots.",
-        "The plots are lost, and a machine whose cores have two threads each is needed.",
+        "The plots are lost. Where cores have two threads, G16's run compares them with two cores.",
     ),
     without(
         "G15",
         "An “Opteron dual core 1GHz with hyper threading” (as printed), two plots.",
-        "The plots are lost, and no Opteron had hyper-threading.",
+        "The plots are lost, and no Opteron had hyper-threading. Where cores have two threads, G16's run compares them with \
+         two cores.",
     ),
     repeated(
         "G16",
@@ -538,10 +541,11 @@ pub const ROWS: &[Row] = &[
         "MD5 as in the RFC and optimised, with caches off, with external, and with internal cache.",
         "A digest reads every byte once, so where the bytes lie decides its speed if its arithmetic is fast enough.",
     ),
-    without(
+    repeated(
         "A3",
-        "UDP carries 100 to 120 Mb/s on SPARCs; MD5 reaches a third to a half of that.",
-        "The machines cannot be had; R14 has the rates of UDP here.",
+        "Yardstick",
+        "UDP carries 100 and 120 Mb/s between programs on two SPARCs; MD5 is a third to a half of what is needed.",
+        "Whether a digest keeps up with the network: if it is slower than UDP, authentication is the limit.",
     ),
     without("A4", "The switches of the MD5 driver.", "`sealane digest -t` has them."),
     without("A5", "The form of the driver's report.", "`sealane digest -t` prints it."),

@@ -39,7 +39,7 @@ fn every_algorithm_is_measured() {
 
 #[test]
 fn every_short_study_has_a_table() {
-    let request = Request { profile: Profile::Smoke, lanes: Some(2), ..Request::default() };
+    let request = Request { profile: Profile::Smoke, lanes: vec![1, 2], ..Request::default() };
     let short: Vec<&str> =
         studies::listed().iter().filter(|study| study.seconds == 1).map(|study| study.id).collect();
     for run in studies::runs(&short, &request) {

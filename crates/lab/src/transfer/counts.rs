@@ -9,14 +9,18 @@ use crate::program::{End, Level};
 use crate::report::number;
 use sealane_stack::Placement;
 
+/// The numbers of lanes, if none are requested.
 const LANES: [u32; 4] = [1, 2, 4, 8];
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Returns the grid of lanes by streams at `private`, with the sender measured.
-pub(super) fn counts(cores: usize, repetition: Repetition) -> Grid {
+/// Returns the grid of lanes, `lanes` in rising order or the usual ones, by streams at `private`, with the sender
+/// measured.
+pub(super) fn counts(cores: usize, lanes: Option<Vec<usize>>, repetition: Repetition) -> Grid {
+    let all_lanes: Vec<u32> =
+        lanes.map_or_else(|| LANES.to_vec(), |lanes| lanes.into_iter().map(|lanes| lanes as u32).collect());
     let mut cells = Vec::new();
     for protection in PROTECTIONS.iter().filter(|protection| protection.level == Level::Private) {
-        for lanes in LANES {
+        for &lanes in &all_lanes {
             for streams in STREAMS {
                 let mode = Mode { name: "", lanes, streams, placement: Placement::Connection };
                 cells.push(Planned {
@@ -27,7 +31,7 @@ pub(super) fn counts(cores: usize, repetition: Repetition) -> Grid {
             }
         }
     }
-    let (claims, skipped) = claims(cores);
+    let (claims, skipped) = claims(cores, &all_lanes);
     Grid {
         experiment: Experiment {
             id: "counts".to_owned(),
@@ -37,7 +41,7 @@ pub(super) fn counts(cores: usize, repetition: Repetition) -> Grid {
             method: vec!["Level private, sender measured, a stream belongs to one lane.".to_owned()],
             axes: vec![
                 Axis::new("suite", ["modern", "legacy"]).in_words(|suite| format!("{suite} suite")),
-                Axis::new("lanes", LANES).in_words(|lanes| number::counted(lanes, "lane")),
+                Axis::new("lanes", &all_lanes).in_words(|lanes| number::counted(lanes, "lane")),
                 Axis::new("streams", STREAMS).in_words(|streams| number::counted(streams, "stream")),
             ],
             repetition,
@@ -62,9 +66,10 @@ fn place(suite: &str, lanes: u32, streams: u32) -> Coordinates {
     at([("suite", suite), ("lanes", &*lanes.to_string()), ("streams", &*streams.to_string())])
 }
 
-fn claims(cores: usize) -> (Vec<Claim>, Vec<String>) {
+fn claims(cores: usize, lanes: &[u32]) -> (Vec<Claim>, Vec<String>) {
     // This is the maximum of lanes in the grid that have a CPU each.
-    let fitting = LANES.into_iter().filter(|&lanes| lanes as usize <= cores).max().unwrap_or(1);
+    let fitting = lanes.iter().copied().filter(|&lanes| lanes as usize <= cores).max().unwrap_or(1);
+    let most = lanes.last().copied().unwrap_or(1);
     let claim = |statement: String, source: &str, shape| Claim {
         statement,
         source: source.to_owned(),
@@ -72,30 +77,34 @@ fn claims(cores: usize) -> (Vec<Claim>, Vec<String>) {
         shape,
     };
     let ratio = |numerator, denominator, low, high| Shape::Ratio { numerator, denominator, low, high };
-    let mut claims = vec![claim(
-        format!("Legacy: more streams than lanes ({fitting}) bring little"),
-        "G16: streams > min(CPUs, threads)",
-        ratio(place("legacy", fitting, 16), place("legacy", fitting, fitting), None, Some(1.15)),
-    )];
-    let mut skipped = Vec::new();
-    if cores < 8 {
+    let mut claims = Vec::new();
+    // A grid has cells of as many streams as lanes only for the numbers that streams have too.
+    if STREAMS.contains(&fitting) {
         claims.push(claim(
-            format!("Legacy: more lanes (8) than CPUs ({cores}) bring nothing"),
+            format!("Legacy: more streams than lanes ({fitting}) bring little"),
+            "G16: streams > min(CPUs, threads)",
+            ratio(place("legacy", fitting, 16), place("legacy", fitting, fitting), None, Some(1.15)),
+        ));
+    }
+    let mut skipped = Vec::new();
+    if most as usize > cores {
+        claims.push(claim(
+            format!("Legacy: more lanes ({most}) than CPUs ({cores}) bring nothing"),
             "G16: threads > CPUs",
-            ratio(place("legacy", 8, 16), place("legacy", fitting, 16), None, Some(1.1)),
+            ratio(place("legacy", most, 16), place("legacy", fitting, 16), None, Some(1.1)),
         ));
         for suite in ["legacy", "modern"] {
             claims.push(claim(
                 format!("{suite}: nor do they hurt by more than 10 %"),
                 "target; the study saw it hurt",
-                ratio(place(suite, 8, 16), place(suite, fitting, 16), Some(0.9), None),
+                ratio(place(suite, most, 16), place(suite, fitting, 16), Some(0.9), None),
             ));
         }
     } else {
-        skipped.push(format!("more lanes than CPUs: this machine has {cores} CPUs, the grid 8 lanes"));
+        skipped.push(format!("more lanes than CPUs: this machine has {cores} CPUs, the grid {most} lanes"));
     }
     if fitting > 1 {
-        let counts = LANES.into_iter().filter(|&lanes| lanes <= fitting);
+        let counts = lanes.iter().copied().filter(|&lanes| lanes <= fitting && STREAMS.contains(&lanes));
         let points = counts.map(|count| (f64::from(count), place("legacy", count, count))).collect();
         claims.push(claim(
             format!("Legacy: rate grows nearly linearly up to {fitting} lanes with a stream each (exponent)"),
@@ -114,12 +123,15 @@ mod tests {
     #[test]
     fn claims_fit_the_machine() {
         let rule = Profile::Quick.repetition();
-        let small = counts(2, rule);
+        let small = counts(2, None, rule);
         assert_eq!(small.cells.len(), 40);
         assert_eq!(small.experiment.claims.len(), 5);
         assert!(small.skipped.is_empty());
-        assert_eq!(counts(1, rule).experiment.claims.len(), 4);
-        let large = counts(64, rule);
+        assert_eq!(counts(1, None, rule).experiment.claims.len(), 4);
+        let given = counts(2, Some(vec![1, 2, 3]), rule);
+        assert_eq!((given.cells.len(), given.experiment.claims.len()), (30, 5));
+        assert!(given.experiment.claims[1].statement.contains("more lanes (3) than CPUs (2)"));
+        let large = counts(64, None, rule);
         assert_eq!(large.experiment.claims.len(), 2);
         assert_eq!(large.skipped.len(), 1);
     }

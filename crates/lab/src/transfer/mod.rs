@@ -3,6 +3,7 @@
 //! Guarantees: both generations of suites are measured, and each end on its own; claims are those of the study, as
 //! shapes; parts that cannot be run here are named with the reason.
 
+mod checksums;
 mod copies;
 mod counts;
 mod emulated;
@@ -10,7 +11,9 @@ mod far_ends;
 mod grid;
 mod kernels;
 mod link;
+mod memory;
 mod published;
+mod siblings;
 mod streams;
 mod stripes;
 
@@ -21,7 +24,7 @@ use crate::machine::Machine;
 use crate::peers::{self, Own, Workload};
 use crate::report::{Check, Report, Tile, number};
 use crate::request::{Request, limits_of_copies, method_of_copies};
-use crate::studies::{Family, GRIDFTP, OWN, Study, study};
+use crate::studies::{Cost, Family, GRIDFTP, OWN, Study, cost, study};
 use copies::Copies;
 use std::io::Write;
 use std::time::Instant;
@@ -30,11 +33,27 @@ pub use emulated::behind;
 
 /// The family of `sealane lab transfer`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab transfer", parts: PARTS, studies: STUDIES, run }];
+    &[Family { command: "lab transfer", parts: PARTS, costs: COSTS, studies: STUDIES, run }];
 
-/// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18),
+/// The tables of three machines stand beside the same cells.
+const COSTS: &[Cost] = &[
+    cost(&["G10", "G11", "G12", "G13"], 130),
+    cost(&["G16"], 75),
+    cost(&["G18"], 60),
+    cost(&["links"], 85),
+    cost(&[streams::PART], 125),
+    cost(&[far_ends::PART], 135),
+    cost(&["providers"], 40),
+    cost(&["tools"], 70),
+    cost(&["stripes"], 50),
+    cost(&[checksums::PART], 30),
+    cost(&[memory::PART], 10),
+];
+
+/// Parts of the study: threads and streams at four levels (G10 to G13), many of them, and threads of a core (G16), a link of 1 Gb/s (G18),
 /// links with delay and loss (`links`), the number of streams there (`streams`), far ends with sshd alone (`sftp`), own
-/// kernels beside others (`providers`), one file beside other tools (`tools`), processes on links of their own (`stripes`).
+/// kernels beside others (`providers`), one file beside other tools (`tools`), processes on links of their own (`stripes`),
+/// a checksum in flight or afterwards (G5), memory by streams (G8).
 const PARTS: &[&str] = &[
     "G10",
     "G11",
@@ -48,47 +67,32 @@ const PARTS: &[&str] = &[
     "providers",
     "tools",
     "stripes",
+    checksums::PART,
+    memory::PART,
 ];
 
 const STUDIES: &[Study] = &[
-    study("G10", GRIDFTP, "one and two threads by one and two streams, four levels", &["G10"], 180),
-    study(
-        "G11",
-        GRIDFTP,
-        "threads by streams at four levels, beside the first machine's table",
-        &["G11"],
-        180,
-    ),
-    study(
-        "G12",
-        GRIDFTP,
-        "threads by streams at four levels, beside the second machine's table",
-        &["G12"],
-        180,
-    ),
-    study(
-        "G13",
-        GRIDFTP,
-        "threads by streams at four levels, beside the third machine's table",
-        &["G13"],
-        180,
-    ),
-    study("G16", GRIDFTP, "many threads, many streams", &["G16"], 120),
-    study("G17", GRIDFTP, "stripes: one and two processes by one and two lanes", &["stripes"], 60),
+    study("G5", GRIDFTP, "a checksum in flight, or after the copy", &[checksums::PART]),
+    study("G8", GRIDFTP, "the memory of a copy by the number of its streams", &[memory::PART]),
+    study("G10", GRIDFTP, "one and two threads by one and two streams, four levels", &["G10"]),
+    study("G11", GRIDFTP, "threads by streams at four levels, beside the first machine's table", &["G11"]),
+    study("G12", GRIDFTP, "threads by streams at four levels, beside the second machine's table", &["G12"]),
+    study("G13", GRIDFTP, "threads by streams at four levels, beside the third machine's table", &["G13"]),
+    study("G16", GRIDFTP, "many threads, many streams", &["G16"]),
+    study("G17", GRIDFTP, "stripes: one and two processes by one and two lanes", &["stripes"]),
     study(
         "G18",
         GRIDFTP,
         "a link of 1 Gb/s: what each level carries, and the cores that private needs to be as fast as clear",
         &["G18"],
-        120,
     ),
-    study("G19", GRIDFTP, "two stripes of one lane, or one of two: is it the second link?", &["stripes"], 60),
-    study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"], 60),
-    study("tools", OWN, "one large file, beside scp, sftp, rsync, HTTPS and others", &["tools"], 120),
-    study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"], 60),
-    study("links", OWN, "one file through links with delay and loss", &["links"], 190),
-    study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART], 300),
-    study("sftp", OWN, "a far end that has only sshd, beside scp and rsync", &[far_ends::PART], 240),
+    study("G19", GRIDFTP, "two stripes of one lane, or one of two: is it the second link?", &["stripes"]),
+    study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"]),
+    study("tools", OWN, "one large file, beside scp, sftp, rsync, HTTPS and others", &["tools"]),
+    study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"]),
+    study("links", OWN, "one file through links with delay and loss", &["links"]),
+    study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART]),
+    study("sftp", OWN, "a far end that has only sshd, beside scp and rsync", &[far_ends::PART]),
 ];
 
 /// Runs the requested parts.
@@ -99,7 +103,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let bytes_max = workload_bytes_max(request);
     // Six groups of cells may each need a file of their own, and the pilot one more.
     let scratch = request.scratch(bytes_max * 7)?;
-    let repetition = request.profile.repetition();
+    let repetition = repetition(request.profile);
     let copies = Copies { request, program: &program, scratch: &scratch, bytes_max };
     let mut report = Report {
         profile: Some(request.profile),
@@ -121,7 +125,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         report.outcomes.push(outcome);
     }
     if request.wants(&["G16"]) {
-        report.outcomes.push(copies.run(counts::counts(machine.cores, repetition), progress)?);
+        let lanes = (!request.lanes.is_empty()).then(|| request.lane_counts());
+        report.outcomes.push(copies.run(counts::counts(machine.cores, lanes, repetition), progress)?);
+        match siblings::cpus() {
+            Ok(cpus) => report.outcomes.push(copies.run(siblings::siblings(cpus, repetition), progress)?),
+            Err(reason) => report.skipped.push(format!("two threads of a core (G14, G15): {reason}")),
+        }
     }
     if request.wants(&["providers"]) {
         report.outcomes.push(copies.run(kernels::kernels(repetition), progress)?);
@@ -136,6 +145,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             }
             Err(reason) => report.skipped.push(format!("through a link of 1 Gb/s: {reason}")),
         }
+    }
+    if request.wants(&[checksums::PART]) {
+        report.outcomes.push(checksums::outcome(&copies, repetition, progress)?);
+    }
+    if request.wants(&[memory::PART]) {
+        report.outcomes.push(memory::outcome(&copies, repetition, progress)?);
     }
     if request.wants(&["stripes"]) {
         match stripes::outcome(&copies, machine.cores, repetition, progress)? {
@@ -171,11 +186,18 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     Ok(report)
 }
 
+/// Returns the rule of every grid. Pilots warm a short run up, and each copy is a process of its own.
+fn repetition(profile: Profile) -> Repetition {
+    let rule = profile.repetition();
+    if profile == Profile::Quick { Repetition { warm_up_rounds: 0, ..rule } } else { rule }
+}
+
 /// Copies one file to a file by the product at four levels and by the installed tools, in turns.
 fn beside_peers(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<(Outcome, Vec<Check>), LabError> {
     const NAME: &str = "file";
     let Copies { request, scratch, program, bytes_max } = *copies;
-    let bytes = bytes_max * 2;
+    // A short run still takes ten times as long as a slow tool needs to start.
+    let bytes = if request.profile == Profile::Quick { bytes_max / 2 } else { bytes_max * 2 };
     let file = scratch.random_file(NAME, bytes, request.seed)?;
     let size = number::bytes(bytes);
     let rules = Rules {

@@ -1,0 +1,111 @@
+//! The memory of a copy by the number of its streams (G8).
+//!
+//! Guarantees: a figure is the kernel's count of the greatest resident memory of the larger end; the receiver discards,
+//! so that no file is part of it.
+
+use super::copies::Copies;
+use super::grid::{Mode, PAPER, Protection, protection, request};
+use crate::LabError;
+use crate::experiment::{
+    Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, Sampler,
+    View, at,
+};
+use crate::program::{End, Level};
+use crate::report::number::counted;
+use sealane_stack::Placement;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// The part's name, which is that of the paper's row.
+pub(super) const PART: &str = "G8";
+
+const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];
+const LANES: u32 = 2;
+const PRIVATE: Protection = protection(Level::Private, "modern", Some("aes-128-gcm"), "modern private");
+/// A file that is many times what is under way.
+const BYTES: u64 = 128 << 20;
+/// The measure.
+const PEAK: &str = "peak_mb";
+/// The most that sixteen streams may take over one: a tenth, which is what the lab calls alike.
+const ALIKE: f64 = 1.1;
+
+fn place(streams: u32) -> Coordinates {
+    at([("streams", &*streams.to_string())])
+}
+
+struct Turns<'a> {
+    copies: Copies<'a>,
+    source: PathBuf,
+}
+
+impl Sampler for Turns<'_> {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        let mode = Mode { name: "", lanes: LANES, streams: STREAMS[cell], placement: Placement::Connection };
+        let request = request(End::Both, &PRIVATE, &mode);
+        let target = self.copies.scratch.path().join("discarded");
+        let finished = self.copies.program.copy(&request, std::slice::from_ref(&self.source), &target)?;
+        let sample = Sample::slice(PEAK, finished.peak_bytes as f64 / 1e6, 0);
+        Ok(Sample { tier: finished.done.tier, ..sample })
+    }
+}
+
+/// Runs the study.
+pub(super) fn outcome(
+    copies: &Copies<'_>,
+    repetition: Repetition,
+    progress: &mut dyn Write,
+) -> Result<Outcome, LabError> {
+    let bytes = BYTES.min(copies.bytes_max);
+    let source = copies.scratch.random_file("memory", bytes, copies.request.seed)?;
+    let experiment = experiment(repetition);
+    writeln!(progress, "{}", experiment.title)?;
+    let places = STREAMS.map(place).to_vec();
+    let plan = Plan { experiment, places, seed: copies.request.seed, ..Plan::default() };
+    let outcome = plan.run(&mut Turns { copies: *copies, source: source.clone() }, progress, |_| ())?;
+    crate::scratch::remove(&source)?;
+    Ok(outcome)
+}
+
+fn experiment(repetition: Repetition) -> Experiment {
+    let [one, .., most] = STREAMS;
+    let statement = format!(
+        "{most} streams take at most a tenth more memory than one, on {LANES} lanes: what is under way depends on rate and round \
+         trip, not on streams"
+    );
+    let claim = Claim::ratio((statement, "G8"), PEAK, (place(most), place(one)), (None, Some(ALIKE)));
+    let measure = Measure::cost(PEAK, "MB", "MB");
+    Experiment {
+        paper: PAPER.to_owned(),
+        claims: vec![claim],
+        repetition,
+        axes: vec![Axis::new("streams", STREAMS).in_words(|streams| {
+            streams.parse().map_or_else(|_| streams.to_owned(), |count: u32| counted(count, "stream"))
+        })],
+        ..Experiment::new("memory", PART, "Memory by streams", &[], vec![measure])
+    }
+    .notes(&[
+        "The greatest resident memory of the larger end, private with AES-128-GCM on two lanes. The study: buffers are a matter of \
+         round trip times rate, which streams divide among themselves.",
+    ])
+    .shown(View::Cells, vec![Plot::new(Drawn::Lines, "streams", PEAK, &[])])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Cell, Profile, Verdict, check};
+
+    #[test]
+    fn memory_that_grows_with_streams_is_a_miss() {
+        let claim = &experiment(Profile::Quick.repetition()).claims[0];
+        let verdict = |grown: f64| {
+            let cell = |streams: u32, peak: f64| Cell {
+                at: place(streams),
+                samples: (0..5).map(|round| Sample::slice(PEAK, peak, round)).collect(),
+                ..Cell::default()
+            };
+            check(claim, &[cell(1, 20.0), cell(16, 20.0 * grown)]).verdict
+        };
+        assert_eq!([1.05, 1.5].map(verdict), [Verdict::Holds, Verdict::DoesNotHold]);
+    }
+}
