@@ -110,6 +110,7 @@
       }
       ctx.save();
       ctx.font = NAME_FONT.replace(/^\d+/, (size) => size * pixels);
+      ctx.textAlign = "left";
       ctx.textBaseline = "middle";
       ctx.lineWidth = pixels;
       names.forEach((name) => {
@@ -122,6 +123,10 @@
         ctx.globalAlpha = 1;
         ctx.fillText(name.text, x, name.at);
       });
+      if (chart.series.some((series) => series.is_published)) {
+        ctx.fillStyle = css("--soft");
+        ctx.fillText("\u25cb the paper", u.bbox.left + u.bbox.width + 8 * pixels, u.bbox.top + u.bbox.height);
+      }
       ctx.restore();
     };
   }
@@ -155,7 +160,7 @@
     const hasNames = !isBars && lines > 1 && holder.clientWidth >= ROOM_PIXELS;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12.5px system-ui, sans-serif" };
     const series = chart.series.map((one, index) => ({
-      label: one.is_published ? `${one.name} (the paper)` : one.name,
+      label: one.is_published ? "\u25cb the paper" : one.name,
       stroke: one.is_ideal ? css("--faint") : colours[index % colours.length],
       fill: isBars ? colours[index % colours.length] : undefined,
       width: one.is_published ? 0 : one.is_ideal ? 1 : 2,
@@ -185,7 +190,12 @@
         ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] }
         : { drawAxes: [drawBands(chart, colours)], draw: hasNames ? [drawNames(chart, colours)] : [] },
     };
-    plots.push({ holder, plot: new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder), height: options.height });
+    const plot = new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder);
+    // The colours of the paper's points are those of our lines: one entry says that they are hollow.
+    const published = chart.series.map((one, index) => one.is_published ? index : -1).filter((index) => index >= 0);
+    const entries = plot.root.querySelectorAll(".u-legend .u-series");
+    published.slice(1).forEach((index) => entries[index + 1]?.remove());
+    plots.push({ holder, plot, height: options.height });
   }
 
   function drawAll() {

@@ -316,7 +316,7 @@ mod tests {
             assert!(paid.iter().all(|part| family.parts.contains(part)), "{paid:?}");
             let is_paid =
                 |part: &&str| paid.contains(part) || family.costs.iter().any(|cost| cost.parts.is_empty());
-            assert!(family.parts.iter().all(|part| is_paid(part)), "{}: {paid:?}", family.command);
+            assert!(family.parts.iter().all(is_paid), "{}: {paid:?}", family.command);
             assert!(family.seconds(&[""; 0], 1) > 0, "{}", family.command);
         }
         assert!(all().iter().all(|(_, study)| PAPERS.contains(&study.paper)));

@@ -44,12 +44,12 @@ pub(crate) const FAMILIES: &[Family] =
 /// Files by ftp and by HTTP go through the same tunnels.
 const PARTS_COSTS: &[Cost] = &[
     cost(&["ftp", "http"], 20),
-    cost(&["ftp"], 110),
-    cost(&["http"], 60),
+    cost(&["ftp"], 90),
+    cost(&["http"], 50),
     cost(&["tiny"], 40),
-    cost(&["sieve"], 90),
-    cost(&["mirror"], 30),
-    cost(&["build"], 75),
+    cost(&["sieve"], 80),
+    cost(&["mirror"], 28),
+    cost(&["build"], 55),
 ];
 
 /// The parts of the study.

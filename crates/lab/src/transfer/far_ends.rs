@@ -151,7 +151,7 @@ pub(super) fn far(
 
 /// Copies a file and small files, in the lab behind the link.
 pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
-    let bytes = request.file_bytes_max.unwrap_or(bytes_max(request.profile).1);
+    let bytes = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile).1);
     let count = files(request.profile).1;
     let scratch = request.scratch(3 * (bytes + (count * SMALL_BYTES) as u64))?;
     Ok(hold(request, &scratch, bytes, count, progress)?.into())

@@ -37,16 +37,16 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// The tables of three machines stand beside the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["G10", "G11", "G12", "G13"], 130),
-    cost(&["G16"], 75),
-    cost(&["G18"], 60),
-    cost(&["links"], 85),
-    cost(&[streams::PART], 125),
-    cost(&[far_ends::PART], 135),
-    cost(&["providers"], 40),
-    cost(&["tools"], 70),
-    cost(&["stripes"], 50),
-    cost(&[checksums::PART], 30),
+    cost(&["G10", "G11", "G12", "G13"], 80),
+    cost(&["G16"], 55),
+    cost(&["G18"], 45),
+    cost(&["links"], 70),
+    cost(&[streams::PART], 100),
+    cost(&[far_ends::PART], 130),
+    cost(&["providers"], 30),
+    cost(&["tools"], 55),
+    cost(&["stripes"], 35),
+    cost(&[checksums::PART], 25),
     cost(&[memory::PART], 10),
 ];
 

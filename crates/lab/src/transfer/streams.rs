@@ -147,12 +147,12 @@ pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outc
         numbers.iter().map(|&number| Box::new(by(number)) as Box<dyn Peer>).collect();
     contestants.insert(0, Box::new(own));
     if request.peers {
-        let is_asked = |peer: &Box<dyn Peer>| {
+        let is_asked = |peer: &dyn Peer| {
             let fixed = peer.name().strip_prefix(OWN_OVER_SFTP).and_then(|rest| rest.strip_prefix(", "));
             fixed.is_none_or(|fixed| numbers.iter().any(|number| number.to_string() == fixed))
         };
         let peers = peers::own_over_sftp(&request.surroundings, &program.path);
-        contestants.extend(peers.into_iter().filter(is_asked));
+        contestants.extend(peers.into_iter().filter(|peer| is_asked(peer.as_ref())));
     }
     Ok(contest::hold(&rules, &mut contestants, progress)?.0)
 }
