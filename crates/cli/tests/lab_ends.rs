@@ -118,7 +118,7 @@ impl Lab {
             assert!(self.child.try_wait().expect("it is a child").is_none(), "the lab has ended");
             thread::sleep(STEP);
         }
-        // What it has started since then counts too.
+        // Processes that it has started since then count too.
         self.look();
     }
 

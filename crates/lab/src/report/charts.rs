@@ -74,7 +74,7 @@ fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
         let places = combinations(outcome, &plot.plots, role);
         let chart = |place: &Coordinates| chart(outcome, plot, place, role);
         let mut charts: Vec<Chart> = places.iter().filter_map(chart).collect();
-        // Where others have lines, a chart of points says nothing that the table does not.
+        // A chart of points says nothing that the table does not if others have lines.
         if plot.drawn == Drawn::Lines && charts.iter().any(has_line) {
             charts.retain(has_line);
         }
@@ -107,7 +107,7 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
     let axes: Vec<String> =
         plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
     let lines = combinations(outcome, &axes, shown);
-    // Where no published figure is of one of our values, as of our tiers, the axis is not theirs.
+    // An axis is not the papers' if no published figure has one of our values, as with tiers.
     let is_shared = |axis: &String| {
         let of = |role: Role| {
             let cells = outcome.cells.iter().filter(move |cell| cell.role == role);

@@ -1,4 +1,4 @@
-//! What layers add to a packet's time on one lane (Tables 1 and 2; N28, N33), and whether their costs add up.
+//! The time that layers add to a packet on one lane (Tables 1 and 2; N28, N33), and whether their costs add up.
 //!
 //! Guarantees: every figure is of setups that took turns; the paper's figures are as printed.
 
