@@ -24,7 +24,7 @@ use crate::word::{Counted, Event, Word, begin, end_block};
 pub struct PublicLoop {
     /// The algorithm, and the loop where it has several.
     pub name: &'static str,
-    /// What one pass does.
+    /// The work of one pass.
     pub pass: &'static str,
     /// The operation, and its passes.
     pub operation: (&'static str, u64),

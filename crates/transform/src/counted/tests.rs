@@ -154,7 +154,8 @@ fn operands_change_no_operation() {
     assert_eq!(power(1, 0), power(100, 1));
 }
 
-/// What the formulas say: 32-bit words make four times the products of 64-bit ones, and a product is two multiplications.
+/// The counts follow from the formulas: 32-bit words make four times the products of 64-bit ones, and a product is two
+/// multiplications.
 #[test]
 fn multiplications_are_as_many_as_the_formulas_have() {
     let found = |name: &str| {
