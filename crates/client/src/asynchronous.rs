@@ -4,7 +4,7 @@
 //! its job is answered. No more jobs are under way than the connection takes; the other jobs wait for room. When the
 //! service ends, every future resolves with [`ClientError::Ended`].
 
-use crate::channel::{Channel, GLANCE, Receiver, Sender, Ticket};
+use crate::channel::{Channel, Receiver, Sender, Ticket};
 use crate::error::ClientError;
 use crate::job::{Answer, Operation};
 use crate::key::{Key, Source};
@@ -131,11 +131,9 @@ impl Future for Answered {
         let outcome = match &this.step {
             Step::New { .. } | Step::UnderWay(_) if state.has_ended => Err(ClientError::Ended),
             Step::New { handle, operation, content } => {
-                match state.sender.submit(*handle, *operation, content).and_then(|ticket| {
-                    state.sender.flush()?;
-                    Ok(ticket)
-                }) {
+                match state.sender.submit(*handle, *operation, content) {
                     Ok(ticket) => {
+                        state.sender.flush();
                         state.waiting.insert(ticket, Slot::Waiting(context.waker().clone()));
                         this.step = Step::UnderWay(ticket);
                         return Poll::Pending;
@@ -193,7 +191,7 @@ fn take_one(shared: &Weak<Shared>, receiver: &mut Receiver) -> Result<bool, Clie
     let Some(shared) = shared.upgrade() else { return Ok(false) };
     let Some((ticket, answer)) = taken else {
         drop(shared);
-        return Ok(receiver.sleep(GLANCE)? || !receiver.is_over()?);
+        return Ok(receiver.sleep() || !receiver.is_over());
     };
     let mut state = shared.state();
     let woken = state.waiting.get_mut(&ticket).map(|slot| std::mem::replace(slot, Slot::Answered(answer)));

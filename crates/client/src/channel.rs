@@ -1,11 +1,12 @@
 //! One connection to the service: its socket, and the client's ends of its rings.
 //!
-//! **Guarantees:** the jobs under way have answers of at most as many slots as a ring has, so an answer always finds room;
-//! every
-//! submitted job is answered once, unless the connection ends. A waiting client notices within 100 ms that the
-//! service is gone. Spinning lasts 10 µs at most, and happens only while the service reports a free core.
+//! **Guarantees:** the jobs under way have answers of at most as many slots as a ring has, so an answer always finds
+//! room; every submitted job is answered once, unless the connection ends. A waiting client notices within 100 ms that
+//! the service is gone. A spin lasts 10 µs at most, and happens only for quick operations, while the service reports a
+//! free core, and is awake or was a short time ago.
 
-use crate::doorbell::Waiting;
+use crate::bell::{Bell, Woken};
+use crate::doorbell::{BUSY, SPIN};
 use crate::error::{ClientError, Refusal};
 use crate::job::{Answer, Operation, RecordCipher, Status, answer_bytes_max};
 use crate::key::{KeyInfo, Source};
@@ -14,22 +15,25 @@ use crate::ring::{Consumer, Direction, Head, MESSAGE_BYTES_MAX, NotPushed, Produ
 use crate::setup::{Ask, Secret, Told, VERSION};
 use crate::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
-use rustix::thread::futex;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// The maximum number of jobs under way on one connection.
 const IN_FLIGHT_MAX: usize = SLOTS / 2;
 
-/// The time for which a client spins before it sleeps.
-const SPIN: Duration = Duration::from_micros(10);
+/// The number of looks into the ring, about a microsecond, before a spin reads the clock and gives its core to a thread
+/// that waits for it: the service's, perhaps.
+const LOOKS: u32 = 64;
+
+/// The maximum number of answers that are taken before their slots are given back.
+const SETTLED_AT_LEAST: u64 = 16;
 
 /// The time for which it sleeps before it checks that the service still exists.
 pub(crate) const GLANCE: Duration = Duration::from_millis(100);
@@ -45,10 +49,11 @@ pub struct Ticket(pub(crate) u64);
 #[derive(Debug)]
 struct Shared {
     socket: OwnedFd,
+    bell: Bell,
     memory: Memory,
-    /// The number of answers taken.
+    /// The number of answers taken whose slots the service has back; only the receiver writes it.
     taken: AtomicU64,
-    /// The number of slots that were reserved for them.
+    /// The number of slots that were reserved for them; only the receiver writes it.
     freed: AtomicU64,
 }
 
@@ -68,7 +73,6 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Sender {
     shared: Arc<Shared>,
-    bell: OwnedFd,
     requests: Producer,
     /// The number of jobs submitted.
     submitted: u64,
@@ -108,17 +112,15 @@ impl Sender {
         Ok(Ticket(head.tag))
     }
 
-    /// Publishes the submitted jobs to the service, and wakes it if it sleeps.
-    pub(crate) fn flush(&self) -> Result<(), ClientError> {
+    /// Publishes the submitted jobs to the service; returns whether it slept and was woken.
+    pub(crate) fn flush(&mut self) -> bool {
         self.requests.publish(&self.shared.memory);
-        if self.shared.memory.bells().must_wake_service() {
-            match rustix::io::write(&self.bell, &1u64.to_ne_bytes()) {
-                // A counter that is full wakes as well.
-                Ok(_) | Err(Errno::AGAIN) => {}
-                Err(error) => return Err(io::Error::from(error).into()),
-            }
+        let must_wake = self.shared.memory.bells().must_wake_service();
+        if must_wake {
+            self.shared.bell.ring();
         }
-        Ok(())
+        self.requests.prepare(&self.shared.memory);
+        must_wake
     }
 
     /// Sends a message to the service over the socket, and waits for the answer.
@@ -140,20 +142,24 @@ impl Sender {
 pub(crate) struct Receiver {
     shared: Arc<Shared>,
     answers: Consumer,
+    /// The number of answers taken whose slots the service does not have back, and the slots reserved for them. There
+    /// are some only while more answers are in the ring.
+    unsettled: (u64, u64),
 }
 
 impl Receiver {
     /// Takes the next answer, if there is one.
     pub(crate) fn try_take(&mut self) -> Result<Option<(Ticket, Answer)>, ClientError> {
         let mut content = Zeroizing::new(Vec::new());
-        let memory = &self.shared.memory;
         let lie = |_| ClientError::Protocol { what: "the ring of answers" };
-        let Some(head) = self.answers.take(memory, &mut content, true).map_err(lie)? else {
+        let Some(head) = self.answers.take(&self.shared.memory, &mut content, true).map_err(lie)? else {
             return Ok(None);
         };
-        self.answers.release(memory);
-        self.shared.taken.fetch_add(1, Ordering::Release);
-        self.shared.freed.fetch_add(head.tag >> RESERVED_SHIFT, Ordering::Release);
+        self.unsettled.0 += 1;
+        self.unsettled.1 += head.tag >> RESERVED_SHIFT;
+        if !self.answers.has_more() || self.unsettled.0 >= SETTLED_AT_LEAST {
+            self.settle();
+        }
         let answer = match Status::of_number(head.code) {
             Status::Done => Ok(content),
             status => Err(status),
@@ -161,18 +167,35 @@ impl Receiver {
         Ok(Some((Ticket(head.tag), answer)))
     }
 
-    /// Takes the next answer; waits for it.
-    pub(crate) fn take(&mut self) -> Result<(Ticket, Answer), ClientError> {
+    /// Gives the slots of the answers taken back to the service; returns whether there were any.
+    fn settle(&mut self) -> bool {
+        let (jobs, slots) = std::mem::take(&mut self.unsettled);
+        if jobs > 0 {
+            self.answers.release(&self.shared.memory);
+            let add = |count: &AtomicU64, more: u64| {
+                count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
+            };
+            add(&self.shared.taken, jobs);
+            add(&self.shared.freed, slots);
+        }
+        jobs > 0
+    }
+
+    /// Takes the next answer; waits for it, at first by spinning if `is_near`.
+    pub(crate) fn take(&mut self, is_near: bool) -> Result<(Ticket, Answer), ClientError> {
+        if let Some(taken) = self.try_take()? {
+            return Ok(taken);
+        }
+        if is_near && self.shared.memory.bells().core_is_free() {
+            self.spin();
+        }
         let since = Instant::now();
         loop {
             if let Some(taken) = self.try_take()? {
                 return Ok(taken);
             }
-            if self.shared.memory.bells().core_is_free() && self.spin() {
-                continue;
-            }
-            if !self.sleep(GLANCE)? {
-                if self.is_over()? {
+            if !self.sleep() {
+                if self.is_over() {
                     return Err(ClientError::Ended);
                 }
                 if since.elapsed() > PATIENCE {
@@ -183,44 +206,37 @@ impl Receiver {
     }
 
     /// Returns whether the service has gone and left no answers.
-    pub(crate) fn is_over(&self) -> Result<bool, ClientError> {
-        Ok(self.shared.has_ended() && !self.answers.is_pending(&self.shared.memory))
+    pub(crate) fn is_over(&self) -> bool {
+        self.shared.has_ended() && !self.answers.is_pending(&self.shared.memory)
     }
 
-    /// Spins for a while; returns whether an answer came.
-    fn spin(&self) -> bool {
-        let start = Instant::now();
-        while start.elapsed() < SPIN {
-            for _ in 0..8 {
-                if self.answers.is_pending(&self.shared.memory) {
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-        }
-        false
-    }
-
-    /// Sleeps until there is an answer; returns false when `at_most` has passed.
-    pub(crate) fn sleep(&self, at_most: Duration) -> Result<bool, ClientError> {
-        let bells = self.shared.memory.bells();
-        bells.client_is_about_to_wait(Waiting::Futex);
-        let woken = if self.answers.is_pending(&self.shared.memory) {
-            Ok(true)
-        } else {
-            let timeout = Timespec::try_from(at_most).unwrap_or_default();
-            match futex::wait(bells.client_word(), futex::Flags::empty(), 1, Some(&timeout)) {
-                Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
-                Err(Errno::TIMEDOUT) => Ok(false),
-                Err(error) => Err(io::Error::from(error).into()),
-            }
+    /// Spins until an answer comes, for [`SPIN`] at the longest.
+    fn spin(&self) {
+        let is_pending = || {
+            std::hint::spin_loop();
+            self.answers.is_pending(&self.shared.memory)
         };
+        if (0..LOOKS).any(|_| is_pending()) {
+            return;
+        }
+        let start = Instant::now();
+        while !(0..LOOKS / 8).any(|_| is_pending()) && start.elapsed() < SPIN {
+            thread::yield_now();
+        }
+    }
+
+    /// Sleeps until there is an answer; returns false when it has slept for [`GLANCE`], or the service has gone.
+    pub(crate) fn sleep(&self) -> bool {
+        let bells = self.shared.memory.bells();
+        bells.client_is_about_to_wait();
+        let woken =
+            self.answers.is_pending(&self.shared.memory) || self.shared.bell.sleep(GLANCE) == Woken::Rung;
         bells.client_is_awake();
         woken
     }
 }
 
-/// Sends a message and waits for its answer; skips announcements of answers in the ring.
+/// Sends a message and waits for its answer.
 fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientError> {
     let ended = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
@@ -233,13 +249,10 @@ fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientE
         Ok(()) | Err(ClientError::Ended) => {}
         Err(error) => return Err(error),
     }
-    loop {
-        match socket::receive::<Told>(socket, RecvFlags::empty()).map_err(ended)? {
-            None => return Err(ClientError::Ended),
-            Some((Told::Answers, _)) => {}
-            Some((Told::Refused(refusal), _)) => return Err(refusal.into()),
-            Some(told) => return Ok(told),
-        }
+    match socket::receive::<Told>(socket, RecvFlags::empty()).map_err(ended)? {
+        None => Err(ClientError::Ended),
+        Some((Told::Refused(refusal), _)) => Err(refusal.into()),
+        Some(told) => Ok(told),
     }
 }
 
@@ -248,6 +261,12 @@ fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientE
 pub struct Channel {
     sender: Sender,
     receiver: Receiver,
+    /// Whether the answers to the jobs that were published last are near.
+    is_near: bool,
+    /// The time of the last flush that woke the service.
+    woken: Option<Instant>,
+    /// Whether all jobs since then are quick.
+    is_quick: bool,
     service: String,
     /// Answers that came while another answer was waited for.
     early: Vec<(Ticket, Answer)>,
@@ -274,22 +293,25 @@ impl Channel {
         let program = program.chars().take(64).collect();
         let hello = Ask::Hello { lowest: VERSION, highest: VERSION, program };
         let (told, descriptors) = ask_over(&socket, &hello)?;
-        let (Told::Welcome { version: VERSION, service }, Ok([memory, bell])) =
-            (told, <[OwnedFd; 2]>::try_from(descriptors))
+        let (Told::Welcome { version: VERSION, service }, Ok([memory, bell @ ..])) =
+            (told, <[OwnedFd; 4]>::try_from(descriptors))
         else {
             return Err(Refusal::Unexpected.into());
         };
-        let memory = Memory::map(memory.as_fd())?;
-        let shared = Arc::new(Shared { socket, memory, taken: AtomicU64::new(0), freed: AtomicU64::new(0) });
+        let (memory, bell) = (Memory::map(memory.as_fd())?, Bell::of(bell));
+        let (taken, freed) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { socket, bell, memory, taken, freed });
         Ok(Self {
             sender: Sender {
                 shared: Arc::clone(&shared),
-                bell,
                 requests: Producer::new(Direction::Requests),
                 submitted: 0,
                 reserved: 0,
             },
-            receiver: Receiver { shared, answers: Consumer::new(Direction::Answers) },
+            receiver: Receiver { shared, answers: Consumer::new(Direction::Answers), unsettled: (0, 0) },
+            is_near: false,
+            woken: None,
+            is_quick: true,
             service,
             early: Vec::new(),
         })
@@ -345,15 +367,24 @@ impl Channel {
         operation: Operation,
         content: &[u8],
     ) -> Result<Ticket, ClientError> {
-        self.sender.submit(handle, operation, content)
+        self.is_quick &= operation.is_quick();
+        match self.sender.submit(handle, operation, content) {
+            Err(ClientError::Full) if self.receiver.settle() => {
+                self.sender.submit(handle, operation, content)
+            }
+            submitted => submitted,
+        }
     }
 
-    /// Publishes the submitted jobs to the service.
-    ///
-    /// # Errors
-    /// Fails if the system does.
-    pub fn flush(&self) -> Result<(), ClientError> {
-        self.sender.flush()
+    /// Publishes the submitted jobs to the service, and wakes it if it sleeps.
+    pub fn flush(&mut self) {
+        let mut is_busy = true;
+        if self.sender.flush() {
+            let now = Instant::now();
+            is_busy = self.woken.replace(now).is_some_and(|woken| now - woken < BUSY);
+        }
+        self.is_near = self.is_quick && is_busy;
+        self.is_quick = true;
     }
 
     /// Returns the next answer, of any job, if there is one.
@@ -374,7 +405,7 @@ impl Channel {
     pub fn take(&mut self) -> Result<(Ticket, Answer), ClientError> {
         match self.early.pop() {
             Some(early) => Ok(early),
-            None => self.receiver.take(),
+            None => self.receiver.take(self.is_near),
         }
     }
 
@@ -387,7 +418,7 @@ impl Channel {
             return Ok(self.early.swap_remove(at).1);
         }
         loop {
-            let taken = self.receiver.take()?;
+            let taken = self.receiver.take(self.is_near)?;
             if taken.0 == ticket {
                 return Ok(taken.1);
             }
@@ -401,44 +432,40 @@ impl Channel {
     /// Fails if the connection ends; an error of the job is in its answer.
     pub fn call(&mut self, handle: u32, operation: Operation, content: &[u8]) -> Result<Answer, ClientError> {
         let ticket = self.submit(handle, operation, content)?;
-        self.flush()?;
+        self.flush();
         self.take_of(ticket)
     }
 
-    /// For an event loop: requests that the service write to [`Channel::fd`] when the next answer is there. Returns
-    /// true if there is an answer already.
+    /// For an event loop: requests that the service make [`Channel::fd`] readable when the next answer is there.
+    /// Returns true if there is an answer already.
     pub fn arm(&mut self) -> bool {
         let shared = &self.receiver.shared;
-        shared.memory.bells().client_is_about_to_wait(Waiting::Socket);
+        shared.memory.bells().client_is_about_to_wait();
         !self.early.is_empty() || self.receiver.answers.is_pending(&shared.memory)
     }
 
-    /// For an event loop: reads the messages that the service has written to [`Channel::fd`].
+    /// For an event loop: makes [`Channel::fd`] unreadable until the next [`Channel::arm`].
     ///
     /// # Errors
     /// Fails if the connection ends.
     pub fn disarm(&mut self) -> Result<(), ClientError> {
         let shared = &self.receiver.shared;
         shared.memory.bells().client_is_awake();
-        loop {
-            match socket::receive::<Told>(&shared.socket, RecvFlags::DONTWAIT) {
-                Ok(Some((Told::Answers, _))) => {}
-                Ok(Some(_)) => return Err(ClientError::Protocol { what: "a message nobody asked for" }),
-                Ok(None) => return Err(ClientError::Ended),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
+        match shared.bell.silence() {
+            Woken::Rung | Woken::Otherwise => Ok(()),
+            Woken::Closed => Err(ClientError::Ended),
         }
     }
 
     /// Returns the descriptor that an event loop polls for reading after [`Channel::arm`].
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.receiver.shared.socket.as_fd()
+        self.receiver.shared.bell.as_fd()
     }
 
     /// Returns the number of jobs whose answers have not been taken out of the ring.
     pub fn in_flight(&self) -> usize {
-        (self.sender.submitted - self.receiver.shared.taken.load(Ordering::Acquire)) as usize
+        let taken = self.receiver.shared.taken.load(Ordering::Acquire) + self.receiver.unsettled.0;
+        (self.sender.submitted - taken) as usize
     }
 
     pub(crate) fn split(self) -> (Sender, Receiver) {

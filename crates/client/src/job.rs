@@ -114,6 +114,7 @@ const RESULT_BYTES_MAX: usize = 1024;
 
 /// Returns the length that no answer to a job exceeds whose content has this length. Both ends reserve room for that
 /// much.
+#[inline]
 pub const fn answer_bytes_max(content_bytes: usize) -> usize {
     let bytes = content_bytes.saturating_add(TAG_BYTES);
     if bytes < RESULT_BYTES_MAX { RESULT_BYTES_MAX } else { bytes }
@@ -168,6 +169,11 @@ impl Operation {
             _ => return None,
         };
         (operation.to_numbers() == (code, parameters)).then_some(operation)
+    }
+
+    /// Returns whether it takes about as long as a sleep and a wake-up, or less.
+    pub fn is_quick(self) -> bool {
+        matches!(self, Self::Null | Self::Seal { .. } | Self::Open { .. })
     }
 
     /// Returns the use of a private key that it requires, if any.

@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod asynchronous;
+mod bell;
 mod channel;
 mod client;
 mod doorbell;
@@ -27,9 +28,10 @@ pub mod socket;
 mod sync;
 
 pub use asynchronous::{Answered, AsyncClient};
+pub use bell::{Bell, Woken};
 pub use channel::{Channel, Ticket};
 pub use client::Client;
-pub use doorbell::{Bells, Waiting};
+pub use doorbell::{BUSY, Bells, SPIN};
 pub use error::{ClientError, Refusal};
 pub use job::{Answer, Hash, Operation, RecordCipher, Status};
 pub use key::{Key, KeyInfo, KeyKind, Source, Uri};

@@ -70,6 +70,7 @@ impl Memory {
     }
 
     /// Returns the bells by which either side wakes the other.
+    #[inline]
     pub fn bells(&self) -> &Bells {
         // SAFETY: the mapping begins at a page, is longer than `Bells`, lives as long as `self`, and `Bells` consists
         // of atomics only, for which any bytes are valid.
@@ -78,6 +79,7 @@ impl Memory {
 }
 
 impl Words for Memory {
+    #[inline]
     fn words(&self) -> &[AtomicU64; WORDS] {
         // SAFETY: the mapping has `WORDS` words behind the bells, at a multiple of eight; it lives as long as `self`,
         // and any bytes are a valid value of an atomic.

@@ -25,6 +25,9 @@ const PAYLOAD_BYTES: usize = 2048;
 /// The maximum length of the content: half a ring, so that there is room for it as soon as half is free.
 pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;
 
+/// The number of descriptors that a producer keeps in its own core's cache, ready to be written.
+const PREPARED: usize = 32;
+
 /// The number of words from one count to the next: two cache lines, because processors fetch them in pairs.
 const COUNT_WORDS: usize = 16;
 const DESCRIPTOR_WORDS: usize = 8;
@@ -50,6 +53,7 @@ pub enum Direction {
 }
 
 impl Direction {
+    #[inline]
     fn base(self) -> usize {
         match self {
             Self::Requests => 0,
@@ -78,11 +82,13 @@ impl Direction {
     }
 }
 
+#[inline]
 fn slot(count: u64) -> usize {
     (count % SLOTS as u64) as usize
 }
 
 /// Returns the number of slots for content of this length.
+#[inline]
 pub const fn slots(length: usize) -> usize {
     if length <= INLINE_BYTES { 1 } else { length.div_ceil(PAYLOAD_BYTES) }
 }
@@ -124,12 +130,14 @@ pub struct Producer {
     tail: u64,
     /// The number of slots that the consumer had given back at the last read of its count.
     head: u64,
+    /// The number of slots whose descriptors [`Producer::prepare`] has touched.
+    prepared: u64,
 }
 
 impl Producer {
     /// Returns the producer of an unused ring.
     pub fn new(direction: Direction) -> Self {
-        Self { direction, tail: 0, head: 0 }
+        Self { direction, tail: 0, head: 0, prepared: 0 }
     }
 
     /// Returns the number of free slots according to the consumer's present count.
@@ -147,6 +155,15 @@ impl Producer {
         Ok(SLOTS - used as usize)
     }
 
+    /// Returns whether `slots` slots are free; reads the consumer's count only if they were not at the last reading.
+    ///
+    /// # Errors
+    /// Fails if the count is impossible.
+    pub fn fits<W: Words>(&mut self, words: &W, slots: usize) -> Result<bool, Lie> {
+        let free = SLOTS - self.tail.wrapping_sub(self.head) as usize;
+        Ok(free >= slots || self.free(words)? >= slots)
+    }
+
     /// Writes a message into the ring; the consumer sees it after [`Producer::publish`].
     ///
     /// # Errors
@@ -156,8 +173,7 @@ impl Producer {
             return Err(NotPushed::TooLong);
         }
         let needed = slots(content.len());
-        let free = SLOTS - self.tail.wrapping_sub(self.head) as usize;
-        if free < needed && self.free(words).map_err(|Lie| NotPushed::Lie)? < needed {
+        if !self.fits(words, needed).map_err(|Lie| NotPushed::Lie)? {
             return Err(NotPushed::Full);
         }
         let descriptor = self.direction.descriptor(words, self.tail);
@@ -180,6 +196,22 @@ impl Producer {
     pub fn publish<W: Words>(&self, words: &W) {
         self.direction.tail(words).store(self.tail, Ordering::Release);
     }
+
+    /// Fetches the next descriptors from the consumer's cache, which takes as long as many messages; the caller does this
+    /// when it has nothing better to do. They hold nothing then, so a store is as good as a hint.
+    pub fn prepare<W: Words>(&mut self, words: &W) {
+        if !self.fits(words, PREPARED).unwrap_or(false) {
+            return;
+        }
+        let until = self.tail.wrapping_add(PREPARED as u64);
+        // Both differences are at most a ring's length.
+        let from =
+            if until.wrapping_sub(self.prepared) > PREPARED as u64 { self.tail } else { self.prepared };
+        for count in 0..until.wrapping_sub(from) {
+            self.direction.descriptor(words, from.wrapping_add(count))[0].store(0, Ordering::Relaxed);
+        }
+        self.prepared = until;
+    }
 }
 
 /// The end that reads messages.
@@ -200,22 +232,7 @@ impl Consumer {
 
     /// Returns whether there is a message according to the producer's present count, which may be a lie.
     pub fn is_pending<W: Words>(&self, words: &W) -> bool {
-        self.direction.tail(words).load(Ordering::Acquire) != self.head
-    }
-
-    /// Returns the length of the next message's content as the producer shows it now, or `None` if there is no message.
-    /// The producer may change it until [`Consumer::take`] has copied the message.
-    ///
-    /// # Errors
-    /// Fails if a count or the length is impossible.
-    pub fn next_length<W: Words>(&self, words: &W) -> Result<Option<usize>, Lie> {
-        let shown = self.direction.tail(words).load(Ordering::Acquire).wrapping_sub(self.head);
-        if shown == 0 {
-            return Ok(None);
-        }
-        let (length, _) = halves(self.direction.descriptor(words, self.head)[2].load(Ordering::Relaxed));
-        let length = length as usize;
-        if shown > SLOTS as u64 || length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some(length)) }
+        self.tail_now(words) != self.head
     }
 
     /// Returns about how many messages of the next one's length wait: exactly that many if all have that length.
@@ -224,8 +241,47 @@ impl Consumer {
     /// Fails if a count or the length is impossible.
     pub fn waiting<W: Words>(&self, words: &W) -> Result<usize, Lie> {
         let Some(length) = self.next_length(words)? else { return Ok(0) };
-        let shown = self.direction.tail(words).load(Ordering::Acquire).wrapping_sub(self.head);
-        Ok((shown.min(SLOTS as u64) as usize).div_ceil(slots(length)))
+        Ok((self.shown(self.tail_now(words))? as usize).div_ceil(slots(length)))
+    }
+
+    /// Returns the length of the next message's content, or `None` if there is no message. The producer may change the
+    /// length until [`Consumer::take`] has copied the message.
+    ///
+    /// # Errors
+    /// Fails if a count or the length is impossible.
+    pub fn next_length<W: Words>(&self, words: &W) -> Result<Option<usize>, Lie> {
+        let tail = if self.has_more() { self.tail } else { self.tail_now(words) };
+        if self.shown(tail)? == 0 {
+            return Ok(None);
+        }
+        let (length, _) = halves(self.direction.descriptor(words, self.head)[2].load(Ordering::Relaxed));
+        let length = length as usize;
+        if length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some(length)) }
+    }
+
+    /// Checks the producer's present count.
+    ///
+    /// # Errors
+    /// Fails if it is impossible.
+    pub fn check<W: Words>(&self, words: &W) -> Result<(), Lie> {
+        self.shown(self.tail_now(words)).map(|_| ())
+    }
+
+    /// Returns whether a message is left of those that the last reading of the producer's count showed.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.tail != self.head
+    }
+
+    fn tail_now<W: Words>(&self, words: &W) -> u64 {
+        self.direction.tail(words).load(Ordering::Acquire)
+    }
+
+    /// Returns the number of slots that hold messages according to a count of the producer's.
+    #[inline]
+    fn shown(&self, tail: u64) -> Result<u64, Lie> {
+        let shown = tail.wrapping_sub(self.head);
+        if shown > SLOTS as u64 { Err(Lie) } else { Ok(shown) }
     }
 
     /// Copies the next message out: returns its head, and replaces `content` by its content. `wipe` zeroes the bytes
@@ -239,15 +295,16 @@ impl Consumer {
         content: &mut Vec<u8>,
         wipe: bool,
     ) -> Result<Option<Head>, Lie> {
-        if self.tail == self.head {
-            self.tail = self.direction.tail(words).load(Ordering::Acquire);
+        let is_new = !self.has_more();
+        if is_new {
+            self.tail = self.tail_now(words);
         }
-        let shown = self.tail.wrapping_sub(self.head);
+        let shown = self.shown(self.tail)?;
         if shown == 0 {
             return Ok(None);
         }
-        if shown > SLOTS as u64 {
-            return Err(Lie);
+        if is_new {
+            self.fetch(words, shown);
         }
         let descriptor = self.direction.descriptor(words, self.head);
         let load = |at: usize| descriptor[at].load(Ordering::Relaxed);
@@ -269,16 +326,26 @@ impl Consumer {
         Ok(Some(Head { tag, code, key, parameters }))
     }
 
+    /// Reads all new descriptors, so that they come from the producer's cache at the same time and not one after the other.
+    fn fetch<W: Words>(&self, words: &W, shown: u64) {
+        let first = |count| {
+            self.direction.descriptor(words, self.head.wrapping_add(count))[0].load(Ordering::Relaxed)
+        };
+        std::hint::black_box((1..shown).fold(0, |all, count| all ^ first(count)));
+    }
+
     /// Gives the slots of all taken messages back to the producer.
     pub fn release<W: Words>(&self, words: &W) {
         self.direction.head(words).store(self.head, Ordering::Release);
     }
 }
 
+#[inline]
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
+#[inline]
 fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }

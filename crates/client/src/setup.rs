@@ -93,8 +93,8 @@ pub enum Ask {
 /// A message of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
-    /// The answer to [`Ask::Hello`], with two descriptors: the rings' memory, and an eventfd(2) that wakes the
-    /// service.
+    /// The answer to [`Ask::Hello`], with four descriptors: the rings' memory, and the client's end of the
+    /// [bell](crate::Bell): the end to write, the end to read, and the end to keep.
     Welcome {
         /// The version from now on.
         version: u16,
@@ -116,8 +116,6 @@ pub enum Told {
     Status(Box<ServiceStatus>),
     /// The request is refused.
     Refused(Refusal),
-    /// Announces answers in the ring, to a client that waits at its socket.
-    Answers,
     /// The answer to [`Ask::Session`].
     Session {
         /// The session's number in jobs.

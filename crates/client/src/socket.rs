@@ -18,7 +18,7 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 /// The maximum number of descriptors with one message.
-const DESCRIPTORS_MAX: usize = 2;
+const DESCRIPTORS_MAX: usize = 4;
 
 /// Returns a new socket, connected to the service at `path`.
 ///

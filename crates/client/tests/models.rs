@@ -13,7 +13,7 @@ mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
-use doorbell::{Bells, Waiting};
+use doorbell::Bells;
 use ring::{Consumer, Direction, Head, NotPushed, Producer, WORDS, Words};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::{check_random, thread};
@@ -26,8 +26,8 @@ const SCHEDULES: usize = 60;
 struct World {
     words: Box<[AtomicU64; WORDS]>,
     bells: Bells,
-    eventfd: Semaphore,
-    futex: Semaphore,
+    service: Semaphore,
+    client: Semaphore,
 }
 
 #[derive(Default)]
@@ -63,8 +63,8 @@ fn world() -> Arc<World> {
     Arc::new(World {
         words,
         bells: Bells::default(),
-        eventfd: Semaphore::default(),
-        futex: Semaphore::default(),
+        service: Semaphore::default(),
+        client: Semaphore::default(),
     })
 }
 
@@ -129,15 +129,15 @@ fn neither_end_sleeps_while_there_is_something_for_it() {
                         requests.release(&*own);
                         answers.push(&*own, head, &[]).unwrap();
                         answers.publish(&*own);
-                        if own.bells.must_wake_client() != Waiting::No {
-                            own.futex.ring();
+                        if own.bells.must_wake_client() {
+                            own.client.ring();
                         }
                         done += 1;
                         continue;
                     }
                     own.bells.service_is_about_to_sleep();
                     if !requests.is_pending(&*own) {
-                        own.eventfd.wait();
+                        own.service.wait();
                     }
                 }
             });
@@ -148,18 +148,90 @@ fn neither_end_sleeps_while_there_is_something_for_it() {
                 requests.push(&*world, Head { tag, ..Head::default() }, &[]).unwrap();
                 requests.publish(&*world);
                 if world.bells.must_wake_service() {
-                    world.eventfd.ring();
+                    world.service.ring();
                 }
                 while answers.take(&*world, &mut found, false).unwrap().is_none() {
-                    world.bells.client_is_about_to_wait(Waiting::Futex);
+                    world.bells.client_is_about_to_wait();
                     if !answers.is_pending(&*world) {
-                        world.futex.wait();
+                        world.client.wait();
                     }
                     world.bells.client_is_awake();
                 }
                 answers.release(&*world);
             }
             service.join().unwrap();
+        },
+        SCHEDULES,
+    );
+}
+
+/// Two workers share the service's ends. Each takes its announcement back and looks several times before it sleeps, while
+/// the other may be asleep already.
+#[test]
+fn workers_that_spin_and_sleep_in_turn_miss_nothing() {
+    const JOBS: u64 = 3;
+    struct Ends {
+        requests: Consumer,
+        answers: Producer,
+        done: u64,
+    }
+    fn serve(world: &World, ends: &Mutex<Ends>) -> bool {
+        let mut ends = ends.lock().unwrap();
+        let Some(head) = ends.requests.take(world, &mut Vec::new(), false).unwrap() else { return false };
+        ends.requests.release(world);
+        ends.answers.push(world, head, &[]).unwrap();
+        ends.answers.publish(world);
+        if world.bells.must_wake_client() {
+            world.client.ring();
+        }
+        ends.done += 1;
+        true
+    }
+    check_random(
+        || {
+            let world = world();
+            let (requests, answers) = (Consumer::new(Direction::Requests), Producer::new(Direction::Answers));
+            let ends = Arc::new(Mutex::new(Ends { requests, answers, done: 0 }));
+            let workers = [(); 2].map(|()| {
+                let (world, ends) = (Arc::clone(&world), Arc::clone(&ends));
+                thread::spawn(move || {
+                    while ends.lock().unwrap().done < JOBS {
+                        world.bells.service_is_awake();
+                        if (0..2).any(|_| serve(&world, &ends)) {
+                            continue;
+                        }
+                        world.bells.service_is_about_to_sleep();
+                        let is_pending = {
+                            let ends = ends.lock().unwrap();
+                            ends.done == JOBS || ends.requests.is_pending(&*world)
+                        };
+                        if !is_pending {
+                            world.service.wait();
+                        }
+                    }
+                    // The other worker ends as well.
+                    world.service.ring();
+                })
+            });
+            let (mut requests, mut answers) =
+                (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
+            let mut found = Vec::new();
+            for tag in 0..JOBS {
+                requests.push(&*world, Head { tag, ..Head::default() }, &[]).unwrap();
+                requests.publish(&*world);
+                if world.bells.must_wake_service() {
+                    world.service.ring();
+                }
+                while answers.take(&*world, &mut found, false).unwrap().is_none() {
+                    world.bells.client_is_about_to_wait();
+                    if !answers.is_pending(&*world) {
+                        world.client.wait();
+                    }
+                    world.bells.client_is_awake();
+                }
+                answers.release(&*world);
+            }
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
         },
         SCHEDULES,
     );

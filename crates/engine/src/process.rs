@@ -249,7 +249,7 @@ impl ProcessQueue {
                 }
             }
         }
-        let outcome = outcome.and_then(|()| connection.channel.flush());
+        connection.channel.flush();
         // From now on an answer makes the descriptor readable; one that came before rings the bell.
         if outcome.is_ok() && connection.channel.arm() {
             self.ring();

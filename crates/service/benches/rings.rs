@@ -1,18 +1,20 @@
 //! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
 //! signatures of processes with one operation under way each, compared with the same in process. Run it with `cargo
-//! bench -p sealane-service --bench rings [SECONDS]`.
+//! bench -p sealane-service --bench rings [SECONDS]`; `-- null SECONDS` leaves the signatures out.
 //!
-//! Clients are separate processes: this program, started again. Times are wall-clock; CPU time is that of the clients
-//! alone.
+//! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
+//! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone.
 
 use sealane_asymmetric::PrivateKey;
-use sealane_client::{Channel, Client, Hash, KeyKind, Operation};
+use sealane_client::ring::{Consumer, Direction, Head, Producer};
+use sealane_client::{Channel, Client, Hash, KeyKind, Memory, Operation};
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -22,7 +24,8 @@ fn main() {
     match words.as_slice() {
         ["client", socket, seconds] => service_client(Path::new(socket), number(seconds)),
         ["alone", folder, seconds] => own_client(Path::new(folder), number(seconds)),
-        rest => report(rest.first().map_or(2.0, |seconds| number(seconds))),
+        ["null", seconds] => report(number(seconds), false),
+        rest => report(rest.first().map_or(2.0, |seconds| number(seconds)), true),
     }
 }
 
@@ -30,7 +33,7 @@ fn number(text: &str) -> f64 {
     text.parse().expect("a number of seconds")
 }
 
-fn report(seconds: f64) {
+fn report(seconds: f64, with_signatures: bool) {
     let folder = env::temp_dir().join(format!("sealane-rings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let socket = folder.join("socket");
@@ -50,16 +53,28 @@ fn report(seconds: f64) {
     let running = thread::spawn(move || service.run());
     let mut client = Client::connect(&socket, "bench").expect("a client");
     client.import("bench", &key.to_pkcs8().expect("PKCS#8"), None).expect("a key");
+    println!("the rings alone, between two threads that never sleep:");
+    for burst in [1, 8, 32] {
+        println!("  burst {burst:>2}: {:>8.1} ns a job", rings_alone(burst, seconds));
+    }
     println!("null jobs, one client:");
     for burst in [1, 8, 32] {
         println!("  burst {burst:>2}: {:>8.1} ns a job", null_jobs(&socket, burst, seconds));
     }
-    println!("  alone, with 1 ms between: {:>8.1} us", asleep(&socket, seconds));
-    println!("  a Unix socket's round trip, with 1 ms between: {:>8.1} us", socket_round_trip(seconds));
+    asleep(&socket, &mut client, seconds);
+    if with_signatures {
+        signatures(&folder, &socket, seconds);
+    }
+    stop.stop();
+    running.join().expect("no panic").expect("it serves");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+}
+
+fn signatures(folder: &Path, socket: &Path, seconds: f64) {
     println!("RSA-2048 signatures a second, and client CPU of each:");
     for processes in [1, 2, 4, 8, 16, 32] {
-        let own = processes_of(processes, "alone", &folder, seconds);
-        let service = processes_of(processes, "client", &socket, seconds);
+        let own = processes_of(processes, "alone", folder, seconds);
+        let service = processes_of(processes, "client", socket, seconds);
         println!(
             "  {processes:>2} processes: in process {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
             own.0,
@@ -69,9 +84,59 @@ fn report(seconds: f64) {
             service.0 / own.0
         );
     }
-    stop.stop();
-    running.join().expect("no panic").expect("it serves");
-    std::fs::remove_dir_all(&folder).expect("a folder");
+}
+
+/// Returns the nanoseconds per empty message that goes through both rings, which no service can undercut.
+fn rings_alone(burst: usize, seconds: f64) -> f64 {
+    let (memory, _) = Memory::create().expect("memory");
+    // It has its own cache lines: the one thread looks at it while the other writes beside its own place.
+    #[repr(align(128))]
+    struct Line(AtomicBool);
+    let line = Line(AtomicBool::new(false));
+    let is_over = &line.0;
+    let mut content = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut requests, mut answers) =
+                (Consumer::new(Direction::Requests), Producer::new(Direction::Answers));
+            let mut content = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                while let Some(head) = requests.take(&memory, &mut content, false).expect("no lie") {
+                    answers.push(&memory, head, &content).expect("room");
+                    if !requests.has_more() {
+                        answers.publish(&memory);
+                        requests.release(&memory);
+                        answers.prepare(&memory);
+                    }
+                }
+                std::hint::spin_loop();
+            }
+        });
+        let (mut requests, mut answers) =
+            (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
+        let (start, mut jobs) = (Instant::now(), 0u64);
+        while start.elapsed().as_secs_f64() < seconds {
+            for _ in 0..64 {
+                for tag in 0..burst as u64 {
+                    requests.push(&memory, Head { tag, ..Head::default() }, &[]).expect("room");
+                }
+                requests.publish(&memory);
+                requests.prepare(&memory);
+                let mut left = burst;
+                while left > 0 {
+                    match answers.take(&memory, &mut content, true).expect("no lie") {
+                        Some(_) => left -= 1,
+                        None => std::hint::spin_loop(),
+                    }
+                }
+                answers.release(&memory);
+                jobs += burst as u64;
+            }
+        }
+        let took = start.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        took.as_nanos() as f64 / jobs as f64
+    })
 }
 
 fn null_jobs(socket: &Path, burst: usize, seconds: f64) -> f64 {
@@ -82,7 +147,7 @@ fn null_jobs(socket: &Path, burst: usize, seconds: f64) -> f64 {
             for _ in 0..burst {
                 channel.submit(0, Operation::Null, &[]).expect("room");
             }
-            channel.flush().expect("a flush");
+            channel.flush();
             for _ in 0..burst {
                 channel.take().expect("an answer").1.expect("done");
             }
@@ -92,44 +157,47 @@ fn null_jobs(socket: &Path, burst: usize, seconds: f64) -> f64 {
     start.elapsed().as_nanos() as f64 / jobs as f64
 }
 
-/// Returns the median of single jobs after pauses in which both ends fall asleep.
-fn asleep(socket: &Path, seconds: f64) -> f64 {
+/// Prints the medians of single jobs after pauses in which both ends fall asleep, and of a Unix socket's round trips,
+/// in turns.
+fn asleep(socket: &Path, client: &mut Client, seconds: f64) {
     let mut channel = Channel::connect(socket, "bench").expect("a channel");
-    median_us(seconds, || {
-        channel.call(0, Operation::Null, &[]).expect("an answer").expect("done");
-    })
-}
-
-fn socket_round_trip(seconds: f64) -> f64 {
     let (mut near, mut far) = UnixStream::pair().expect("sockets");
     thread::scope(|scope| {
         scope.spawn(move || {
             let mut byte = [0];
             while far.read_exact(&mut byte).is_ok() && far.write_all(&byte).is_ok() {}
         });
-        let median = median_us(seconds, || {
-            near.write_all(&[1]).expect("a byte");
-            near.read_exact(&mut [0]).expect("a byte");
+        let wakes = client.status().expect("a status").wakes;
+        let (start, mut jobs, mut trips) = (Instant::now(), Vec::new(), Vec::new());
+        while start.elapsed().as_secs_f64() < 2.0 * seconds {
+            jobs.push(after_a_pause(|| {
+                channel.call(0, Operation::Null, &[]).expect("an answer").expect("done");
+            }));
+            trips.push(after_a_pause(|| {
+                near.write_all(&[1]).expect("a byte");
+                near.read_exact(&mut [0]).expect("a byte");
+            }));
+        }
+        let wakes = (client.status().expect("a status").wakes - wakes) as f64 / jobs.len() as f64;
+        let [job, trip] = [jobs, trips].map(|mut times| {
+            times.sort();
+            times[times.len() / 2].as_nanos() as f64 / 1000.0
         });
+        println!("  alone, with 1 ms between: {job:>8.1} us, and {wakes:.2} wakes of workers");
+        println!("  a Unix socket's round trip, with 1 ms between: {trip:>8.1} us; {:.2} x", job / trip);
         drop(near);
-        median
-    })
+    });
 }
 
-fn median_us(seconds: f64, mut call: impl FnMut()) -> f64 {
-    let (start, mut times) = (Instant::now(), Vec::new());
-    while start.elapsed().as_secs_f64() < seconds {
-        thread::sleep(Duration::from_millis(1));
-        let began = Instant::now();
-        call();
-        times.push(began.elapsed());
-    }
-    times.sort();
-    times[times.len() / 2].as_nanos() as f64 / 1000.0
+fn after_a_pause(call: impl FnOnce()) -> Duration {
+    thread::sleep(Duration::from_millis(1));
+    let began = Instant::now();
+    call();
+    began.elapsed()
 }
 
 /// Returns the signatures per second of all processes together, and the microseconds of client CPU per signature.
-fn processes_of(count: usize, kind: &str, place: &PathBuf, seconds: f64) -> (f64, f64) {
+fn processes_of(count: usize, kind: &str, place: &Path, seconds: f64) -> (f64, f64) {
     let start = || {
         let mut command = Command::new(env::current_exe().expect("a program"));
         command.arg(kind).arg(place).arg(seconds.to_string()).stdout(Stdio::piped());

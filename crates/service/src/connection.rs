@@ -1,26 +1,26 @@
 //! The service's view of one client's rings: requests are taken, become jobs, and answers are put back.
 //!
 //! **Guarantees:** a request is copied, then checked; a job is taken only if its answer has room, so an answer never
-//! waits for a client; waking a client cannot block the service. The computation gets only keys and copies.
+//! waits for a client; waking a client cannot block the service. The computation gets only keys and copies. A request
+//! that needs no computation is answered where it is taken, and costs neither memory nor a lock of its own.
 
 use crate::counters::Counters;
 use crate::record::RecordKey;
-use rustix::net::SendFlags;
-use rustix::thread::futex;
 use sealane_asymmetric::{PrivateKey, Request, run_together};
 use sealane_client::job::{Use, answer_bytes_max};
 use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
-use sealane_client::setup::Told;
-use sealane_client::{Answer, KeyInfo, KeyKind, Memory, Operation, Status, Waiting, socket};
+use sealane_client::{Answer, Bell, KeyInfo, KeyKind, Memory, Operation, Status};
 use sealane_transform::Kernels;
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
 
 /// The maximum number of handles of one connection.
 pub(crate) const HANDLES_MAX: usize = 1024;
+
+/// The number of answers after which they are published, so that a client that is awake takes them meanwhile.
+const PUBLISHED_AT_LEAST: usize = 8;
 
 /// A private key that the service holds.
 #[derive(Debug)]
@@ -78,32 +78,23 @@ impl Job {
     pub(crate) fn deliver(self, counters: &Counters) {
         let answer = self.answer.unwrap_or(Err(Status::Failed));
         match &answer {
-            Ok(_) => counters.count_done(self.operation),
+            Ok(_) => counters.count_done(self.operation, 1),
             Err(status) => counters.count_refused(*status),
         }
         let (status, content) = match answer {
             Ok(content) => (Status::Done, content),
             Err(status) => (status, Zeroizing::default()),
         };
-        self.end.put(&[Ready { tag: self.tag, status, content }]);
+        self.end.put(self.tag, status, &content);
         self.end.under_way.fetch_sub(self.slots, Ordering::AcqRel);
     }
-}
-
-/// An answer that needed no computation.
-#[derive(Debug)]
-pub(crate) struct Ready {
-    tag: u64,
-    status: Status,
-    content: Zeroizing<Vec<u8>>,
 }
 
 /// The part of a connection that workers need.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) memory: Memory,
-    /// The set-up socket, at which a client in an event loop is woken.
-    socket: Arc<OwnedFd>,
+    pub(crate) bell: Bell,
     answers: Mutex<Producer>,
     /// The number of slots that are reserved for answers to jobs under way.
     under_way: AtomicUsize,
@@ -112,45 +103,45 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn new(memory: Memory, socket: Arc<OwnedFd>) -> Self {
+    pub(crate) fn new(memory: Memory, bell: Bell) -> Self {
         let answers = Mutex::new(Producer::new(Direction::Answers));
-        Self { memory, socket, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
+        Self { memory, bell, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
     }
 
-    /// Returns the number of slots for answers besides those reserved for jobs under way.
-    fn room(&self) -> Result<usize, Lie> {
-        let free = self.answers.lock().unwrap_or_else(PoisonError::into_inner).free(&self.memory)?;
-        Ok(free.saturating_sub(self.under_way.load(Ordering::Acquire)))
+    fn answers(&self) -> MutexGuard<'_, Producer> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts answers into the ring, and wakes the client if it waits. If the ring has no room although room was
-    /// reserved, the client has lied, and the connection is over.
-    pub(crate) fn put(&self, answers: &[Ready]) {
+    /// Returns whether the ring has room for an answer of this many slots, besides those to jobs under way.
+    fn has_room(&self, answers: &mut Producer, slots: usize) -> Result<bool, Lie> {
+        answers.fits(&self.memory, slots + self.under_way.load(Ordering::Acquire))
+    }
+
+    /// Puts an answer into the ring, and wakes the client if it waits.
+    fn put(&self, tag: u64, status: Status, content: &[u8]) {
         if self.is_over.load(Ordering::Acquire) {
             return;
         }
-        let mut producer = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        for answer in answers {
-            let head = Head { tag: answer.tag, code: answer.status.to_number(), ..Head::default() };
-            if producer.push(&self.memory, head, &answer.content).is_err() {
-                self.is_over.store(true, Ordering::Release);
-                return;
-            }
+        let mut answers = self.answers();
+        if !self.push(&mut answers, tag, status, content) {
+            return;
         }
-        producer.publish(&self.memory);
-        drop(producer);
-        match self.memory.bells().must_wake_client() {
-            Waiting::No => {}
-            Waiting::Futex => {
-                // There may be no sleeper, which does not matter.
-                let _ = futex::wake(self.memory.bells().client_word(), futex::Flags::empty(), 1);
-            }
-            Waiting::Socket => {
-                // A socket that is full of these messages wakes as well; the flag keeps a client from blocking this
-                // call.
-                let _ = socket::send(&*self.socket, &Told::Answers, &[], SendFlags::DONTWAIT);
-            }
+        answers.publish(&self.memory);
+        drop(answers);
+        if self.memory.bells().must_wake_client() {
+            self.bell.ring();
         }
+    }
+
+    /// Writes an answer into the ring. If the ring has no room although room was reserved, the client has lied, and
+    /// the connection is over.
+    fn push(&self, answers: &mut Producer, tag: u64, status: Status, content: &[u8]) -> bool {
+        let head = Head { tag, code: status.to_number(), ..Head::default() };
+        let is_pushed = answers.push(&self.memory, head, content).is_ok();
+        if !is_pushed {
+            self.is_over.store(true, Ordering::Release);
+        }
+        is_pushed
     }
 }
 
@@ -170,20 +161,30 @@ pub(crate) struct Intake {
     pub(crate) user: u32,
     requests: Consumer,
     handles: Vec<Option<Handle>>,
+    /// Memory for the content of a request.
+    content: Zeroizing<Vec<u8>>,
 }
 
-/// The requests taken from a ring.
+/// The requests taken from rings.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// The jobs to be computed.
     pub(crate) jobs: Vec<Job>,
-    /// The answers to be put back without a computation, and their connection.
-    pub(crate) ready: Option<(Arc<End>, Vec<Ready>)>,
+    /// The number of requests that were answered without a computation.
+    pub(crate) answered: usize,
+    /// A client with such answers that must be woken.
+    pub(crate) to_wake: Option<Arc<End>>,
 }
 
 impl Intake {
     pub(crate) fn new(end: Arc<End>, user: u32) -> Self {
-        Self { end, user, requests: Consumer::new(Direction::Requests), handles: Vec::new() }
+        Self {
+            end,
+            user,
+            requests: Consumer::new(Direction::Requests),
+            handles: Vec::new(),
+            content: Zeroizing::default(),
+        }
     }
 
     /// Gives a key a handle in this connection; returns `None` if there are too many.
@@ -209,12 +210,19 @@ impl Intake {
     /// Returns whether there is a request that may be taken. A client that leaves no room for answers must wait until
     /// it takes some.
     pub(crate) fn is_pending(&self) -> bool {
-        match self.requests.next_length(&self.end.memory) {
-            Ok(None) => false,
-            Ok(Some(length)) => self.end.room().is_ok_and(|room| slots(answer_bytes_max(length)) <= room),
-            // It is taken, and ends the connection.
-            Err(Lie) => true,
-        }
+        let memory = &self.end.memory;
+        let may_take = || {
+            self.requests.check(memory)?;
+            let Some(length) = self.requests.next_length(memory)? else { return Ok(false) };
+            self.end.has_room(&mut self.end.answers(), slots(answer_bytes_max(length)))
+        };
+        // What cannot be is taken, and ends the connection.
+        may_take().unwrap_or_else(|Lie| true)
+    }
+
+    /// Returns whether the client's count shows a request, which perhaps must not be taken.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.requests.is_pending(&self.end.memory)
     }
 
     /// Returns about how many requests wait, which is nearly the number that may be taken.
@@ -222,7 +230,7 @@ impl Intake {
         if self.is_pending() { self.requests.waiting(&self.end.memory).unwrap_or(1) } else { 0 }
     }
 
-    /// Takes up to `jobs` jobs to be computed, and up to `ready` requests that need no computation.
+    /// Takes up to `jobs` jobs to be computed, and answers up to `ready` requests that need no computation.
     pub(crate) fn take(
         &mut self,
         jobs: usize,
@@ -230,35 +238,31 @@ impl Intake {
         work: &mut Work,
         counters: &Counters,
     ) -> Result<(), Lie> {
-        let memory = &self.end.memory;
-        let mut room = self.end.room()?;
-        let (mut jobs_left, mut ready_left) = (jobs, ready);
-        let mut answers = Vec::new();
-        let mut taken = 0;
+        let (end, memory) = (&*self.end, &self.end.memory);
+        self.requests.check(memory)?;
+        let mut ring = end.answers();
+        let (mut jobs_left, mut done, mut answered) = (jobs, 0, 0);
         while jobs_left > 0
-            && ready_left > 0
+            && answered < ready
             && let Some(length) = self.requests.next_length(memory)?
         {
             let slots = slots(answer_bytes_max(length));
-            if slots > room {
+            if !end.has_room(&mut ring, slots)? {
                 break;
             }
-            let mut content = Zeroizing::new(Vec::new());
-            let Some(head) = self.requests.take(memory, &mut content, false)? else { break };
-            if content.len() > length {
+            let Some(head) = self.requests.take(memory, &mut self.content, false)? else { break };
+            if self.content.len() > length {
                 return Err(Lie);
             }
-            room -= slots;
-            taken += 1;
-            match self.job(head) {
+            match job_of(&self.handles, head) {
                 Ok((key, operation)) => {
                     jobs_left -= 1;
-                    self.end.under_way.fetch_add(slots, Ordering::AcqRel);
+                    end.under_way.fetch_add(slots, Ordering::AcqRel);
                     work.jobs.push(Job {
-                        expected_ns: expected_ns(operation, &key, content.len()),
+                        expected_ns: expected_ns(operation, &key, self.content.len()),
                         key,
                         operation,
-                        content,
+                        content: std::mem::take(&mut self.content),
                         answer: None,
                         tag: head.tag,
                         slots,
@@ -267,51 +271,58 @@ impl Intake {
                     });
                 }
                 Err(status) => {
-                    ready_left -= 1;
-                    match status {
-                        Status::Done => counters.count_done(Operation::Null),
-                        _ => {
-                            content.clear();
-                            counters.count_refused(status);
-                        }
+                    if status == Status::Done {
+                        done += 1;
+                    } else {
+                        self.content.clear();
+                        counters.count_refused(status);
                     }
-                    answers.push(Ready { tag: head.tag, status, content });
+                    if !end.push(&mut ring, head.tag, status, &self.content) {
+                        break;
+                    }
+                    answered += 1;
+                    if answered.is_multiple_of(PUBLISHED_AT_LEAST) {
+                        ring.publish(memory);
+                    }
                 }
             }
         }
-        if taken > 0 {
-            self.requests.release(memory);
-        }
-        if !answers.is_empty() {
-            work.ready = Some((Arc::clone(&self.end), answers));
+        self.requests.release(memory);
+        if answered > 0 {
+            ring.publish(memory);
+            counters.count_done(Operation::Null, done);
+            work.answered += answered;
+            if memory.bells().must_wake_client() {
+                work.to_wake = Some(Arc::clone(&self.end));
+            }
+            ring.prepare(memory);
         }
         Ok(())
     }
+}
 
-    /// Returns the key and operation of a request, or the status with which it is answered without a computation.
-    fn job(&self, head: Head) -> Result<(JobKey, Operation), Status> {
-        let operation = Operation::of_numbers(head.code, head.parameters).ok_or(Status::UnknownOperation)?;
-        if operation == Operation::Null {
-            return Err(Status::Done);
-        }
-        let handle =
-            self.handles.get(head.key as usize).and_then(Option::as_ref).ok_or(Status::UnknownKey)?;
-        let (key, uses, needed) = match (handle, operation.of_use()) {
-            (Handle::Record(key), None) => return Ok((JobKey::Record(Arc::clone(key)), operation)),
-            (Handle::Private { key, uses }, Some(needed)) => (key, uses, needed),
-            _ => return Err(Status::WrongKind),
-        };
-        if key.removed.load(Ordering::Acquire) {
-            return Err(Status::Removed);
-        }
-        if !operation.suits(key.info.kind) {
-            return Err(Status::WrongKind);
-        }
-        if !uses.contains(&needed) {
-            return Err(Status::NotAllowed);
-        }
-        Ok((JobKey::Private(Arc::clone(key)), operation))
+/// Returns the key and operation of a request, or the status with which it is answered without a computation.
+fn job_of(handles: &[Option<Handle>], head: Head) -> Result<(JobKey, Operation), Status> {
+    let operation = Operation::of_numbers(head.code, head.parameters).ok_or(Status::UnknownOperation)?;
+    if operation == Operation::Null {
+        return Err(Status::Done);
     }
+    let handle = handles.get(head.key as usize).and_then(Option::as_ref).ok_or(Status::UnknownKey)?;
+    let (key, uses, needed) = match (handle, operation.of_use()) {
+        (Handle::Record(key), None) => return Ok((JobKey::Record(Arc::clone(key)), operation)),
+        (Handle::Private { key, uses }, Some(needed)) => (key, uses, needed),
+        _ => return Err(Status::WrongKind),
+    };
+    if key.removed.load(Ordering::Acquire) {
+        return Err(Status::Removed);
+    }
+    if !operation.suits(key.info.kind) {
+        return Err(Status::WrongKind);
+    }
+    if !uses.contains(&needed) {
+        return Err(Status::NotAllowed);
+    }
+    Ok((JobKey::Private(Arc::clone(key)), operation))
 }
 
 /// Returns a rough estimate of a job's cost, on a core of 4 GHz, which is used until the cost is known.

@@ -34,9 +34,9 @@ impl Cores {
     }
 
     /// Returns whether at most as many threads want to run as there are cores, the caller's included.
-    pub(crate) fn is_one_free(&self) -> bool {
+    pub(crate) fn is_one_free(&self, now: Instant) -> bool {
         let Some(load) = &self.load else { return false };
-        let now = self.start.elapsed().as_micros() as u64;
+        let now = now.saturating_duration_since(self.start).as_micros() as u64;
         let looked = self.looked.load(Relaxed);
         if now.saturating_sub(looked) >= GOOD_FOR.as_micros() as u64
             && self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_ok()

@@ -42,8 +42,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn count_done(&self, operation: Operation) {
-        self.done[operation.to_numbers().0 as usize].fetch_add(1, Relaxed);
+    pub(crate) fn count_done(&self, operation: Operation, jobs: u64) {
+        self.done[operation.to_numbers().0 as usize].fetch_add(jobs, Relaxed);
     }
 
     pub(crate) fn count_refused(&self, status: Status) {
@@ -75,7 +75,7 @@ mod tests {
         assert!(Operation::of_numbers(OPERATIONS.len() as u32, 0).is_none());
         assert_eq!(Status::Failed.to_number() as usize, STATUSES.len() - 1);
         let counters = Counters::default();
-        counters.count_done(Operation::Derive);
+        counters.count_done(Operation::Derive, 1);
         counters.count_refused(Status::Failed);
         assert_eq!(counters.done(), BTreeMap::from([("derive".to_owned(), 1)]));
         assert_eq!(counters.refused(), BTreeMap::from([("failed".to_owned(), 1)]));

@@ -38,12 +38,12 @@ impl Account {
         (first > now).then_some(first)
     }
 
-    /// Charges the expected cost `ns` of a job.
-    pub(crate) fn charge(&mut self, ns: u64, now: Instant) {
-        self.spent_ns = self.spent_ns.saturating_add(ns);
+    /// Charges `jobs` jobs of the expected cost `ns` each.
+    pub(crate) fn charge(&mut self, jobs: u32, ns: u64, now: Instant) {
+        self.spent_ns = self.spent_ns.saturating_add(ns.saturating_mul(jobs.into()));
         if let Some(bucket) = &mut self.bucket {
             let between = Duration::from_secs(1).checked_div(bucket.rate).unwrap_or_default();
-            bucket.full_at = bucket.full_at.max(now) + between;
+            bucket.full_at = bucket.full_at.max(now) + between.saturating_mul(jobs);
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
             for _ in 0..2000 {
                 let next = (0..costs.len()).min_by_key(|&index| turns.rank(&mut accounts[index])).unwrap();
                 turns.begin(&accounts[next]);
-                accounts[next].charge(500, now);
+                accounts[next].charge(1, 500, now);
                 accounts[next].correct(500, costs[next]);
                 got[next] += costs[next];
             }
@@ -104,7 +104,7 @@ mod tests {
         for _ in 0..1000 {
             turns.rank(&mut busy);
             turns.begin(&busy);
-            busy.charge(1000, now);
+            busy.charge(1, 1000, now);
         }
         let mut of_idle = 0;
         for _ in 0..100 {
@@ -112,7 +112,7 @@ mod tests {
             let next = if idle_first { &mut idle } else { &mut busy };
             of_idle += u32::from(idle_first);
             turns.begin(next);
-            next.charge(1000, now);
+            next.charge(1, 1000, now);
         }
         assert!((45..=55).contains(&of_idle), "{of_idle}");
     }
@@ -124,7 +124,7 @@ mod tests {
         let mut done = 0;
         for _ in 0..5000 {
             if account.waits_until(now).is_none() {
-                account.charge(1, now);
+                account.charge(1, 1, now);
                 done += 1;
             }
             now += Duration::from_millis(1);

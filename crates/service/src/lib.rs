@@ -17,6 +17,7 @@ mod connection;
 mod cores;
 mod counters;
 mod fair;
+mod habit;
 pub mod keyring;
 pub mod policy;
 pub mod protect;

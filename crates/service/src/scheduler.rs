@@ -37,6 +37,8 @@ pub(crate) struct Scheduler {
     clients: BTreeMap<u32, Client>,
     intakes: BTreeMap<Id, Intake>,
     turns: Turns,
+    /// Whether a core was idle at the last look, which clients are told.
+    pub(crate) core_is_free: bool,
     /// The connections that were dropped because of a lie, for the thread that has their sockets.
     fallen: Vec<Id>,
 }
@@ -80,6 +82,11 @@ impl Scheduler {
         }
     }
 
+    /// Returns the end of a connection that still exists.
+    pub(crate) fn end(&self, id: Id) -> Option<Arc<End>> {
+        Some(Arc::clone(&self.intakes.get(&id)?.end))
+    }
+
     /// Removes clients without connections, whose accounts would fill the list otherwise. An account whose rate is
     /// used up is kept until it may go on.
     pub(crate) fn forget_idle(&mut self, now: Instant) {
@@ -107,39 +114,48 @@ impl Scheduler {
         work: &mut Work,
         counters: &Counters,
     ) -> Next {
-        let waiting = if batch.most > 1 { self.waiting(batch.most * free, now) } else { 0 };
-        let is_enough = waiting >= batch.least * free;
-        let most = if is_enough { waiting.div_ceil(free.max(1)).min(batch.most) } else { 1 };
+        let mut most = 1;
         loop {
             let (user, id) = match self.whose_turn(now) {
                 Ok(found) => found,
                 Err(_) if !work.jobs.is_empty() => return Next::Work,
                 Err(until) => return Next::Nothing(until),
             };
+            let had = work.jobs.len();
             self.take(user, id, now, work, counters);
-            // Answers that are ready reserve no room in their ring, so they are put there before more are made.
-            if work.jobs.len() >= most || work.ready.is_some() {
+            if had == 0 && !work.jobs.is_empty() && batch.most > 1 {
+                let waiting = 1 + self.waiting(batch.most * free, now);
+                if waiting >= batch.least * free {
+                    most = waiting.div_ceil(free.max(1)).min(batch.most);
+                }
+            }
+            // A client that waits for answers without computation is woken before more is taken. A client that changes
+            // its request's length at the right moment has nothing taken; it does not keep the lock by that.
+            if work.jobs.len() >= most || work.answered > 0 || work.jobs.len() == had {
                 return Next::Work;
             }
         }
     }
 
-    /// Takes one job, or requests without computation, from a connection.
+    /// Takes one job, or answers requests without computation, from a connection.
     fn take(&mut self, user: u32, id: Id, now: Instant, work: &mut Work, counters: &Counters) {
         let (Some(client), Some(intake)) = (self.clients.get_mut(&user), self.intakes.get_mut(&id)) else {
             return;
         };
-        let jobs_before = work.jobs.len();
+        intake.end.memory.bells().set_core_is_free(self.core_is_free);
+        let (jobs_before, answered_before) = (work.jobs.len(), work.answered);
         let taken = intake.take(1, READY_PER_TURN, work, counters);
         self.turns.begin(&client.account);
         if let Some(at) = client.connections.iter().position(|other| *other == id) {
             client.connections.rotate_left(at + 1);
         }
-        let ready = work.ready.as_ref().map_or(0, |(_, answers)| answers.len());
-        (0..ready).for_each(|_| client.account.charge(READY_NS, now));
+        let answered = work.answered - answered_before;
+        if answered > 0 {
+            client.account.charge(answered as u32, READY_NS, now);
+        }
         let jobs = &work.jobs[jobs_before..];
-        jobs.iter().for_each(|job| client.account.charge(job.expected_ns, now));
-        client.status.done += (ready + jobs.len()) as u64;
+        jobs.iter().for_each(|job| client.account.charge(1, job.expected_ns, now));
+        client.status.done += (answered + jobs.len()) as u64;
         if taken.is_err() || intake.end.is_over.load(Ordering::Acquire) {
             counters.lies.fetch_add(1, Ordering::Relaxed);
             self.remove(id);
@@ -183,6 +199,11 @@ impl Scheduler {
         best.map(|(_, user, id)| (user, id)).ok_or(until)
     }
 
+    /// Returns whether any ring shows a request, which perhaps must not be taken: the cheapest look.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.intakes.values().any(Intake::is_shown)
+    }
+
     /// Returns whether any ring has a request that may be taken.
     pub(crate) fn is_pending(&self, now: Instant) -> bool {
         self.waiting(1, now) > 0
@@ -190,10 +211,17 @@ impl Scheduler {
 
     /// Asks every client to wake the service from now on, and publishes whether a core is free. Requests submitted
     /// before may have come without a wake-up, so the rings must be looked at once more.
-    pub(crate) fn ask_to_be_woken(&self, core_is_free: bool) {
+    pub(crate) fn ask_to_be_woken(&self) {
         for intake in self.intakes.values() {
             intake.end.memory.bells().service_is_about_to_sleep();
-            intake.end.memory.bells().set_core_is_free(core_is_free);
+            intake.end.memory.bells().set_core_is_free(self.core_is_free);
+        }
+    }
+
+    /// Tells every client that no wake-up is needed, because a worker looks at all rings until it asks again.
+    pub(crate) fn ask_for_no_wake(&self) {
+        for intake in self.intakes.values() {
+            intake.end.memory.bells().service_is_awake();
         }
     }
 

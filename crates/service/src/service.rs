@@ -20,7 +20,7 @@ use rustix::net::{
     socket_with, sockopt,
 };
 use sealane_client::setup::{Ask, Told, VERSION};
-use sealane_client::{Memory, Refusal, socket};
+use sealane_client::{Bell, Memory, Refusal, socket};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -137,13 +137,13 @@ pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
 
 #[derive(Debug)]
 struct Connection {
-    socket: Arc<OwnedFd>,
+    socket: OwnedFd,
     user: u32,
     process: i32,
     grant: Option<Grant>,
     since: Instant,
     /// Set after the client's first message.
-    inside: Option<(Asker, OwnedFd)>,
+    inside: Option<(Asker, Arc<End>)>,
 }
 
 /// A service that starts to serve with [`Service::run`].
@@ -275,14 +275,14 @@ impl Service {
             return;
         }
         self.next_id += 1;
-        let (socket, since) = (Arc::new(socket), Instant::now());
+        let since = Instant::now();
         self.connections.insert(id, Connection { socket, user, process, grant, since, inside: None });
     }
 
     /// Receives one message of a client.
     fn hear(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let told = match socket::receive::<Ask>(&*connection.socket, RecvFlags::DONTWAIT) {
+        let told = match socket::receive::<Ask>(&connection.socket, RecvFlags::DONTWAIT) {
             Ok(None) => return self.drop_connection(id),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Err(error) => {
@@ -305,7 +305,7 @@ impl Service {
 
     fn tell(&mut self, id: Id, told: &Told, descriptors: &[BorrowedFd<'_>]) {
         let Some(connection) = self.connections.get(&id) else { return };
-        if socket::send(&*connection.socket, told, descriptors, SendFlags::DONTWAIT).is_err() {
+        if socket::send(&connection.socket, told, descriptors, SendFlags::DONTWAIT).is_err() {
             self.drop_connection(id);
         }
     }
@@ -316,11 +316,11 @@ impl Service {
         let Some(connection) = self.connections.get(&id) else { return };
         let (user, process) = (connection.user, connection.process);
         match (outcome, ask) {
-            (Ok((memory, bell)), Ask::Hello { program, .. }) => {
+            (Ok(descriptors), Ask::Hello { program, .. }) => {
                 let program: String = program.chars().filter(|char| !char.is_control()).take(64).collect();
                 self.audit.write(&Event::Connected { user, process, program });
                 let told = Told::Welcome { version: VERSION, service: self.facts.service.clone() };
-                self.tell(id, &told, &[memory.as_fd(), bell.as_fd()]);
+                self.tell(id, &told, &descriptors.each_ref().map(AsFd::as_fd));
             }
             (outcome, _) => {
                 let refusal = outcome.err().unwrap_or(Refusal::Unexpected);
@@ -332,7 +332,7 @@ impl Service {
     }
 
     /// Makes the rings of a client. Workers know them before the client does, so none of its requests is missed.
-    fn let_in(&mut self, id: Id, ask: &Ask) -> Result<(OwnedFd, OwnedFd), Refusal> {
+    fn let_in(&mut self, id: Id, ask: &Ask) -> Result<[OwnedFd; 4], Refusal> {
         let connection = self.connections.get_mut(&id).ok_or(Refusal::Unexpected)?;
         let Ask::Hello { lowest, highest, .. } = ask else { return Err(Refusal::Unexpected) };
         if !(*lowest..=*highest).contains(&VERSION) {
@@ -341,15 +341,15 @@ impl Service {
         let grant = connection.grant.clone().ok_or(Refusal::NotAllowed)?;
         let limit = |_| Refusal::Limit { what: "memory and descriptors".to_owned() };
         let (memory, fd) = Memory::create().map_err(limit)?;
-        let bell = new_bell().map_err(limit)?;
-        let given = bell.try_clone().map_err(limit)?;
-        self.shared.listen_to(&bell).map_err(limit)?;
+        let (bell, given) = Bell::pair().map_err(limit)?;
+        self.shared.listen_to(&bell, id).map_err(limit)?;
         memory.bells().service_is_about_to_sleep();
-        let end = Arc::new(End::new(memory, Arc::clone(&connection.socket)));
-        self.shared.scheduler().add(id, end, connection.user, grant.rate(), Instant::now());
+        let end = Arc::new(End::new(memory, bell));
+        self.shared.scheduler().add(id, Arc::clone(&end), connection.user, grant.rate(), Instant::now());
         let (user, process) = (connection.user, connection.process);
-        connection.inside = Some((Asker { id, user, process, grant, has_chore: false }, bell));
-        Ok((fd, given))
+        connection.inside = Some((Asker { id, user, process, grant, has_chore: false }, end));
+        let [theirs, own, kept] = given;
+        Ok([fd, theirs, own, kept])
     }
 
     /// Processes the messages of workers and chores.
@@ -380,14 +380,14 @@ impl Service {
     fn drop_connection(&mut self, id: Id) {
         let Some(connection) = self.connections.remove(&id) else { return };
         // It does not matter if it is not registered.
-        let _ = epoll::delete(&self.epoll, &*connection.socket);
-        if let Some((_, bell)) = &connection.inside {
-            self.shared.forget(bell);
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        if let Some((_, end)) = &connection.inside {
+            self.shared.forget(&end.bell);
             let mut scheduler = self.shared.scheduler();
             scheduler.remove(id);
             scheduler.forget_idle(Instant::now());
         }
-        // Answers under way hold the socket a little longer; the shutdown notifies the client now.
-        let _ = rustix::net::shutdown(&*connection.socket, rustix::net::Shutdown::Both);
+        // The client is notified now.
+        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
     }
 }

@@ -1,17 +1,21 @@
 //! The threads that take jobs from rings, compute them, and sleep when there are none.
 //!
 //! **Guarantees:** while a request waits and a worker sleeps, a wake-up is under way: clients wake one worker, and a
-//! worker that starts a computation wakes the next if more requests wait. At most one worker spins, for at most
-//! [`SPIN`], and only while a core is free.
+//! worker that starts a computation wakes the next if more requests wait. The worker that is woken computes, and wakes
+//! the client: no request passes from thread to thread. At most one worker spins, for at most [`SPIN`], only while a core
+//! is free, and rarely if its spins are in vain.
 
 use crate::connection::{Work, compute};
 use crate::cores::Cores;
 use crate::counters::Counters;
-use crate::scheduler::{Batch, Next, Scheduler};
+use crate::habit::Habit;
+use crate::scheduler::{Batch, Id, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use sealane_asymmetric::WORTHWHILE;
+use sealane_client::{BUSY, SPIN};
 use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +24,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The time for which a worker spins before it sleeps.
-const SPIN: Duration = Duration::from_micros(10);
+/// The number of looks into the rings between two readings of the clock while a worker spins.
+const LOOKS: u32 = 8;
+
+/// The time from which on a worker that spins gives its core to a thread that waits for it: a client's, perhaps.
+const SPIN_ALONE: Duration = Duration::from_micros(2);
+
+/// The number of wake-ups after which a worker silences the bells that have woken it. The least pipe holds 4,096 rings,
+/// and a bell is rung once per announcement of a sleep.
+const RUNG_MAX: usize = 64;
+
+/// The event of the service's own bell; connections have other numbers.
+const OWN_BELL: Id = 0;
 
 /// The state that all workers and the set-up thread share.
 #[derive(Debug)]
@@ -31,9 +45,11 @@ pub(crate) struct Shared {
     kernels: Kernels,
     batch: Batch,
     cores: Cores,
-    /// Workers sleep here: clients' eventfds and `bell` are registered, and each event wakes one worker.
+    /// Workers sleep here: connections' bells and `bell` are registered, and each event wakes one worker.
     epoll: OwnedFd,
     bell: OwnedFd,
+    /// /dev/null, where the rings of bells go.
+    nowhere: OwnedFd,
     /// Wakes the set-up thread.
     pub(crate) control: OwnedFd,
     sleepers: AtomicUsize,
@@ -69,12 +85,13 @@ impl Shared {
             cores: Cores::new(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bell: new_bell()?,
+            nowhere: File::options().write(true).open("/dev/null")?.into(),
             control: new_bell()?,
             sleepers: AtomicUsize::new(0),
             has_spinner: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         };
-        shared.listen_to(&shared.bell)?;
+        shared.listen_to(&shared.bell, OWN_BELL)?;
         Ok(shared)
     }
 
@@ -82,10 +99,10 @@ impl Shared {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an eventfd that wakes one worker each time it is written.
-    pub(crate) fn listen_to(&self, bell: impl AsFd) -> io::Result<()> {
+    /// Registers the bell of a connection, which wakes one worker each time it is rung.
+    pub(crate) fn listen_to(&self, bell: impl AsFd, id: Id) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        Ok(epoll::add(&self.epoll, bell, epoll::EventData::new_u64(0), flags)?)
+        Ok(epoll::add(&self.epoll, bell, epoll::EventData::new_u64(id), flags)?)
     }
 
     pub(crate) fn forget(&self, bell: impl AsFd) {
@@ -93,38 +110,67 @@ impl Shared {
         let _ = epoll::delete(&self.epoll, bell);
     }
 
-    fn work(&self) {
-        while !self.is_over.load(Ordering::Acquire) {
-            let mut work = Work::default();
-            let now = Instant::now();
-            let (next, has_fallen) = {
-                let mut scheduler = self.scheduler();
-                let free = 1 + self.sleepers.load(Ordering::SeqCst);
-                let next = scheduler.next(self.batch, free, now, &mut work, &self.counters);
-                // Cheap work is done sooner than another worker wakes.
-                if !work.jobs.is_empty() && self.sleepers.load(Ordering::SeqCst) > 0 {
-                    scheduler.ask_to_be_woken(self.cores.is_one_free());
-                    if scheduler.is_pending(now) {
-                        ring(&self.bell);
-                    }
-                }
-                (next, scheduler.has_fallen())
-            };
-            if has_fallen {
-                ring(&self.control);
-            }
-            match next {
-                Next::Work => self.run(work),
-                Next::Nothing(until) => self.rest(until),
+    /// Looks for work.
+    fn look(&self, scheduler: &mut Scheduler, now: Instant, work: &mut Work) -> Next {
+        scheduler.core_is_free = self.cores.is_one_free(now);
+        let free = 1 + self.sleepers.load(Ordering::SeqCst);
+        let next = scheduler.next(self.batch, free, now, work, &self.counters);
+        // Cheap work is done sooner than another worker wakes.
+        if !work.jobs.is_empty() {
+            self.leave_the_rest(scheduler, now);
+        }
+        if scheduler.has_fallen() {
+            ring(&self.control);
+        }
+        next
+    }
+
+    /// Before a computation: has requests that wait, and those to come, wake other workers that sleep.
+    fn leave_the_rest(&self, scheduler: &Scheduler, now: Instant) {
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            scheduler.ask_to_be_woken();
+            if scheduler.is_pending(now) {
+                ring(&self.bell);
             }
         }
-        // This makes the next worker end as well.
-        ring(&self.bell);
+    }
+
+    /// Spins until there is a job to compute, and answers requests without computation meanwhile. Returns whether a
+    /// request came; ends when none comes for [`SPIN`], or no core is free.
+    fn spin(&self, work: &mut Work) -> bool {
+        self.scheduler().ask_for_no_wake();
+        let mut now = Instant::now();
+        let (mut since, mut has_found) = (now, false);
+        while now - since < SPIN && self.cores.is_one_free(now) {
+            let next = {
+                let mut scheduler = self.scheduler();
+                let is_shown = (0..LOOKS).any(|_| {
+                    std::hint::spin_loop();
+                    scheduler.is_shown()
+                });
+                if is_shown { self.look(&mut scheduler, now, work) } else { Next::Nothing(None) }
+            };
+            has_found |= next == Next::Work;
+            if !work.jobs.is_empty() || self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Some(end) = work.to_wake.take() {
+                end.bell.ring();
+            }
+            work.answered = 0;
+            now = Instant::now();
+            if next == Next::Work {
+                since = now;
+            } else if now - since > SPIN_ALONE {
+                thread::yield_now();
+            }
+        }
+        has_found
     }
 
     fn run(&self, mut work: Work) {
-        if let Some((end, answers)) = work.ready.take() {
-            end.put(&answers);
+        if let Some(end) = work.to_wake.take() {
+            end.bell.ring();
         }
         if work.jobs.is_empty() {
             return;
@@ -133,63 +179,107 @@ impl Shared {
         // A panic in a computation fails its own jobs, whose clients get an error, and no others.
         let _ = catch_unwind(AssertUnwindSafe(|| compute(&self.kernels, &mut work.jobs)));
         let cost_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
         let each_ns = cost_ns / work.jobs.len() as u64;
-        {
-            let mut scheduler = self.scheduler();
-            for job in &work.jobs {
-                scheduler.correct(job.user, job.expected_ns, each_ns);
-            }
-        }
+        let costs: Vec<_> = work.jobs.iter().map(|job| (job.user, job.expected_ns)).collect();
         for job in work.jobs {
             job.deliver(&self.counters);
         }
+        // Clients go on meanwhile.
+        self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
+        let mut scheduler = self.scheduler();
+        for (user, expected_ns) in costs {
+            scheduler.correct(user, expected_ns, each_ns);
+        }
+    }
+}
+
+/// A thread that computes.
+struct Worker {
+    shared: Arc<Shared>,
+    habit: Habit,
+    /// The time at which it last had nothing to do, and whether work came soon after it.
+    idle_from: Instant,
+    is_busy: bool,
+    /// The connections whose bells have woken it since it silenced bells.
+    rung: Vec<Id>,
+}
+
+impl Worker {
+    fn work(&mut self) {
+        while !self.shared.is_over.load(Ordering::Acquire) {
+            let (mut work, now) = (Work::default(), Instant::now());
+            let next = self.shared.look(&mut self.shared.scheduler(), now, &mut work);
+            match next {
+                Next::Work => self.is_busy = now - self.idle_from < BUSY,
+                Next::Nothing(until) => {
+                    self.idle_from = now;
+                    self.rest(until, &mut work);
+                }
+            }
+            self.shared.run(work);
+        }
+        // This makes the next worker end as well.
+        ring(&self.shared.bell);
     }
 
-    /// Waits for work, until `until` at the latest.
-    fn rest(&self, until: Option<Instant>) {
-        if self.cores.is_one_free() && !self.has_spinner.swap(true, Ordering::AcqRel) {
-            let found = self.spin();
-            self.has_spinner.store(false, Ordering::Release);
-            if found {
+    /// Waits for work, until `until` at the latest. A spin may find some.
+    fn rest(&mut self, until: Option<Instant>, work: &mut Work) {
+        let shared = &*self.shared;
+        let is_free = shared.cores.is_one_free(self.idle_from);
+        if is_free && self.is_busy && self.habit.spins() && !shared.has_spinner.swap(true, Ordering::SeqCst) {
+            let has_found = shared.spin(work);
+            shared.has_spinner.store(false, Ordering::SeqCst);
+            self.habit.learn(has_found);
+            if !work.jobs.is_empty() {
+                // Others that have gone to sleep meanwhile relied on this spin.
+                shared.leave_the_rest(&shared.scheduler(), Instant::now());
+            }
+            if has_found {
                 return;
             }
         }
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        self.silence();
+        let shared = &*self.shared;
+        shared.sleepers.fetch_add(1, Ordering::SeqCst);
         let is_pending = {
-            let scheduler = self.scheduler();
-            scheduler.ask_to_be_woken(self.cores.is_one_free());
+            let mut scheduler = shared.scheduler();
+            // A worker that spins asks before it sleeps; until then a client would wake this one in vain.
+            if !shared.has_spinner.load(Ordering::SeqCst) {
+                scheduler.core_is_free = is_free;
+                scheduler.ask_to_be_woken();
+            }
             scheduler.is_pending(Instant::now())
         };
-        if !is_pending && !self.is_over.load(Ordering::Acquire) {
+        if !is_pending && !shared.is_over.load(Ordering::Acquire) {
             let timeout = until.map(|until| {
                 Timespec::try_from(until.saturating_duration_since(Instant::now())).unwrap_or_default()
             });
             let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
-            match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-                Ok(_) => {
-                    self.counters.wakes.fetch_add(1, Ordering::Relaxed);
+            match epoll::wait(&shared.epoll, &mut events, timeout.as_ref()) {
+                Ok((events, _)) => {
+                    let ids = events.iter().map(|event| event.data.u64());
+                    self.rung.extend(ids.filter(|id| *id != OWN_BELL));
+                    shared.counters.wakes.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Errno::INTR) => {}
                 // If epoll fails, a worker must not spin for ever.
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }
         }
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        shared.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn spin(&self) -> bool {
-        let start = Instant::now();
-        loop {
-            let now = Instant::now();
-            if self.scheduler().is_pending(now) {
-                return true;
-            }
-            if now - start >= SPIN {
-                return false;
-            }
-            for _ in 0..8 {
-                std::hint::spin_loop();
+    /// Silences the bells that have woken it, long before a bell's pipe is full.
+    fn silence(&mut self) {
+        if self.rung.len() < RUNG_MAX {
+            return;
+        }
+        self.rung.sort_unstable();
+        self.rung.dedup();
+        for id in self.rung.drain(..) {
+            let end = self.shared.scheduler().end(id);
+            if let Some(end) = end {
+                end.bell.discard(&self.shared.nowhere);
             }
         }
     }
@@ -208,7 +298,14 @@ impl Workers {
         for index in 0..count {
             let shared = Arc::clone(shared);
             let builder = thread::Builder::new().name(format!("engine-{index}"));
-            workers.threads.push(builder.spawn(move || shared.work())?);
+            let mut worker = Worker {
+                shared,
+                habit: Habit::default(),
+                idle_from: Instant::now(),
+                is_busy: false,
+                rung: Vec::new(),
+            };
+            workers.threads.push(builder.spawn(move || worker.work())?);
         }
         Ok(workers)
     }

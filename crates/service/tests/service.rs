@@ -10,8 +10,8 @@ use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
 use sealane_client::ring::{Direction, Head, MESSAGE_BYTES_MAX, Producer, SLOTS, WORDS, Words as _};
 use sealane_client::setup::{Ask, Told, VERSION};
 use sealane_client::{
-    AsyncClient, Channel, Client, ClientError, Hash, KeyKind, Memory, Operation, Refusal, Source, Status,
-    socket,
+    AsyncClient, Bell, Channel, Client, ClientError, Hash, KeyKind, Memory, Operation, Refusal, Source,
+    Status, socket,
 };
 use sealane_engine::{
     Buffer, Direction as Way, Engine as _, EngineChoice, Implementations, Inline, Job, JobStatus, Protection,
@@ -236,7 +236,7 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
                 expected.insert(ticket, content);
             }
             Err(ClientError::Full) => {
-                channel.flush().unwrap();
+                channel.flush();
                 let (ticket, answer) = channel.take().unwrap();
                 assert_eq!(expected.remove(&ticket).as_ref(), Some(&*answer.unwrap()));
                 answered += 1;
@@ -244,7 +244,7 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
             Err(error) => panic!("{error}"),
         }
     }
-    channel.flush().unwrap();
+    channel.flush();
     while !expected.is_empty() {
         // This waits at the socket, like an event loop.
         if !channel.arm() {
@@ -314,7 +314,7 @@ fn tasks_share_one_connection() {
 struct Bare {
     socket: OwnedFd,
     memory: Memory,
-    bell: OwnedFd,
+    bell: Bell,
 }
 
 impl Bare {
@@ -324,13 +324,13 @@ impl Bare {
         socket::send(&socket, &hello, &[], SendFlags::empty()).unwrap();
         let (told, fds) = socket::receive::<Told>(&socket, RecvFlags::empty()).unwrap().unwrap();
         assert!(matches!(told, Told::Welcome { version: VERSION, .. }));
-        let [memory, bell] = <[OwnedFd; 2]>::try_from(fds).unwrap();
+        let [memory, bell @ ..] = <[OwnedFd; 4]>::try_from(fds).unwrap();
         assert!(rustix::fs::ftruncate(&memory, 0).is_err(), "the memory is sealed");
-        Self { socket, memory: Memory::map(memory.as_fd()).unwrap(), bell }
+        Self { socket, memory: Memory::map(memory.as_fd()).unwrap(), bell: Bell::of(bell) }
     }
 
     fn ring(&self) {
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+        self.bell.ring();
     }
 
     /// Waits until the service has ended the connection.
@@ -573,7 +573,7 @@ fn a_rate_is_kept_and_others_do_not_wait_for_it() {
     let mut client = Channel::connect(&engine.socket, "a test").unwrap();
     for _ in 0..60 {
         let ticket = client.submit(0, Operation::Null, &[]).unwrap();
-        client.flush().unwrap();
+        client.flush();
         client.take_of(ticket).unwrap().unwrap();
     }
     let Ok(Told::Status(status)) = client.ask(&Ask::Status) else { panic!("no status") };
