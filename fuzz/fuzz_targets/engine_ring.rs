@@ -36,7 +36,7 @@ fn run(memory: &Memory, steps: &[u8]) {
     for step in steps.chunks_exact(8) {
         let place = u16::from_le_bytes([step[1], step[2]]);
         let value = u32::from_le_bytes([step[3], step[4], step[5], step[6]]);
-        match step[0] % 4 {
+        match step[0] % 6 {
             0 => {
                 is_honest = false;
                 let at = if place % 2 == 0 {
@@ -69,6 +69,22 @@ fn run(memory: &Memory, steps: &[u8]) {
                 }
                 Ok(None) => assert!(!is_honest || pushed.is_empty()),
                 // The ring is given up, as the service does.
+                Err(_) => {
+                    assert!(!is_honest);
+                    return;
+                }
+            },
+            3 => producer.prepare(memory),
+            4 => match consumer
+                .check(memory)
+                .and_then(|()| Ok((consumer.next_length(memory)?, consumer.waiting(memory)?)))
+            {
+                Ok((length, waiting)) => {
+                    assert!(waiting <= SLOTS);
+                    if is_honest {
+                        assert_eq!(length, pushed.front().map(|(_, text)| text.len()));
+                    }
+                }
                 Err(_) => {
                     assert!(!is_honest);
                     return;
