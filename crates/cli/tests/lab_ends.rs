@@ -233,7 +233,7 @@ fn what_is_left_of_a_lab_killed_with_its_shells_is_removed_by_the_next() {
     next.wait_for(&format!("sllab{}-", next.child.id()));
     let deadline = Instant::now() + PATIENCE;
     let is_namespace = |trace: &String| trace.contains(&namespace);
-    while killed.traces().iter().any(|trace| is_namespace(trace)) {
+    while killed.traces().iter().any(&is_namespace) {
         assert!(Instant::now() < deadline, "left behind: {:#?}", killed.traces());
         thread::sleep(STEP);
     }

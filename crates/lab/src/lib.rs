@@ -23,7 +23,6 @@ pub mod program;
 pub mod report;
 pub mod request;
 pub mod rng;
-mod rusage;
 pub mod scratch;
 pub mod shared;
 pub mod site;

@@ -59,9 +59,21 @@ impl Process {
         Self::read(self.pid).is_some_and(|now| now.started == self.started && !now.has_ended)
     }
 
+    /// Returns its arguments, each with a zero byte behind it.
+    fn arguments(self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default()
+    }
+
+    /// Returns the greatest resident memory in bytes that it has had in its present program (`VmHWM` in proc_pid_status(5)).
+    fn peak_bytes(self) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    }
+
     /// Returns whether one of its arguments is this text.
     fn has_argument(self, text: &str) -> bool {
-        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let line = self.arguments();
         line.split(|&byte| byte == 0).any(|word| word == text.as_bytes())
     }
 
@@ -127,6 +139,18 @@ impl Tree {
         TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
     }
 
+    /// Returns the greatest resident memory in bytes that one of the processes below the root has had. A process that has
+    /// not begun its own program yet still has the root's memory, and is left out.
+    pub(crate) fn peak_bytes_below_root(&self) -> Option<u64> {
+        let (root, below) = self.0.split_first()?;
+        let own = root.arguments();
+        below
+            .iter()
+            .filter(|process| process.arguments() != own)
+            .filter_map(|process| process.peak_bytes())
+            .max()
+    }
+
     /// Kills the processes that still run.
     pub(crate) fn kill(&self) {
         self.0.iter().for_each(|process| process.kill());
@@ -178,6 +202,25 @@ mod tests {
         let all = vec![process(1, 2, 1), process(2, 1, 1), process(3, 3, 1)];
         assert_eq!(Tree::below(1, all.clone()).cpu(), 2 * TICK);
         assert_eq!(Tree::below(3, all).cpu(), TICK);
+    }
+
+    /// The peak stays when the memory is given back, and is not that of this process.
+    #[test]
+    fn the_peak_is_that_of_a_process_below() {
+        let hungry = "a=$(head -c 30000000 /dev/zero | tr '\\0' x); a=; echo; read -r _";
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", hungry]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let ours = vec![1_u8; 90_000_000];
+        let mut child = command.spawn().unwrap();
+        let mut told = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut told).unwrap();
+        let tree = Tree::of(std::process::id());
+        let shell = tree.0.iter().find(|process| process.pid == child.id()).unwrap();
+        let peak = Tree(vec![tree.0[0], *shell]).peak_bytes_below_root().unwrap();
+        assert!((30_000_000..90_000_000).contains(&peak), "{peak} beside {}", ours.len());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(Tree(vec![tree.0[0]]).peak_bytes_below_root(), None);
     }
 
     #[test]

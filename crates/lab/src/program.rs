@@ -4,7 +4,6 @@
 //! its output is read with bounds.
 
 use crate::error::LabError;
-use crate::rusage::{self, reap};
 use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -202,8 +201,6 @@ pub struct Finished {
     pub done: Done,
     /// The time from the start of the process to its end, measured here.
     pub wall: Duration,
-    /// The greatest resident memory in bytes that one end had at a time.
-    pub peak_bytes: u64,
 }
 
 /// The condition for killing a copy.
@@ -299,8 +296,7 @@ impl Program {
             // A failure to kill means that the child has just ended by itself.
             let _ = child.kill();
         }
-        let rusage::Ended { status, peak_bytes, .. } =
-            reap(child).map_err(LabError::file("cannot wait for", &self.path))?;
+        let status = child.wait().map_err(LabError::file("cannot wait for", &self.path))?;
         let wall = started.elapsed();
         if !ended.is_complete {
             if rule.is_none() {
@@ -312,9 +308,7 @@ impl Program {
             return Err(LabError::Copy { kind, message });
         }
         match ended.done {
-            Some(done) if status.success() => {
-                Ok(Killed::Finished(Box::new(Finished { done, wall, peak_bytes })))
-            }
+            Some(done) if status.success() => Ok(Killed::Finished(Box::new(Finished { done, wall }))),
             _ => Err(LabError::NoResult {
                 status: status.to_string(),
                 stderr_tail: tail.join().unwrap_or_default(),

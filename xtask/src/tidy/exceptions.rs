@@ -68,7 +68,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/copy/src/low_water.rs", "setsockopt(2) for an option that no library wraps"),
         ("crates/copy/src/segments.rs", "getsockopt(2) and setsockopt(2) for options that no library wraps"),
         ("crates/ike/src/crypto/legacy.rs", "RSA signatures with SHA-1, which aws-lc-rs does not make"),
-        ("crates/lab/src/rusage.rs", "wait4(2), the one call that says what an ended child used"),
+        ("crates/lab/src/peers/rusage.rs", "wait4(2), the one call that says what an ended child used"),
         (
             "crates/lab/src/speed/peers/ipsec_mb/ffi.rs",
             "libIPSec_MB, loaded at run time and called through C",

@@ -3,13 +3,13 @@
 //! Guarantees: the clock runs from before the first start to after the last end; no client outlives its limit or its
 //! owner; a failure carries the end of the clients' output, with bounds on both bytes and time.
 
+use super::rusage::{Ended, reap};
 use super::server::Server;
 use super::{RUN_LIMIT, Workload};
 use crate::LabError;
 use crate::experiment::{Copied, Sample};
 use crate::load::{MachineTime, is_disturbed};
 use crate::process_tree::Tree;
-use crate::rusage::{Ended, reap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
@@ -161,7 +161,7 @@ impl Pipeline {
                 running.child = Some(child);
                 return Err(LabError::TimedOut { limit });
             }
-            let Ended { status, cpu: used, .. } =
+            let Ended { status, cpu: used } =
                 reap(child).map_err(LabError::file("cannot wait for", running.name.as_str()))?;
             cpu += used;
             if !status.success() && failure.is_none() {

@@ -14,6 +14,7 @@ mod constant;
 mod daemons;
 mod over_ssh;
 mod own;
+mod rusage;
 mod server;
 mod sshd;
 mod tool;

@@ -139,7 +139,7 @@ mod tests {
         let check = |change: fn(&mut Done)| {
             let mut done = done.clone();
             change(&mut done);
-            let finished = Finished { done, wall: Duration::from_secs(1), peak_bytes: 0 };
+            let finished = Finished { done, wall: Duration::from_secs(1) };
             check_promises(&request, &finished, 10).map_err(|error| error.to_string())
         };
         assert_eq!(check(|_| {}), Ok(()));

@@ -4,9 +4,9 @@
 //! descendants; it is also ended when the lab is killed, because a guarding shell then sees its input close.
 
 use super::client::{Tail, wait_until};
+use super::rusage::{Ended, reap};
 use crate::LabError;
 use crate::process_tree::Tree;
-use crate::rusage::{Ended, reap};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};

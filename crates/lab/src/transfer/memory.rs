@@ -1,7 +1,7 @@
 //! The memory of a copy by the number of its streams (G8).
 //!
-//! Guarantees: a figure is the kernel's count of the greatest resident memory of the larger end; the receiver discards,
-//! so that no file is part of it.
+//! Guarantees: a figure is the kernel's count of the greatest resident memory of the larger end, read until the end's last
+//! milliseconds; the receiver discards, so that no file is part of it.
 
 use super::copies::Copies;
 use super::grid::{Mode, PAPER, Protection, protection, request};
@@ -10,11 +10,15 @@ use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, Sampler,
     View, at,
 };
+use crate::process_tree::Tree;
 use crate::program::{End, Level};
 use crate::report::number::counted;
 use sealane_stack::Placement;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::id;
+use std::thread;
+use std::time::Duration;
 
 /// The part's name, which is that of the paper's row.
 pub(super) const PART: &str = "G8";
@@ -24,6 +28,8 @@ const LANES: u32 = 2;
 const PRIVATE: Protection = protection(Level::Private, "modern", Some("aes-128-gcm"), "modern private");
 /// A file that is many times what is under way.
 const BYTES: u64 = 128 << 20;
+/// The time between two looks at the ends.
+const STEP: Duration = Duration::from_millis(2);
 /// The measure.
 const PEAK: &str = "peak_mb";
 /// The most that sixteen streams may take over one: a tenth, which is what the lab calls alike.
@@ -43,9 +49,20 @@ impl Sampler for Turns<'_> {
         let mode = Mode { name: "", lanes: LANES, streams: STREAMS[cell], placement: Placement::Connection };
         let request = request(End::Both, &PRIVATE, &mode);
         let target = self.copies.scratch.path().join("discarded");
-        let finished = self.copies.program.copy(&request, std::slice::from_ref(&self.source), &target)?;
-        let sample = Sample::slice(PEAK, finished.peak_bytes as f64 / 1e6, 0);
-        Ok(Sample { tier: finished.done.tier, ..sample })
+        let sources = std::slice::from_ref(&self.source);
+        // The usage of an ended child counts the memory of the process that started it, so the ends are watched.
+        let (finished, peak_bytes) = thread::scope(|scope| {
+            let copy = scope.spawn(|| self.copies.program.copy(&request, sources, &target));
+            let mut peak_bytes = 0;
+            while !copy.is_finished() {
+                peak_bytes = Tree::of(id()).peak_bytes_below_root().unwrap_or(0).max(peak_bytes);
+                thread::sleep(STEP);
+            }
+            let ended = copy.join();
+            (ended.unwrap_or_else(|_| Err(LabError::Unavailable("a copy panicked".to_owned()))), peak_bytes)
+        });
+        let sample = Sample::slice(PEAK, peak_bytes as f64 / 1e6, 0);
+        Ok(Sample { tier: finished?.done.tier, ..sample })
     }
 }
 

@@ -12,18 +12,16 @@ use std::time::Duration;
 
 /// The end of a child.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(super) struct Ended {
     /// The exit status.
-    pub(crate) status: ExitStatus,
+    pub(super) status: ExitStatus,
     /// CPU time, user and system, of the child and of all children that it reaped.
-    pub(crate) cpu: Duration,
-    /// The greatest resident memory in bytes that the child, or one of the children that it reaped, had at a time.
-    pub(crate) peak_bytes: u64,
+    pub(super) cpu: Duration,
 }
 
 /// Waits for the end of `child` and reaps it. It takes the child, so no other code can wait for it or signal it
 /// afterwards.
-pub(crate) fn reap(child: Child) -> io::Result<Ended> {
+pub(super) fn reap(child: Child) -> io::Result<Ended> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -44,8 +42,6 @@ pub(crate) fn reap(child: Child) -> io::Result<Ended> {
     Ok(Ended {
         status: ExitStatus::from_raw(status),
         cpu: duration(usage.ru_utime).saturating_add(duration(usage.ru_stime)),
-        // Linux counts in KiB.
-        peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10,
     })
 }
 
@@ -67,6 +63,5 @@ mod tests {
         let ended = reap(child).unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert!(ended.cpu > Duration::ZERO);
-        assert!(ended.peak_bytes > 0);
     }
 }
