@@ -26,7 +26,7 @@ pub(super) const PART: &str = "G5";
 /// Levels without verification of the content, and with it.
 const LEVELS: [Level; 2] = [Level::Clear, Level::Private];
 /// The ways: without a checksum, during the copy, after it.
-const WAYS: [&str; 3] = ["none", "in flight", "afterwards"];
+const WAYS: [&str; 3] = ["without", "in flight", "afterwards"];
 /// The most that a checksum in flight may cost: the paper has no figure, and a tenth is what the lab calls alike.
 const FREE: f64 = 1.1;
 
