@@ -88,8 +88,8 @@ fn strangers_by_the_ten_thousands_keep_nobody_out() {
     let sent = thread::scope(|scope| {
         let flood = scope.spawn(|| {
             network::inside(&name, || {
-                // Where processors are scarce, the gateway's housekeeper has this niceness, too: strangers who do not
-                // share its machine would come no faster than their own lets them.
+                // The housekeeper of the gateway has this niceness, too: on a machine with few processors, strangers
+                // that share it must not starve it.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
                 ike_flood::send(to, &message, PER_SECOND, &is_ended).expect("root may send raw packets")
             })
