@@ -29,6 +29,9 @@ const LATE_TIMES: f64 = 8.0;
 /// The minimum delay of a late work: a machine that is busy with other things lets threads wait.
 const LATE_NS: u64 = 50_000_000;
 
+/// The time after which a lane that submits looks at all engines, even if it always has finished works to fetch.
+const LOOK_NS: u64 = 1_000_000;
+
 /// A work at one of the engines.
 #[derive(Debug)]
 struct UnderWay {
@@ -67,6 +70,8 @@ pub struct SchedulerQueue {
     set_aside: Vec<usize>,
     /// The time at which a work that found no room is offered again.
     again_ns: Option<u64>,
+    /// The time of the last look at all engines.
+    looked_ns: u64,
     alarm: Option<Alarm>,
 }
 
@@ -96,6 +101,7 @@ impl SchedulerQueue {
             to_check: Vec::new(),
             set_aside: Vec::new(),
             again_ns: None,
+            looked_ns: 0,
             alarm,
         })
     }
@@ -368,6 +374,24 @@ impl SchedulerQueue {
         }
     }
 
+    /// Takes the engines' answers, then looks at the clock; returns whether anything happened. The clock comes
+    /// afterwards, because an answer that is there does not count as late if only the lane was late.
+    fn look(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.doors.len() {
+            while let Some(answer) = self.doors[index].finished() {
+                self.answered(index, answer);
+                any = true;
+            }
+        }
+        any | self.look_at_clock()
+    }
+
+    /// Returns whether an engine has a work of this lane, or gets none because of its faults.
+    fn has_concerns(&self) -> bool {
+        self.under_way.count() > 0 || self.shared.members.iter().any(|member| !member.breaker.is_closed())
+    }
+
     /// Gives up late works, and asks engines with an open breaker the known question.
     fn look_at_clock(&mut self) -> bool {
         if let Some(alarm) = &mut self.alarm {
@@ -375,6 +399,7 @@ impl SchedulerQueue {
         }
         let (shared, now_ns) = (Arc::clone(&self.shared), self.now_ns());
         self.again_ns = self.again_ns.filter(|&again_ns| again_ns > now_ns);
+        self.looked_ns = now_ns;
         let mut any = false;
         while let Some(under_way) = self.under_way.take_if(|under_way| under_way.late_ns <= now_ns) {
             let (index, is_question) = (under_way.member, under_way.is_question);
@@ -456,6 +481,10 @@ impl Queue for SchedulerQueue {
             self.in_flight += 1;
             count += 1;
         }
+        // A lane that always has finished works to fetch never gets as far as the look in `finished`.
+        if self.has_concerns() && self.now_ns().saturating_sub(self.looked_ns) >= LOOK_NS {
+            self.look();
+        }
         if count > 0 {
             self.set_alarm();
         }
@@ -468,17 +497,7 @@ impl Queue for SchedulerQueue {
                 self.in_flight -= 1;
                 return Some(work);
             }
-            let mut any = false;
-            for index in 0..self.doors.len() {
-                while let Some(answer) = self.doors[index].finished() {
-                    self.answered(index, answer);
-                    any = true;
-                }
-            }
-            // This comes afterwards, because an answer that is there does not count as late if only the lane was
-            // late.
-            any |= self.look_at_clock();
-            if !any && self.ready.is_empty() {
+            if !self.look() && self.ready.is_empty() {
                 self.set_alarm();
                 return None;
             }

@@ -179,6 +179,35 @@ fn a_card_that_hangs_is_left_and_taken_up_again() {
     assert!(back[0].is_used && back[0].answered_works == 40, "{back:?}");
 }
 
+/// A lane that submits and fetches in turns, and always has a finished work left, gives a card its chance as well.
+#[test]
+fn a_lane_that_never_drains_its_queue_takes_a_card_up_again() {
+    let sessions = sessions();
+    let world = World::new(Policy::InOrder, &[(FAST, None, EVERY)], true);
+    let mut door = world.scheduler.door(EIGHT).unwrap();
+    world.cards[0].set(Condition::Hung);
+    submit_all(&world, &mut door, (0..8).map(|number| work_of(&sessions, number)));
+    assert!(!world.reports()[0].is_used);
+    world.cards[0].set(Condition::Sound);
+    let submit = |door: &mut SchedulerQueue, number| {
+        let mut waiting = VecDeque::from([work_of(&sessions, number)]);
+        assert_eq!(door.submit(&mut waiting), 1);
+    };
+    submit(&mut door, 8);
+    let mut number = 9;
+    while !world.reports()[0].is_used {
+        assert!(number < 2_000, "the card is not used again: {:?}", world.reports());
+        submit(&mut door, number);
+        let work = door.finished().expect("one of two works has run on this lane");
+        let own = run(&Inline::default(), work_of(&sessions, work.token));
+        let what = format!("work {}", work.token);
+        assert_same(work, own, &what);
+        world.clock.advance_to(world.clock.now() + Duration::from_millis(5));
+        number += 1;
+    }
+    assert!(door.in_flight() > 0, "the queue was never empty");
+}
+
 #[test]
 fn a_card_that_lies_is_found_by_a_sample() {
     let sessions = sessions();
