@@ -53,6 +53,8 @@ pub(crate) struct Pair {
     pub(crate) folders: [tempfile::TempDir; 2],
     pub(crate) gateways: [Option<Child>; 2],
     pub(crate) lanes: &'static str,
+    /// The engine of both ends; without one, it follows from the lanes.
+    pub(crate) engine: Option<String>,
     pub(crate) manner: Manner,
 }
 
@@ -109,7 +111,7 @@ impl Pair {
             );
             fs::write(folder.path().join("site.toml"), site).expect("a site file");
         }
-        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1", manner };
+        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1", engine: None, manner };
         pair.up(0);
         pair.up(1);
         pair
@@ -186,10 +188,19 @@ receive = {{ spi = {}, key-file = "receive.key" }}
             );
             fs::write(folder.path().join("site.toml"), site).expect("a site file");
         }
-        let mut pair = Self { names, folders, gateways: [None, None], lanes, manner };
+        let mut pair = Self { names, folders, gateways: [None, None], lanes, engine: None, manner };
         pair.up(0);
         pair.up(1);
         pair
+    }
+
+    /// Starts both gateways again, with another engine.
+    pub(crate) fn change_engine(&mut self, engine: String) {
+        self.engine = Some(engine);
+        for end in [0, 1] {
+            self.kill(end);
+            self.up(end);
+        }
     }
 
     pub(crate) fn run_folder(&self, end: usize) -> PathBuf {
@@ -210,7 +221,8 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         let site = self.folders[end].path().join("site.toml");
         let site = site.to_str().expect("a path in UTF-8");
         // If there are several lanes, the engine has threads of its own.
-        let engine = if self.lanes == "1" { "inline" } else { "lanes:2" };
+        let of_lanes = if self.lanes == "1" { "inline" } else { "lanes:2" };
+        let engine = self.engine.as_deref().unwrap_or(of_lanes);
         let mut child = self
             .tunnel(end, &["up", site, "--lanes", self.lanes, "--engine", engine, "--allow-manual-counter"])
             .stderr(Stdio::piped())
