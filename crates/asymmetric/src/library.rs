@@ -100,6 +100,8 @@ pub(crate) enum Padding {
     Pss { hash: Hash, mask: Hash, salt_bytes: Option<u16> },
     /// OAEP with an empty label.
     Oaep { hash: Hash, mask: Hash },
+    /// None: the content is as long as the modulus.
+    None,
 }
 
 fn digest(hash: Hash) -> *const c::EVP_MD {
@@ -372,6 +374,18 @@ impl Pkey {
         })
     }
 
+    /// Returns the bytes from which a signature was made, without their padding.
+    pub(crate) fn recover(&self, padding: Padding, signature: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
+        let context = self.context()?;
+        // SAFETY: the context lives; slices have their lengths.
+        unsafe { yes(c::EVP_PKEY_verify_recover_init(context.0.as_ptr()))? };
+        context.pad(Some(padding))?;
+        // SAFETY: as above; `filled` provides memory of the stated length.
+        filled(self.size(), |out, length| unsafe {
+            c::EVP_PKEY_verify_recover(context.0.as_ptr(), out, length, signature.as_ptr(), signature.len())
+        })
+    }
+
     /// Signs a message by Ed25519.
     pub(crate) fn sign_message(&self, message: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
         // SAFETY: context and key live; slices have their lengths.
@@ -448,6 +462,7 @@ impl Context {
                     yes(c::EVP_PKEY_CTX_set_rsa_mgf1_md(raw, digest(mask)))?;
                     yes(c::EVP_PKEY_CTX_set_rsa_pss_saltlen(raw, salt_bytes.map_or(-2, c_int::from)))
                 }
+                Padding::None => yes(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_NO_PADDING)),
                 Padding::Oaep { hash, mask } => {
                     yes(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_OAEP_PADDING))?;
                     yes(c::EVP_PKEY_CTX_set_rsa_oaep_md(raw, digest(hash)))?;

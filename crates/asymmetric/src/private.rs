@@ -125,6 +125,18 @@ impl PrivateKey {
         &self.public
     }
 
+    /// Applies the bare RSA function (RFC 8017, 5.2.1) to a block that is as long as the modulus. It signs and decrypts
+    /// alike, so the service has no such operation.
+    ///
+    /// # Errors
+    /// Fails with [`Status::WrongKind`] or [`Status::BadContent`].
+    pub fn run_bare(&self, block: &[u8]) -> Answer {
+        if !matches!(self.kind, KeyKind::Rsa { .. }) {
+            return Err(Status::WrongKind);
+        }
+        self.key.sign(Some(Padding::None), block).map_err(|_| Status::BadContent)
+    }
+
     /// Returns the result of `operation` on `content`. [`Operation::Null`] returns the content.
     ///
     /// # Errors

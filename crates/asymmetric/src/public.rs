@@ -70,6 +70,19 @@ impl PublicKey {
         }
     }
 
+    /// Returns the bytes from which an RSA signature was made: without the padding of RSASSA-PKCS1-v1_5 (RFC 8017, 8.2.2),
+    /// a DigestInfo if a hash was used; otherwise the whole block, as long as the modulus.
+    ///
+    /// # Errors
+    /// Fails if the padding is wrong, or the key is not an RSA key.
+    pub fn recover(&self, is_padded: bool, signature: &[u8]) -> Result<Vec<u8>, NoKey> {
+        if !matches!(self.kind, KeyKind::Rsa { .. }) {
+            return Err(NoKey);
+        }
+        let padding = if is_padded { Padding::Pkcs1(None) } else { Padding::None };
+        self.key.recover(padding, signature).map(|bytes| bytes.to_vec()).map_err(|_| NoKey)
+    }
+
     /// Encrypts for the private half: RSAES-PKCS1-v1_5, or RSAES-OAEP with the hashes of label and mask.
     ///
     /// # Errors

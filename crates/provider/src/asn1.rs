@@ -2,7 +2,8 @@
 //!
 //! **Guarantee:** reading any bytes returns a value or `None`.
 
-use sealane_client::{Hash, KeyKind};
+use crate::library::Hash;
+use sealane_client::KeyKind;
 use zeroize::Zeroizing;
 
 const INTEGER: u8 = 0x02;
@@ -174,24 +175,38 @@ pub(crate) fn of_raw_private(der: &[u8]) -> Option<&[u8]> {
     Some(expect(of_pkcs8(der)?, OCTET_STRING)?.0)
 }
 
-fn hash_object(hash: Hash) -> &'static [u8] {
-    match hash {
-        Hash::Sha1 => &[0x2b, 0x0e, 0x03, 0x02, 0x1a],
-        Hash::Sha224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x04],
-        Hash::Sha256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01],
-        Hash::Sha384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02],
-        Hash::Sha512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03],
+/// The object identifier 2.16.840.1.101.3.4, of NIST's algorithms.
+const NIST: [u8; 7] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04];
+
+fn hash_object(hash: Hash) -> Vec<u8> {
+    match hash.nist_number() {
+        Some(number) => [&NIST[..], &[2, number]].concat(),
+        None => vec![0x2b, 0x0e, 0x03, 0x02, 0x1a],
     }
 }
 
-/// Returns the AlgorithmIdentifier of sha…WithRSAEncryption (RFC 8017, A.2.4).
+/// Returns the AlgorithmIdentifier of a hash.
+fn algorithm_of_hash(hash: Hash) -> Zeroizing<Vec<u8>> {
+    put(SEQUENCE, &[&put(OBJECT, &[&hash_object(hash)]), &put_null()])
+}
+
+/// Returns the DigestInfo of a digest (RFC 8017, 9.2), which RSASSA-PKCS1-v1_5 pads.
+pub(crate) fn digest_info(hash: Hash, digest: &[u8]) -> Vec<u8> {
+    put(SEQUENCE, &[&algorithm_of_hash(hash), &put(OCTET_STRING, &[digest])]).to_vec()
+}
+
+/// Returns the AlgorithmIdentifier of sha…WithRSAEncryption (RFC 8017, A.2.4), or of
+/// id-rsassa-pkcs1-v1-5-with-sha3-… (NIST).
 pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
-    let last = match hash {
-        Hash::Sha1 => 5,
-        Hash::Sha224 => 14,
-        Hash::Sha256 => 11,
-        Hash::Sha384 => 12,
-        Hash::Sha512 => 13,
+    let last = match hash.nist_number() {
+        None => 5,
+        Some(number @ 1..=3) => 10 + number,
+        Some(4) => 14,
+        Some(number @ 5..=6) => 10 + number,
+        Some(number) => {
+            let object = [&NIST[..], &[3, 6 + number]].concat();
+            return put(SEQUENCE, &[&put(OBJECT, &[&object]), &put_null()]).to_vec();
+        }
     };
     let object = [&RSA[..8], &[last]].concat();
     put(SEQUENCE, &[&put(OBJECT, &[&object]), &put_null()]).to_vec()
@@ -199,25 +214,25 @@ pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
 
 /// Returns the AlgorithmIdentifier of RSASSA-PSS (RFC 8017, A.2.3).
 pub(crate) fn algorithm_of_pss(hash: Hash, mask: Hash, salt_bytes: u16) -> Vec<u8> {
-    let named = |hash| put(SEQUENCE, &[&put(OBJECT, &[hash_object(hash)]), &put_null()]);
-    let mask = put(SEQUENCE, &[&put(OBJECT, &[MGF1]), &named(mask)]);
+    let mask = put(SEQUENCE, &[&put(OBJECT, &[MGF1]), &algorithm_of_hash(mask)]);
     let salt = put_integer(&salt_bytes.to_be_bytes());
     let parameters =
-        put(SEQUENCE, &[&put(0xa0, &[&named(hash)]), &put(0xa1, &[&mask]), &put(0xa2, &[&salt])]);
+        put(SEQUENCE, &[&put(0xa0, &[&algorithm_of_hash(hash)]), &put(0xa1, &[&mask]), &put(0xa2, &[&salt])]);
     put(SEQUENCE, &[&put(OBJECT, &[PSS]), &parameters]).to_vec()
 }
 
-/// Returns the AlgorithmIdentifier of ecdsa-with-SHA… (RFC 5758).
-pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Vec<u8> {
-    let tail: &[u8] = match hash {
-        Hash::Sha1 => &[1],
-        Hash::Sha224 => &[3, 1],
-        Hash::Sha256 => &[3, 2],
-        Hash::Sha384 => &[3, 3],
-        Hash::Sha512 => &[3, 4],
+/// Returns the AlgorithmIdentifier of ecdsa-with-SHA… (RFC 5758), or of id-ecdsa-with-sha3-… (NIST); `None` if there is
+/// none.
+pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Option<Vec<u8>> {
+    const ECDSA: [u8; 6] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
+    let object = match hash.nist_number() {
+        None => [&ECDSA[..], &[1]].concat(),
+        Some(4) => [&ECDSA[..], &[3, 1]].concat(),
+        Some(number @ 1..=3) => [&ECDSA[..], &[3, 1 + number]].concat(),
+        Some(number @ 7..=10) => [&NIST[..], &[3, 2 + number]].concat(),
+        Some(_) => return None,
     };
-    let object = [&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04], tail].concat();
-    put(SEQUENCE, &[&put(OBJECT, &[&object])]).to_vec()
+    Some(put(SEQUENCE, &[&put(OBJECT, &[&object])]).to_vec())
 }
 
 /// Returns the AlgorithmIdentifier of Ed25519 (RFC 8410).

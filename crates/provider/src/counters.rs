@@ -22,7 +22,7 @@ impl Counted {
 
     /// Returns the counter of a digest, by its place in [`crate::library::Hash::ALL`].
     pub(crate) const fn digest(place: usize) -> Self {
-        Self(10 + place)
+        Self(DIGESTS_FROM + place)
     }
 
     pub(crate) const HMAC: Self = Self(21);
@@ -40,6 +40,9 @@ impl Counted {
         STRIPES[stripe].0[self.0].fetch_add(1, Relaxed);
     }
 }
+
+/// The place of the first digest among the names.
+pub(crate) const DIGESTS_FROM: usize = 10;
 
 /// The names of the counters.
 pub(crate) const NAMES: [&str; 29] = [

@@ -94,6 +94,15 @@ impl Content {
         }
     }
 
+    /// Returns the result of the bare RSA function on a block. The service has no such operation.
+    pub(crate) fn run_bare(&self, block: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+        match &self.private {
+            Private::Nowhere => Err(Reason::NoPrivateKey),
+            Private::Engine(_) => Err(Reason::NotAllowed),
+            Private::Own(key) => key.run_bare(block).map_err(Reason::from),
+        }
+    }
+
     /// Returns the maximum length of a signature or a secret.
     pub(crate) fn size(&self) -> usize {
         size(self.kind)

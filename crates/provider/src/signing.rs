@@ -1,58 +1,33 @@
 //! Signatures, decryption and agreement in the order of OpenSSL's calls: first a key, then parameters one by one,
 //! then bytes.
 //!
+//! Hashes that the service's operations do not have sign by RSASSA-PKCS1-v1_5 and ECDSA as well: the provider makes the
+//! structure that is padded.
+//!
 //! **Guarantee:** unknown parameters fail the call that sets them; no operation falls back to another padding or
-//! hash.
+//! hash. The bare RSA function, which decrypts as well as it signs, is for keys that are not the service's.
 
 use crate::asn1;
 use crate::counters::Counted;
 use crate::key::{Content, Family, KeyBox};
+use crate::library::{self, Digest};
 use crate::reason::Reason;
-use aws_lc_rs::digest;
 use sealane_asymmetric::Verification;
 use sealane_client::{Hash, KeyKind, Operation};
+use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Returns the hash with a name of OpenSSL's.
+/// Returns the service's hash with a name of OpenSSL's.
 pub(crate) fn hash_of(name: &str) -> Option<Hash> {
-    let plain: String =
-        name.chars().filter(|char| *char != '-').map(|char| char.to_ascii_uppercase()).collect();
-    match plain.as_str() {
-        "SHA1" | "SSL3SHA1" => Some(Hash::Sha1),
-        "SHA224" | "SHA2224" => Some(Hash::Sha224),
-        "SHA256" | "SHA2256" => Some(Hash::Sha256),
-        "SHA384" | "SHA2384" => Some(Hash::Sha384),
-        "SHA512" | "SHA2512" => Some(Hash::Sha512),
-        _ => None,
-    }
-}
-
-/// Returns OpenSSL's name of a hash.
-pub(crate) fn name_of(hash: Hash) -> &'static str {
-    match hash {
-        Hash::Sha1 => "SHA1",
-        Hash::Sha224 => "SHA2-224",
-        Hash::Sha256 => "SHA2-256",
-        Hash::Sha384 => "SHA2-384",
-        Hash::Sha512 => "SHA2-512",
-    }
-}
-
-fn algorithm(hash: Hash) -> &'static digest::Algorithm {
-    match hash {
-        Hash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        Hash::Sha224 => &digest::SHA224,
-        Hash::Sha256 => &digest::SHA256,
-        Hash::Sha384 => &digest::SHA384,
-        Hash::Sha512 => &digest::SHA512,
-    }
+    library::Hash::of_signature(name)?.of_service()
 }
 
 /// RSA's paddings, with OpenSSL's numbers and names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Padding {
     Pkcs1,
+    None,
     Oaep,
     Pss,
 }
@@ -61,6 +36,7 @@ impl Padding {
     pub(crate) fn of_number(number: i64) -> Option<Self> {
         match number {
             1 => Some(Self::Pkcs1),
+            3 => Some(Self::None),
             4 => Some(Self::Oaep),
             6 => Some(Self::Pss),
             _ => None,
@@ -70,6 +46,7 @@ impl Padding {
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         match name {
             "pkcs1" => Some(Self::Pkcs1),
+            "none" => Some(Self::None),
             "oaep" | "oeap" => Some(Self::Oaep),
             "pss" => Some(Self::Pss),
             _ => None,
@@ -79,6 +56,7 @@ impl Padding {
     pub(crate) fn number(self) -> i64 {
         match self {
             Self::Pkcs1 => 1,
+            Self::None => 3,
             Self::Oaep => 4,
             Self::Pss => 6,
         }
@@ -87,6 +65,7 @@ impl Padding {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pkcs1 => "pkcs1",
+            Self::None => "none",
             Self::Oaep => "oaep",
             Self::Pss => "pss",
         }
@@ -141,21 +120,57 @@ impl Salt {
 }
 
 /// A signature that is being made or verified.
-#[derive(Clone)]
 pub(crate) struct Signing {
     family: Family,
     key: Option<Arc<KeyBox>>,
-    pub(crate) hash: Option<Hash>,
-    pub(crate) padding: Padding,
+    hash: Option<library::Hash>,
+    padding: Padding,
     pub(crate) mask: Option<Hash>,
     pub(crate) salt: Salt,
-    digest: Option<digest::Context>,
+    digest: Option<Digest>,
 }
 
 impl Signing {
     pub(crate) fn new(family: Family) -> Self {
         let (padding, salt) = (Padding::Pkcs1, Salt::Auto);
         Self { family, key: None, hash: None, padding, mask: None, salt, digest: None }
+    }
+
+    /// Returns a copy that goes on from the same state.
+    pub(crate) fn duplicate(&self) -> Result<Self, Reason> {
+        let digest = self.digest.as_ref().map(Digest::duplicate).transpose()?;
+        let Self { family, hash, padding, mask, salt, .. } = *self;
+        Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, digest })
+    }
+
+    pub(crate) fn hash(&self) -> Option<library::Hash> {
+        self.hash
+    }
+
+    pub(crate) fn padding(&self) -> Padding {
+        self.padding
+    }
+
+    /// Names the hash of the message.
+    pub(crate) fn set_hash(&mut self, hash: library::Hash) -> Result<(), Reason> {
+        self.hash = Some(hash);
+        self.is_possible()
+    }
+
+    pub(crate) fn set_padding(&mut self, padding: Padding) -> Result<(), Reason> {
+        self.padding = padding;
+        self.is_possible()
+    }
+
+    /// Fails if the padding and the hash do not fit: a bare block has no hash, and PSS has those of the service alone.
+    fn is_possible(&self) -> Result<(), Reason> {
+        let is_possible = match (self.padding, self.hash) {
+            (Padding::None, hash) => hash.is_none(),
+            (Padding::Pss, Some(hash)) => hash.of_service().is_some(),
+            (Padding::Oaep, _) => false,
+            _ => true,
+        };
+        if is_possible { Ok(()) } else { Err(Reason::Unsupported) }
     }
 
     /// Starts a new operation; without a key, it uses that of the last one.
@@ -182,10 +197,10 @@ impl Signing {
         if self.family == Family::Ed25519 {
             return if hash.is_none() { Ok(()) } else { Err(Reason::Unsupported) };
         }
-        let hash =
-            hash.map_or_else(|| self.hash.or(Some(Hash::Sha256)), hash_of).ok_or(Reason::Unsupported)?;
-        self.hash = Some(hash);
-        self.digest = Some(digest::Context::new(algorithm(hash)));
+        let usual = self.hash.or_else(|| library::Hash::of_name("SHA256"));
+        let hash = hash.map_or(usual, library::Hash::of_signature).ok_or(Reason::Unsupported)?;
+        self.set_hash(hash)?;
+        self.digest = Some(Digest::new(hash)?);
         Ok(())
     }
 
@@ -208,52 +223,104 @@ impl Signing {
         u16::try_from(bytes).map_err(|_| Reason::BadContent)
     }
 
+    /// Returns the hashes of PSS, of the message and of the mask; without a name it is SHA-1, as in OpenSSL.
+    fn pss_hashes(&self) -> Result<(Hash, Hash), Reason> {
+        let hash = self.hash.map_or(Some(Hash::Sha1), |hash| hash.of_service()).ok_or(Reason::Unsupported)?;
+        Ok((hash, self.mask.unwrap_or(hash)))
+    }
+
+    /// Fails if a digest is not as long as those of the hash that was named.
+    fn check(&self, digest: &[u8]) -> Result<(), Reason> {
+        if self.hash.is_some_and(|hash| hash.bytes != digest.len()) {
+            Err(Reason::BadContent)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the hash that RSASSA-PKCS1-v1_5 names, and the bytes that are signed: a digest, or a structure that is
+    /// padded as it is.
+    fn pkcs1<'a>(&self, digest: &'a [u8]) -> Result<(Option<Hash>, Cow<'a, [u8]>), Reason> {
+        let Some(hash) = self.hash else { return Ok((None, Cow::Borrowed(digest))) };
+        Ok(match hash.of_service() {
+            Some(own) => (Some(own), Cow::Borrowed(digest)),
+            None => (None, Cow::Owned(asn1::digest_info(hash, digest))),
+        })
+    }
+
     /// Signs a digest.
     pub(crate) fn sign(&self, digest: &[u8]) -> Result<Vec<u8>, Reason> {
         let content = self.content()?;
-        let operation = match (self.family, self.padding) {
-            (Family::Rsa, Padding::Pkcs1) => Operation::SignPkcs1(self.hash),
-            (Family::Rsa, Padding::Pss) => {
-                let hash = self.hash.ok_or(Reason::Unsupported)?;
-                let salt_bytes = self.salt_bytes(content, hash)?;
-                Operation::SignPss { hash, mask: self.mask.unwrap_or(hash), salt_bytes }
-            }
-            (Family::Ec, _) => Operation::SignEcdsa,
-            _ => return Err(Reason::Unsupported),
-        };
+        self.check(digest)?;
         Counted::SIGN.add();
-        content.run(operation, digest).map(|signature| signature.to_vec())
+        let signature = match (self.family, self.padding) {
+            (Family::Rsa, Padding::Pkcs1) => {
+                let (hash, bytes) = self.pkcs1(digest)?;
+                content.run(Operation::SignPkcs1(hash), &bytes)
+            }
+            (Family::Rsa, Padding::None) => content.run_bare(digest),
+            (Family::Rsa, Padding::Pss) => {
+                let (hash, mask) = self.pss_hashes()?;
+                let salt_bytes = self.salt_bytes(content, hash)?;
+                content.run(Operation::SignPss { hash, mask, salt_bytes }, digest)
+            }
+            (Family::Ec, _) => content.run(Operation::SignEcdsa, digest),
+            _ => Err(Reason::Unsupported),
+        };
+        signature.map(|signature| signature.to_vec())
     }
 
     /// Returns whether a signature of a digest is valid.
     pub(crate) fn verify(&self, digest: &[u8], signature: &[u8]) -> Result<bool, Reason> {
-        let content = self.content()?;
-        let how = match (self.family, self.padding) {
-            (Family::Rsa, Padding::Pkcs1) => Verification::Pkcs1(self.hash),
+        let public = &self.content()?.public;
+        self.check(digest)?;
+        Counted::VERIFY.add();
+        Ok(match (self.family, self.padding) {
+            (Family::Rsa, Padding::Pkcs1) => {
+                let (hash, bytes) = self.pkcs1(digest)?;
+                public.verifies(Verification::Pkcs1(hash), &bytes, signature)
+            }
+            (Family::Rsa, Padding::None) => {
+                public.recover(false, signature).is_ok_and(|block| block == digest)
+            }
             (Family::Rsa, Padding::Pss) => {
-                let hash = self.hash.ok_or(Reason::Unsupported)?;
+                let (hash, mask) = self.pss_hashes()?;
                 let salt_bytes = match self.salt {
                     Salt::Auto | Salt::AutoDigestMax => None,
-                    _ => Some(self.salt_bytes(content, hash)?),
+                    _ => Some(self.salt_bytes(self.content()?, hash)?),
                 };
-                Verification::Pss { hash, mask: self.mask.unwrap_or(hash), salt_bytes }
+                public.verifies(Verification::Pss { hash, mask, salt_bytes }, digest, signature)
             }
-            (Family::Ec, _) => Verification::Ecdsa,
+            (Family::Ec, _) => public.verifies(Verification::Ecdsa, digest, signature),
+            _ => return Err(Reason::Unsupported),
+        })
+    }
+
+    /// Returns the digest or the block from which an RSA signature was made.
+    pub(crate) fn recover(&self, signature: &[u8]) -> Result<Vec<u8>, Reason> {
+        let content = self.content()?;
+        let is_padded = match (self.family, self.padding) {
+            (Family::Rsa, Padding::Pkcs1) => true,
+            (Family::Rsa, Padding::None) => false,
             _ => return Err(Reason::Unsupported),
         };
         Counted::VERIFY.add();
-        Ok(content.public.verifies(how, digest, signature))
+        let found = content.public.recover(is_padded, signature).map_err(|_| Reason::BadContent)?;
+        let Some(hash) = self.hash else { return Ok(found) };
+        let digest = found.get(found.len().saturating_sub(hash.bytes)..).unwrap_or_default();
+        // All other bytes of the structure follow from the hash.
+        if found == asn1::digest_info(hash, digest) { Ok(digest.to_vec()) } else { Err(Reason::BadContent) }
     }
 
     /// Adds a part of the message.
     pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), Reason> {
-        self.digest.as_mut().ok_or(Reason::Unsupported)?.update(bytes);
-        Ok(())
+        Ok(self.digest.as_mut().ok_or(Reason::Unsupported)?.update(bytes)?)
     }
 
     /// Returns the digest of the message.
-    pub(crate) fn digest(&mut self) -> Result<digest::Digest, Reason> {
-        self.digest.take().map(digest::Context::finish).ok_or(Reason::Unsupported)
+    pub(crate) fn digest(&mut self) -> Result<Vec<u8>, Reason> {
+        let (mut digest, hash) = self.digest.take().zip(self.hash).ok_or(Reason::Unsupported)?;
+        Ok(digest.finish()?[..hash.bytes].to_vec())
     }
 
     /// Signs a whole message.
@@ -264,7 +331,7 @@ impl Signing {
         }
         self.update(message)?;
         let digest = self.digest()?;
-        self.sign(digest.as_ref())
+        self.sign(&digest)
     }
 
     /// Returns whether a signature of a whole message is valid.
@@ -275,7 +342,7 @@ impl Signing {
         }
         self.update(message)?;
         let digest = self.digest()?;
-        self.verify(digest.as_ref(), signature)
+        self.verify(&digest, signature)
     }
 
     /// Returns the AlgorithmIdentifier for certificates, in DER.
@@ -283,11 +350,11 @@ impl Signing {
         let hash = self.hash.ok_or(Reason::Unsupported);
         Ok(match (self.family, self.padding) {
             (Family::Ed25519, _) => asn1::algorithm_of_ed25519(),
-            (Family::Ec, _) => asn1::algorithm_of_ecdsa(hash?),
+            (Family::Ec, _) => asn1::algorithm_of_ecdsa(hash?).ok_or(Reason::Unsupported)?,
             (Family::Rsa, Padding::Pss) => {
-                let hash = hash?;
-                let salt_bytes = self.salt_bytes(self.content()?, hash)?;
-                asn1::algorithm_of_pss(hash, self.mask.unwrap_or(hash), salt_bytes)
+                let salt_bytes = self.salt_bytes(self.content()?, self.pss_hashes()?.0)?;
+                let mask = self.mask.and_then(library::Hash::of_client).unwrap_or(hash?);
+                asn1::algorithm_of_pss(hash?, mask, salt_bytes)
             }
             _ => asn1::algorithm_of_pkcs1(hash?),
         })
@@ -330,7 +397,7 @@ impl Crypting {
         let oaep = match self.padding {
             Padding::Pkcs1 => None,
             Padding::Oaep => Some(self.oaep()),
-            Padding::Pss => return Err(Reason::Unsupported),
+            Padding::Pss | Padding::None => return Err(Reason::Unsupported),
         };
         Counted::ENCRYPT.add();
         self.content()?.public.encrypt(oaep, plaintext).map_err(|_| Reason::BadContent)
@@ -343,7 +410,7 @@ impl Crypting {
                 let (hash, mask) = self.oaep();
                 Operation::DecryptOaep { hash, mask }
             }
-            Padding::Pss => return Err(Reason::Unsupported),
+            Padding::Pss | Padding::None => return Err(Reason::Unsupported),
         };
         Counted::DECRYPT.add();
         self.content()?.run(operation, ciphertext)

@@ -5,21 +5,24 @@
 use super::params::{INTEGER, OCTET_STRING, Param, Params, UTF8_STRING};
 use super::{Context, Dispatch, bytes, descriptions, give, key_of, table, text};
 use crate::key::Family;
+use crate::library;
 use crate::reason::Reason;
-use crate::signing::{Padding, Salt, Signing, hash_of, name_of};
+use crate::signing::{Padding, Salt, Signing, hash_of};
 use sealane_client::Hash;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
+use std::ptr::null_mut;
 
 type SigningContext = Context<Signing>;
 
 macro_rules! of_digests {
-    ($family:literal) => {
+    ($family:literal $(, $id:literal => $function:expr)*) => {
         table![
             1 => new::<$family>,
             2 => init,
             3 => sign,
             4 => init,
             5 => verify,
+            $($id => $function,)*
             8 => message_init,
             9 => update,
             10 => sign_final,
@@ -36,7 +39,7 @@ macro_rules! of_digests {
     };
 }
 
-pub(super) static RSA: &[Dispatch] = of_digests!(0);
+pub(super) static RSA: &[Dispatch] = of_digests!(0, 6 => init, 7 => recover);
 pub(super) static ECDSA: &[Dispatch] = of_digests!(1);
 pub(super) static ED25519: &[Dispatch] = table![
     1 => new::<2>,
@@ -64,7 +67,8 @@ unsafe extern "C" fn free(context: *mut c_void) {
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { SigningContext::shared(context) };
-    SigningContext::give(own.core, own.value.clone())
+    let copy = own.core.outcome(|| own.value.duplicate());
+    copy.map_or(null_mut(), |copy| SigningContext::give(own.core, copy))
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
@@ -126,6 +130,23 @@ unsafe extern "C" fn verify(
     c_int::from(good.unwrap_or(false))
 }
 
+unsafe extern "C" fn recover(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    signature: *const c_uchar,
+    signature_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
+    let (own, signature) = unsafe { (SigningContext::shared(context), bytes(signature, signature_length)) };
+    own.core.succeeds(|| {
+        let most = own.value.size()?;
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, || own.value.recover(signature)) }
+    })
+}
+
 unsafe extern "C" fn update(context: *mut c_void, data: *const c_uchar, length: usize) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
     let (own, data) = unsafe { (SigningContext::of(context), bytes(data, length)) };
@@ -147,7 +168,7 @@ unsafe extern "C" fn sign_final(
         let signing = &mut own.value;
         let make = || {
             let digest = signing.digest()?;
-            signing.sign(digest.as_ref())
+            signing.sign(&digest)
         };
         // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
         unsafe { give(out, length, capacity, most, make) }
@@ -160,7 +181,7 @@ unsafe extern "C" fn verify_final(context: *mut c_void, signature: *const c_ucha
     let core = own.core;
     let good = core.outcome(|| {
         let digest = own.value.digest()?;
-        own.value.verify(digest.as_ref(), signature)
+        own.value.verify(&digest, signature)
     });
     c_int::from(good.unwrap_or(false))
 }
@@ -242,11 +263,11 @@ pub(super) fn hash(params: Params<'_>, key: &CStr) -> Result<Option<Hash>, Reaso
 }
 
 fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
-    if let Some(hash) = hash(params, c"digest")? {
-        signing.hash = Some(hash);
+    if let Some(hash) = named(params, c"digest", library::Hash::of_signature, |_| None)? {
+        signing.set_hash(hash)?;
     }
     if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
-        signing.padding = padding;
+        signing.set_padding(padding)?;
     }
     if let Some(mask) = hash(params, c"mgf1-digest")? {
         signing.mask = Some(mask);
@@ -277,13 +298,14 @@ unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_in
         if params.has(c"algorithm-id") {
             filled &= params.fill_octets(c"algorithm-id", &signing.algorithm_id()?);
         }
-        if let Some(hash) = signing.hash {
-            filled &= fill_name(params, c"digest", name_of(hash));
-            filled &= fill_name(params, c"mgf1-digest", name_of(signing.mask.unwrap_or(hash)));
+        if let Some(hash) = signing.hash() {
+            let mask = signing.mask.and_then(library::Hash::of_client).unwrap_or(hash);
+            filled &= fill_name(params, c"digest", hash.openssl_name());
+            filled &= fill_name(params, c"mgf1-digest", mask.openssl_name());
         }
         // These are filled in by number or by name, as requested.
-        filled &= params.fill_number(c"pad-mode", signing.padding.number())
-            || fill_name(params, c"pad-mode", signing.padding.name());
+        filled &= params.fill_number(c"pad-mode", signing.padding().number())
+            || fill_name(params, c"pad-mode", signing.padding().name());
         filled &= params.fill_number(c"saltlen", signing.salt.number())
             || fill_name(params, c"saltlen", &signing.salt.number().to_string());
         if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }

@@ -57,6 +57,39 @@ impl Hash {
         Self::ALL.into_iter().chain([Self::MD5]).find(|hash| hash.name == plain)
     }
 
+    /// Returns the hash of a signature by a name of OpenSSL's.
+    pub(crate) fn of_signature(name: &str) -> Option<Self> {
+        let is_of_tls = name.eq_ignore_ascii_case("SSL3-SHA1");
+        let hash = if is_of_tls { Some(Self::ALL[0]) } else { Self::of_name(name) };
+        hash.filter(|hash| !hash.is(&Self::MD5))
+    }
+
+    /// Returns its place in [`Self::ALL`].
+    fn place(&self) -> usize {
+        Self::ALL.iter().position(|hash| hash.is(self)).unwrap_or_default()
+    }
+
+    /// Returns OpenSSL's name of it.
+    pub(crate) fn openssl_name(&self) -> &'static str {
+        crate::counters::NAMES[crate::counters::DIGESTS_FROM + self.place()]
+    }
+
+    /// Returns the hash of the service's operations, if they have it.
+    pub(crate) fn of_service(&self) -> Option<sealane_client::Hash> {
+        sealane_client::Hash::ALL.get(self.place()).copied()
+    }
+
+    /// Returns the hash of one of the service's.
+    pub(crate) fn of_client(hash: sealane_client::Hash) -> Option<Self> {
+        Self::ALL.into_iter().find(|own| own.of_service() == Some(hash))
+    }
+
+    /// Returns the last number of its object identifier, behind 2.16.840.1.101.3.4.2; SHA-1 has another identifier.
+    pub(crate) fn nist_number(&self) -> Option<u8> {
+        [None, Some(4), Some(1), Some(2), Some(3), Some(5), Some(6), Some(7), Some(8), Some(9), Some(10)]
+            [self.place()]
+    }
+
     pub(super) fn function(&self) -> *const c::EVP_MD {
         // SAFETY: the function takes no arguments and returns a constant.
         unsafe { (self.function)() }
