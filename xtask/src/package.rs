@@ -110,6 +110,7 @@ const CONTENTS: &[&str] = &[
     "usr/lib/systemd/system/sealane-engine.socket",
     "usr/lib/sealane/sealane-provider.so",
     "usr/share/sealane/openssl-provider.cnf",
+    "usr/include/sealane_engine.h",
     "etc/default/sealane",
     "etc/sealane/engine.toml",
     "etc/sealane/authorised-peers",

@@ -264,6 +264,41 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
     assert!(matches!(channel.submit(0, Operation::Null, &too_long), Err(ClientError::TooLong)));
 }
 
+/// The header for programs in C speaks the same protocol.
+#[test]
+fn a_program_in_c_signs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("sign");
+    let client = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(client.join("include"));
+    compiler.arg("-o").arg(&program).arg(client.join("examples/sign.c"));
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => return skip::skip(format_args!("no C compiler: {error}")),
+    }
+    let engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    let digest = random::<32>();
+    std::fs::write(folder.path().join("digest"), digest).unwrap();
+    for (kind, word, how) in [
+        (KINDS[0], "RSA", Verification::Pkcs1(Some(Hash::Sha256))),
+        (KeyKind::P256, "ECDSA", Verification::Ecdsa),
+        (KeyKind::Ed25519, "ED25519", Verification::Ed25519),
+    ] {
+        let key = client.generate(word, kind).unwrap();
+        let sign = |name: &str| {
+            let mut command = std::process::Command::new(&program);
+            command.arg(&engine.socket).args([name, word]);
+            command.stdin(std::fs::File::open(folder.path().join("digest")).unwrap()).output().unwrap()
+        };
+        let output = sign(word);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(PublicKey::of_der(&key.public).unwrap().verifies(how, &digest, &output.stdout), "{word}");
+        assert_eq!(sign("another").status.code(), Some(1));
+    }
+}
+
 /// Wakes a thread that runs a future.
 struct Unpark(Thread);
 
