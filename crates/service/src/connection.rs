@@ -211,13 +211,13 @@ impl Intake {
     /// it takes some.
     pub(crate) fn is_pending(&self) -> bool {
         let memory = &self.end.memory;
-        let may_take = || {
+        let may_take = || -> Result<bool, Lie> {
             self.requests.check(memory)?;
             let Some(length) = self.requests.next_length(memory)? else { return Ok(false) };
             self.end.has_room(&mut self.end.answers(), slots(answer_bytes_max(length)))
         };
         // What cannot be is taken, and ends the connection.
-        may_take().unwrap_or_else(|Lie| true)
+        may_take().unwrap_or(true)
     }
 
     /// Returns whether the client's count shows a request, which perhaps must not be taken.
