@@ -90,10 +90,17 @@ impl<'a> Params<'a> {
         if at.is_null() {
             return None;
         }
+        // Most names differ in their first bytes: to measure the others' length first took an eighth of a short
+        // message's time.
+        let names = |name: *const c_char| {
+            // SAFETY: a name is a string, which is read up to its end or to the first byte that differs.
+            let is_same = |(at, byte): (usize, &u8)| unsafe { name.add(at).cast::<u8>().read() == *byte };
+            key.to_bytes_with_nul().iter().enumerate().all(is_same)
+        };
         // SAFETY: by the promise of `new` each element up to the terminator can be read, and names are strings.
         unsafe {
             while !(*at).key.is_null() {
-                if CStr::from_ptr((*at).key) == key {
+                if names((*at).key) {
                     return Some(&mut *at);
                 }
                 at = at.add(1);

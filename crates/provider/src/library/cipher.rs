@@ -195,6 +195,9 @@ impl Cipher {
         // SAFETY: at most one block is written.
         yes(unsafe { c::EVP_CipherFinal_ex(self.context.as_ptr(), last.as_mut_ptr(), &mut written) })?;
         let written = usize::try_from(written).map_err(|_| No)?;
+        if written == 0 {
+            return Ok(0);
+        }
         let outcome = out.write(0, &last[..written.min(BLOCK)]);
         zeroize::Zeroize::zeroize(&mut last);
         outcome.map(|()| written)
