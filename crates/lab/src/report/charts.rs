@@ -92,7 +92,7 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
     let experiment = &outcome.experiment;
     let both = [Role::Own, Role::Published];
     let roles: &[Role] = if plot.published { &both } else { &[shown] };
-    let labels = labels(outcome, plot, roles);
+    let mut labels = labels(outcome, plot, roles);
     // Papers print megabits.
     let is_printed = |id: &str| {
         let mut cells = outcome.cells.iter().filter(|cell| cell.role == Role::Published);
@@ -158,6 +158,9 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
     if series.iter().all(|one| one.is_published) || series.len() > SERIES_MAX {
         return None;
     }
+    if plot.drawn == Drawn::Lines {
+        drop_empty(&mut labels, &mut series);
+    }
     series.extend(plot.ideal.then(|| ideal(&labels)).flatten());
     let words = words_of(experiment, place, &plot.plots);
     let is_unsaid = shown == Role::Published && !words.contains("as published");
@@ -178,6 +181,21 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
         series,
         is_logarithmic: plot.logarithmic,
     })
+}
+
+/// Drops the values of the abscissa at which this chart has no point, such as those of points that a paper has for another
+/// chart.
+fn drop_empty(labels: &mut Vec<String>, series: &mut [Series]) {
+    for at in (0..labels.len()).rev() {
+        if series.iter().all(|one| one.median[at].is_none()) {
+            labels.remove(at);
+            for one in &mut *series {
+                one.median.remove(at);
+                one.low.remove(at);
+                one.high.remove(at);
+            }
+        }
+    }
 }
 
 /// Returns the values of the abscissa that cells have: in the order of the axis, or by number if published ones lie
@@ -268,6 +286,8 @@ mod tests {
             tiers.map(|tier| [(format!("send, {tier}"), 3), (format!("receive, {tier}"), 2)]).concat();
         let expected: Vec<(&str, usize)> = expected.iter().map(|(title, count)| (&**title, *count)).collect();
         assert_eq!(found, expected);
+        // The paper's point has a place only in its own direction.
+        assert_eq!([0, 1].map(|at: usize| charts[at].labels.len()), [3, 2]);
     }
 
     /// The paper's figures have a chart of their own beside ours if they are not drawn into ours.
