@@ -139,8 +139,7 @@ fn while_killed(victim: &Victim, mut act: impl FnMut()) -> Killed {
         }
         drop(over);
     });
-    let killed = *killed.lock().expect("no panic");
-    killed
+    killed.into_inner().expect("no panic")
 }
 
 fn copy(engine: &str, source: &Path, target: &Path) {

@@ -36,7 +36,7 @@ const LOOKS: u32 = 64;
 const SETTLED_AT_LEAST: u64 = 16;
 
 /// The time for which it sleeps before it checks that the service still exists.
-pub(crate) const GLANCE: Duration = Duration::from_millis(100);
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// The time for which a service may leave a job or a question unanswered.
 const PATIENCE: Duration = Duration::from_secs(120);

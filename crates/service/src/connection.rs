@@ -216,7 +216,7 @@ impl Intake {
             let Some(length) = self.requests.next_length(memory)? else { return Ok(false) };
             self.end.has_room(&mut self.end.answers(), slots(answer_bytes_max(length)))
         };
-        // What cannot be is taken, and ends the connection.
+        // An impossible request is taken, and ends the connection.
         may_take().unwrap_or(true)
     }
 
