@@ -19,8 +19,8 @@ use program::{events, pattern, sealane, skip, text, write};
 use sealane_client::Client;
 
 /// The least number of kills, and the least number of services that have sealed something.
-const KILLS: usize = 6;
-const SEALING: usize = 3;
+const KILLS: usize = 5;
+const SEALING: usize = 2;
 /// The time after which a test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
