@@ -93,8 +93,14 @@ impl Victim {
             thread::sleep(Duration::from_millis(random % most_ms));
         };
         while !is_over.load(SeqCst) {
-            // The programs find out after up to a tenth of a second that there is a service again.
-            thread::sleep(Duration::from_millis(150));
+            // Every second service is killed at work. A program that was refused asks at growing intervals whether there
+            // is a service again, so that takes a while.
+            let since = Instant::now();
+            let is_at_work = killed.lock().expect("no panic").all.is_multiple_of(2);
+            while is_at_work && self.sealed() == 0 && since.elapsed() < PATIENCE / 4 && !is_over.load(SeqCst)
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
             pause(300);
             let has_sealed = self.sealed() > 0;
             self.kill();
