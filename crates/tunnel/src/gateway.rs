@@ -20,7 +20,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags},
-    process::setpriority_process,
+    process::{getpriority_process, setpriority_process},
     thread::gettid,
 };
 use sealane_engine::{Engine, EngineChoice, Implementations};
@@ -64,7 +64,7 @@ use crate::{
 /// The interval at which the housekeeper checks the peers and whether the gateway is to end.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The niceness of the housekeeper, and of the threads that it starts for calls: lanes run before it where processors are
+/// The additional niceness of the housekeeper, and of the threads that it starts for calls: lanes run before it where processors are
 /// scarce, so that a flood of strangers costs few packets, and the housekeeper still gets a quarter of a processor.
 const HOUSEKEEPING_NICENESS: i32 = 5;
 
@@ -360,8 +360,9 @@ pub fn run(
             carrier
         });
         let mut makers = Makers::new(makers, carrier, &peers);
-        // If this is refused, a flood takes time from the lanes.
-        let _ = setpriority_process(Some(gettid()), HOUSEKEEPING_NICENESS);
+        // If this is refused, a flood takes time from the lanes. The program's own niceness counts, too.
+        let niceness = getpriority_process(None).unwrap_or_default() + HOUSEKEEPING_NICENESS;
+        let _ = setpriority_process(Some(gettid()), niceness);
         threads.guard("housekeeping", || {
             let is_ended = || {
                 if keeper.is_gone() {
