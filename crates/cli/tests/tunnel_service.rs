@@ -168,6 +168,7 @@ send = { spi = 300, key-file = "send.key" }
 receive = { spi = 300, key-file = "receive.key" }
 END
         for run in 1 2; do
+            : >log
             sealane tunnel up site.toml 2>log &
             eventually grep 'sl0 is up' log || { cat log >&2; exit 1; }
             sealane tunnel down

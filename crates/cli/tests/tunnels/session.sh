@@ -254,6 +254,8 @@ on branch 'sealane tunnel pki /etc/sealane/pki branch.example office.example'
 prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan takes the same files in `private`, `x509` and `x509ca`.' \
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
     'IKE is for the rest of the world.'
+prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as a protocol of its own wants `encapsulation = "none"` beside' \
+    '`listen`, and no NAT on the way.'
 
 chapter 'Phones and laptops'
 # The strongSwan at the office becomes a laptop.
