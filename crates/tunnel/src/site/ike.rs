@@ -644,7 +644,11 @@ mod tests {
         let whole = HEAD.to_owned() + "ike = { id = \"b\", local-id = \"a\", psk-file = \"k\" }\n";
         for (from, to, says) in [
             (":4500", ":4501", "listen on port 4500"),
-            ("device", "protocol = \"ah\"\nencapsulation = \"none\"\ndevice", "takes ESP"),
+            (
+                "listen = \"0.0.0.0",
+                "protocol = \"ah\"\nencapsulation = \"none\"\nlisten = \"192.0.2.1",
+                "takes ESP",
+            ),
             (
                 "networks = [\"10.91.2.0/24\"]",
                 "networks = [\"10.91.2.1/32\"]\nmode = \"transport\"",
