@@ -41,7 +41,8 @@ fn every_level_carries_the_same_bytes_and_says_which_it_was() {
         let done = events.last().expect("a last line");
         assert_eq!((&done["event"], &done["level"]), (&"done".into(), &level.into()));
         assert_eq!((&done["bytes"], &done["files"]), (&1_000_003.into(), &1.into()));
-        assert_eq!((&done["streams"], &done["lanes"]), (&2.into(), &2.into()));
+        // So small a file may have arrived before the second stream is connected.
+        assert!(matches!(done["streams"].as_u64(), Some(1 | 2)) && done["lanes"] == 2, "{done}");
         for number in ["seconds", "resent_bytes"] {
             assert!(done[number].is_number(), "{number} in {done}");
         }
