@@ -141,28 +141,32 @@ fn neither_end_sleeps_while_there_is_something_for_it() {
                     }
                 }
             });
-            let (mut requests, mut answers) =
-                (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
-            let mut found = Vec::new();
-            for tag in 0..JOBS {
-                requests.push(&*world, Head { tag, ..Head::default() }, &[]).unwrap();
-                requests.publish(&*world);
-                if world.bells.must_wake_service() {
-                    world.service.ring();
-                }
-                while answers.take(&*world, &mut found, false).unwrap().is_none() {
-                    world.bells.client_is_about_to_wait();
-                    if !answers.is_pending(&*world) {
-                        world.client.wait();
-                    }
-                    world.bells.client_is_awake();
-                }
-                answers.release(&*world);
-            }
+            ask(&world, JOBS);
             service.join().unwrap();
         },
         SCHEDULES,
     );
+}
+
+/// The client's end: asks for `jobs` jobs, one after the other, and sleeps until each is answered.
+fn ask(world: &World, jobs: u64) {
+    let (mut requests, mut answers) = (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
+    let mut found = Vec::new();
+    for tag in 0..jobs {
+        requests.push(world, Head { tag, ..Head::default() }, &[]).unwrap();
+        requests.publish(world);
+        if world.bells.must_wake_service() {
+            world.service.ring();
+        }
+        while answers.take(world, &mut found, false).unwrap().is_none() {
+            world.bells.client_is_about_to_wait();
+            if !answers.is_pending(world) {
+                world.client.wait();
+            }
+            world.bells.client_is_awake();
+        }
+        answers.release(world);
+    }
 }
 
 /// Two workers share the service's ends. Each takes its announcement back and looks several times before it sleeps, while
@@ -213,24 +217,7 @@ fn workers_that_spin_and_sleep_in_turn_miss_nothing() {
                     world.service.ring();
                 })
             });
-            let (mut requests, mut answers) =
-                (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
-            let mut found = Vec::new();
-            for tag in 0..JOBS {
-                requests.push(&*world, Head { tag, ..Head::default() }, &[]).unwrap();
-                requests.publish(&*world);
-                if world.bells.must_wake_service() {
-                    world.service.ring();
-                }
-                while answers.take(&*world, &mut found, false).unwrap().is_none() {
-                    world.bells.client_is_about_to_wait();
-                    if !answers.is_pending(&*world) {
-                        world.client.wait();
-                    }
-                    world.bells.client_is_awake();
-                }
-                answers.release(&*world);
-            }
+            ask(&world, JOBS);
             workers.into_iter().for_each(|worker| worker.join().unwrap());
         },
         SCHEDULES,

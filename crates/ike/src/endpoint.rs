@@ -2,7 +2,8 @@
 //!
 //! Guarantees: if [`Settings::cookie_threshold`] IKE SAs are half open, a stranger's first message costs one keyed
 //! hash until the stranger has shown that it receives at its claimed address; half-open IKE SAs are bounded in number
-//! and time, and if there are too many, silent ones make room for strangers that have shown it; events about strangers are dropped rather than kept without bound.
+//! and time, and if there are too many, silent ones make room for strangers that have shown it; events about strangers
+//! are dropped rather than kept without bound.
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},

@@ -21,25 +21,11 @@ use crate::report::number::{counted, ratio};
 use crate::request::Request;
 use crate::stats::Centre;
 use sealane_transform::{
-    ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, Tier, instruction_mix,
+    ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, TEN, Tier, instruction_mix,
 };
 use std::io::Write;
 use std::thread;
 use std::time::Instant;
-
-/// The paper's algorithms.
-const TEN: [&str; 10] = [
-    "md5",
-    "sha1",
-    "rc4",
-    "seal3",
-    "aes-128-ecb",
-    "des-ecb",
-    "rc5-r16-ecb",
-    "rc6-ecb",
-    "blowfish-ecb",
-    "idea-ecb",
-];
 
 /// The length of a message that the block-level tables divide.
 const MESSAGE_BYTES: usize = 16 << 10;
