@@ -18,7 +18,7 @@ use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
-use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
+use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location, client_share};
 use sealane_simulator::Machine;
 use sealane_stack::Spec;
 use sealane_tree::{Filter, RelativePath, Rule};
@@ -72,6 +72,7 @@ fn seeds_of_control_channels() {
     let refused = ["not-asked", "too-long", "other-version", "unfit", "more-than-asked"];
     check("sftp", &refused, |bytes| converse(&bytes[1..], usize::from(bytes[0]) + 1).outcome.is_ok());
     check("frames", &["too-long"], |bytes| Framer::new().push(&bytes[1..]).is_ok());
+    check("client_hello", &["cut", "other-group"], |bytes| client_share(bytes).is_some());
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub use ssh::{
     AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
 };
 pub use tls::{
-    Application, Dial, QueueTls, TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by,
-    connect_tls_over,
+    Agreements, Application, Dial, QueueTls, TlsArrival, TlsFacts, accept_tls, client_share, connect_tls,
+    connect_tls_by, connect_tls_over,
 };
 pub use trust::{
     AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust, check_trusted_folder,

@@ -14,7 +14,8 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_peer::{Channel, ConnectionKind, TlsArrival, peek_kind};
+use sealane_engine::Inline;
+use sealane_peer::{Agreements, Channel, ConnectionKind, TlsArrival, peek_kind};
 
 use crate::{
     proto::join::JOIN_BYTES,
@@ -123,6 +124,7 @@ pub(crate) fn run(
     is_over: impl Fn() -> bool,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    let mut agreements = Agreements::new(&Inline::default())?;
     let mut strangers: Vec<Stranger> = Vec::new();
     while !is_over() {
         let now = Instant::now();
@@ -141,11 +143,17 @@ pub(crate) fn run(
         }
         let now = Instant::now();
         let turn = Turn { registry, reception, is_called, now };
-        strangers = strangers
+        let mut stepped: Vec<(Stranger, bool)> = strangers
             .into_iter()
             .zip(ready)
-            .filter_map(|(stranger, is_ready)| turn.step(stranger, is_ready))
+            .filter_map(|(stranger, is_ready)| Some((turn.greet(stranger, is_ready)?, is_ready)))
             .collect();
+        agreements.compute(stepped.iter_mut().filter_map(|(stranger, is_ready)| match &mut stranger.state {
+            State::Shaking(arrival) if *is_ready => Some(&mut **arrival),
+            _ => None,
+        }));
+        strangers =
+            stepped.into_iter().filter_map(|(stranger, is_ready)| turn.step(stranger, is_ready)).collect();
         if is_knocked {
             accept(listener, &mut strangers, bounds, now);
         }
@@ -235,6 +243,16 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Sees by a silent stranger's first byte what its connection is, and returns the stranger unless it is finished.
+    fn greet(&self, stranger: Stranger, is_ready: bool) -> Option<Stranger> {
+        let Stranger { address, deadline, state } = stranger;
+        let state = match state {
+            State::Silent(stream) if is_ready => self.first_byte(stream, address, deadline)?,
+            other => other,
+        };
+        Some(Stranger { address, deadline, state })
+    }
+
     /// Advances a stranger, and returns it unless it is finished.
     fn step(&self, stranger: Stranger, is_ready: bool) -> Option<Stranger> {
         let is_late = self.now >= stranger.deadline();
@@ -245,7 +263,6 @@ impl Turn<'_> {
                 true => return self.leaving(self.reception.end(*arrival, address)?, address),
             },
             _ if is_late => return None,
-            State::Silent(stream) if is_ready => self.first_byte(stream, address, deadline)?,
             State::Joining { socket, message, filled } if is_ready || self.is_called => {
                 self.join(socket, message, filled, is_ready)?
             }
@@ -267,13 +284,13 @@ impl Turn<'_> {
 
     fn first_byte(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<State> {
         match peek_kind(&stream, self.now).ok()? {
-            ConnectionKind::Data => self.join(Socket::tcp(stream).ok()?, [0; JOIN_BYTES], 0, true),
+            ConnectionKind::Data => {
+                let socket = Socket::tcp(stream).ok()?;
+                Some(State::Joining { socket, message: [0; JOIN_BYTES], filled: 0 })
+            }
             ConnectionKind::Tls => {
-                let mut arrival = self.reception.begin(stream, address, deadline)?;
-                if !arrival.advance() {
-                    return Some(State::Shaking(Box::new(arrival)));
-                }
-                self.reception.end(arrival, address).map(|channel| State::Leaving(Box::new(channel)))
+                let arrival = self.reception.begin(stream, address, deadline)?;
+                Some(State::Shaking(Box::new(arrival)))
             }
             ConnectionKind::Unknown => None,
         }

@@ -9,7 +9,9 @@
 //!   nothing can be replayed.
 //! * The client judges the server's key before it shows its own.
 
+mod ahead;
 mod connect;
+mod hello;
 mod queue;
 mod serve;
 
@@ -27,7 +29,9 @@ use crate::channel::{Wire, explain, flush_tls, is_cut, now_or_never};
 use crate::error::ChannelError;
 use crate::key::PublicKey;
 
+pub use ahead::Agreements;
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
+pub use hello::client_share;
 pub use queue::QueueTls;
 pub use serve::{TlsArrival, accept_tls};
 
@@ -64,10 +68,7 @@ pub struct TlsFacts {
 
 /// aws-lc-rs with the one group that our ends agree upon.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
-    Arc::new(CryptoProvider {
-        kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
-        ..aws_lc_rs::default_provider()
-    })
+    Arc::new(CryptoProvider { kx_groups: vec![&ahead::Group], ..aws_lc_rs::default_provider() })
 });
 
 /// Prepares the connection for a handshake, and returns it with the other end's address.

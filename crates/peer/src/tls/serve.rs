@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::net::{RecvFlags, recv};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -16,6 +17,7 @@ use rustls::{
     SignatureScheme,
 };
 
+use super::ahead::{self, Agreement};
 use super::{
     Application, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire,
 };
@@ -41,6 +43,10 @@ pub struct TlsArrival {
     ours: PublicKey,
     from: SocketAddr,
     deadline: Instant,
+    /// Whether nothing was read from the client yet.
+    is_fresh: bool,
+    /// The agreement with the client, if it was computed ahead.
+    pub(super) agreement: Option<Agreement>,
     /// The reason why the client is refused, and the number of bytes that it may still send.
     refused: Option<(ChannelError, usize)>,
 }
@@ -78,13 +84,26 @@ impl TlsArrival {
         let connection = ServerConnection::new(Arc::new(config)).map_err(ChannelError::Tls)?;
         let connection = rustls::Connection::from(connection);
         let ours = identity.public_key();
-        Ok(Self { application, wire, connection, verifier, ours, from, deadline, refused: None })
+        Ok(Self {
+            application,
+            wire,
+            connection,
+            verifier,
+            ours,
+            from,
+            deadline,
+            is_fresh: true,
+            agreement: None,
+            refused: None,
+        })
     }
 
     /// Advances as far as possible; returns true when it is over and [`Self::finish`] has the result.
     pub fn advance(&mut self) -> bool {
+        self.is_fresh = false;
         if self.refused.is_none() {
-            match shake(self.application, &self.wire, &mut self.connection, self.ours) {
+            let shake = || shake(self.application, &self.wire, &mut self.connection, self.ours);
+            match ahead::with(self.agreement.take(), shake) {
                 Ok(over) => return over,
                 // Closing at once over unread bytes would reset the connection, and the alert that explains the
                 // refusal would be lost.
@@ -105,6 +124,16 @@ impl TlsArrival {
                 Ok(None) => return false,
             }
         }
+    }
+
+    /// Returns whether it was never advanced, so that the library has read nothing.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    /// Copies the first bytes that wait at the socket, and leaves them there. `None` if there are none.
+    pub(super) fn peek(&self, buffer: &mut [u8]) -> Option<usize> {
+        recv(&self.wire, buffer, RecvFlags::PEEK | RecvFlags::DONTWAIT).ok().map(|(bytes, _)| bytes)
     }
 
     /// Returns whether it waits for output to be possible, and not only for input.

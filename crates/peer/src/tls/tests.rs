@@ -110,13 +110,14 @@ fn trust_on_first_use_writes_only_what_was_proved() {
     assert!(!file.exists());
 }
 
-/// Returns a client of our kind, except for the change that `change` makes.
-fn other_client(
+/// Returns the configuration of a client of our kind, except for the groups and the application.
+fn client_config(
     groups: Vec<&'static dyn rustls::crypto::SupportedKxGroup>,
     alpn: Option<&[u8]>,
-) -> (Result<(), ChannelError>, Accepted) {
-    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-    let trusting = connect::tests::trusting_verifier(&server.public_key());
+    client: &Identity,
+    server: &PublicKey,
+) -> Arc<ClientConfig> {
+    let trusting = connect::tests::trusting_verifier(server);
     let provider = CryptoProvider { kx_groups: groups, ..(**PROVIDER).clone() };
     let resolver = rustls::client::AlwaysResolvesClientRawPublicKeys::new(client.certified());
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -126,10 +127,31 @@ fn other_client(
         .with_custom_certificate_verifier(trusting)
         .with_client_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
+    Arc::new(config)
+}
+
+/// Returns the first bytes of a client of ours.
+pub(super) fn first_flight() -> Vec<u8> {
+    let client = Identity::generate().unwrap();
+    let key = client.public_key();
+    let config = client_config(PROVIDER.kx_groups.clone(), Some(APPLICATION.alpn()), &client, &key);
+    let name = rustls::pki_types::ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+    let mut flight = Vec::new();
+    ClientConnection::new(config, name).unwrap().write_tls(&mut flight).unwrap();
+    flight
+}
+
+/// Shakes hands as a client of our kind, except for the groups and the application.
+fn other_client(
+    groups: Vec<&'static dyn rustls::crypto::SupportedKxGroup>,
+    alpn: Option<&[u8]>,
+) -> (Result<(), ChannelError>, Accepted) {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let config = client_config(groups, alpn, &client, &server.public_key());
     let (address, accepted) = listen(server, client.public_key());
     let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
     let name = rustls::pki_types::ServerName::from(stream.peer_addr().unwrap().ip());
-    let mut connection = Connection::from(ClientConnection::new(Arc::new(config), name).unwrap());
+    let mut connection = Connection::from(ClientConnection::new(config, name).unwrap());
     let wire = Wire::socket(stream.into()).unwrap();
     let shaken = handshake(APPLICATION, &wire, &mut connection, client.public_key(), soon());
     drop(wire);

@@ -21,11 +21,11 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::Implementations;
+use sealane_engine::{Implementations, Inline};
 use sealane_ipsec::{database::Request, policy::PeerId};
 use sealane_peer::{
-    Application, AuthorisedPeers, Channel, ChannelError, HostPort, Identity, PeerError, PublicKey,
-    ServerTrust, TlsArrival, connect_tls_over,
+    Agreements, Application, AuthorisedPeers, Channel, ChannelError, HostPort, Identity, PeerError,
+    PublicKey, ServerTrust, TlsArrival, connect_tls_over,
 };
 use zeroize::Zeroizing;
 
@@ -340,6 +340,7 @@ impl<'a> Calls<'a> {
         say: &'scope (impl Fn(&str) + Sync),
     ) {
         let mut strangers: Vec<(Stranger, TlsArrival)> = Vec::new();
+        let mut agreements = Agreements::new(&Inline::default()).ok();
         let mut refusals = Refusals::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
@@ -353,6 +354,10 @@ impl<'a> Calls<'a> {
             let now = Instant::now();
             let mut ready = ready.into_iter();
             let has_new = ready.next().unwrap_or_default();
+            if let Some(agreements) = &mut agreements {
+                let heard = strangers.iter_mut().zip(ready.clone()).filter(|(_, is_ready)| *is_ready);
+                agreements.compute(heard.map(|((_, arrival), _)| arrival));
+            }
             let (over, waiting): (Vec<_>, Vec<_>) = strangers
                 .into_iter()
                 .zip(ready)

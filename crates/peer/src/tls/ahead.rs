@@ -1,0 +1,170 @@
+//! Key agreements of several arrivals, computed side by side before TLS asks for each of them.
+//!
+//! The library computes the agreement of one connection inside the call that reads its ClientHello. A thread that
+//! serves several arrivals finds their shares beforehand, without taking them from the sockets, and has all their
+//! agreements computed by one engine, which fills its lanes with them.
+//!
+//! Guarantees: an agreement serves the one connection that it was computed for, once, and only for the very share
+//! that it was computed from; an unused one is wiped when its connection goes on; an arrival without one, and a share
+//! that is refused here, are the library's, with its answer.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use aws_lc_rs::rand;
+use rustls::NamedGroup;
+use rustls::crypto::aws_lc_rs::kx_group::X25519MLKEM768;
+use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
+use rustls::ffdhe_groups::FfdheGroup;
+use sealane_engine::{Engine, Operations};
+use sealane_transform::ml_kem::{
+    self, ML_KEM_768_CIPHERTEXT_BYTES, ML_KEM_768_ENCAPSULATION_KEY_BYTES, MlKem768EncapsulationKey,
+};
+use sealane_transform::x25519::{self, X25519_BYTES, X25519Key};
+use sealane_transform::{AsymmetricJob, Refusal};
+use zeroize::Zeroizing;
+
+use super::hello::{SHARE_BYTES, client_share};
+use super::serve::TlsArrival;
+
+/// Bytes of a connection's beginning that are looked at. A ClientHello of ours has about 1,450.
+const FLIGHT_BYTES: usize = 4096;
+/// The least number of arrivals whose agreements are computed here: of one, the library's is as fast.
+const LEAST: usize = 2;
+/// Operations of one agreement.
+const OPERATIONS: usize = 3;
+
+/// One thread's agreements with the clients that arrive there.
+pub struct Agreements {
+    operations: Operations,
+    flight: Box<[u8; FLIGHT_BYTES]>,
+}
+
+impl fmt::Debug for Agreements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agreements").finish_non_exhaustive()
+    }
+}
+
+impl Agreements {
+    /// Makes agreements that `engine` computes.
+    ///
+    /// # Errors
+    /// Fails if the system refuses the engine's resources.
+    pub fn new(engine: &dyn Engine) -> io::Result<Self> {
+        Ok(Self { operations: Operations::new(engine)?, flight: Box::new([0; FLIGHT_BYTES]) })
+    }
+
+    /// Computes the agreements of those arrivals that have sent a whole ClientHello and were not advanced yet, if they
+    /// are several. It waits for the engine, not for a client.
+    pub fn compute<'a>(&mut self, arrivals: impl IntoIterator<Item = &'a mut TlsArrival>) {
+        let fresh: Vec<_> = arrivals.into_iter().filter(|arrival| arrival.is_fresh()).collect();
+        if fresh.len() < LEAST {
+            return;
+        }
+        let mut asked = Vec::with_capacity(fresh.len());
+        let mut jobs = Vec::with_capacity(fresh.len() * OPERATIONS);
+        for arrival in fresh {
+            let first_bytes = arrival.peek(&mut *self.flight);
+            let share = first_bytes.and_then(|bytes| client_share(&self.flight[..bytes]));
+            if let Some((share, of_share)) = share.and_then(|share| Some((share, jobs_of(share)?))) {
+                jobs.extend(of_share);
+                asked.push((arrival, Box::new(*share)));
+            }
+        }
+        self.operations.run(&mut jobs);
+        let mut jobs = jobs.into_iter();
+        for (arrival, share) in asked {
+            let [public, shared, encapsulated] = [(); OPERATIONS].map(|()| taken(jobs.next()));
+            if let (Some(public), Some(shared), Some(encapsulated)) = (public, shared, encapsulated) {
+                let (ciphertext, secret) = encapsulated.split_at(ML_KEM_768_CIPHERTEXT_BYTES);
+                arrival.agreement = Some(Agreement {
+                    share,
+                    answer: [ciphertext, &public].concat(),
+                    secret: Zeroizing::new([secret, &shared].concat()),
+                });
+            }
+        }
+    }
+}
+
+/// Returns the operations with which a server answers a share: its own public key, the two shared secrets. `None` for a
+/// share that is not a key, which the library refuses.
+fn jobs_of(share: &[u8; SHARE_BYTES]) -> Option<[AsymmetricJob; OPERATIONS]> {
+    let (kem_key, peer) = share.split_at(ML_KEM_768_ENCAPSULATION_KEY_BYTES);
+    let kem_key = Arc::new(MlKem768EncapsulationKey::new(kem_key).ok()?);
+    let peer: [u8; X25519_BYTES] = peer.try_into().ok()?;
+    let (mut secret, mut message) = (Zeroizing::new([0; X25519_BYTES]), Zeroizing::new([0; 32]));
+    rand::fill(&mut *secret).ok()?;
+    rand::fill(&mut *message).ok()?;
+    let key = Arc::new(X25519Key::new(&secret));
+    Some([
+        AsymmetricJob::new(x25519::Operation::Public { key: Arc::clone(&key) }),
+        AsymmetricJob::new(x25519::Operation::Agree { key, peer }),
+        AsymmetricJob::new(ml_kem::Operation::Encapsulate { key: kem_key, message }),
+    ])
+}
+
+fn taken(job: Option<AsymmetricJob>) -> Option<Zeroizing<Vec<u8>>> {
+    job.map_or(Err(Refusal::Fault), AsymmetricJob::into_answer).ok()
+}
+
+/// An agreement with a client, computed before TLS has asked for it.
+pub(super) struct Agreement {
+    /// The client's share.
+    share: Box<[u8; SHARE_BYTES]>,
+    /// The server's share: a ciphertext, then an X25519 public key.
+    answer: Vec<u8>,
+    /// The secret of ML-KEM, then that of X25519.
+    secret: Zeroizing<Vec<u8>>,
+}
+
+thread_local! {
+    /// The agreement of the connection that this thread advances.
+    static AT_HAND: RefCell<Option<Agreement>> = const { RefCell::new(None) };
+}
+
+/// Runs `advance` with an agreement at hand, which is wiped afterwards if it was not used.
+pub(super) fn with<T>(agreement: Option<Agreement>, advance: impl FnOnce() -> T) -> T {
+    AT_HAND.set(agreement);
+    let advanced = advance();
+    AT_HAND.take();
+    advanced
+}
+
+/// X25519MLKEM768, which takes the agreement that is at hand.
+#[derive(Debug)]
+pub(super) struct Group;
+
+impl SupportedKxGroup for Group {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
+        X25519MLKEM768.start()
+    }
+
+    fn start_and_complete(&self, share: &[u8]) -> Result<CompletedKeyExchange, rustls::Error> {
+        match AT_HAND.take() {
+            Some(agreement) if agreement.share[..] == *share => Ok(CompletedKeyExchange {
+                group: self.name(),
+                secret: SharedSecret::from(&agreement.secret[..]),
+                pub_key: agreement.answer,
+            }),
+            _ => X25519MLKEM768.start_and_complete(share),
+        }
+    }
+
+    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
+        None
+    }
+
+    fn name(&self) -> NamedGroup {
+        X25519MLKEM768.name()
+    }
+
+    fn usable_for_version(&self, version: rustls::ProtocolVersion) -> bool {
+        X25519MLKEM768.usable_for_version(version)
+    }
+}
+
+#[cfg(test)]
+mod tests;
