@@ -6,8 +6,11 @@ use program::{pattern, sealane, skip, text, write};
 use sealane_lab::peers::PrivateSshd;
 use sealane_lab::surroundings::Surroundings;
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 struct Scene {
     sshd: PrivateSshd,
@@ -140,4 +143,46 @@ fn a_login_that_is_refused_is_told() {
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("log in") && !said.contains("not installed"), "{said}");
     }
+}
+
+#[test]
+fn a_file_that_changes_under_way_gets_no_name() {
+    let Some(scene) = Scene::set() else { return };
+    const BYTES: usize = 12_000_000;
+    let source = scene.folder.path().join("changing");
+    let sent = scene.folder.path().join("sent");
+    let cases: [(&str, fn(&fs::File)); 2] = [
+        // All of the rest is missing.
+        ("it became shorter while it was read", |file| file.set_len(1000).expect("a shorter file")),
+        ("it changed while it was read; copy it again", |file| {
+            file.write_all_at(b"other", BYTES as u64 - 5).expect("other bytes");
+        }),
+    ];
+    for (reason, change) in cases {
+        write(&source, &pattern(BYTES));
+        let mut command = sealane(&["cp", "-q", "--far-end", "sftp", "--limit-rate", "4M", "-F"]);
+        command.arg(scene.sshd.client_config()).args([scene.near("changing"), scene.far("sent")]);
+        let copy = command.env("XDG_STATE_HOME", scene.near("state")).stderr(Stdio::piped()).spawn();
+        let copy = copy.expect("the program starts");
+        // Some of the content has arrived under a temporary name.
+        let has_begun = || {
+            fs::read_dir(scene.folder.path()).expect("a folder").flatten().any(|entry| {
+                let is_part = entry.file_name().as_encoded_bytes().starts_with(b".");
+                is_part && entry.metadata().is_ok_and(|there| there.blocks() > 0)
+            })
+        };
+        assert!((0..1000).any(|_| has_begun() || {
+            thread::sleep(Duration::from_millis(10));
+            false
+        }));
+        change(&fs::File::options().write(true).open(&source).expect("the source"));
+        let output = copy.wait_with_output().expect("an end");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("changing: {reason}")) && !said.contains("panicked"), "{said}");
+        assert!(!sent.exists(), "{said}");
+    }
+    let output = scene.copy(&["-q", "--far-end", "sftp"], &scene.near("changing"), &scene.far("sent"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(fs::read(&source).expect("the source") == fs::read(&sent).expect("its copy"));
 }

@@ -48,6 +48,25 @@ enum State {
     Ready(Server),
 }
 
+/// A piece of the bytes to be sent.
+#[derive(Debug)]
+enum Piece {
+    Bytes(Vec<u8>),
+    Data { bytes: usize },
+}
+
+/// The next bytes to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outgoing<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// This much of the data that a [`Client::write_from`] has announced; its caller has them.
+    Data {
+        /// The number of bytes.
+        bytes: usize,
+    },
+}
+
 /// A packet with data to be written. It is filled in place, and then sent with [`Client::send`].
 #[derive(Debug)]
 pub struct PacketInHand {
@@ -74,7 +93,7 @@ pub struct Client {
     asked: HashMap<u32, Asked>,
     bytes_under_way: usize,
     /// The bytes to be sent, in pieces, and the number of sent bytes of the first.
-    outgoing: VecDeque<Vec<u8>>,
+    outgoing: VecDeque<Piece>,
     sent_bytes: usize,
     /// The packet that is arriving, in its full length, and its number of received bytes.
     arriving: Vec<u8>,
@@ -101,7 +120,7 @@ impl Client {
             next: 0,
             asked: HashMap::new(),
             bytes_under_way: 0,
-            outgoing: VecDeque::from([init]),
+            outgoing: VecDeque::from([Piece::Bytes(init)]),
             sent_bytes: 0,
             arriving: Vec::new(),
             arrived_bytes: 0,
@@ -160,15 +179,38 @@ impl Client {
         };
         let code = request.code();
         let id = self.ask(Asked { code, extension, data_bytes, cost_bytes });
-        if self.outgoing.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
-            self.outgoing.push_back(Vec::with_capacity(1024));
-        }
-        let piece = self.outgoing.back_mut().expect("there is one, or one was added");
+        self.put_short(0, |piece| request.put(id, piece));
+        RequestId(id)
+    }
+
+    /// Adds a short packet, or the front of one that `data_bytes` bytes follow, to the bytes to be sent.
+    fn put_short(&mut self, data_bytes: usize, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut piece = match self.outgoing.pop_back() {
+            Some(Piece::Bytes(piece)) if piece.len() < PIECE_BYTES => piece,
+            last => {
+                self.outgoing.extend(last);
+                Vec::with_capacity(1024)
+            }
+        };
         let start = piece.len();
         piece.extend_from_slice(&[0; LENGTH_BYTES]);
-        request.put(id, piece);
-        let length = (piece.len() - start - LENGTH_BYTES) as u32;
-        piece[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+        put(&mut piece);
+        let length = piece.len() - start - LENGTH_BYTES + data_bytes;
+        assert!(length <= PACKET_BYTES_MAX, "a packet holds so much");
+        piece[start..start + LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
+        self.outgoing.push_back(Piece::Bytes(piece));
+    }
+
+    /// Writes `data_bytes` bytes to a file, at `offset`, that the caller sends itself when they are due
+    /// ([`Outgoing::Data`]).
+    ///
+    /// # Panics
+    /// Panics if `data_bytes` is more than a packet holds, or [`REQUESTS_MAX`] are in flight.
+    pub fn write_from(&mut self, handle: &Handle, offset: u64, data_bytes: usize) -> RequestId {
+        let cost_bytes = data_bytes + SHORT_BYTES;
+        let id = self.ask(Asked { code: request::WRITE, extension: None, data_bytes: 0, cost_bytes });
+        self.put_short(data_bytes, |front| request::put_write(id, handle, offset, data_bytes, front));
+        self.outgoing.push_back(Piece::Data { bytes: data_bytes });
         RequestId(id)
     }
 
@@ -204,7 +246,7 @@ impl Client {
             cost_bytes: packet.len() + SHORT_BYTES,
         };
         self.note(id, asked);
-        self.outgoing.push_back(packet);
+        self.outgoing.push_back(Piece::Bytes(packet));
         RequestId(id)
     }
 
@@ -232,10 +274,15 @@ impl Client {
     }
 
     /// Returns the bytes to be sent, if any. Report sent bytes with [`Self::transmitted`].
-    pub fn poll_transmit(&self) -> impl Iterator<Item = &[u8]> {
-        let skipped = self.sent_bytes;
-        let pieces = self.outgoing.iter().enumerate();
-        pieces.map(move |(index, piece)| if index == 0 { &piece[skipped..] } else { &piece[..] })
+    pub fn poll_transmit(&self) -> impl Iterator<Item = Outgoing<'_>> {
+        let sent_bytes = self.sent_bytes;
+        self.outgoing.iter().enumerate().map(move |(index, piece)| {
+            let skipped = if index == 0 { sent_bytes } else { 0 };
+            match piece {
+                Piece::Bytes(bytes) => Outgoing::Bytes(&bytes[skipped..]),
+                Piece::Data { bytes } => Outgoing::Data { bytes: bytes - skipped },
+            }
+        })
     }
 
     /// Returns whether there are bytes to be sent.
@@ -250,16 +297,20 @@ impl Client {
     /// Panics if there were fewer.
     pub fn transmitted(&mut self, mut bytes: usize) {
         while bytes > 0 {
-            let piece = self.outgoing.front().expect("no more was sent than there was");
-            let left = piece.len() - self.sent_bytes;
+            let length = match self.outgoing.front().expect("no more was sent than there was") {
+                Piece::Bytes(piece) => piece.len(),
+                Piece::Data { bytes } => *bytes,
+            };
+            let left = length - self.sent_bytes;
             if bytes < left {
                 self.sent_bytes += bytes;
                 return;
             }
             bytes -= left;
             self.sent_bytes = 0;
-            let piece = self.outgoing.pop_front().expect("one was there");
-            self.recycle(piece);
+            if let Some(Piece::Bytes(piece)) = self.outgoing.pop_front() {
+                self.recycle(piece);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ mod server;
 mod wire;
 
 pub use attributes::{Attributes, FileKind, Owner, Times};
-pub use client::{Client, PacketInHand, REQUESTS_MAX, RequestId};
+pub use client::{Client, Outgoing, PacketInHand, REQUESTS_MAX, RequestId};
 pub use reply::{Data, Filesystem, HANDLE_BYTES_MAX, Handle, Name, Reply, Status, StatusCode};
 pub use request::{Access, Request};
 pub use server::{Extension, Limits, Server};

@@ -4,9 +4,10 @@
 mod skip;
 
 use sealane_sftp::{
-    Access, Attributes, Client, Extension, FileKind, Handle, Reply, Request, RequestId, StatusCode, Times,
+    Access, Attributes, Client, Extension, FileKind, Handle, Outgoing, Reply, Request, RequestId, StatusCode,
+    Times,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -22,6 +23,8 @@ struct Session {
     client: Client,
     socket: UnixStream,
     child: Child,
+    /// The data of requests whose packets do not hold them.
+    data: VecDeque<u8>,
     replies: HashMap<RequestId, Reply>,
 }
 
@@ -38,7 +41,8 @@ impl Session {
             .stdout(OwnedFd::from(theirs_too))
             .spawn()
             .unwrap();
-        let mut session = Self { client: Client::new(), socket, child, replies: HashMap::new() };
+        let mut session =
+            Self { client: Client::new(), socket, child, data: VecDeque::new(), replies: HashMap::new() };
         while session.client.server().is_none() {
             session.turn();
         }
@@ -46,7 +50,13 @@ impl Session {
     }
 
     fn turn(&mut self) {
-        let outgoing: Vec<u8> = self.client.poll_transmit().flatten().copied().collect();
+        let mut outgoing = Vec::new();
+        for piece in self.client.poll_transmit() {
+            match piece {
+                Outgoing::Bytes(bytes) => outgoing.extend_from_slice(bytes),
+                Outgoing::Data { bytes } => outgoing.extend(self.data.drain(..bytes)),
+            }
+        }
         self.socket.write_all(&outgoing).unwrap();
         self.client.transmitted(outgoing.len());
         let mut bytes = [0; 20_000];
@@ -115,15 +125,24 @@ fn a_file_is_written_read_and_named() {
     let most = server.limits.write_bytes as usize;
     assert_eq!((most, server.limits.read_bytes), (255 * 1024, 255 * 1024));
 
-    // Many simultaneous writes of the maximum length, and a hole.
+    // Many simultaneous writes of the maximum length, with their data in the packet and beside it, and a hole.
     let content: Vec<u8> = (0..5 * most + 77).map(|index| (index / 3) as u8).collect();
     let (part, name) = (at(b"\xff\xfe part"), at(b"name"));
     let handle = session.open(&part, Access::Create);
     let mut writes = Vec::new();
     for (index, chunk) in content.chunks(most).enumerate() {
-        let mut packet = session.client.packet(&handle, (index * most) as u64, chunk.len());
-        packet.data_mut().copy_from_slice(chunk);
-        writes.push(session.client.send(packet));
+        let offset = (index * most) as u64;
+        writes.push(match index % 3 {
+            0 => {
+                let mut packet = session.client.packet(&handle, offset, chunk.len());
+                packet.data_mut().copy_from_slice(chunk);
+                session.client.send(packet)
+            }
+            _ => {
+                session.data.extend(chunk);
+                session.client.write_from(&handle, offset, chunk.len())
+            }
+        });
     }
     assert!(session.client.bytes_under_way() > content.len());
     for id in writes {

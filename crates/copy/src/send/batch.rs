@@ -3,6 +3,8 @@
 //! Guarantees: records lie one after another exactly as they go onto the wire; a record is begun only if its longest
 //! form fits; the list of the batch's contents is complete, so a lost batch can be repeated.
 
+use std::sync::Arc;
+
 use sealane_engine::{Buffer, Direction, JobStatus, Suite, Work, record::Record};
 use sealane_stack::Claim;
 use serde::Serialize;
@@ -12,7 +14,10 @@ use crate::{
         entry::{self, Closing},
         record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
     },
-    send::{line::Outgoing, work::Content},
+    send::{
+        line::Outgoing,
+        work::{Content, SendFile},
+    },
 };
 
 /// Records being laid into a buffer.
@@ -23,12 +28,35 @@ pub(crate) struct Builder {
     records: Vec<(usize, usize)>,
     end: usize,
     suite: Suite,
+    /// Records whose bodies are left in their files, by their index, and the bytes that such bodies may still have;
+    /// `None` if all bodies lie in the buffer.
+    left: Vec<(usize, usize, Arc<SendFile>)>,
+    left_room_bytes: Option<usize>,
     /// The contents of the batch.
     pub(crate) contents: Vec<Content>,
     /// The file announced last, whose data may follow.
     pub(crate) announced: Option<u32>,
     /// Whether the queue counts the batch as in flight.
     pub(crate) counted: bool,
+}
+
+/// The body of a record that is not sealed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body<'a> {
+    /// It lies in the batch.
+    Here(&'a [u8]),
+    /// It stays in this file, at the record's offset.
+    Left(&'a Arc<SendFile>),
+}
+
+impl<'a> Body<'a> {
+    /// Returns the bytes of a record that is no data.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Here(bytes) => bytes,
+            Self::Left(_) => &[],
+        }
+    }
 }
 
 /// Longest body of a closing record. All other records leave room for one, so that the lane that finishes the last
@@ -48,10 +76,27 @@ impl Builder {
             records: Vec::with_capacity(16),
             end: 0,
             suite,
+            left: Vec::new(),
+            left_room_bytes: None,
             contents: Vec::new(),
             announced: None,
             counted: false,
         }
+    }
+
+    /// Starts a batch that is not sealed, whose content of large files stays in the files: at most `bytes_max`.
+    pub(crate) fn leaving_content(buffer: Buffer, bytes_max: usize) -> Self {
+        Self { left_room_bytes: Some(bytes_max), ..Self::new(buffer, Suite::Null) }
+    }
+
+    /// Returns whether a record of any length still fits.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.room() == DATA_BYTES_MAX && self.left_room_bytes != Some(0)
+    }
+
+    /// Returns the bytes of files that may still be left in them; `None` if content goes into the buffer.
+    pub(crate) fn left_room_bytes(&self) -> Option<usize> {
+        self.left_room_bytes
     }
 
     /// Returns the largest possible body of one more record, with room for a closing record after it.
@@ -80,7 +125,8 @@ impl Builder {
 
     /// Returns the length of the batch on the wire.
     pub(crate) fn wire_bytes(&self) -> u64 {
-        self.end as u64
+        let left: usize = self.left.iter().map(|(_, bytes, _)| bytes).sum();
+        (self.end + left) as u64
     }
 
     /// Returns the place of the next record's body.
@@ -109,6 +155,14 @@ impl Builder {
             .encode(&mut self.buffer.bytes_mut()[self.end..]);
         self.records.push((self.end, body_bytes));
         self.end += HEADER_BYTES + sealed_bytes;
+    }
+
+    /// Adds a record of data that stay in their file.
+    pub(crate) fn push_left(&mut self, file: &Arc<SendFile>, offset: u64, bytes: usize) {
+        let room = self.left_room_bytes.as_mut().expect("content stays in files");
+        *room -= bytes;
+        self.left.push((self.records.len(), bytes, file.clone()));
+        self.push(Kind::Data, file.number, offset, 0);
     }
 
     /// Adds a record whose body is an encoded value. Returns false if it does not fit.
@@ -156,12 +210,21 @@ impl Builder {
     }
 
     /// Returns the records before they are sealed, for a receiver that is not reached through a stream.
-    pub(crate) fn plain(&self) -> impl Iterator<Item = (Header, &[u8])> {
-        self.records.iter().map(|&(start, body_bytes)| {
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (Header, Body<'_>)> {
+        let mut left = self.left.iter().peekable();
+        self.records.iter().enumerate().map(move |(index, &(start, body_bytes))| {
             let bytes = &self.buffer.bytes()[start..];
             let header = bytes.first_chunk().and_then(|header| Header::decode(header).ok());
             let header = header.expect("headers were written here");
-            (Header { body_bytes, ..header }, &bytes[HEADER_BYTES..HEADER_BYTES + body_bytes])
+            match left.next_if(|&&(of, ..)| of == index) {
+                Some((_, body_bytes, file)) => {
+                    (Header { body_bytes: *body_bytes, ..header }, Body::Left(file))
+                }
+                None => {
+                    let body = &bytes[HEADER_BYTES..HEADER_BYTES + body_bytes];
+                    (Header { body_bytes, ..header }, Body::Here(body))
+                }
+            }
         })
     }
 

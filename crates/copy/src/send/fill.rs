@@ -195,7 +195,7 @@ impl<'a> Filler<'a> {
     /// Puts as much available work into the batch as fits. Work is finished with its last byte; if the batch is not
     /// empty, it must be counted ([`Queue::batch_out`]) before the next call.
     pub(crate) fn fill(&mut self, batch: &mut Builder) {
-        while batch.room() == DATA_BYTES_MAX {
+        while batch.takes_more() {
             let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
             let Some(mut hand) = taken else { return };
             let is_through = match &mut hand.left {
@@ -254,6 +254,7 @@ impl<'a> Filler<'a> {
         }
         let start = range.start;
         let (end, finished) = match &file.bytes {
+            Bytes::File(_) if batch.left_room_bytes().is_some() => leave_range(batch, file, range.clone()),
             Bytes::File(open) => self.read_range(batch, file, open, range.clone()),
             Bytes::Pipe(pipe) => self.read_pipe(batch, file, pipe, range.clone()),
         };
@@ -360,12 +361,8 @@ impl<'a> Filler<'a> {
 
     /// The lane's range is finished; the lane that finishes the last range closes the file.
     fn put_down(&self, batch: &mut Builder, file: &SendFile) {
-        let changed = match &file.bytes {
-            Bytes::File(open) => !open.unchanged(),
-            Bytes::Pipe(_) => false,
-        };
-        if changed {
-            file.fail("it changed while it was read; copy it again".into());
+        if let Some(fault) = file.fault() {
+            file.fail(fault);
         }
         let Some(closing) = file.put_down() else { return };
         self.shared.progress.files_done.fetch_add(1, Relaxed);
@@ -388,6 +385,18 @@ impl<'a> Filler<'a> {
         let fits = batch.push_closing(file.number, &closing);
         assert!(fits, "a batch keeps room for a closing record");
     }
+}
+
+/// Leaves a range in its file, for a connection to take it from there. Returns the offset that was reached, and whether
+/// the lane has finished its range. Whoever sends it detects a file that has changed.
+fn leave_range(batch: &mut Builder, file: &Arc<SendFile>, range: Range<u64>) -> (u64, bool) {
+    let room = batch.left_room_bytes().unwrap_or_default();
+    let bytes = (range.end - range.start).min(room as u64) as usize;
+    if bytes > 0 {
+        batch.push_left(file, range.start, bytes);
+    }
+    let end = range.start + bytes as u64;
+    (end, end == range.end)
 }
 
 /// Digests a part of the content that the receiver has, and all of it if no other range is left.

@@ -32,6 +32,8 @@ const RANGES_MIN: u64 = 64;
 /// The number of small entries that one lane takes.
 pub(crate) const PACK_ENTRIES: usize = 128;
 const QUEUE_MAX: usize = 256;
+/// The reason why a file that changes is not copied.
+const CHANGED: &str = "it changed while it was read; copy it again";
 
 /// An entry that the scan found and no lane has examined.
 #[derive(Clone, Debug)]
@@ -218,6 +220,17 @@ impl SendFile {
 
     pub(crate) fn has_failed(&self) -> bool {
         self.progress().failure.is_some()
+    }
+
+    /// Returns why what was sent is not the file's content, if it is not: it has failed, or has changed since it was
+    /// opened.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let changed = match &self.bytes {
+            Bytes::File(open) => !open.unchanged(),
+            Bytes::Pipe(_) => false,
+        };
+        let failure = self.progress().failure.clone();
+        failure.or_else(|| changed.then(|| CHANGED.to_owned()))
     }
 
     /// Adds a part of the digest.

@@ -2,9 +2,10 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     future::poll_fn,
     io::{self, IoSlice, Read},
+    iter,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixStream,
@@ -17,11 +18,14 @@ use std::{
 use rustix::io::Errno;
 use sealane_peer::{ChannelError, RemoteProcess};
 use sealane_sftp::{
-    Access, Attributes, Client, Extension, Handle, Limits, Malformed, Name, PacketInHand, REQUESTS_MAX,
-    Reply, Request, RequestId, Status, StatusCode,
+    Access, Attributes, Client, Extension, Handle, Limits, Malformed, Name, Outgoing, PacketInHand,
+    REQUESTS_MAX, Reply, Request, RequestId, Status, StatusCode,
 };
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    sftp::source::Source,
+};
 
 /// The maximum number of bytes in flight on one connection: ssh's own window is 2 MiB (OpenSSH, `channels.h`), and
 /// pipes precede it.
@@ -119,6 +123,8 @@ pub(super) struct Link {
     process: RefCell<RemoteProcess>,
     client: RefCell<Client>,
     waiting: RefCell<HashMap<RequestId, Rc<RefCell<Slot>>>>,
+    /// The data of requests that come from files, in the order of the requests.
+    sources: RefCell<VecDeque<Source>>,
     for_room: RefCell<Vec<Waker>>,
     for_handles: RefCell<Vec<Waker>>,
     handles_free: Cell<usize>,
@@ -138,6 +144,7 @@ impl Link {
             process: RefCell::new(process),
             client: RefCell::new(Client::new()),
             waiting: RefCell::default(),
+            sources: RefCell::default(),
             for_room: RefCell::default(),
             for_handles: RefCell::default(),
             handles_free: Cell::new(0),
@@ -290,6 +297,24 @@ impl Link {
         Ok(self.write_now(packet))
     }
 
+    /// Writes `length` bytes of a file at this end, from `source`.
+    pub(super) async fn write_from(
+        &self,
+        handle: &Handle,
+        offset: u64,
+        length: usize,
+        source: Source,
+    ) -> Result<Pending, Fault> {
+        self.room().await;
+        if self.is_lost() {
+            return Err(Fault::Lost);
+        }
+        self.note_beginning();
+        let id = self.client.borrow_mut().write_from(handle, offset, length);
+        self.sources.borrow_mut().push_back(source);
+        Ok(self.ask(id))
+    }
+
     /// Does the same at once, for a packet of a file whose other requests follow immediately.
     pub(super) fn write_now(&self, packet: PacketInHand) -> Pending {
         if self.is_lost() {
@@ -357,26 +382,45 @@ impl Link {
     /// Sends as much as the kernel accepts.
     pub(super) fn flush(&self) {
         while !self.is_lost() {
-            let mut client = self.client.borrow_mut();
-            let pieces: Vec<_> = client.poll_transmit().take(PIECES_MAX).map(IoSlice::new).collect();
-            if pieces.is_empty() {
-                return;
-            }
-            match rustix::io::writev(&self.socket, &pieces) {
+            let Some(sent) = self.send() else { return };
+            match sent {
                 Ok(sent) => {
-                    drop(pieces);
-                    client.transmitted(sent);
+                    self.client.borrow_mut().transmitted(sent);
                     self.heard.set(Instant::now());
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                Err(_) => {
-                    drop(pieces);
-                    drop(client);
-                    self.ended();
-                }
+                Err(_) => self.ended(),
             }
         }
+    }
+
+    /// Sends some of the next bytes, if there are any, and returns how many.
+    fn send(&self) -> Option<Result<usize, Errno>> {
+        let client = self.client.borrow();
+        let mut outgoing = client.poll_transmit();
+        Some(match outgoing.next()? {
+            Outgoing::Data { bytes } => self.send_data(bytes),
+            Outgoing::Bytes(first) => {
+                let further = outgoing.map_while(|piece| match piece {
+                    Outgoing::Bytes(bytes) => Some(bytes),
+                    Outgoing::Data { .. } => None,
+                });
+                let pieces = iter::once(first).chain(further).take(PIECES_MAX);
+                rustix::io::writev(&self.socket, &pieces.map(IoSlice::new).collect::<Vec<_>>())
+            }
+        })
+    }
+
+    /// Sends some of the `left` bytes that are left of the next file's data.
+    fn send_data(&self, left: usize) -> Result<usize, Errno> {
+        let mut sources = self.sources.borrow_mut();
+        let source = sources.front_mut().expect("each request for data of a file has its source");
+        let sent = source.send(&self.socket, left)?;
+        if sent == left {
+            sources.pop_front();
+        }
+        Ok(sent)
     }
 
     /// Receives the available bytes, and distributes the replies.
@@ -488,6 +532,7 @@ impl Link {
         let ids: Vec<_> = self.waiting.borrow().keys().copied().collect();
         ids.into_iter().for_each(|id| self.settle(id, Err(Fault::Lost)));
         self.client.borrow_mut().abandon();
+        self.sources.borrow_mut().clear();
         self.for_room.borrow_mut().drain(..).for_each(Waker::wake);
         self.for_handles.borrow_mut().drain(..).for_each(Waker::wake);
     }

@@ -15,6 +15,7 @@ mod push;
 mod put;
 mod reactor;
 mod roots;
+mod source;
 mod sums;
 mod survey;
 

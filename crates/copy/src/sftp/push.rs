@@ -69,6 +69,8 @@ use crate::{
 
 /// The number of records per batch, besides room for a closing record.
 const BATCH_RECORDS: usize = 8;
+/// The content of large files in one batch: four packets as OpenSSH's server takes them.
+const CONTENT_BYTES: usize = 4 * 261_120;
 /// The number of batches in flight on one connection: those of small files hold far fewer bytes than those of large
 /// ones.
 const BATCHES_MAX: usize = 12;
@@ -409,7 +411,7 @@ impl Push<'_> {
                     let buffer = spare.pop().unwrap_or_else(|| {
                         Buffer::new(BATCH_RECORDS * record_bytes_max(Suite::Null, DATA_BYTES_MAX) + 4096)
                     });
-                    let mut batch = Builder::new(buffer, Suite::Null);
+                    let mut batch = Builder::leaving_content(buffer, CONTENT_BYTES);
                     filler.fill(&mut batch);
                     if batch.is_empty() {
                         spare.extend(batch.dissolve().0);

@@ -19,6 +19,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     rc::Rc,
+    sync::Arc,
 };
 
 use crossbeam_channel::Sender;
@@ -35,6 +36,7 @@ use crate::{
         entry::{Announcement, Closing, Entry, Pack, decode},
         record::{Header, Kind as RecordKind},
     },
+    send::{batch::Body, work::SendFile},
     sftp::{
         far::{Far, Trouble},
         link::{Fault, Link},
@@ -96,6 +98,8 @@ struct PutFile {
     part: Vec<u8>,
     handles: Mutex<Handles>,
     ledger: RefCell<Ledger>,
+    /// The source, if content was taken from it as it was sent.
+    source: RefCell<Option<Arc<SendFile>>>,
     /// The size according to the closing record.
     closing: Cell<Option<u64>>,
     is_finishing: Cell<bool>,
@@ -260,15 +264,16 @@ impl Put {
     }
 
     /// Writes the records of a batch to their places.
-    pub(super) async fn batch(&self, link: &Link, records: &[(Header, &[u8])]) -> Result<(), Trouble> {
+    pub(super) async fn batch(&self, link: &Link, records: &[(Header, Body<'_>)]) -> Result<(), Trouble> {
         let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Trouble>>> = FuturesUnordered::new();
         let mut touched: Vec<Rc<PutFile>> = Vec::new();
         let mut rest = records;
         while let Some(&(header, body)) = rest.first() {
             let run = data_run(rest);
+            let bytes = body.bytes();
             match header.kind {
                 RecordKind::Open => {
-                    let announcement: Announcement = decode("announcement", body).map_err(own_fault)?;
+                    let announcement: Announcement = decode("announcement", bytes).map_err(own_fault)?;
                     touched.extend(self.announce(header.file, announcement));
                 }
                 RecordKind::Data => {
@@ -277,13 +282,13 @@ impl Put {
                     }
                 }
                 RecordKind::Hole => {
-                    let length: u64 = decode("hole", body).map_err(own_fault)?;
+                    let length: u64 = decode("hole", bytes).map_err(own_fault)?;
                     if let Some(file) = self.file(header.file) {
                         self.arrived(&file, header.offset..header.offset.saturating_add(length), 0)?;
                     }
                 }
                 RecordKind::Close => {
-                    let closing: Closing = decode("closing record", body).map_err(own_fault)?;
+                    let closing: Closing = decode("closing record", bytes).map_err(own_fault)?;
                     if let Some(file) = self.file(header.file) {
                         match closing {
                             Closing::Complete { size_bytes, .. } => file.closing.set(Some(size_bytes)),
@@ -292,7 +297,7 @@ impl Put {
                     }
                 }
                 RecordKind::Pack => {
-                    for packed in Pack::new(body) {
+                    for packed in Pack::new(bytes) {
                         let (entry, content) = packed.map_err(own_fault)?;
                         work.push(Box::pin(self.entry(link, entry, content)));
                     }
@@ -331,12 +336,12 @@ impl Put {
 }
 
 /// Returns the number of records at the front that are consecutive data of one file.
-fn data_run(records: &[(Header, &[u8])]) -> usize {
+fn data_run(records: &[(Header, Body<'_>)]) -> usize {
     let Some(&(first, _)) = records.first() else { return 0 };
     let mut next = first.offset;
-    let follows = |&&(header, body): &&(Header, &[u8])| {
+    let follows = |&&(header, _): &&(Header, Body<'_>)| {
         let fits = header.kind == RecordKind::Data && header.file == first.file && header.offset == next;
-        next = next.wrapping_add(body.len() as u64);
+        next = next.wrapping_add(header.body_bytes as u64);
         fits
     };
     records.iter().take_while(follows).count()

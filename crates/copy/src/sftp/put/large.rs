@@ -21,7 +21,8 @@ use crate::{
         record::Header,
     },
     receive::files::temp_name,
-    sftp::{far::Trouble, link::Link},
+    send::batch::Body,
+    sftp::{far::Trouble, link::Link, source::Source},
 };
 
 impl Put {
@@ -61,6 +62,7 @@ impl Put {
             part,
             handles: Mutex::default(),
             ledger: RefCell::new(ledger),
+            source: RefCell::default(),
             closing: Cell::new(None),
             is_finishing: Cell::new(false),
             is_named: Cell::new(false),
@@ -121,7 +123,7 @@ impl Put {
         &self,
         link: &Link,
         file: Rc<PutFile>,
-        run: &[(Header, &[u8])],
+        run: &[(Header, Body<'_>)],
     ) -> Result<(), Trouble> {
         let written = self.write(link, &file, run).await;
         match written {
@@ -137,39 +139,58 @@ impl Put {
         }
     }
 
-    pub(super) async fn write(
-        &self,
-        link: &Link,
-        file: &PutFile,
-        run: &[(Header, &[u8])],
-    ) -> Result<(), Trouble> {
+    async fn write(&self, link: &Link, file: &PutFile, run: &[(Header, Body<'_>)]) -> Result<(), Trouble> {
         if self.has_name(link, file).await {
             return Ok(());
         }
         let handle = self.handle(link, file).await?;
         let most = link.limits().write_bytes as usize;
-        let start = run.first().map_or(0, |(header, _)| header.offset);
-        let total: usize = run.iter().map(|(_, body)| body.len()).sum();
-        let mut bodies = run.iter().map(|&(_, body)| body);
-        let mut body: &[u8] = &[];
-        let (mut offset, mut left) = (start, total);
-        let mut pending = Vec::with_capacity(total.div_ceil(most));
-        while left > 0 {
-            let length = left.min(most);
-            let mut packet = link.packet(&handle, offset, length);
-            let mut room = packet.data_mut();
-            while !room.is_empty() {
-                if body.is_empty() {
-                    body = bodies.next().unwrap_or_default();
+        let mut pending = Vec::new();
+        let mut records = run.iter().peekable();
+        while let Some(&(header, body)) = records.next() {
+            let start = header.offset;
+            let cuts = |total: usize| (0..total).step_by(most).map(move |at| (at, most.min(total - at)));
+            match body {
+                Body::Left(source) => {
+                    file.source.borrow_mut().get_or_insert_with(|| source.clone());
+                    for (at, length) in cuts(header.body_bytes) {
+                        let offset = start + at as u64;
+                        let source = Source::new(source, offset);
+                        pending.push((
+                            link.write_from(&handle, offset, length, source).await,
+                            offset,
+                            length,
+                        ));
+                    }
                 }
-                let taken = body.len().min(room.len());
-                room[..taken].copy_from_slice(&body[..taken]);
-                room = &mut room[taken..];
-                body = &body[taken..];
+                Body::Here(first) => {
+                    // Bodies that lie in the batch fill packets together.
+                    let mut bodies = vec![first];
+                    while let Some((_, Body::Here(next))) =
+                        records.next_if(|(_, body)| matches!(body, Body::Here(_)))
+                    {
+                        bodies.push(next);
+                    }
+                    let mut bytes = bodies.into_iter();
+                    let mut body: &[u8] = &[];
+                    let total: usize = bytes.clone().map(<[u8]>::len).sum();
+                    for (at, length) in cuts(total) {
+                        let offset = start + at as u64;
+                        let mut packet = link.packet(&handle, offset, length);
+                        let mut room = packet.data_mut();
+                        while !room.is_empty() {
+                            if body.is_empty() {
+                                body = bytes.next().unwrap_or_default();
+                            }
+                            let taken = body.len().min(room.len());
+                            room[..taken].copy_from_slice(&body[..taken]);
+                            room = &mut room[taken..];
+                            body = &body[taken..];
+                        }
+                        pending.push((link.write(packet).await, offset, length));
+                    }
+                }
             }
-            pending.push((link.write(packet).await, offset, length));
-            offset += length as u64;
-            left -= length;
         }
         let mut outcome = Ok(());
         for (written, offset, length) in pending {
@@ -241,6 +262,10 @@ impl Put {
     pub(super) async fn finish(&self, link: &Link, file: &PutFile) -> Result<bool, Trouble> {
         if self.has_name(link, file).await {
             return Ok(true);
+        }
+        let source = file.source.borrow().clone();
+        if let Some((source, fault)) = source.and_then(|source| source.fault().map(|fault| (source, fault))) {
+            return Err(Trouble::Entry(format!("{}: {fault}", source.shown)));
         }
         let handle = self.handle(link, file).await?;
         let path = &file.entry.path;
