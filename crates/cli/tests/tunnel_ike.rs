@@ -7,6 +7,8 @@ mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;
 mod program;
+#[path = "tunnel_ike/shares.rs"]
+mod shares;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -349,6 +349,7 @@ mod tests {
             proof,
             proposals: Vec::new(),
             esp_proposals: Vec::new(),
+            children: 1,
             rekey: std::time::Duration::ZERO,
             ike_rekey: std::time::Duration::ZERO,
         }

@@ -255,7 +255,9 @@ prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan take
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
     'IKE is for the rest of the world.'
 prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as a protocol of its own wants `encapsulation = "none"` beside' \
-    '`listen`, and no NAT on the way.'
+    '`listen`, and no NAT on the way.' \
+    'With `children = 4` in `[peers.ike]` up to four pairs of associations share the flows (RFC 9611), so that lanes do not all count' \
+    'in one sequence and one replay window. Both ends must allow it. All of them use one UDP port, so a network card sees one flow.'
 
 chapter 'Phones and laptops'
 # The strongSwan at the office becomes a laptop.
