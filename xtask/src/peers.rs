@@ -86,6 +86,24 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
+/// libreswan, which Debian does not install beside strongSwan: the root that its packages are unpacked into. Tests of crate
+/// `ike` expect it there.
+const LIBRESWAN: &str = "/usr/local/lib/sealane-peers/libreswan";
+/// The packages of libreswan and of those libraries of its that no other peer brings.
+const LIBRESWAN_PACKAGES: &[&str] = &[
+    "libreswan",
+    "libcurl3-nss",
+    "libevent-2.1-7",
+    "libevent-core-2.1-7",
+    "libevent-pthreads-2.1-7",
+    "libldap-2.5-0",
+    "libldns3",
+    "libnspr4",
+    "libnss3",
+    "libnss3-tools",
+    "libunbound8",
+];
+
 /// A scapy whose IKEv2 writes what it has read, which Debian's does not: the version, and its place, a virtual environment.
 /// Tests of crate `ike` expect it there.
 const SCAPY: (&str, &str) = ("scapy==2.8.0", "/usr/local/lib/sealane-peers/scapy");
@@ -119,6 +137,7 @@ pub(crate) fn install() -> Result<()> {
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     strongswan()?;
+    libreswan()?;
     crypto_mb()?;
     scapy()?;
     captures()?;
@@ -260,6 +279,23 @@ fn strongswan() -> Result<()> {
     for folder in ["proc", "dev", "sys", "tmp", "run", "var", "etc"] {
         fs::create_dir_all(root.join(folder))?;
     }
+    unpack(&work, root)
+}
+
+/// Unpacks libreswan of this machine's release.
+fn libreswan() -> Result<()> {
+    let root = Path::new(LIBRESWAN);
+    if root.join("usr/libexec/ipsec/pluto").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: tests with libreswan will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let list = format!("deb {{}} {} main", own_release());
+    download(&work, &mirror, &list, &[&["download"][..], LIBRESWAN_PACKAGES].concat())?;
+    fs::create_dir_all(root)?;
     unpack(&work, root)
 }
 

@@ -1,10 +1,12 @@
-//! strongSwan as the other end, a process of its own in a network namespace, with real sockets between the ends.
+//! strongSwan as the other end, and libreswan, a process of its own in a network namespace, with real sockets between the
+//! ends.
 //!
 //! Its log has every secret, so our derived keys are compared with its own, byte for byte.
 
 mod charon;
 #[path = "../common/mod.rs"]
 mod common;
+mod libreswan;
 mod paths;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
