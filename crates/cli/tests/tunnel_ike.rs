@@ -3,6 +3,8 @@
 
 #[path = "tunnel_ike/clients.rs"]
 mod clients;
+#[path = "tunnel_ike/kernel.rs"]
+mod kernel;
 mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;
