@@ -154,6 +154,58 @@ fn profiles_are_read_by_others() {
     assert_eq!(read["authority"], crate::program::hex(&output.stdout));
 }
 
+/// Runs OpenSSL in a folder.
+fn openssl(folder: &Path, arguments: &str) {
+    let output = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
+    let output = output.expect("it ran before");
+    assert!(output.status.success(), "openssl {arguments}: {}", text(&output.stderr));
+}
+
+#[test]
+fn a_user_imports_a_certificate_and_connects() {
+    if let Some(why) = strongswan::users_are_missing() {
+        return skip(&why);
+    }
+    let mut net = match three_hosts("ku") {
+        Ok(net) => net,
+        Err(why) => return skip(&why),
+    };
+    let folder = net.folder.path().to_owned();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let user = "alice@example.org";
+    let made = sealane(&["tunnel", "pki", &path("people"), "--user", user]).output().expect("it runs");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let site = gateway("users-ca = \"people/ca.crt\"");
+    fs::write(folder.join("clients.toml"), format!("device = \"sl0\"\n{site}")).expect("a site file");
+    let files = [path(&format!("people/{user}.crt")), path(&format!("people/{user}.key"))];
+    let [certificate, key] = &files;
+    let arguments = ["tunnel", "profile", &path("clients.toml"), user, "--folder", &path("")];
+    let with = ["--certificate", certificate, "--private-key", key];
+    let output = sealane(&[&arguments[..], &with].concat()).output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let (_, rest) = said.split_once("devices ask for ").expect("the password is told");
+    let password = rest.split(' ').next().expect("a word");
+    // Another program imports what the profile for Android holds.
+    let profile = fs::read(folder.join(format!("{user}.sswan"))).expect("it was made");
+    let profile: serde_json::Value = serde_json::from_slice(&profile).expect("JSON");
+    fs::write(folder.join("bundle"), profile["local"]["p12"].as_str().expect("a text")).expect("a file");
+    openssl(&folder, "base64 -d -A -in bundle -out imported.p12");
+    let import = format!("pkcs12 -legacy -in imported.p12 -passin pass:{password}");
+    openssl(&folder, &format!("{import} -nokeys -out imported.crt"));
+    openssl(&folder, &format!("{import} -nocerts -nodes -out imported.key"));
+    net.gateway("a", 1400, &site);
+    let local = format!(
+        "auth = eap-tls\n            certs = imported.crt\n            id = {user}\n            eap_id = {user}"
+    );
+    let configuration = client(GATEWAY[0], &local, "-");
+    let client =
+        StrongSwan::start(&mut net, "b", &configuration, |swanctl| install(&folder, swanctl, "imported"));
+    client.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    assert_eq!(net.status("a")["peers"][0]["ike"][0]["user"], user);
+}
+
 const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
 
 #[test]

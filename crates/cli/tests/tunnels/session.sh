@@ -288,8 +288,11 @@ on hq 'cat /etc/sealane/clients.toml'
 on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --folder /etc/sealane'
 prose '`alice.mobileconfig` is for iPhones and Macs, `alice.ps1` for Windows, and `alice.sswan` for the app of strongSwan on Android. A user' \
     'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so they' \
-    'go a way that nobody can change them on. `local-networks` are what clients reach: with `0.0.0.0/0` all of their traffic goes' \
-    'through the gateway, which then needs address translation for them (`nft add rule ip nat postrouting masquerade`).'
+    'go a way that nobody can change them on. In place of `users-file` or beside it, `users-ca = "people/ca.crt"` takes users with' \
+    'certificates: `sealane tunnel pki people --user carol` makes one, and `sealane tunnel profile` with its `--certificate` and' \
+    '`--private-key` puts both into the files, under a password that it prints. `local-networks` are what clients reach: with' \
+    '`0.0.0.0/0` all of their traffic goes through the gateway, which then needs address translation for them' \
+    '(`nft add rule ip nat postrouting masquerade`).'
 enter hq 'sealane tunnel down sl0' || :
 up hq 'sealane tunnel up /etc/sealane/clients.toml'
 prose 'Another gateway of ours is a client as well:'

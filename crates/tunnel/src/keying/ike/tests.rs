@@ -434,7 +434,7 @@ fn children_share_flows_as_far_as_both_ends_allow() {
                 let children: usize = agreements.values().map(|agreement| agreement.children.len()).sum();
                 assert_eq!((agreements.len(), children), (1, expected));
             }
-            // What a peer refuses is said once.
+            // A peer's refusal is said once.
             let refused = said(&pair).map(|said| said.matches("pairs of associations").count());
             assert!(refused.iter().sum::<usize>() <= 1, "{refused:?}");
         }
