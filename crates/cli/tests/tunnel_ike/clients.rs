@@ -13,21 +13,27 @@ use crate::{INNER, certificates, secret};
 const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
 
 /// Makes a gateway `a` with a cable to each of two hosts `b` and `c`, and certificates for `hq.example` and
-/// `branch.example`.
-fn three_hosts(tag: &str) -> Result<Net, String> {
+/// `branch.example`; if that cannot be, or something is `missing`, the test is skipped.
+fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
+    if let Some(why) = missing() {
+        skip(&why);
+        return None;
+    }
     let net = Net::new(tag, &["a", "b", "c"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     net.link([("a", "o1", "10.90.3.1/24"), ("c", "o0", "10.90.3.2/24")], 1500);
     let folder = net.folder.path();
-    certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256")
-        .map_err(|problem| format!("no certificates: {problem}"))?;
+    if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
+        skip(&format!("no certificates: {problem}"));
+        return None;
+    }
     for key in ["hq.key", "branch.key"] {
         let content = fs::read_to_string(folder.join(key)).expect("a key");
         secret(folder, key, &content);
     }
     secret(folder, "users", "# name:password\nalice:correct horse\nbob:battery staple\n");
     secret(folder, "password", "correct horse\n");
-    Ok(net)
+    Some(net)
 }
 
 /// Returns the site of our gateway for clients.
@@ -163,13 +169,7 @@ fn openssl(folder: &Path, arguments: &str) {
 
 #[test]
 fn a_user_imports_a_certificate_and_connects() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("ku") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("ku", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     let path = |name: &str| folder.join(name).display().to_string();
     let user = "alice@example.org";
@@ -210,13 +210,7 @@ const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            ea
 
 #[test]
 fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kw") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kw", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     net.gateway("a", 1400, &gateway("users-file = \"users\"\nusers-ca = \"ca.crt\""));
     let alice = client(GATEWAY[0], ALICE, "correct horse");
@@ -254,13 +248,7 @@ fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network()
 
 #[test]
 fn a_client_with_a_wrong_password_gets_nothing() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kx") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kx", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     net.gateway("a", 1400, &gateway("users-file = \"users\""));
     let text = client(GATEWAY[0], ALICE, "wrong");
@@ -318,13 +306,7 @@ fn addresses(net: &Net, host: &str) -> String {
 
 #[test]
 fn we_are_a_client_of_strongswans_pool() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("ky") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("ky", strongswan::users_are_missing) else { return };
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
     let folder = net.folder.path().to_owned();
     let far =
@@ -346,13 +328,7 @@ fn we_are_a_client_of_strongswans_pool() {
 
 #[test]
 fn we_are_a_client_of_our_own_pool_with_addresses_of_both_families() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kz") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kz", network::missing) else { return };
     net.gateway("a", 1400, &gateway("users-file = \"users\"\nca = \"ca.crt\""));
     let site = |end: usize, proof: &str| {
         format!(

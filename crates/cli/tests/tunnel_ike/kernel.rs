@@ -26,7 +26,7 @@ fn a_kernel_behind_strongswan_counts_in_64_bits_inside_udp_and_without() {
         let ike = "psk-file = \"psk\"\nesp-proposals = [\"aes256gcm16-esn\"]";
         net.gateway("a", 1400, &format!("{plain}{}", site(&format!("{ENDPOINT}rekey-seconds = 2\n"), ike)));
         net.wait_for_ping("a", INNER[1]);
-        for count in [3, 5, 8] {
+        for count in [4, 8] {
             net.wait_for_ping("a", INNER[1]);
             let output = net.run("a", "ping", &format!("-c {count} -i 0.3 -s 1000 {}", INNER[1]));
             assert!(output.status.success(), "{}", guest.log());

@@ -2,29 +2,23 @@
 
 use std::time::Duration;
 
-use super::{INNER, PSK, dropped, load, own_site, secret, spis, transfer};
+use super::{INNER, dropped, load, own_hosts, own_site, spis, transfer};
+use crate::network::Net;
 use crate::network::strongswan::wait_for;
-use crate::network::{self, Net};
-use crate::program::skip;
 
 /// Makes two hosts with gateways that allow so many children each.
-fn gateways(tag: &str, rest: &str, children: [u16; 2]) -> Net {
-    let mut net = Net::new(tag, &["a", "b"]);
-    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    secret(net.folder.path(), "psk", PSK);
+fn gateways(tag: &str, rest: &str, children: [u16; 2]) -> Option<Net> {
+    let mut net = own_hosts(tag)?;
     for (end, host) in ["a", "b"].into_iter().enumerate() {
         net.gateway(host, 1400, &format!("{}children = {}\n", own_site(end, rest), children[end]));
     }
     net.wait_for_ping("a", INNER[1]);
-    net
+    Some(net)
 }
 
 #[test]
 fn flows_are_spread_over_as_many_children_as_both_gateways_allow() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let net = gateways("ks", "", [4, 3]);
+    let Some(net) = gateways("ks", "", [4, 3]) else { return };
     // Each connection has a port of its own, and so is a flow of its own; the first ones ask for the children.
     let idle = |host: &str| {
         let status = net.status(host);
@@ -45,10 +39,7 @@ fn flows_are_spread_over_as_many_children_as_both_gateways_allow() {
 
 #[test]
 fn children_that_share_flows_get_successors_under_load() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let net = gateways("kz", "rekey-seconds = 2\n", [2, 2]);
+    let Some(net) = gateways("kg", "rekey-seconds = 2\n", [2, 2]) else { return };
     wait_for("two children", || {
         transfer(&net, 10_000);
         spis(&net, "a").len() == 2
