@@ -24,6 +24,7 @@ fn endpoint() -> Endpoint {
         remote: vec![network(2)],
         proposals: vec![Offer::esp("aes256gcm16-x25519").expect("a proposal")],
         mode: Mode::Tunnel,
+        resources: 1,
     };
     let peer = Peer {
         name: "peer".to_owned(),

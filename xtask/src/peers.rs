@@ -86,6 +86,28 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libgcc-s1",
 ];
 
+/// libreswan, which Debian does not install beside strongSwan: the root that its packages are unpacked into. Tests of crate
+/// `ike` expect it there.
+const LIBRESWAN: &str = "/usr/local/lib/sealane-peers/libreswan";
+/// The packages of libreswan and of those libraries of its that no other peer brings.
+const LIBRESWAN_PACKAGES: &[&str] = &[
+    "libreswan",
+    "libcurl3-nss",
+    "libevent-2.1-7",
+    "libevent-core-2.1-7",
+    "libevent-pthreads-2.1-7",
+    "libldap-2.5-0",
+    "libldns3",
+    "libnspr4",
+    "libnss3",
+    "libnss3-tools",
+    "libunbound8",
+];
+
+/// User-mode Linux, a kernel with ESP that runs as a process, and what loads its modules: the place of its packages, which
+/// are unpacked. Tests of the program expect it there.
+const UML: (&str, &[&str]) = ("/usr/local/lib/sealane-peers/uml", &["user-mode-linux", "kmod"]);
+
 /// A scapy whose IKEv2 writes what it has read, which Debian's does not: the version, and its place, a virtual environment.
 /// Tests of crate `ike` expect it there.
 const SCAPY: (&str, &str) = ("scapy==2.8.0", "/usr/local/lib/sealane-peers/scapy");
@@ -119,6 +141,8 @@ pub(crate) fn install() -> Result<()> {
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     strongswan()?;
+    libreswan()?;
+    user_mode_linux()?;
     crypto_mb()?;
     scapy()?;
     captures()?;
@@ -261,6 +285,45 @@ fn strongswan() -> Result<()> {
         fs::create_dir_all(root.join(folder))?;
     }
     unpack(&work, root)
+}
+
+/// Unpacks libreswan of this machine's release.
+fn libreswan() -> Result<()> {
+    let root = Path::new(LIBRESWAN);
+    if root.join("usr/libexec/ipsec/pluto").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: tests with libreswan will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let list = format!("deb {{}} {} main", own_release());
+    download(&work, &mirror, &list, &[&["download"][..], LIBRESWAN_PACKAGES].concat())?;
+    fs::create_dir_all(root)?;
+    unpack(&work, root)
+}
+
+/// Unpacks user-mode Linux of this machine's release.
+fn user_mode_linux() -> Result<()> {
+    let (root, packages) = UML;
+    let root = Path::new(root);
+    if root.join("modprobe").exists() || cfg!(not(target_arch = "x86_64")) {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: the test with a kernel's ESP will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let list = format!("deb {{}} {} main", own_release());
+    download(&work, &mirror, &list, &[&["download"][..], packages].concat())?;
+    fs::create_dir_all(root.join("lib"))?;
+    unpack(&work, root)?;
+    for (target, link) in [("../usr/lib/uml/modules", "lib/modules"), ("bin/kmod", "modprobe")] {
+        std::os::unix::fs::symlink(target, root.join(link))?;
+    }
+    Ok(())
 }
 
 /// Unpacks the downloaded packages into a root, and removes what was downloaded.

@@ -3,10 +3,14 @@
 
 #[path = "tunnel_ike/clients.rs"]
 mod clients;
+#[path = "tunnel_ike/kernel.rs"]
+mod kernel;
 mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;
 mod program;
+#[path = "tunnel_ike/shares.rs"]
+mod shares;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,14 +29,29 @@ const PSK: &str = "0123456789abcdef0123456789abcdef";
 /// Inner addresses: ours and the peer's.
 const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 
-/// Makes two hosts with a cable between them: `a` at 10.90.0.1, whose gateway is ours, and `b` at 10.90.0.2.
-fn two_hosts(tag: &str) -> Net {
+/// Makes two hosts with a cable between them, `a` at 10.90.0.1 and `b` at 10.90.0.2, for gateways of ours; if that cannot
+/// be, the test is skipped.
+fn own_hosts(tag: &str) -> Option<Net> {
+    if let Some(why) = network::missing() {
+        skip(&why);
+        return None;
+    }
     let net = Net::new(tag, &["a", "b"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    Some(net)
+}
+
+/// Makes the same hosts for a gateway of ours and a strongSwan on `b`, unless it is `missing`.
+fn two_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
+    if let Some(why) = missing() {
+        skip(&why);
+        return None;
+    }
+    let net = own_hosts(tag)?;
     // strongSwan's routes require an address in its own network.
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
-    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
-    net
+    Some(net)
 }
 
 fn secret(folder: &Path, name: &str, content: &str) {
@@ -162,10 +181,7 @@ fn load(net: &Net, time: Duration) -> usize {
 
 #[test]
 fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_load() {
-    if let Some(why) = strongswan::missing() {
-        return skip(&why);
-    }
-    let mut net = two_hosts("ki");
+    let Some(mut net) = two_hosts("ki", strongswan::missing) else { return };
     let psk = "auth = psk";
     let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], psk, psk, "", "");
     let far = StrongSwan::start(&mut net, "b", &text, |_| {});
@@ -197,10 +213,7 @@ fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_lo
 
 #[test]
 fn strongswan_begins_and_rekeys_and_ends() {
-    if let Some(why) = strongswan::missing() {
-        return skip(&why);
-    }
-    let mut net = two_hosts("kr");
+    let Some(mut net) = two_hosts("kr", strongswan::missing) else { return };
     let psk = "auth = psk";
     let more = "remote_addrs = 10.90.0.1\n        rekey_time = 3s\n        over_time = 30s";
     let child = "rekey_time = 2s\n                rand_time = 0s\n                life_time = 30s";
@@ -293,10 +306,7 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
 
 #[test]
 fn strongswan_is_joined_by_public_keys_without_certificates() {
-    if let Some(why) = strongswan::missing() {
-        return skip(&why);
-    }
-    let mut net = two_hosts("kp");
+    let Some(mut net) = two_hosts("kp", strongswan::missing) else { return };
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "ED25519") {
         return skip(&format!("no keys: {problem}"));
@@ -336,12 +346,7 @@ fn own_site(end: usize, rest: &str) -> String {
 
 #[test]
 fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = Net::new("ko", &["a", "b"]);
-    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    secret(net.folder.path(), "psk", PSK);
+    let Some(mut net) = own_hosts("ko") else { return };
     for (end, host) in ["a", "b"].into_iter().enumerate() {
         net.gateway(host, 1400, &own_site(end, "rekey-seconds = 2\n"));
     }
@@ -365,12 +370,7 @@ fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
 
 #[test]
 fn two_gateways_that_begin_at_once_keep_one_ike_sa() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = Net::new("kt", &["a", "b"]);
-    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    secret(net.folder.path(), "psk", PSK);
+    let Some(mut net) = own_hosts("kt") else { return };
     // Neither end reaches the other until both try.
     let name = net.name("a");
     ip(&format!("-n {name} link set o0 down"));
@@ -386,11 +386,7 @@ fn two_gateways_that_begin_at_once_keep_one_ike_sa() {
 
 #[test]
 fn gateways_know_each_other_by_the_keys_of_their_identities() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = Net::new("kk", &["a", "b"]);
-    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    let Some(mut net) = own_hosts("kk") else { return };
     let keys = ["a", "b"].map(|host| net.key(host));
     for (end, host) in ["a", "b"].into_iter().enumerate() {
         let key = format!("key = \"{}\"", keys[1 - end]);
@@ -401,10 +397,7 @@ fn gateways_know_each_other_by_the_keys_of_their_identities() {
 
 #[test]
 fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
-    if let Some(why) = strongswan::newer_is_missing() {
-        return skip(&why);
-    }
-    let mut net = two_hosts("kq");
+    let Some(mut net) = two_hosts("kq", strongswan::newer_is_missing) else { return };
     let psk = "auth = psk";
     let proposals = ["aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256gcm16-x25519-ke1_mlkem768"];
     let text = connections(proposals, psk, psk, "remote_addrs = %any", "");
@@ -424,10 +417,7 @@ fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
 
 #[test]
 fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
-    if let Some(why) = strongswan::missing() {
-        return skip(&why);
-    }
-    let mut net = two_hosts("km");
+    let Some(mut net) = two_hosts("km", strongswan::missing) else { return };
     let psk = "auth = psk";
     let text = connections(
         ["aes256gcm16-prfsha384-x25519", "aes256gcm16"],
@@ -456,12 +446,7 @@ fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
 
 #[test]
 fn the_log_says_what_does_not_match() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = Net::new("kl", &["a", "b"]);
-    net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    secret(net.folder.path(), "psk", PSK);
+    let Some(mut net) = own_hosts("kl") else { return };
     net.gateway(
         "b",
         1400,

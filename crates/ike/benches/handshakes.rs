@@ -41,7 +41,7 @@ use aws_lc_rs::{
     rand::SystemRandom,
     signature::{self, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey},
 };
-use charon::{Charon, Namespaces, OURS, THEIRS, certificates, configured};
+use charon::{Charon, Foreign as _, Namespaces, OURS, THEIRS, certificates, configured};
 use common::End;
 use rustix::{
     process::Pid,

@@ -167,6 +167,9 @@ pub struct ChildPolicy {
     /// The part of a packet that is protected. Transport mode is requested, and declined by peers that do not speak
     /// it.
     pub mode: Mode,
+    /// The number of children for resources that the peer may have beside the first child (RFC 9611). Further requests are
+    /// refused with TS_MAX_QUEUE.
+    pub resources: u16,
 }
 
 /// A set of address families.

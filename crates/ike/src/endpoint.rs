@@ -80,13 +80,25 @@ struct Cookies {
     renewed: Instant,
 }
 
-/// All IKE SAs of a gateway. Datagrams, commands and the time go in; datagrams, events and the next deadline come
-/// out. After each call the owner takes all datagrams and events.
-pub struct Endpoint {
+/// The parts that all IKE SAs use.
+struct Common {
     settings: Settings,
     peers: Vec<Arc<Peer>>,
     random: Random,
     output: Output,
+}
+
+impl Common {
+    fn context(&mut self, now: Instant) -> Context<'_> {
+        let Self { settings, peers, random, output } = self;
+        Context { settings, peers, random, output, now }
+    }
+}
+
+/// All IKE SAs of a gateway. Datagrams, commands and the time go in; datagrams, events and the next deadline come
+/// out. After each call the owner takes all datagrams and events.
+pub struct Endpoint {
+    common: Common,
     /// IKE SAs by our SPI.
     sas: HashMap<u64, Box<Sa>>,
     /// Our SPIs of each IKE SA: a rekeyed one has several for a while.
@@ -116,11 +128,10 @@ impl Endpoint {
     /// Returns an endpoint without any IKE SA.
     pub fn new(settings: Settings, peers: Vec<Peer>, random: Random) -> Self {
         let leases = settings.pools.iter().cloned().map(Leases::new).collect();
+        let peers = peers.into_iter().map(Arc::new).collect();
+        let output = Output { leases, ..Output::default() };
         Self {
-            settings,
-            peers: peers.into_iter().map(Arc::new).collect(),
-            random,
-            output: Output { leases, ..Output::default() },
+            common: Common { settings, peers, random, output },
             sas: HashMap::new(),
             by_id: HashMap::new(),
             by_child: HashMap::new(),
@@ -193,16 +204,11 @@ impl Endpoint {
             self.by_child.remove(&child.id);
         }
         if sa.is_beginning() {
-            self.output.is_first_contact = !self.sas.values().any(|other| other.peer_index == sa.peer_index);
+            self.common.output.is_first_contact =
+                !self.sas.values().any(|other| other.peer_index == sa.peer_index);
         }
         let was_tracked = sa.is_half_open() || sa.is_finished();
-        let mut context = Context {
-            settings: &self.settings,
-            peers: &self.peers,
-            random: &mut self.random,
-            output: &mut self.output,
-            now,
-        };
+        let mut context = self.common.context(now);
         let result = work(&mut sa, &mut context);
         // An IKE SA that a stranger's wrong proof has ended still counts, until it is forgotten.
         let is_gone = sa.is_gone(now);
@@ -236,18 +242,13 @@ impl Endpoint {
 
     /// Distributes the output of a call.
     fn settle(&mut self, now: Instant) {
-        for sa in std::mem::take(&mut self.output.spawned) {
+        for sa in std::mem::take(&mut self.common.output.spawned) {
             self.put(Box::new(sa));
         }
-        for HandOver { ike, peer, to, children, tasks } in std::mem::take(&mut self.output.handed_over) {
+        for HandOver { ike, peer, to, children, tasks } in std::mem::take(&mut self.common.output.handed_over)
+        {
             let successor = self.take(to);
-            let mut context = Context {
-                settings: &self.settings,
-                peers: &self.peers,
-                random: &mut self.random,
-                output: &mut self.output,
-                now,
-            };
+            let mut context = self.common.context(now);
             match successor {
                 Some(mut sa) if !sa.is_finished() => {
                     sa.take_over(&mut context, children, tasks);
@@ -261,7 +262,7 @@ impl Endpoint {
                 }
             }
         }
-        for contact in std::mem::take(&mut self.output.initial_contacts) {
+        for contact in std::mem::take(&mut self.common.output.initial_contacts) {
             let others = self.sas.iter().filter(|(_, sa)| {
                 sa.is_established()
                     && sa.peer_index == contact.peer
@@ -287,8 +288,11 @@ impl Endpoint {
     /// many wait as are computed side by side.
     pub fn take_in(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
         let path = Path { local: to, remote: from };
-        let message =
-            if to.port() == self.settings.ike_port { Some(datagram) } else { datagram.strip_prefix(&[0; 4]) };
+        let message = if to.port() == self.common.settings.ike_port {
+            Some(datagram)
+        } else {
+            datagram.strip_prefix(&[0; 4])
+        };
         let Some(message) = message else { return };
         let Ok(header) = Header::parse(message) else {
             self.counters.unknown += 1;
@@ -317,8 +321,8 @@ impl Endpoint {
     }
 
     fn send(&mut self, path: Path, message: &[u8]) {
-        let marker: &[u8] = if path.local.port() == self.settings.ike_port { &[] } else { &[0; 4] };
-        self.output.transmits.push_back(Transmit { path, bytes: [marker, message].concat() });
+        let marker: &[u8] = if path.local.port() == self.common.settings.ike_port { &[] } else { &[0; 4] };
+        self.common.output.transmits.push_back(Transmit { path, bytes: [marker, message].concat() });
     }
 
     fn handle_first(&mut self, header: &Header, message: &[u8], path: Path, now: Instant) {
@@ -336,7 +340,7 @@ impl Endpoint {
             return;
         }
         let half_open = self.half_open.len() + self.waiting.len();
-        let is_cookie_wanted = half_open >= self.settings.cookie_threshold;
+        let is_cookie_wanted = half_open >= self.common.settings.cookie_threshold;
         if is_cookie_wanted {
             match self.check_cookie(header, message, path, now) {
                 Ok(Some(answer)) => {
@@ -350,7 +354,7 @@ impl Endpoint {
                 }
             }
         }
-        let is_full = half_open >= self.settings.max_half_open;
+        let is_full = half_open >= self.common.settings.max_half_open;
         if is_full && !is_cookie_wanted {
             self.counters.overload += 1;
             return;
@@ -366,13 +370,7 @@ impl Endpoint {
                 return;
             }
         };
-        let context = Context {
-            settings: &self.settings,
-            peers: &self.peers,
-            random: &mut self.random,
-            output: &mut self.output,
-            now,
-        };
+        let context = self.common.context(now);
         let first = FirstMessage { header, message, path, parts };
         match first.judge(&context) {
             Ok(_) if is_full && !self.make_room(now) => self.counters.overload += 1,
@@ -398,13 +396,7 @@ impl Endpoint {
         let Some((_, spi, key)) = silent.min_by_key(|&(began, spi, _)| (began, spi)) else { return false };
         self.half_open.remove(&key);
         if let Some(mut sa) = self.take(spi) {
-            let mut context = Context {
-                settings: &self.settings,
-                peers: &self.peers,
-                random: &mut self.random,
-                output: &mut self.output,
-                now,
-            };
+            let mut context = self.common.context(now);
             sa.fail(&mut context, Reason::Abandoned);
         }
         true
@@ -420,13 +412,7 @@ impl Endpoint {
         for (waiting, exchanged) in waiting.drain(..).zip(exchanged) {
             self.next_ike += 1;
             let id = IkeId(self.next_ike);
-            let mut context = Context {
-                settings: &self.settings,
-                peers: &self.peers,
-                random: &mut self.random,
-                output: &mut self.output,
-                now: waiting.now,
-            };
+            let mut context = self.common.context(waiting.now);
             let (path, key) = (waiting.path, waiting.key());
             let Waiting { header, message, path: _, parts, agreed, .. } = waiting;
             let first = FirstMessage { header: &header, message: &message, path, parts };
@@ -448,8 +434,8 @@ impl Endpoint {
             Answer::Refused(answer, reason) => {
                 self.counters.refused += 1;
                 self.send(path, &answer);
-                if self.output.events.len() < MAX_STRANGER_EVENTS {
-                    self.output.event(Event::Refused { path, reason });
+                if self.common.output.events.len() < MAX_STRANGER_EVENTS {
+                    self.common.output.event(Event::Refused { path, reason });
                 }
             }
             Answer::Again(answer) => self.send(path, &answer),
@@ -480,7 +466,7 @@ impl Endpoint {
             }
         }
         let key = |random: &mut Random| hmac::Key::new(hmac::HMAC_SHA256, &random.bytes::<32>());
-        let random = &mut self.random;
+        let random = &mut self.common.random;
         let cookies = self.cookies.get_or_insert_with(|| Cookies {
             current: key(random),
             previous: key(random),
@@ -536,23 +522,23 @@ impl Endpoint {
         trigger: Option<(TrafficSelector, TrafficSelector)>,
         now: Instant,
     ) -> Option<IkeId> {
-        let configured = self.peers.get(peer)?.clone();
+        let configured = self.common.peers.get(peer)?.clone();
         let (local, remote) = match self.ways.get(&peer) {
             Some(&way) => way,
             None => (configured.local?, configured.remote?),
         };
         let path = Path {
-            local: SocketAddr::new(local, self.settings.ike_port),
-            remote: SocketAddr::new(remote, self.settings.ike_port),
+            local: SocketAddr::new(local, self.common.settings.ike_port),
+            remote: SocketAddr::new(remote, self.common.settings.ike_port),
         };
         if child.is_some_and(|child| child >= configured.children.len()) {
             return None;
         }
         self.next_ike += 1;
         let id = IkeId(self.next_ike);
-        let spis = Spis { initiator: self.random.ike_spi(), responder: 0 };
+        let spis = Spis { initiator: self.common.random.ike_spi(), responder: 0 };
         let wanted = child.map(|child| (child, trigger));
-        let opening = Opening::initiator(self.random.nonce(), wanted);
+        let opening = Opening::initiator(self.common.random.nonce(), wanted);
         let phase = Phase::Opening(Box::new(opening));
         let sa = Sa::new(id, Role::Initiator, spis, (peer, configured), path, phase, now);
         self.put(Box::new(sa));
@@ -660,12 +646,12 @@ impl Endpoint {
 
     /// Returns the next datagram to be sent.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.output.transmits.pop_front()
+        self.common.output.transmits.pop_front()
     }
 
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.output.events.pop_front()
+        self.common.output.events.pop_front()
     }
 
     /// Returns the time by which [`Self::handle_timeout`] has to be called.

@@ -152,6 +152,9 @@ pub enum Reason {
     /// The peer does not have it.
     #[error("the peer does not have it any more")]
     Lost,
+    /// The peer took the request for a resource's child for one of any other child.
+    #[error("the peer knows no children for resources (RFC 9611)")]
+    NoResources,
 }
 
 fn hint(kind: NotifyType) -> &'static str {
@@ -159,6 +162,7 @@ fn hint(kind: NotifyType) -> &'static str {
         NotifyType::AUTHENTICATION_FAILED => ": compare identities and keys, and read the peer's log",
         NotifyType::NO_PROPOSAL_CHOSEN => ": compare the proposals of both ends",
         NotifyType::TS_UNACCEPTABLE => ": compare the networks of both ends",
+        NotifyType::TS_MAX_QUEUE => ": it takes no more children beside the first",
         _ => "",
     }
 }
@@ -235,6 +239,8 @@ pub enum Event {
         ike: IkeId,
         /// The policy's place among the peer's children; `None` if no policy fitted the peer's request.
         policy: Option<usize>,
+        /// The resource that we requested the child for, as in [`Install::resource`].
+        resource: Option<Vec<u8>>,
         /// The reason.
         reason: Reason,
     },

@@ -3,7 +3,7 @@
 //! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a
 //!   deadline come out.
 //! - [`config`] has the peers and the traffic to protect; [`offer`] the algorithms that are accepted; [`eap`] the
-//!   proofs of users; [`pool`] the addresses that peers get.
+//!   proofs of users, [`pkcs12`] what they import; [`pool`] the addresses that peers get.
 //! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] derives keys.
 //!
 //! The crate has no sockets, clocks, threads or files.
@@ -19,6 +19,7 @@ pub mod identity;
 pub mod keys;
 mod message;
 pub mod offer;
+pub mod pkcs12;
 pub mod pool;
 mod sa;
 pub mod wire;

@@ -347,7 +347,7 @@ fn an_ike_sa_that_ends_renews_nothing() {
 /// Each queue has associations of its own (RFC 9611), and keeps them when keys are renewed.
 #[test]
 fn resources_have_children_of_their_own() {
-    let mut pair = Pair::of(|_| {});
+    let mut pair = Pair::of(|peer| peer.children[0].resources = 3);
     pair.initiate(0);
     pair.run_seconds(5);
     let ike = pair.ends[0].ike();
@@ -371,6 +371,74 @@ fn resources_have_children_of_their_own() {
         pair.assert_up(4);
     }
     assert_eq!([names(&pair.ends[0]), names(&pair.ends[1])], [expected.clone(), expected]);
+}
+
+/// Both ends limit the number of children for resources, and each child is rekeyed and ended alone.
+#[test]
+fn a_peer_takes_as_many_children_for_resources_as_it_allows() {
+    let mut peers = [peer(0), peer(1)];
+    peers[1].children[0].resources = 2;
+    // The peer narrows the traffic of the first child; the others have the same.
+    peers[1].children[0].local = vec![common::network("10.2.3.0/24")];
+    let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let (ike, first) = (pair.ends[0].ike(), pair.ends[0].only_child().child);
+    for resource in 0..4 {
+        pair.ends[0].endpoint.add_resource(ike, 0, resource, pair.now);
+    }
+    pair.run_seconds(5);
+    pair.assert_up(3);
+    let too_many = Reason::Refused { kind: NotifyType::TS_MAX_QUEUE };
+    assert_eq!(pair.ends[0].failed, [too_many.clone(), too_many.clone()]);
+    assert!(pair.ends[1].failed.is_empty(), "a limit is not a failure: {:?}", pair.ends[1].failed);
+    assert!(pair.ends[0].children.values().all(|child| child.remote == [common::network("10.2.3.0/24")]));
+    // This end allows none, and the other end hears so.
+    let other = pair.ends[1].ike();
+    pair.ends[1].endpoint.add_resource(other, 0, 9, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(3);
+    assert_eq!(pair.ends[1].failed, [too_many]);
+    // The place of a child that has ended is free; the IKE SA's new keys change nothing.
+    let ended = *pair.ends[0].children.last_key_value().unwrap().0;
+    pair.ends[0].endpoint.delete_child(ended, pair.now);
+    pair.ends[0].endpoint.rekey(ike, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(2);
+    pair.ends[0].endpoint.add_resource(ike, 0, 5, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(3);
+    // The first child ends and gets a successor without the others.
+    let before: BTreeSet<_> = pair.ends[0].children.keys().copied().collect();
+    pair.ends[0].endpoint.rekey_child(first, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(3);
+    let after: BTreeSet<_> = pair.ends[0].children.keys().copied().collect();
+    assert_eq!(before.difference(&after).copied().collect::<Vec<_>>(), [first]);
+    let successor = *after.difference(&before).next().unwrap();
+    pair.ends[0].endpoint.delete_child(successor, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(2);
+    assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.resource.is_some())));
+}
+
+#[test]
+fn two_ends_that_ask_at_once_for_the_last_child_get_one() {
+    for seed in 0..20 {
+        let mut peers = [peer(0), peer(1)];
+        peers.iter_mut().for_each(|peer| peer.children[0].resources = 1);
+        let mut pair = Pair::new(peers.map(|peer| vec![peer]), seed);
+        pair.initiate(0);
+        pair.run_seconds(5);
+        for end in 0..2 {
+            let ike = pair.ends[end].ike();
+            pair.ends[end].endpoint.add_resource(ike, 0, 0, pair.now);
+        }
+        pair.run_seconds(60);
+        pair.assert_up(2);
+        let refused: usize = pair.ends.iter().map(|end| end.failed.len()).sum();
+        assert_eq!(refused, 1, "the one that asked again later");
+    }
 }
 
 #[test]

@@ -157,6 +157,27 @@ impl Scene {
             }
         }
     }
+    /// Lets strangers send in each of so many milliseconds, while genuine peers join and use their IKE SAs; then the scene is
+    /// checked.
+    fn flood(
+        &mut self,
+        milliseconds: u32,
+        mut strangers: impl FnMut(&mut Self, u32),
+        mut check: impl FnMut(&Self),
+    ) {
+        for millisecond in 0..milliseconds {
+            strangers(self, millisecond);
+            match millisecond % 500 {
+                100 => self.join(),
+                300 => self.use_all(),
+                _ => {}
+            }
+            self.settle();
+            assert_eq!(self.established(), self.peers.len(), "after {millisecond} ms");
+            check(self);
+            self.now += Duration::from_millis(1);
+        }
+    }
 }
 
 /// Both parts are one test, because the memory of a test beside it would be counted too.
@@ -173,25 +194,21 @@ fn strangers_without_an_address_cost_a_hash_each() {
     scene.settle();
     assert_eq!(scene.established(), 1);
     let (before, mut most_bytes) = (allocations::live_bytes(), 0);
-    for millisecond in 0..3000 {
-        let threshold = u64::try_from(settings.cookie_threshold).unwrap();
-        for _ in 0..PER_MILLISECOND {
-            let answer = scene.stranger().expect("an answer");
-            let is_first = u64::from(scene.strangers) <= threshold;
-            assert!(is_first || is_cookie(&answer), "a stranger gets a cookie and nothing else");
-        }
-        match millisecond % 500 {
-            100 => scene.join(),
-            300 => scene.use_all(),
-            _ => {}
-        }
-        scene.settle();
-        let joined = scene.peers.len();
-        assert_eq!(scene.established(), joined, "after {millisecond} ms");
-        assert!(scene.half_open() <= settings.cookie_threshold);
-        most_bytes = most_bytes.max(allocations::live_bytes() - before);
-        scene.now += Duration::from_millis(1);
-    }
+    let threshold = u64::try_from(settings.cookie_threshold).unwrap();
+    scene.flood(
+        3000,
+        |scene, _| {
+            for _ in 0..PER_MILLISECOND {
+                let answer = scene.stranger().expect("an answer");
+                let is_first = u64::from(scene.strangers) <= threshold;
+                assert!(is_first || is_cookie(&answer), "a stranger gets a cookie and nothing else");
+            }
+        },
+        |scene| {
+            assert!(scene.half_open() <= settings.cookie_threshold);
+            most_bytes = most_bytes.max(allocations::live_bytes() - before);
+        },
+    );
     let counters = scene.gateway.endpoint.counters();
     assert!(counters.cookies > u64::from(scene.strangers) - 100, "{counters:?}");
     assert_eq!(counters.overload, 0);
@@ -220,23 +237,19 @@ fn strangers_that_answer_make_room_for_each_other() {
     scene.settle();
     let (before, mut most_bytes) = (allocations::live_bytes(), 0);
     let mut is_full = false;
-    for millisecond in 0..4000 {
-        for _ in 0..(millisecond % 2) * ANSWERING_PER_SECOND / 500 {
-            scene.answering_stranger();
-        }
-        match millisecond % 500 {
-            100 => scene.join(),
-            300 => scene.use_all(),
-            _ => {}
-        }
-        scene.settle();
-        let joined = scene.peers.len();
-        assert_eq!(scene.established(), joined, "after {millisecond} ms");
-        assert!(scene.half_open() <= settings.max_half_open);
-        is_full |= scene.half_open() == settings.max_half_open;
-        most_bytes = most_bytes.max(allocations::live_bytes() - before);
-        scene.now += Duration::from_millis(1);
-    }
+    scene.flood(
+        4000,
+        |scene, millisecond| {
+            for _ in 0..(millisecond % 2) * ANSWERING_PER_SECOND / 500 {
+                scene.answering_stranger();
+            }
+        },
+        |scene| {
+            assert!(scene.half_open() <= settings.max_half_open);
+            is_full |= scene.half_open() == settings.max_half_open;
+            most_bytes = most_bytes.max(allocations::live_bytes() - before);
+        },
+    );
     assert!(is_full, "strangers have taken all the room that there is");
     assert!(most_bytes < MOST_BYTES, "{most_bytes} bytes");
     // If they come faster than a genuine peer answers, what they have taken stays until it has been silent.

@@ -5,7 +5,7 @@
 //! packets make it.
 //!
 //! A peer may have several outbound associations: a packet is protected by the newest one that takes the packet's
-//! flow. A peer may have any number of inbound associations, so that a rekey loses no packet: the successor's inbound
+//! flow, or, where several share the peer's flows (RFC 9611), by the one that has the flow's share. A peer may have any number of inbound associations, so that a rekey loses no packet: the successor's inbound
 //! side is installed first, then its outbound side replaces the old one, and the old inbound side is removed when no
 //! packet of it can still be on the way (RFC 7296, section 2.8).
 
@@ -23,6 +23,7 @@ use crate::{
     lifetime::Age,
     policy::{PeerId, Policies},
     selector::Flow,
+    shares::Shares,
     table::Table,
 };
 
@@ -31,6 +32,8 @@ use crate::{
 pub enum Request {
     /// Packets wait for a first association.
     Acquire(PeerId),
+    /// Packets are to have another association beside those that share the peer's flows.
+    Share(PeerId),
     /// The outbound association has passed a soft limit, or will run out of numbers.
     Rekey(PeerId),
     /// The outbound association has passed a hard limit and no longer carries packets.
@@ -45,15 +48,33 @@ pub struct Outbounds {
     wide: Arc<[Arc<Outbound>]>,
     /// The associations with single hosts by the host's address, the newest first.
     hosts: Arc<HashMap<IpAddr, Arc<[Arc<Outbound>]>>>,
+    /// Associations that share the flows of those.
+    shares: Shares,
 }
 
 impl Outbounds {
-    /// Returns the newest association that takes `flow`; one with this very host precedes those with networks.
+    /// Returns the association of the flow's share. If it has none, returns the newest association that takes `flow`; one
+    /// with this very host precedes those with networks.
     pub fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
+        if let Some(own) = self.shares.taking(flow) {
+            return Some(own);
+        }
         // Most peers have networks, and their flows need no look-up of the host.
         let host = if self.hosts.is_empty() { None } else { self.hosts.get(&flow.remote) };
         let of_host = host.into_iter().flat_map(|all| all.iter());
-        of_host.chain(self.wide.iter()).find(|outbound| outbound.association().takes(flow))
+        // Without the first association, those of the shares carry its flows.
+        let all = of_host.chain(self.wide.iter()).chain(self.shares.others());
+        all.into_iter().find(|outbound| outbound.association().takes(flow))
+    }
+
+    /// Returns whether the flow is to have another association than [`Self::taking`] returns.
+    pub fn lacks_share(&self, flow: &Flow) -> bool {
+        self.shares.is_missing(flow)
+    }
+
+    /// Returns the number of associations that share flows, except for the first.
+    pub fn shares(&self) -> usize {
+        self.shares.others().len()
     }
 
     /// Returns all associations, each once.
@@ -64,7 +85,7 @@ impl Outbounds {
             .hosts
             .iter()
             .flat_map(move |(host, all)| all.iter().filter(move |outbound| is_first(host, outbound)));
-        self.wide.iter().chain(of_hosts)
+        self.wide.iter().chain(of_hosts).chain(self.shares.others())
     }
 
     /// Returns the newest association.
@@ -73,7 +94,7 @@ impl Outbounds {
     }
 
     fn is_empty(&self) -> bool {
-        self.wide.is_empty() && self.hosts.is_empty()
+        self.wide.is_empty() && self.hosts.is_empty() && self.shares.others().is_empty()
     }
 
     fn add(&mut self, outbound: &Arc<Outbound>) {
@@ -94,6 +115,9 @@ impl Outbounds {
 
     /// Removes the association with this SPI. Returns whether there was one.
     fn remove(&mut self, spi: u32) -> bool {
+        if self.shares.remove(spi) {
+            return true;
+        }
         let has_spi = |outbound: &&Arc<Outbound>| outbound.association().parameters().spi == spi;
         let Some(found) = self.iter().find(has_spi).cloned() else { return false };
         let without = |all: &Arc<[Arc<Outbound>]>| {
@@ -134,8 +158,8 @@ pub struct Database {
     requests: Mutex<BTreeMap<Request, Option<Flow>>>,
 }
 
-/// The maximum number of pending requests. A peer has at most three, so this many peers are served without loss.
-const REQUESTS_MAX: usize = 3 * 65_536;
+/// The maximum number of pending requests. A peer has at most four, so this many peers are served without loss.
+const REQUESTS_MAX: usize = 4 * 65_536;
 
 /// The SPI is already used by an inbound association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -213,6 +237,29 @@ impl Database {
         self.answered(peer);
     }
 
+    /// Gives flows of the peer to `outbound` that had other associations: those of the association with the SPI
+    /// `instead_of`, which it replaces, or a share of all.
+    pub fn add_share(&self, outbound: Arc<Outbound>, instead_of: Option<u32>) {
+        let peer = outbound.association().parameters().peer;
+        self.change(|snapshot| {
+            let mut all = snapshot.outbound.get(&peer).cloned().unwrap_or_default();
+            all.shares.add(outbound, instead_of);
+            snapshot.outbound.insert(peer, all);
+        });
+        self.answered(peer);
+    }
+
+    /// Divides the peer's flows into `wanted` shares, if it has associations. Until a share has an association of its own,
+    /// the first one carries its flows, and [`Outbounds::lacks_share`] says so.
+    pub fn set_shares(&self, peer: PeerId, wanted: usize) {
+        self.change(|snapshot| {
+            if let Some(mut all) = snapshot.outbound.get(&peer).cloned() {
+                all.shares.set_wanted(wanted);
+                snapshot.outbound.insert(peer, all);
+            }
+        });
+    }
+
     /// Removes the peer's outbound association with this SPI. Returns whether there was one.
     pub fn remove_outbound(&self, peer: PeerId, spi: u32) -> bool {
         self.change(|snapshot| {
@@ -238,7 +285,9 @@ impl Database {
     /// Removes all requests for the peer.
     fn answered(&self, peer: PeerId) {
         let mut requests = self.requests();
-        for request in [Request::Acquire(peer), Request::Rekey(peer), Request::Expired(peer)] {
+        for request in
+            [Request::Acquire(peer), Request::Share(peer), Request::Rekey(peer), Request::Expired(peer)]
+        {
             requests.remove(&request);
         }
     }
@@ -297,7 +346,7 @@ impl Request {
     /// Returns the peer that the request is about.
     pub fn peer(self) -> PeerId {
         match self {
-            Self::Acquire(peer) | Self::Rekey(peer) | Self::Expired(peer) => peer,
+            Self::Acquire(peer) | Self::Share(peer) | Self::Rekey(peer) | Self::Expired(peer) => peer,
         }
     }
 }
@@ -356,7 +405,9 @@ mod tests {
     #[test]
     fn a_request_stands_once_until_its_peer_is_served() {
         let database = Database::default();
-        let all = |peer| [Request::Acquire(peer), Request::Rekey(peer), Request::Expired(peer)];
+        let all = |peer| {
+            [Request::Acquire(peer), Request::Share(peer), Request::Rekey(peer), Request::Expired(peer)]
+        };
         for request in all(PeerId(1)).into_iter().chain(all(PeerId(2))) {
             assert!(database.request(request), "{request:?}");
             assert!(!database.request(request), "{request:?} stands already");
@@ -422,5 +473,58 @@ mod tests {
         assert_eq!(chosen(v4), Some(0x101));
         assert!(database.remove_outbound(PeerId(1), 0x101));
         assert_eq!((chosen(v4), chosen(v6), count()), (None, None, 198));
+    }
+
+    #[test]
+    fn associations_that_share_flows_have_about_as_many_each_and_a_flow_keeps_its_own() {
+        let database = Database::default();
+        let network = [(address("10.2.0.0"), address("10.2.255.255"))];
+        let flows: Vec<Flow> =
+            (0..4000u32).map(|host| flow(IpAddr::from([10, 2, (host >> 8) as u8, host as u8]))).collect();
+        let chosen = || -> Vec<u32> {
+            let snapshot = database.snapshot();
+            let all = snapshot.outbound.get(&PeerId(1)).expect("there are some");
+            let spi = |flow| all.taking(flow).expect("one takes it").association().parameters().spi;
+            flows.iter().map(spi).collect()
+        };
+        let lacking = || {
+            let snapshot = database.snapshot();
+            let all = snapshot.outbound.get(&PeerId(1)).expect("there are some");
+            flows.iter().filter(|flow| all.lacks_share(flow)).count()
+        };
+        let count = |chosen: &[u32], spi| chosen.iter().filter(|own| **own == spi).count();
+        database.add_outbound(outbound(0x101, &network));
+        assert_eq!((count(&chosen(), 0x101), lacking()), (4000, 0));
+        // The first association carries the flows of shares that have none.
+        database.set_shares(PeerId(1), 4);
+        assert_eq!(count(&chosen(), 0x101), 4000);
+        assert!((2800..3200).contains(&lacking()), "{} of three fourths", lacking());
+        database.request(Request::Share(PeerId(1)));
+        for spi in [0x102, 0x103, 0x104] {
+            let before = chosen();
+            database.add_share(outbound(spi, &network), None);
+            let after = chosen();
+            let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
+            assert!(moved.clone().all(|(before, after)| (*before, *after) == (0x101, spi)), "others stay");
+            assert_eq!(moved.count(), count(&after, spi));
+        }
+        assert_eq!((lacking(), database.standing_requests()), (0, Vec::new()));
+        let all = chosen();
+        for spi in 0x101..=0x104 {
+            assert!((900..1100).contains(&count(&all, spi)), "{spi:#x} has {}", count(&all, spi));
+        }
+        // A successor takes over its predecessor's flows, and no others; the end of one moves flows to those left.
+        database.add_share(outbound(0x203, &network), Some(0x103));
+        let expected: Vec<u32> = all.iter().map(|&spi| if spi == 0x103 { 0x203 } else { spi }).collect();
+        assert_eq!(chosen(), expected);
+        assert!(database.remove_outbound(PeerId(1), 0x102) && !database.remove_outbound(PeerId(1), 0x103));
+        assert!(chosen().iter().all(|spi| [0x101, 0x203, 0x104].contains(spi)) && lacking() > 0);
+        database.set_shares(PeerId(1), 3);
+        assert_eq!(lacking(), 0);
+        // Without the first association the others carry everything.
+        assert!(database.remove_outbound(PeerId(1), 0x101));
+        assert!(chosen().iter().all(|spi| [0x203, 0x104].contains(spi)));
+        assert!(database.remove_outbound(PeerId(1), 0x203) && database.remove_outbound(PeerId(1), 0x104));
+        assert!(database.snapshot().outbound.is_empty());
     }
 }

@@ -28,6 +28,7 @@ pub mod replay;
 pub mod segment_size;
 pub mod selector;
 pub mod sequence;
+mod shares;
 pub mod suite;
 pub mod table;
 pub mod too_big;

@@ -2,16 +2,15 @@
 //! check ours.
 
 mod common;
+#[path = "../../../testing/scapy.rs"]
+mod scapy;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-};
+use std::{fs, process::Command};
 
 use common::{ends, parameters, protect, unprotect};
+use scapy::Scapy;
 use sealane_ipsec::{
     ah::Alignment,
     association::{Mode, Outbound, Parameters, Protocol},
@@ -23,43 +22,18 @@ use sealane_wire::{Ipv4Fields, Ipv6Fields, Sum, UdpFields, protocol};
 use serde_json::{Value, json};
 use skip::skip;
 
-struct Scapy {
-    child: Child,
-    asks: ChildStdin,
-    answers: BufReader<ChildStdout>,
+/// Starts scapy; `None` if it is not here.
+fn start() -> Option<Scapy> {
+    let has = |python: &&str| {
+        let check = Command::new(python).args(["-c", "import scapy.layers.ipsec, cryptography"]).output();
+        check.is_ok_and(|output| output.status.success())
+    };
+    let python = ["/usr/bin/python3", "python3"].into_iter().find(has)?;
+    Scapy::start(python, concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy_peer.py"))
 }
 
-impl Scapy {
-    fn start() -> Option<Self> {
-        let has = |python: &&str| {
-            let check = Command::new(python).args(["-c", "import scapy.layers.ipsec, cryptography"]).output();
-            check.is_ok_and(|output| output.status.success())
-        };
-        let python = ["/usr/bin/python3", "python3"].into_iter().find(has)?;
-        let mut child = Command::new(python)
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy_peer.py"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let asks = child.stdin.take()?;
-        let answers = BufReader::new(child.stdout.take()?);
-        Some(Self { child, asks, answers })
-    }
-
-    fn ask(&mut self, ask: &Value) -> Value {
-        writeln!(self.asks, "{ask}").expect("scapy listens");
-        let mut line = String::new();
-        self.answers.read_line(&mut line).expect("scapy answers");
-        serde_json::from_str(&line).expect("scapy answers in JSON")
-    }
-}
-
-impl Drop for Scapy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn answer_to(scapy: &mut Scapy, ask: &Value) -> Value {
+    serde_json::from_str(&scapy.ask(&ask.to_string())).expect("scapy answers in JSON")
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -203,7 +177,7 @@ fn settled(mut packet: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn scapy_opens_ours_and_we_open_its() {
-    let Some(mut scapy) = Scapy::start() else { return skip("no python3 with scapy and cryptography") };
+    let Some(mut scapy) = start() else { return skip("no python3 with scapy and cryptography") };
     let suites = Suite::all_esp().map(|suite| (Protocol::Esp, suite));
     let suites = suites.chain(Suite::all_ah().map(|suite| (Protocol::Ah, suite)));
     let (mut opened, mut missing) = (0, Vec::new());
@@ -231,7 +205,7 @@ fn scapy_opens_ours_and_we_open_its() {
                     }
                     let sent = protect(&outbound, &inner, &outer(is_ipv6), Alignment::Rfc).expect(&what);
                     asked["packet"] = json!(hex(&sent));
-                    let answer = scapy.ask(&asked);
+                    let answer = answer_to(&mut scapy, &asked);
                     if let Some(reason) = answer.get("skipped") {
                         missing.push(format!("{suite}: {reason}"));
                         continue;
@@ -241,7 +215,7 @@ fn scapy_opens_ours_and_we_open_its() {
 
                     let asked =
                         ask("protect", &parameters, is_ipv6, number, &inner).expect("it was asked before");
-                    let answer = scapy.ask(&asked);
+                    let answer = answer_to(&mut scapy, &asked);
                     let sealed = answer["packet"].as_str().unwrap_or_else(|| panic!("{what}: {answer}"));
                     let arrived = unprotect(&inbound, &unhex(sealed));
                     let arrived = arrived.unwrap_or_else(|reason| panic!("{what}: {reason:?} {sealed}"));

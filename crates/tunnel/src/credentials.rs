@@ -206,7 +206,7 @@ fn shared(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
 }
 
 /// Returns a private key, PKCS #8 in DER.
-fn private_der(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+pub(crate) fn private_der(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     let text = secret(path)?;
     let key = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| no_key(path))?;
     Ok(Zeroizing::new(key.secret_pkcs8_der().to_vec()))
@@ -349,6 +349,7 @@ mod tests {
             proof,
             proposals: Vec::new(),
             esp_proposals: Vec::new(),
+            children: 1,
             rekey: std::time::Duration::ZERO,
             ike_rekey: std::time::Duration::ZERO,
         }

@@ -528,12 +528,13 @@ fn keep(
             true => Duration::ZERO,
             false => until.saturating_duration_since(Instant::now()),
         };
-        let (socket, bell) = (control.listener().as_fd(), bells.fd(0));
-        let letters = makers.carrier().map(Carrier::fds).unwrap_or_default();
-        let mut polled: Vec<_> =
-            [&socket, &bell].into_iter().chain(&letters).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let socket = control.listener().as_fd();
+        let [ike, other] = makers.carrier().map(Carrier::fds).unwrap_or_default();
+        let all = [Some(socket), Some(bells.fd(0)), ike, other];
+        let mut polled = all.map(|fd| PollFd::from_borrowed_fd(fd.unwrap_or(socket), PollFlags::IN));
+        let count = all.iter().flatten().count();
         // A poll that fails is repeated.
-        let is_polled = sealane_stack::wait(&mut polled, wait).unwrap_or_default();
+        let is_polled = sealane_stack::wait(&mut polled[..count], wait).unwrap_or_default();
         let is_ready = |at: usize| is_polled && !polled[at].revents().is_empty();
         let (is_asked, is_rung) = (is_ready(0), is_ready(1));
         bells.awake(0);

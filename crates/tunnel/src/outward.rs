@@ -238,10 +238,14 @@ impl<'a> Router<'a> {
         self.cache.follow(&snapshot.policies);
         // The device has no way out in clear: bypassing it is a matter of the routing table.
         let Action::Protect(peer) = self.cache.decide(flow)? else { return Err(DropReason::NoPolicy) };
-        let Some(outbound) = snapshot.outbound.get(&peer).and_then(|all| all.taking(flow)) else {
+        let all = snapshot.outbound.get(&peer);
+        let Some((all, outbound)) = all.and_then(|all| Some((all, all.taking(flow)?))) else {
             self.peers.acquire(peer, flow);
             return Err(DropReason::NoAssociation);
         };
+        if all.lacks_share(flow) {
+            self.peers.request(Request::Share(peer));
+        }
         match outbound.association().age(now) {
             Age::Young => {}
             Age::Soft => self.peers.request(Request::Rekey(peer)),

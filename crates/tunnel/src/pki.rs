@@ -1,5 +1,5 @@
 //! A certificate authority of one's own, and certificates for gateways that Windows, iOS, Android and other gateways
-//! accept.
+//! accept, and for users.
 //!
 //! Guarantees: a certificate names its host in full, because clients check nothing else (RFC 6125; addresses are
 //! written as names as well, because Windows checks those); every client accepts it for IKE (RFC 4945, section
@@ -26,7 +26,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// iKEIntermediate, which older macOS requires.
 const IKE_INTERMEDIATE: [u64; 9] = [1, 3, 6, 1, 5, 5, 8, 2, 2];
 
-/// The kind of a gateway's key.
+/// The kind of a gateway's or a user's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyKind {
     /// ECDSA on P-256.
@@ -121,6 +121,39 @@ impl Authority {
     /// # Errors
     /// Fails if the name cannot be part of a certificate, or if the cryptographic library refuses.
     pub fn issue(&self, name: &str, addresses: &[IpAddr], kind: KeyKind) -> Result<Issued, PkiError> {
+        let mut names = vec![SanType::DnsName(name.try_into()?)];
+        for &address in addresses {
+            names.push(SanType::IpAddress(address));
+            names.push(SanType::DnsName(address.to_string().try_into()?));
+        }
+        let usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+            ExtendedKeyUsagePurpose::Other(IKE_INTERMEDIATE.to_vec()),
+        ];
+        self.issue_for(name, names, usages, kind)
+    }
+
+    /// Makes a key and its certificate for the user called `name`, a word or a mail address, who can prove this name with
+    /// it and pass for no gateway.
+    ///
+    /// # Errors
+    /// Fails if the name cannot be part of a certificate, or if the cryptographic library refuses.
+    pub fn issue_user(&self, name: &str, kind: KeyKind) -> Result<Issued, PkiError> {
+        let san = match name.contains('@') {
+            true => SanType::Rfc822Name(name.try_into()?),
+            false => SanType::DnsName(name.try_into()?),
+        };
+        self.issue_for(name, vec![san], vec![ExtendedKeyUsagePurpose::ClientAuth], kind)
+    }
+
+    fn issue_for(
+        &self,
+        name: &str,
+        names: Vec<SanType>,
+        usages: Vec<ExtendedKeyUsagePurpose>,
+        kind: KeyKind,
+    ) -> Result<Issued, PkiError> {
         let key = match kind {
             KeyKind::Ecdsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
             KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_3072)?,
@@ -129,16 +162,7 @@ impl Authority {
         parameters.is_ca = IsCa::ExplicitNoCa;
         parameters.use_authority_key_identifier_extension = true;
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        parameters.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-            ExtendedKeyUsagePurpose::Other(IKE_INTERMEDIATE.to_vec()),
-        ];
-        let mut names = vec![SanType::DnsName(name.try_into()?)];
-        for &address in addresses {
-            names.push(SanType::IpAddress(address));
-            names.push(SanType::DnsName(address.to_string().try_into()?));
-        }
+        parameters.extended_key_usages = usages;
         parameters.subject_alt_names = names;
         let certificate = parameters.signed_by(&key, &self.0)?.pem();
         Ok(Issued { key: Zeroizing::new(key.serialize_pem()), certificate })

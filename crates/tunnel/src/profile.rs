@@ -1,20 +1,22 @@
 //! Profiles by which phones and laptops connect to a gateway of ours: one file for iOS and macOS, a script for Windows,
 //! and a file for strongSwan's app on Android.
 //!
-//! Guarantees: a profile holds no secret; whatever the names in it, it has the meaning that is documented here; it
+//! Guarantees: a profile of a user with a password holds no secret, and one of a user with a certificate holds the private key
+//! under a password that is told apart from it; whatever the names in it, it has the meaning that is documented here; it
 //! chooses algorithms that every gateway accepts by default; the profile of the same user and gateway replaces the
 //! earlier one on a device.
 //!
-//! The user is asked for the password (EAP-MSCHAPv2). Sources: Apple's *Device Management* (payload `com.apple.vpn.managed`,
+//! The user is asked for the password (EAP-MSCHAPv2), or imports the certificate with its key (EAP-TLS). Sources: Apple's *Device Management* (payload `com.apple.vpn.managed`,
 //! dictionary `IKEv2`), Microsoft's `Add-VpnConnection` and `Set-VpnConnectionIPsecConfiguration`, strongSwan's *Android
 //! VPN Client Profiles*.
 
 use std::{fmt::Write as _, path::Path};
 
 use data_encoding::{BASE64, HEXLOWER};
-use sealane_ike::{Identity, certificate::Authorities};
+use sealane_ike::{Identity, Random, certificate::Authorities, crypto::sign::SigningKey, pkcs12};
 use sealane_ipsec::selector::Prefix;
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use crate::{
     credentials::{self, CredentialError},
@@ -41,6 +43,19 @@ pub enum ProfileError {
     /// Clients have no passwords.
     #[error("clients of this gateway have no passwords: a profile is for a user in `users-file`")]
     NoPasswords,
+    /// Users have no certificates.
+    #[error("users of this gateway have no certificates: it takes `users-ca`")]
+    NoCertificates,
+    /// The gateway would refuse the user's certificate.
+    #[error("{file} does not prove that somebody is {user:?}: {problem}")]
+    Certificate {
+        /// The file.
+        file: String,
+        /// The user.
+        user: String,
+        /// The reason.
+        problem: String,
+    },
     /// The user is not among those of the gateway.
     #[error("there is no user {user:?} in {file}")]
     NoUser {
@@ -82,6 +97,8 @@ pub struct Profile {
     /// The gateway's identity.
     identity: String,
     user: String,
+    /// The user's certificate and private key, PKCS #12; `None` if the user has a password.
+    bundle: Option<Vec<u8>>,
     /// The certificate of the gateway's authority, in DER.
     authority: Vec<u8>,
     /// The networks that are reached through the gateway; everything if there are none.
@@ -98,6 +115,15 @@ pub struct Names<'a> {
     pub server: Option<&'a str>,
     /// The name of the connection; the name or address of the gateway if it is `None`.
     pub connection: Option<&'a str>,
+}
+
+/// The files of a user's certificate and its private key, in PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct UserFiles<'a> {
+    /// The certificate.
+    pub certificate: &'a Path,
+    /// The private key, PKCS #8.
+    pub private_key: &'a Path,
 }
 
 fn checked(name: &str, what: &'static str, fits: impl Fn(char) -> bool) -> Result<String, ProfileError> {
@@ -121,20 +147,72 @@ fn clients(site: &Site) -> Result<&IkePeer, ProfileError> {
 }
 
 impl Profile {
-    /// Returns the profile of a user of `site`, whose devices get the authority in the file `ca`; by default that is
-    /// `ca.crt` beside the gateway's certificate, as `sealane tunnel pki` makes it.
+    /// Returns the profile of a user of `site` with a password, whose devices get the authority in the file `ca`; by default
+    /// that is `ca.crt` beside the gateway's certificate, as `sealane tunnel pki` makes it.
     ///
     /// # Errors
     /// Fails if the site has no such user, or if the authority does not answer for the gateway's certificate.
     pub fn new(site: &Site, names: Names<'_>, ca: Option<&Path>) -> Result<Self, ProfileError> {
-        let peer = clients(site)?;
-        let Proof::Clients { certificate, users: Some(users), .. } = &peer.proof else {
+        let Proof::Clients { users: Some(users), .. } = &clients(site)?.proof else {
             return Err(ProfileError::NoPasswords);
         };
-        let Names { user, server, connection } = names;
+        let Names { user, .. } = names;
         if !credentials::users(users)?.contains(user) {
             return Err(ProfileError::NoUser { user: user.to_owned(), file: users.display().to_string() });
         }
+        Self::of(site, names, ca, None)
+    }
+
+    /// Returns the profile of a user of `site` with a certificate, and the password that devices ask for when they import
+    /// it.
+    ///
+    /// # Errors
+    /// Fails if the gateway would refuse the certificate, if the key is not that of the certificate, or as [`Self::new`]
+    /// does.
+    pub fn with_certificate(
+        site: &Site,
+        names: Names<'_>,
+        ca: Option<&Path>,
+        files: UserFiles<'_>,
+    ) -> Result<(Self, Zeroizing<String>), ProfileError> {
+        let Proof::Clients { users_trust: Some(trust), .. } = &clients(site)?.proof else {
+            return Err(ProfileError::NoCertificates);
+        };
+        let refused = |problem: String| ProfileError::Certificate {
+            file: files.certificate.display().to_string(),
+            user: names.user.to_owned(),
+            problem,
+        };
+        let own = credentials::certificates(files.certificate)?;
+        let key = credentials::private_der(files.private_key)?;
+        let chain: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let authorities = Authorities::new(&credentials::certificates(&trust.authorities)?);
+        let verified = authorities
+            .map_err(|error| error.to_string())
+            .and_then(|authorities| authorities.verify(&chain, &Identity::from_text(names.user), now));
+        let public = verified.map_err(refused)?;
+        let is_own = SigningKey::from_pkcs8(&key).is_ok_and(|key| *key.public_key() == *public);
+        if !is_own {
+            return Err(refused(format!("{} is not its key", files.private_key.display())));
+        }
+        let mut random = Random::system();
+        let password = pkcs12::password(&mut random);
+        let bundle = pkcs12::bundle(&key, &own, names.user, &password, &mut random);
+        Ok((Self::of(site, names, ca, Some(bundle))?, password))
+    }
+
+    fn of(
+        site: &Site,
+        names: Names<'_>,
+        ca: Option<&Path>,
+        bundle: Option<Vec<u8>>,
+    ) -> Result<Self, ProfileError> {
+        let peer = clients(site)?;
+        let Proof::Clients { certificate, .. } = &peer.proof else {
+            return Err(ProfileError::NoClients);
+        };
+        let Names { user, server, connection } = names;
         let is_host = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
         let server = checked(server.unwrap_or(&peer.local_id), "server", is_host)?;
         let name = checked(connection.unwrap_or(&server), "name", |c| !c.is_control())?;
@@ -162,6 +240,7 @@ impl Profile {
             server,
             identity: peer.local_id.clone(),
             user: user.to_owned(),
+            bundle,
             authority,
             networks,
             is_rsa: is_rsa(&own[0]),
@@ -197,7 +276,7 @@ impl Profile {
                 ("LifeTimeInMinutes", Plist::number(minutes)),
             ])
         };
-        let ike = Plist::dictionary(&[
+        let mut ike = vec![
             ("RemoteAddress", Plist::text(&self.server)),
             ("RemoteIdentifier", Plist::text(&self.identity)),
             ("LocalIdentifier", Plist::text(&self.user)),
@@ -210,7 +289,11 @@ impl Profile {
             ("DisableMOBIKE", Plist::number(0)),
             ("IKESecurityAssociationParameters", association(1440)),
             ("ChildSecurityAssociationParameters", association(480)),
-        ]);
+        ];
+        if self.bundle.is_some() {
+            ike.push(("PayloadCertificateUUID", Plist::text(&self.uuid("user").to_uppercase())));
+        }
+        let ike = Plist::dictionary(&ike);
         let payload = |part: &str, kind: &str, rest: Vec<(&'static str, Plist)>| {
             let mut all = vec![
                 ("PayloadType", Plist::text(kind)),
@@ -222,6 +305,12 @@ impl Profile {
             all.extend(rest);
             Plist::dictionary(&all)
         };
+        let user = self.bundle.as_ref().map(|bundle| {
+            let file = Plist::text("user.p12");
+            let content = Plist::data(&BASE64.encode(bundle));
+            let rest = vec![("PayloadCertificateFileName", file), ("PayloadContent", content)];
+            payload("user", "com.apple.security.pkcs12", rest)
+        });
         let content = [
             payload(
                 "authority",
@@ -242,6 +331,7 @@ impl Profile {
                 ],
             ),
         ];
+        let content: Vec<Plist> = content.into_iter().chain(user).collect();
         let whole = payload("profile", "Configuration", vec![("PayloadContent", Plist::array(&content))]);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
@@ -254,9 +344,28 @@ impl Profile {
     pub fn windows(&self) -> String {
         let (name, server) = (quoted(&self.name), quoted(&self.server));
         let split = if self.networks.is_empty() { "" } else { " -SplitTunneling" };
+        // Windows keeps the user's key in the account that runs the script.
+        let import = self.bundle.as_ref().map_or_else(String::new, |bundle| {
+            format!(
+                "$user = '{}'\n\
+                 $file = Join-Path $env:TEMP 'sealane-user.p12'\n\
+                 [IO.File]::WriteAllBytes($file, [Convert]::FromBase64String($user))\n\
+                 $password = Read-Host -AsSecureString 'Password of the certificate'\n\
+                 Import-PfxCertificate -FilePath $file -CertStoreLocation Cert:\\CurrentUser\\My -Password $password | Out-Null\n\
+                 Remove-Item $file\n\
+                 $eap = New-EapConfiguration -Tls -UserCertificate\n",
+                BASE64.encode(bundle)
+            )
+        });
+        let (asks_for, eap) = match self.bundle {
+            None => (format!("the user ({}) and the password", self.user), " -RememberCredential"),
+            Some(_) => {
+                (format!("the certificate ({})", self.user), " -EapConfigXmlStream $eap.EapConfigXmlStream")
+            }
+        };
         let mut script = format!(
             "# Adds the connection {comment}. Run it in a PowerShell of an administrator.\n\
-             # Windows asks for the user ({user}) and the password when it connects.\n\
+             # Windows asks for {asks_for} when it connects.\n\
              $ErrorActionPreference = 'Stop'\n\
              $name = {name}\n\
              $authority = '{authority}'\n\
@@ -264,14 +373,13 @@ impl Profile {
              [IO.File]::WriteAllBytes($file, [Convert]::FromBase64String($authority))\n\
              Import-Certificate -FilePath $file -CertStoreLocation Cert:\\LocalMachine\\Root | Out-Null\n\
              Remove-Item $file\n\
-             Get-VpnConnection | Where-Object Name -eq $name | Remove-VpnConnection -Force\n\
+             {import}Get-VpnConnection | Where-Object Name -eq $name | Remove-VpnConnection -Force\n\
              Add-VpnConnection -Name $name -ServerAddress {server} -TunnelType Ikev2 -AuthenticationMethod Eap \
-             -EncryptionLevel Maximum -RememberCredential{split}\n\
+             -EncryptionLevel Maximum{eap}{split}\n\
              Set-VpnConnectionIPsecConfiguration -ConnectionName $name -EncryptionMethod GCMAES256 -IntegrityCheckMethod SHA384 \
              -DHGroup ECP384 -CipherTransformConstants GCMAES256 -AuthenticationTransformConstants GCMAES256 -PfsGroup ECP384 \
              -Force\n",
             comment = self.name,
-            user = self.user,
             authority = BASE64.encode(&self.authority),
         );
         for network in &self.networks {
@@ -300,6 +408,10 @@ impl Profile {
             "ike-proposal": IKE_PROPOSAL,
             "esp-proposal": ESP_PROPOSAL,
         });
+        if let Some(bundle) = &self.bundle {
+            profile["type"] = json!("ikev2-eap-tls");
+            profile["local"] = json!({ "p12": BASE64.encode(bundle), "id": self.user });
+        }
         if !self.networks.is_empty() {
             let subnets: Vec<String> = self.networks.iter().map(ToString::to_string).collect();
             profile["split-tunneling"] = json!({ "subnets": subnets });
@@ -454,6 +566,62 @@ mod tests {
         assert!(made.windows().contains("$name = 'A''; rm <x> \u{2018}\u{2018}'\r\n"), "{}", made.windows());
         assert!(!made.windows().contains("SplitTunneling"));
         assert!(!made.android().contains("split"));
+    }
+
+    #[test]
+    fn a_users_certificate_is_in_every_profile_if_the_gateway_takes_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let (authority, root) = Authority::create().expect("an authority");
+        let gateway = authority.issue("vpn.example.org", &[], KeyKind::Ecdsa).expect("a certificate");
+        let alice = authority.issue_user("alice@example.org", KeyKind::Ecdsa).expect("a certificate");
+        let bob = authority.issue_user("bob", KeyKind::Ecdsa).expect("a certificate");
+        let (_, stranger) = Authority::create().expect("an authority");
+        for (name, text) in [
+            ("ca.crt", &*root.certificate),
+            ("other.crt", &stranger.certificate),
+            ("a.crt", &gateway.certificate),
+            ("a.key", &gateway.key),
+            ("alice.crt", &alice.certificate),
+            ("alice.key", &alice.key),
+            ("bob.key", &bob.key),
+        ] {
+            fs::write(at(name), text).expect("a file");
+            fs::set_permissions(at(name), fs::Permissions::from_mode(0o600)).expect("a mode");
+        }
+        let made = |users: &str, user: &str, key: &str| {
+            let text = format!(
+                "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\n[pool]\nnetworks = [\"10.99.0.0/24\"]\n[[peers]]\nname = \"c\"\n\
+                 [peers.ike]\nany = true\nlocal-id = \"vpn.example.org\"\nlocal-networks = [\"10.91.1.0/24\"]\n\
+                 private-key = \"a.key\"\ncertificate = \"a.crt\"\n{users}\n"
+            );
+            let site = Site::parse(&at("site.toml"), &text).expect("a good file");
+            let names = Names { user, server: None, connection: None };
+            let (certificate, private_key) = (&at("alice.crt"), &at(key));
+            Profile::with_certificate(&site, names, None, UserFiles { certificate, private_key })
+        };
+        let good = "users-ca = \"ca.crt\"";
+        let (profile, password) = made(good, "alice@example.org", "alice.key").expect("a profile");
+        assert!(password.len() > 20);
+        let bundle = BASE64.encode(profile.bundle.as_ref().expect("it was made"));
+        assert!(profile.apple().contains(&format!("<data>{bundle}</data>")));
+        let uuid = profile.uuid("user").to_uppercase();
+        assert_eq!(profile.apple().matches(&uuid).count(), 2, "the connection names the certificate");
+        assert!(profile.windows().contains(&bundle) && profile.windows().contains("-Tls -UserCertificate"));
+        let android: serde_json::Value = serde_json::from_str(&profile.android()).expect("JSON");
+        assert_eq!((&android["type"], &android["local"]["p12"]), (&json!("ikev2-eap-tls"), &json!(bundle)));
+        for text in [profile.apple(), profile.windows(), profile.android()] {
+            assert!(!text.contains(&*password), "the password travels apart");
+        }
+        for (users, user, key, says) in [
+            ("ca = \"ca.crt\"", "alice@example.org", "alice.key", "users-ca"),
+            ("users-ca = \"other.crt\"", "alice@example.org", "alice.key", "does not prove"),
+            (good, "eve@example.org", "alice.key", "does not prove"),
+            (good, "alice@example.org", "bob.key", "is not its key"),
+        ] {
+            let error = made(users, user, key).expect_err(says).to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ fn gateway() -> Endpoint {
             remote: vec![network(9)],
             proposals: vec![Offer::esp("aes128gcm16").expect("a proposal")],
             mode: Mode::Tunnel,
+            resources: 0,
         }],
         pool: Some(0),
         asks_for: Families::default(),

@@ -192,8 +192,14 @@ pub enum TunnelCommand {
 pub struct TunnelProfileArgs {
     /// The site file of the gateway
     pub site: PathBuf,
-    /// A user in the `users-file` of the site
+    /// A user in the `users-file` of the site, or the one whom `--certificate` names
     pub user: String,
+    /// The user's certificate, if the user has one in place of a password; with --private-key
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+    /// The private key of that certificate
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub private_key: Option<PathBuf>,
     /// The name or address at which devices reach the gateway; by default its `local-id`
     #[arg(long, value_name = "HOST")]
     pub server: Option<String>,
@@ -219,6 +225,9 @@ pub struct TunnelPkiArgs {
     /// An address at which clients reach the gateway, in addition to its name; may be repeated
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<IpAddr>,
+    /// A user who gets a certificate, a word or a mail address; may be repeated
+    #[arg(long = "user", value_name = "USER")]
+    pub users: Vec<String>,
     /// Make RSA keys, which iOS needs if it is configured by hand; the default is ECDSA
     #[arg(long)]
     pub rsa: bool,

@@ -1,4 +1,4 @@
-//! `sealane tunnel pki`: makes a certificate authority of one's own, and certificates for gateways.
+//! `sealane tunnel pki`: makes a certificate authority of one's own, and certificates for gateways and users.
 //!
 //! Guarantees: only their owner can read private keys; no file is overwritten.
 
@@ -43,8 +43,22 @@ pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
     if !arguments.addresses.is_empty() && arguments.names.len() != 1 {
         return Err(usage(anyhow!("--address belongs to one gateway: name one at a time")));
     }
+    for user in &arguments.users {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._@".contains(&byte);
+        if !(1..=64).contains(&user.len())
+            || !user.bytes().all(is_plain)
+            || user.starts_with(['.', '-'])
+            || user == "ca"
+            || arguments.names.contains(user)
+        {
+            return Err(usage(anyhow!(
+                "{user:?} is not the name of a user, such as alice or alice@example.org"
+            )));
+        }
+    }
     let files = |name: &str| [folder.join(format!("{name}.key")), folder.join(format!("{name}.crt"))];
-    let existing = arguments.names.iter().flat_map(|name| files(name)).find(|path| path.exists());
+    let all = arguments.names.iter().chain(&arguments.users);
+    let existing = all.flat_map(|name| files(name)).find(|path| path.exists());
     if let Some(path) = existing {
         return Err(usage(anyhow!("{} exists: remove it to make another one", path.display())));
     }
@@ -57,6 +71,10 @@ pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
         let issued =
             authority.issue(name, &arguments.addresses, kind).map_err(|error| usage(error.into()))?;
         write(&issued, files(name), &mut made)?;
+    }
+    for user in &arguments.users {
+        let issued = authority.issue_user(user, kind).map_err(|error| usage(error.into()))?;
+        write(&issued, files(user), &mut made)?;
     }
     text::complain(format_args!(
         "keep {} where no gateway is; {} is for all peers. Certificates are valid for {CERTIFICATE_DAYS} days",

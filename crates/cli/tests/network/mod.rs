@@ -3,6 +3,7 @@
 // Each file of tests is a program of its own and uses only a part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod guest;
 pub(crate) mod pair;
 pub(crate) mod strongswan;
 

@@ -13,21 +13,27 @@ use crate::{INNER, certificates, secret};
 const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
 
 /// Makes a gateway `a` with a cable to each of two hosts `b` and `c`, and certificates for `hq.example` and
-/// `branch.example`.
-fn three_hosts(tag: &str) -> Result<Net, String> {
+/// `branch.example`; if that cannot be, or something is `missing`, the test is skipped.
+fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
+    if let Some(why) = missing() {
+        skip(&why);
+        return None;
+    }
     let net = Net::new(tag, &["a", "b", "c"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     net.link([("a", "o1", "10.90.3.1/24"), ("c", "o0", "10.90.3.2/24")], 1500);
     let folder = net.folder.path();
-    certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256")
-        .map_err(|problem| format!("no certificates: {problem}"))?;
+    if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
+        skip(&format!("no certificates: {problem}"));
+        return None;
+    }
     for key in ["hq.key", "branch.key"] {
         let content = fs::read_to_string(folder.join(key)).expect("a key");
         secret(folder, key, &content);
     }
     secret(folder, "users", "# name:password\nalice:correct horse\nbob:battery staple\n");
     secret(folder, "password", "correct horse\n");
-    Ok(net)
+    Some(net)
 }
 
 /// Returns the site of our gateway for clients.
@@ -154,17 +160,57 @@ fn profiles_are_read_by_others() {
     assert_eq!(read["authority"], crate::program::hex(&output.stdout));
 }
 
+/// Runs OpenSSL in a folder.
+fn openssl(folder: &Path, arguments: &str) {
+    let output = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
+    let output = output.expect("it ran before");
+    assert!(output.status.success(), "openssl {arguments}: {}", text(&output.stderr));
+}
+
+#[test]
+fn a_user_imports_a_certificate_and_connects() {
+    let Some(mut net) = three_hosts("ku", strongswan::users_are_missing) else { return };
+    let folder = net.folder.path().to_owned();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let user = "alice@example.org";
+    let made = sealane(&["tunnel", "pki", &path("people"), "--user", user]).output().expect("it runs");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let site = gateway("users-ca = \"people/ca.crt\"");
+    fs::write(folder.join("clients.toml"), format!("device = \"sl0\"\n{site}")).expect("a site file");
+    let files = [path(&format!("people/{user}.crt")), path(&format!("people/{user}.key"))];
+    let [certificate, key] = &files;
+    let arguments = ["tunnel", "profile", &path("clients.toml"), user, "--folder", &path("")];
+    let with = ["--certificate", certificate, "--private-key", key];
+    let output = sealane(&[&arguments[..], &with].concat()).output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let (_, rest) = said.split_once("devices ask for ").expect("the password is told");
+    let password = rest.split(' ').next().expect("a word");
+    // Another program imports what the profile for Android holds.
+    let profile = fs::read(folder.join(format!("{user}.sswan"))).expect("it was made");
+    let profile: serde_json::Value = serde_json::from_slice(&profile).expect("JSON");
+    fs::write(folder.join("bundle"), profile["local"]["p12"].as_str().expect("a text")).expect("a file");
+    openssl(&folder, "base64 -d -A -in bundle -out imported.p12");
+    let import = format!("pkcs12 -legacy -in imported.p12 -passin pass:{password}");
+    openssl(&folder, &format!("{import} -nokeys -out imported.crt"));
+    openssl(&folder, &format!("{import} -nocerts -nodes -out imported.key"));
+    net.gateway("a", 1400, &site);
+    let local = format!(
+        "auth = eap-tls\n            certs = imported.crt\n            id = {user}\n            eap_id = {user}"
+    );
+    let configuration = client(GATEWAY[0], &local, "-");
+    let client =
+        StrongSwan::start(&mut net, "b", &configuration, |swanctl| install(&folder, swanctl, "imported"));
+    client.control(&net, "--initiate --child c");
+    net.wait_for_ping("b", INNER[0]);
+    assert_eq!(net.status("a")["peers"][0]["ike"][0]["user"], user);
+}
+
 const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
 
 #[test]
 fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kw") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kw", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     net.gateway("a", 1400, &gateway("users-file = \"users\"\nusers-ca = \"ca.crt\""));
     let alice = client(GATEWAY[0], ALICE, "correct horse");
@@ -202,13 +248,7 @@ fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network()
 
 #[test]
 fn a_client_with_a_wrong_password_gets_nothing() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kx") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kx", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     net.gateway("a", 1400, &gateway("users-file = \"users\""));
     let text = client(GATEWAY[0], ALICE, "wrong");
@@ -266,13 +306,7 @@ fn addresses(net: &Net, host: &str) -> String {
 
 #[test]
 fn we_are_a_client_of_strongswans_pool() {
-    if let Some(why) = strongswan::users_are_missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("ky") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("ky", strongswan::users_are_missing) else { return };
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
     let folder = net.folder.path().to_owned();
     let far =
@@ -294,13 +328,7 @@ fn we_are_a_client_of_strongswans_pool() {
 
 #[test]
 fn we_are_a_client_of_our_own_pool_with_addresses_of_both_families() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
-    let mut net = match three_hosts("kz") {
-        Ok(net) => net,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut net) = three_hosts("kz", network::missing) else { return };
     net.gateway("a", 1400, &gateway("users-file = \"users\"\nca = \"ca.crt\""));
     let site = |end: usize, proof: &str| {
         format!(

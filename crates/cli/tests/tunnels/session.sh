@@ -255,7 +255,9 @@ prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan take
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
     'IKE is for the rest of the world.'
 prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as a protocol of its own wants `encapsulation = "none"` beside' \
-    '`listen`, and no NAT on the way.'
+    '`listen`, and no NAT on the way.' \
+    'With `children = 4` in `[peers.ike]` up to four pairs of associations share the flows (RFC 9611), so that lanes do not all count' \
+    'in one sequence and one replay window. Both ends must allow it. All of them use one UDP port, so a network card sees one flow.'
 
 chapter 'Phones and laptops'
 # The strongSwan at the office becomes a laptop.
@@ -286,8 +288,11 @@ on hq 'cat /etc/sealane/clients.toml'
 on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --folder /etc/sealane'
 prose '`alice.mobileconfig` is for iPhones and Macs, `alice.ps1` for Windows, and `alice.sswan` for the app of strongSwan on Android. A user' \
     'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so they' \
-    'go a way that nobody can change them on. `local-networks` are what clients reach: with `0.0.0.0/0` all of their traffic goes' \
-    'through the gateway, which then needs address translation for them (`nft add rule ip nat postrouting masquerade`).'
+    'go a way that nobody can change them on. In place of `users-file` or beside it, `users-ca = "people/ca.crt"` takes users with' \
+    'certificates: `sealane tunnel pki people --user carol` makes one, and `sealane tunnel profile` with its `--certificate` and' \
+    '`--private-key` puts both into the files, under a password that it prints. `local-networks` are what clients reach: with' \
+    '`0.0.0.0/0` all of their traffic goes through the gateway, which then needs address translation for them' \
+    '(`nft add rule ip nat postrouting masquerade`).'
 enter hq 'sealane tunnel down sl0' || :
 up hq 'sealane tunnel up /etc/sealane/clients.toml'
 prose 'Another gateway of ours is a client as well:'

@@ -56,7 +56,7 @@ impl Sa {
             (NotifyType::FAILED_CP_REQUIRED, Reason::Protocol(problem.to_owned()))
         };
         payloads.notify(kind, []);
-        context.output.event(Event::ChildFailed { ike: self.id, policy: None, reason });
+        context.output.event(Event::ChildFailed { ike: self.id, policy: None, resource: None, reason });
         false
     }
 

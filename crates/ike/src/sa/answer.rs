@@ -6,7 +6,7 @@
 
 use super::{
     Context, MAX_CHILDREN, Parts, Phase, Sa,
-    child::{Agreed, Made, Refusal, Standing, agree, protocol_refusal},
+    child::{Agreed, Child, Made, Refusal, Standing, agree, protocol_refusal},
     create::{Collision, Creating, Goal},
 };
 use crate::{
@@ -122,7 +122,12 @@ impl Sa {
             Ok(agreed) => agreed,
             Err((kind, data, reason)) => {
                 payloads.notify(kind, data);
-                return context.output.event(Event::ChildFailed { ike: self.id, policy: None, reason });
+                return context.output.event(Event::ChildFailed {
+                    ike: self.id,
+                    policy: None,
+                    resource: None,
+                    reason,
+                });
             }
         };
         let inbound_spi = context.esp_spi();
@@ -204,10 +209,11 @@ impl Sa {
                 }
             }
             Err((kind, data, reason)) => {
-                let is_temporary = matches!(
+                let is_regular = matches!(
                     kind,
                     NotifyType::TEMPORARY_FAILURE
                         | NotifyType::INVALID_KE_PAYLOAD
+                        | NotifyType::TS_MAX_QUEUE
                         | NotifyType::CHILD_SA_NOT_FOUND
                 );
                 if kind == NotifyType::CHILD_SA_NOT_FOUND {
@@ -222,8 +228,13 @@ impl Sa {
                 } else {
                     self.refuse(context, header, path, kind, data);
                 }
-                if !is_temporary {
-                    context.output.event(Event::ChildFailed { ike: self.id, policy: None, reason });
+                if !is_regular {
+                    context.output.event(Event::ChildFailed {
+                        ike: self.id,
+                        policy: None,
+                        resource: None,
+                        reason,
+                    });
                 }
             }
         }
@@ -300,6 +311,18 @@ impl Sa {
             self.nat.is_encapsulated(),
         )?;
         let replaces = replaces.map(|child| child.id);
+        if replaces.is_none() && agreed.resource.is_some() {
+            let room = self.room_for_resources(agreed.policy);
+            if room == 0 {
+                let reason = Reason::Protocol("it asks for more children beside the first".to_owned());
+                return Err((NotifyType::TS_MAX_QUEUE, Vec::new(), reason));
+            }
+            // Each end may have asked for the last child that both allow.
+            let is_ours_under_way = matches!(self.creating(), Some(Creating { goal: Goal::Child(goal), .. }) if goal.is_new_resource());
+            if room == 1 && is_ours_under_way {
+                return Err(temporary("it asks for a child at the same moment as we do"));
+            }
+        }
         let mut payloads = Payloads::new();
         let nonces = Nonces { initiator: nonce, responder: context.random.nonce() };
         let exchanged = exchange(&agreed.choice, parts)?;
@@ -308,6 +331,15 @@ impl Sa {
         let additional = agreed.choice.additional.clone();
         let goal = FollowupGoal::Child { agreed: Box::new(agreed), inbound_spi, replaces };
         Ok(answer_with(context, payloads, exchanged, nonces, additional, goal))
+    }
+
+    /// Returns the number of children for resources that a policy may still get.
+    fn room_for_resources(&self, policy: usize) -> usize {
+        let counts = |child: &&Child| {
+            child.policy == policy && child.resource.is_some() && child.standing == Standing::Active
+        };
+        let most = self.peer.children.get(policy).map_or(0, |policy| usize::from(policy.resources));
+        most.saturating_sub(self.children.iter().filter(counts).count())
     }
 
     /// Answers an additional key exchange of a negotiation that began in CREATE_CHILD_SA.

@@ -179,7 +179,10 @@ pub(super) fn agree(
             mode,
             local: narrowed.0,
             remote: narrowed.1,
-            resource: resource(parts).or_else(|| replaces?.resource.clone()),
+            // The first child is for no resource, whatever its request says.
+            resource: resource(parts)
+                .filter(|_| exchanges != Exchanges::None)
+                .or_else(|| replaces?.resource.clone()),
             is_more_possible,
         });
     }

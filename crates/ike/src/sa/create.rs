@@ -6,7 +6,7 @@
 
 use super::{
     Context, Parts, Sa, Task,
-    child::{Made, Standing, Trigger, esp_spi, list, with_trigger, write_request},
+    child::{Child, Made, Standing, Trigger, esp_spi, list, with_trigger, write_request},
     exchange::InFlight,
     open::FirstChild,
     rekey::IkeGoal,
@@ -36,8 +36,10 @@ pub(super) struct ChildGoal {
     offers: Vec<Offer>,
     trigger: Trigger,
     mode: Mode,
-    /// The resource that it is for, and the resource's name on the wire.
+    /// The name on the wire of the resource that it is for.
     resource: Option<Vec<u8>>,
+    /// The peer knows that the child is for a resource, or it is for none.
+    is_resource_known: bool,
     local: Vec<TrafficSelector>,
     remote: Vec<TrafficSelector>,
     outbound_spi: u32,
@@ -71,6 +73,11 @@ impl Creating {
 }
 
 impl ChildGoal {
+    /// Returns whether the child is for a resource that has none yet.
+    pub(super) fn is_new_resource(&self) -> bool {
+        self.resource.is_some() && self.replaces.is_none()
+    }
+
     /// Reads SPI, mode and traffic of an answer; the traffic must lie within that of the request.
     fn take_answer(&mut self, answer: &Proposal, parts: &Parts, is_behind_nat: bool) -> Result<(), Reason> {
         let broken = |problem: &str| Reason::Protocol(problem.to_owned());
@@ -93,6 +100,8 @@ impl ChildGoal {
             });
         }
         (self.local, self.remote) = (local.clone(), remote.clone());
+        // The resource of a child that is rekeyed stays, whether it is named or not (RFC 9611, section 3).
+        self.is_resource_known = !self.is_new_resource() || parts.has(NotifyType::SA_RESOURCE_INFO);
         Ok(())
     }
 }
@@ -109,7 +118,15 @@ impl Sa {
     ) {
         let peer = self.peer.clone();
         let Some(child) = peer.children.get(policy) else { return };
-        let (local, remote) = with_trigger(child, &self.addresses, trigger);
+        // A resource's child has the traffic of the first child, which carries what no resource carries.
+        let is_first = |child: &&Child| {
+            child.policy == policy && child.resource.is_none() && child.standing == Standing::Active
+        };
+        let first = self.children.iter().find(is_first).filter(|_| resource.is_some());
+        let (local, remote) = match first {
+            Some(first) => (first.local.clone(), first.remote.clone()),
+            None => with_trigger(child, &self.addresses, trigger),
+        };
         let goal = ChildGoal {
             policy,
             replaces: None,
@@ -118,6 +135,7 @@ impl Sa {
             trigger,
             mode: child.mode,
             resource,
+            is_resource_known: true,
             local,
             remote,
             outbound_spi: 0,
@@ -152,6 +170,7 @@ impl Sa {
             trigger: None,
             mode: child.mode,
             resource: child.resource.clone(),
+            is_resource_known: true,
             local: child.local.clone(),
             remote: child.remote.clone(),
             outbound_spi: 0,
@@ -316,8 +335,8 @@ impl Sa {
                 let task = Task::AddChild { policy: goal.policy, trigger: goal.trigger, resource };
                 return self.retry(context, task);
             }
-            let policy = Some(goal.policy);
-            return context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
+            let (policy, resource) = (Some(goal.policy), goal.resource);
+            return context.output.event(Event::ChildFailed { ike: self.id, policy, resource, reason });
         };
         if let Some(collision) = goal.collision {
             // The peer's rekeying remains, and ours does not.
@@ -331,7 +350,10 @@ impl Sa {
                 if let Some(at) = self.children.iter().position(|child| child.id == replaced) {
                     let child = self.children.swap_remove(at);
                     child.end(context, &Reason::Lost);
-                    self.enqueue(Task::AddChild { policy: goal.policy, trigger: None, resource: None });
+                    // The first child carries the traffic of a resource that has lost its own.
+                    if goal.resource.is_none() {
+                        self.enqueue(Task::AddChild { policy: goal.policy, trigger: None, resource: None });
+                    }
                 }
             }
             Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE } => {
@@ -339,7 +361,8 @@ impl Sa {
             }
             reason => {
                 self.retry(context, Task::RekeyChild(replaced));
-                context.output.event(Event::ChildFailed { ike: self.id, policy: Some(goal.policy), reason });
+                let (policy, resource) = (Some(goal.policy), None);
+                context.output.event(Event::ChildFailed { ike: self.id, policy, resource, reason });
             }
         }
     }
@@ -358,12 +381,14 @@ impl Sa {
             inbound_spi,
             mode,
             resource,
+            is_resource_known,
             local,
             remote,
             outbound_spi,
             collision,
             ..
         } = goal;
+        let asked_for = resource.clone();
         let is_lost =
             collision.as_ref().is_some_and(|theirs| nonces.lowest() < theirs.lowest_nonce.as_slice());
         let made = Made {
@@ -377,9 +402,17 @@ impl Sa {
             resource,
             replaces,
             is_ours: true,
-            is_live: !is_lost,
+            is_live: !is_lost && is_resource_known,
         };
         let Some(new) = self.install(context, made, nonces, shared) else { return };
+        if !is_resource_known {
+            // To the peer it is a second child for the same traffic, and one that it may take for the first one's
+            // successor.
+            self.make_redundant(new);
+            self.enqueue(Task::DeleteChild(new));
+            let (policy, resource, reason) = (Some(policy), asked_for, Reason::NoResources);
+            return context.output.event(Event::ChildFailed { ike: self.id, policy, resource, reason });
+        }
         let Some(old) = replaces else { return };
         match collision {
             Some(collision) if is_lost => {
@@ -426,6 +459,7 @@ impl Sa {
             trigger: None,
             mode: policy.mode,
             resource: None,
+            is_resource_known: true,
             local: first.local,
             remote: first.remote,
             outbound_spi: 0,
@@ -443,8 +477,8 @@ impl Sa {
             Ok(choice) => self.finish_child(context, goal, choice, nonces, &[]),
             Err(reason) => {
                 context.output.esp_spis.remove(&goal.inbound_spi);
-                let policy = Some(goal.policy);
-                context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
+                let (policy, resource) = (Some(goal.policy), None);
+                context.output.event(Event::ChildFailed { ike: self.id, policy, resource, reason });
             }
         }
     }

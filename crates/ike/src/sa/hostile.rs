@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{Context, InFlightForTests, MAX_CHILDREN, Sa};
 use crate::{
-    ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Settings,
+    ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Reason,
+    Settings,
     event::Path,
     wire::{
         Attribute, Configuration, ConfigurationType, Delete, Exchange, HEADER_BYTES, Header, Identification,
@@ -52,6 +53,7 @@ fn peer(index: u8) -> Peer {
             remote: vec![network(1 - index)],
             proposals: vec![Offer::esp("aes128gcm16-x25519").unwrap()],
             mode: Mode::Transport,
+            resources: 2,
         }],
         pool: None,
         asks_for: Families::default(),
@@ -276,4 +278,49 @@ fn a_peer_that_says_anything_harms_nothing() {
         assert!(ends.ours.sas() < 64);
     }
     assert!(granted > 20, "{granted} children were granted, so what follows one was tried");
+}
+
+/// A peer that ignores the notification of a resource answers as to any request for a child (RFC 7296, section 3.10.1).
+#[test]
+fn a_peer_that_knows_no_resources_keeps_one_child() {
+    let mut ends = Ends::new(1);
+    ends.hostile.initiate(0, Some(0), None, ends.now).unwrap();
+    ends.deliver(9);
+    assert_eq!(ends.installed, 1);
+    let ike = ends.ours.established().next().unwrap();
+    ends.ours.add_resource(ike, 0, 7, ends.now);
+    let request = ends.ours.poll_transmit().unwrap();
+    let bytes = request.bytes.strip_prefix(&[0; 4]).unwrap_or(&request.bytes);
+    let header = Header::parse(bytes).unwrap();
+    let network = |index: u8| vec![TrafficSelector::network([10, index, 0, 0].into(), 16)];
+    let offer = Offer::esp("aes128gcm16-x25519-noesn").unwrap();
+    let answer = [
+        Payload::SecurityAssociation(vec![offer.to_wire(1, vec![0, 0, 9, 9])]),
+        Payload::Nonce(vec![1; 32]),
+        Payload::KeyExchange { method: 31, data: vec![9; 32] },
+        Payload::SelectorsInitiator(network(1)),
+        Payload::SelectorsResponder(network(0)),
+    ];
+    let path = Path { local: request.path.remote, remote: request.path.local };
+    ends.hostile_sa(|sa, context| {
+        sa.replies.expected += 1;
+        sa.respond(context, &header, path, &answer.into_iter().collect());
+    });
+    let mut events = Vec::new();
+    for _ in 0..4 {
+        while let Some(sent) = ends.hostile.poll_transmit() {
+            ends.ours.handle(&sent.bytes, sent.path.local, sent.path.remote, ends.now);
+        }
+        events.extend(std::iter::from_fn(|| ends.ours.poll_event()));
+        while let Some(sent) = ends.ours.poll_transmit() {
+            ends.hostile.handle(&sent.bytes, sent.path.local, sent.path.remote, ends.now);
+        }
+    }
+    let [Event::Install(made), Event::ChildFailed { resource, reason, .. }, Event::Remove { child, .. }] =
+        &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert!(!made.is_outbound_live && made.child == *child, "nothing is sent under it");
+    assert_eq!((resource.as_deref(), reason), (Some(&[0, 0, 0, 7][..]), &Reason::NoResources));
 }

@@ -74,6 +74,7 @@ pub(crate) fn policy(index: usize) -> ChildPolicy {
         remote: vec![sides[1 - index]],
         proposals: vec![Offer::esp("aes256gcm16-x25519").unwrap()],
         mode: Mode::Tunnel,
+        resources: 0,
     }
 }
 

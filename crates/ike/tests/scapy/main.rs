@@ -6,18 +6,12 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../../testing/scapy.rs"]
+mod scapy;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 
-use std::{
-    cell::RefCell,
-    collections::BTreeSet,
-    io::{BufRead as _, BufReader, Write as _},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::BTreeSet, path::Path, rc::Rc, sync::Arc};
 
 use client::{Client, D, E, F, Row, S, asks, errors, esp, ike, notify};
 use common::{
@@ -25,6 +19,7 @@ use common::{
     authority::{Authority, P256, RSA},
     network, peer,
 };
+use scapy::Scapy;
 use sealane_ike::{
     EapServer, Endpoint, Event, Expect, Identity, Offer, Peer, Pool, Prove, Settings, Users,
     crypto::{KeyExchange, sign::SigningKey},
@@ -59,54 +54,35 @@ const NAMES: [(u8, &str); 17] = [
 const ENCRYPTED: u8 = PayloadType::ENCRYPTED.0;
 const FRAGMENT: u8 = PayloadType::ENCRYPTED_FRAGMENT.0;
 
-struct Scapy {
-    child: Child,
-    asks: ChildStdin,
-    answers: BufReader<ChildStdout>,
+/// Starts scapy; if it is not here, the test is skipped.
+fn start() -> Option<Scapy> {
+    if !Path::new(PYTHON).exists() {
+        skip::skip(format!("no scapy in {PYTHON}"));
+        return None;
+    }
+    Some(
+        Scapy::start(PYTHON, concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy/peer.py"))
+            .expect("it is there"),
+    )
 }
 
-impl Scapy {
-    fn start() -> Option<Self> {
-        if !Path::new(PYTHON).exists() {
-            skip::skip(format!("no scapy in {PYTHON}"));
-            return None;
-        }
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scapy/peer.py");
-        let mut command = Command::new(PYTHON);
-        let piped = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = piped.spawn().expect("it is there");
-        let asks = child.stdin.take().expect("it was piped");
-        let answers = BufReader::new(child.stdout.take().expect("it was piped"));
-        Some(Self { child, asks, answers })
-    }
-
-    /// Asserts that scapy finds the payloads of a message, and builds its bytes from them. Returns the payloads' types.
-    #[track_caller]
-    fn check(&mut self, message: &[u8]) -> Vec<u8> {
-        let hex = message.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        writeln!(self.asks, "{hex}").expect("scapy listens");
-        let mut line = String::new();
-        self.answers.read_line(&mut line).expect("scapy answers");
-        let (names, built) = line.trim_end().split_once(' ').expect("two words");
-        let header = Header::parse(message).expect("a message of ours");
-        let kinds = match header.first {
-            // Encrypted payloads are the last, and their next payload is the first one inside.
-            first @ (PayloadType::ENCRYPTED | PayloadType::ENCRYPTED_FRAGMENT) => vec![first.0],
-            first => Chain::new(first, &message[HEADER_BYTES..]).map(|raw| raw.unwrap().kind.0).collect(),
-        };
-        let name = |kind: &u8| NAMES.iter().find(|(known, _)| known == kind).expect("a name").1;
-        let expected: Vec<&str> = ["IKEv2"].into_iter().chain(kinds.iter().map(name)).collect();
-        assert_eq!(names, expected.join(","), "{line}");
-        assert_eq!(built, hex, "{names}");
-        kinds
-    }
-}
-
-impl Drop for Scapy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Asserts that scapy finds the payloads of a message, and builds its bytes from them. Returns the payloads' types.
+#[track_caller]
+fn check(scapy: &mut Scapy, message: &[u8]) -> Vec<u8> {
+    let hex = message.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let line = scapy.ask(&hex);
+    let (names, built) = line.split_once(' ').expect("two words");
+    let header = Header::parse(message).expect("a message of ours");
+    let kinds = match header.first {
+        // Encrypted payloads are the last, and their next payload is the first one inside.
+        first @ (PayloadType::ENCRYPTED | PayloadType::ENCRYPTED_FRAGMENT) => vec![first.0],
+        first => Chain::new(first, &message[HEADER_BYTES..]).map(|raw| raw.unwrap().kind.0).collect(),
+    };
+    let name = |kind: &u8| NAMES.iter().find(|(known, _)| known == kind).expect("a name").1;
+    let expected: Vec<&str> = ["IKEv2"].into_iter().chain(kinds.iter().map(name)).collect();
+    assert_eq!(names, expected.join(","), "{line}");
+    assert_eq!(built, hex, "{names}");
+    kinds
 }
 
 /// Returns all messages, in order, of two ends that negotiate, with cookies, renew all keys, and end. They prove who they
@@ -157,7 +133,7 @@ fn messages(change: impl Fn(&mut Peer), authority: Option<&Authority>) -> Vec<Ve
 
 #[test]
 fn every_message_is_dissected_and_built_again() {
-    let Some(mut scapy) = Scapy::start() else { return };
+    let Some(mut scapy) = start() else { return };
     let authority = match Authority::new(RSA) {
         Ok(authority) => authority,
         Err(problem) => return skip::skip(format!("no certificates: {problem}")),
@@ -174,7 +150,7 @@ fn every_message_is_dissected_and_built_again() {
         };
         for message in messages(change, authority) {
             let header = Header::parse(&message).expect("a message of ours");
-            for kind in scapy.check(&message) {
+            for kind in check(&mut scapy, &message) {
                 seen.insert((header.exchange.number(), kind, header.is_response));
             }
         }
@@ -227,7 +203,7 @@ fn gateway(authority: &Authority) -> Endpoint {
 /// Payloads that only go encrypted, as scapy sees them after decryption.
 #[test]
 fn what_is_encrypted_is_dissected_and_built_again() {
-    let Some(mut scapy) = Scapy::start() else { return };
+    let Some(mut scapy) = start() else { return };
     let authority = match Authority::new(P256) {
         Ok(authority) => authority,
         Err(problem) => return skip::skip(format!("no certificates: {problem}")),
@@ -285,7 +261,7 @@ fn what_is_encrypted_is_dissected_and_built_again() {
         let (first, clear) = opened.split_first().expect("the first payload's type");
         let header = Header { first: PayloadType(*first), ..header };
         let whole = [&header.to_bytes(HEADER_BYTES + clear.len()), clear].concat();
-        kinds.extend(scapy.check(&whole));
+        kinds.extend(check(&mut scapy, &whole));
     }
     for kind in [33, 36, 37, 39, 40, 41, 42, 44, 45, 47, 48] {
         assert!(kinds.contains(&kind), "payload {kind} is not among {kinds:?}");

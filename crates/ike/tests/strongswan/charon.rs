@@ -213,10 +213,6 @@ impl Charon {
         Some(charon)
     }
 
-    pub(crate) fn namespaces(&self) -> &Namespaces {
-        &self.namespaces
-    }
-
     /// Returns the process's number.
     #[allow(dead_code, reason = "for who measures")]
     pub(crate) fn process(&self) -> u32 {
@@ -286,6 +282,24 @@ impl Charon {
     }
 }
 
+/// A foreign end in a namespace of its own.
+pub(crate) trait Foreign {
+    fn namespaces(&self) -> &Namespaces;
+    /// Returns its log without secrets.
+    fn said(&self) -> String;
+}
+
+impl Foreign for Charon {
+    fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    fn said(&self) -> String {
+        let log = self.log();
+        log.lines().filter(|line| !line.contains(": ")).collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// Our end with its sockets.
 pub(crate) struct Driver {
     pub(crate) end: End,
@@ -297,23 +311,23 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(charon: &Charon, peer: Peer) -> Self {
-        Self::with_settings(charon, peer, Settings::default())
+    pub(crate) fn new(foreign: &dyn Foreign, peer: Peer) -> Self {
+        Self::with_settings(foreign, peer, Settings::default())
     }
 
-    pub(crate) fn with_settings(charon: &Charon, peer: Peer, settings: Settings) -> Self {
+    pub(crate) fn with_settings(foreign: &dyn Foreign, peer: Peer, settings: Settings) -> Self {
         let seed = u64::from(std::process::id());
         Self {
             end: End::new(settings, vec![peer], seed),
-            sockets: charon.namespaces.sockets(),
+            sockets: foreign.namespaces().sockets(),
             address: OURS.parse().expect("an address"),
             spis: Spis { initiator: 0, responder: 0 },
         }
     }
 
-    /// Runs until a condition holds; panics with strongSwan's log if that does not happen.
+    /// Runs until a condition holds; panics with the foreign end's log if that does not happen.
     #[track_caller]
-    pub(crate) fn until(&mut self, charon: &Charon, what: &str, mut is_so: impl FnMut(&End) -> bool) {
+    pub(crate) fn until(&mut self, foreign: &dyn Foreign, what: &str, mut is_so: impl FnMut(&End) -> bool) {
         let start = Instant::now();
         let mut buffer = [0; 65_536];
         loop {
@@ -327,9 +341,7 @@ impl Driver {
             }
             if start.elapsed() > PATIENCE {
                 let End { down, failed, refused, .. } = &self.end;
-                let log: Vec<String> =
-                    charon.log().lines().filter(|line| !line.contains(": ")).map(str::to_owned).collect();
-                panic!("{what} did not happen: {down:?} {failed:?} {refused:?}\n{}", log.join("\n"));
+                panic!("{what} did not happen: {down:?} {failed:?} {refused:?}\n{}", foreign.said());
             }
             let mut is_idle = true;
             for (socket, port) in self.sockets.iter().zip([500, 4500]) {
@@ -361,14 +373,16 @@ impl Driver {
     }
 
     /// Continues from another address of ours.
-    pub(crate) fn move_to(&mut self, charon: &Charon, address: &str) {
-        self.sockets = charon.namespaces.sockets_at(address);
+    pub(crate) fn move_to(&mut self, foreign: &dyn Foreign, address: &str) {
+        self.sockets = foreign.namespaces().sockets_at(address);
         self.address = address.parse().expect("an address");
     }
 
     /// Runs until a command of strongSwan has ended.
-    pub(crate) fn until_done(&mut self, charon: &Charon, mut command: Child) {
-        self.until(charon, "the end of a command", |_| command.try_wait().expect("it was started").is_some());
+    pub(crate) fn until_done(&mut self, foreign: &dyn Foreign, mut command: Child) {
+        self.until(foreign, "the end of a command", |_| {
+            command.try_wait().expect("it was started").is_some()
+        });
     }
 }
 
@@ -381,11 +395,16 @@ pub(crate) fn has_strongswan() -> bool {
             return false;
         }
     }
-    if !rustix::process::getuid().is_root() {
+    has_namespaces()
+}
+
+/// Returns whether namespaces can be made; if not, the test is skipped.
+pub(crate) fn has_namespaces() -> bool {
+    let is_root = rustix::process::getuid().is_root();
+    if !is_root {
         skip::skip("network namespaces take root");
-        return false;
     }
-    true
+    is_root
 }
 
 /// Returns our configuration of strongSwan as a peer.

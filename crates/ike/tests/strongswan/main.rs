@@ -1,10 +1,12 @@
-//! strongSwan as the other end, a process of its own in a network namespace, with real sockets between the ends.
+//! strongSwan as the other end, and libreswan, a process of its own in a network namespace, with real sockets between the
+//! ends.
 //!
 //! Its log has every secret, so our derived keys are compared with its own, byte for byte.
 
 mod charon;
 #[path = "../common/mod.rs"]
 mod common;
+mod libreswan;
 mod paths;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
@@ -187,6 +189,29 @@ fn certificates_prove_who_both_ends_are() {
         driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
         driver.until_done(&charon, command);
     }
+}
+
+/// strongSwan 5.9 knows no children for resources (RFC 9611): it makes an ordinary child, which ends at once.
+#[test]
+fn a_resource_has_no_child_where_strongswan_knows_none() {
+    if !has_strongswan() {
+        return;
+    }
+    let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
+    let Some(charon) = Charon::start("s", &text, |_| {}) else { return };
+    let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
+    let mut driver = Driver::new(&charon, peer);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    let first = driver.end.only_child().child;
+    let ike = driver.end.ike();
+    driver.end.endpoint.add_resource(ike, 0, 0, Instant::now());
+    driver.until(&charon, "the end of the other child", |end| end.removed.len() == 1);
+    assert_eq!(driver.end.failed, [sealane_ike::Reason::NoResources]);
+    assert_eq!(driver.end.only_child().child, first);
+    wait_for("strongSwan's end of the other child", || {
+        charon.control(&["--list-sas"]).is_ok_and(|told| told.matches("INSTALLED").count() == 1)
+    });
 }
 
 /// ML-KEM-768 is used in IKE_INTERMEDIATE and, when keys are renewed by either end, in IKE_FOLLOWUP_KE.

@@ -6,7 +6,9 @@ use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Instant};
 use sealane_ike::{Expect, Prove, Settings, certificate::Authorities, crypto::sign::SigningKey};
 
 use crate::{
-    charon::{Charon, Driver, THEIRS, certificates, configured, connections, has_strongswan, run},
+    charon::{
+        Charon, Driver, Foreign as _, THEIRS, certificates, configured, connections, has_strongswan, run,
+    },
     common::network,
     skip,
 };

@@ -514,30 +514,28 @@ impl Events {
         Ok(Self { socket })
     }
 
-    /// Reads the pending events. Returns whether there were any, or may have been.
-    pub fn any(&self) -> bool {
-        let mut are_any = false;
+    /// Reads the pending events. Returns whether one of them counts, or may do so.
+    fn read(&self, mut counts: impl FnMut(&[u8]) -> bool) -> bool {
+        let mut is_any = false;
         loop {
             match self.socket.recv_from_full() {
-                Ok(_) => are_any = true,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return are_any,
-                // More events came than fit. The rest is read the next time.
+                Ok((bytes, _)) => is_any |= counts(&bytes),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return is_any,
+                // More events came than fit, so anything may have changed. The rest is read the next time.
                 Err(_) => return true,
             }
         }
     }
 
+    /// Reads the pending events. Returns whether there were any, or may have been.
+    pub fn any(&self) -> bool {
+        self.read(|_| true)
+    }
+
     /// Reads the pending events. Returns whether something that the gateway with this device has set may be missing.
     pub fn concern(&self, device: u32) -> bool {
-        let mut concerns = false;
-        loop {
-            let bytes = match self.socket.recv_from_full() {
-                Ok((bytes, _)) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return concerns,
-                // More events came than fit, so anything may have changed.
-                Err(_) => return true,
-            };
-            concerns |= messages(&bytes).any(|message| match message.payload {
+        self.read(|bytes| {
+            messages(bytes).any(|message| match message.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
                     link.header.index == device
                 }
@@ -549,8 +547,8 @@ impl Events {
                 }
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRule(_)) => true,
                 _ => false,
-            });
-        }
+            })
+        })
     }
 }
 

@@ -122,12 +122,13 @@ impl Carrier {
         Ok(Self { ike: open(IKE_PORT)?, other, buffer: vec![0; DATAGRAM_BYTES_MAX], listen, routes })
     }
 
-    /// Returns the descriptors to poll for datagrams.
-    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        match &self.other {
-            Other::Lanes(..) => vec![self.ike.as_fd()],
-            Other::Own(other) => vec![self.ike.as_fd(), other.as_fd()],
-        }
+    /// Returns the descriptors to poll for datagrams; the second is `None` where lanes receive those of its port.
+    pub fn fds(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        let other = match &self.other {
+            Other::Lanes(..) => None,
+            Other::Own(other) => Some(other.as_fd()),
+        };
+        [Some(self.ike.as_fd()), other]
     }
 
     /// Passes on the datagrams of both ports, with their source and destination. Returns whether more datagrams may

@@ -10,6 +10,7 @@
 mod child;
 mod configured;
 mod selectors;
+mod shares;
 mod ways;
 
 use std::{
@@ -37,6 +38,7 @@ pub use self::ways::{OwnAddress, RoutesChange};
 use self::{
     child::{Child, Terms, misfit},
     selectors::trigger,
+    shares::Shares,
     ways::Ways,
 };
 use crate::{
@@ -94,6 +96,8 @@ struct Known {
     wanted: Option<Flow>,
     /// The time of the next attempt, unless a request comes earlier.
     begin_at: Option<Instant>,
+    /// The children that share its flows.
+    shares: Shares,
     /// The last message about it.
     told: String,
 }
@@ -156,6 +160,8 @@ pub struct Ike<'a> {
     look_at: Instant,
     /// The peers with which both ends may have initiated an IKE SA, and the times of the decision.
     twins: VecDeque<(Instant, usize)>,
+    /// New children that share flows, and the times at which packets are sent under them.
+    waiting_shares: VecDeque<(Instant, ChildId)>,
     news: VecDeque<String>,
     refusals: Refusals,
     /// The IKE SAs that have changed.
@@ -209,6 +215,10 @@ impl<'a> Ike<'a> {
                 not_before: None,
                 wanted: None,
                 begin_at: may_begin.then_some(now),
+                shares: Shares::new(match &own.keys {
+                    Keys::Ike(ike) => ike.children,
+                    _ => 1,
+                }),
                 told: String::new(),
             });
             all.push(peer);
@@ -225,6 +235,7 @@ impl<'a> Ike<'a> {
             begins,
             look_at: now,
             twins: VecDeque::new(),
+            waiting_shares: VecDeque::new(),
             news: VecDeque::new(),
             refusals: Refusals::new(),
             changed: BTreeSet::new(),
@@ -322,6 +333,7 @@ impl<'a> Ike<'a> {
                 let who = user.as_ref().unwrap_or(&identity);
                 let message = format!("IKE SA with {who} ({algorithms})");
                 self.known[place].pause = PAUSE;
+                self.reset_shares(place);
                 self.schedule(place, None);
                 self.tell_about(place, message, now);
                 let stands = Stands {
@@ -358,9 +370,11 @@ impl<'a> Ike<'a> {
             Event::Install(install) => self.install(*install, now),
             Event::UseOutbound { child } => self.go_live(child),
             Event::Remove { child, .. } => self.remove(child, now),
-            Event::ChildFailed { ike, reason, .. } => {
-                if let Some(place) = self.sas.get(&ike).map(|stands| stands.place) {
-                    self.tell_about(place, format!("no association: {reason}"), now);
+            Event::ChildFailed { ike, resource, reason, .. } => {
+                match self.sas.get(&ike).map(|stands| stands.place) {
+                    Some(place) if resource.is_some() => self.refuse_share(place, &reason, now),
+                    Some(place) => self.tell_about(place, format!("no association: {reason}"), now),
+                    None => {}
                 }
             }
             Event::Refused { path, reason } => {
@@ -388,6 +402,7 @@ impl<'a> Ike<'a> {
         };
         self.peers.get(self.known[place].id).agreements().remove(&ike);
         self.changed.remove(&ike);
+        self.end_share_request(place);
         if ended.as_ref().is_some_and(|stands| stands.given.is_some()) {
             self.give();
         }
@@ -509,6 +524,7 @@ impl<'a> Ike<'a> {
 
     fn install(&mut self, install: Install, now: Instant) {
         let place = install.peer;
+        let is_share = self.is_share(&install);
         let has_address = || self.sas.get(&install.ike).is_some_and(|stands| stands.given.is_some());
         if self.known[place].is_virtual && !has_address() {
             self.endpoint.delete_child(install.child, now);
@@ -519,12 +535,15 @@ impl<'a> Ike<'a> {
         if let Some(problem) = misfit(&install, self.peers.has_ports(), self.peers.get(peer).hosts.is_some())
         {
             self.endpoint.delete_child(install.child, now);
+            if is_share {
+                self.limit_shares(place);
+            }
             return self.tell(place, problem.to_owned());
         }
         let whereabouts = self.sas.get(&install.ike).map(|stands| Arc::clone(&stands.whereabouts));
         let made = whereabouts
             .and_then(|place| Child::make(self.implementations, peer, terms, place, &install, now));
-        let Some(child) = made else {
+        let Some(mut child) = made else {
             self.endpoint.delete_child(install.child, now);
             return self.tell(place, "an association that was agreed on cannot be made".to_owned());
         };
@@ -532,7 +551,8 @@ impl<'a> Ike<'a> {
             // The SPI belongs to an association that drains, or to one with keys from files.
             return self.endpoint.delete_child(install.child, now);
         }
-        let is_of_use = install.replaces.is_some() || self.is_of_use(&child);
+        child.is_share = is_share;
+        let is_of_use = is_share || install.replaces.is_some() || self.is_of_use(&child);
         self.children.insert(install.child, child);
         if let Some(stands) = self.sas.get_mut(&install.ike) {
             if stands.path.replace(install.path) != Some(install.path) {
@@ -548,6 +568,8 @@ impl<'a> Ike<'a> {
         self.changed.insert(install.ike);
         if !is_of_use {
             self.endpoint.delete_child(install.child, now);
+        } else if install.is_outbound_live && is_share && install.replaces.is_none() {
+            self.delay_share(install.child, now);
         } else if install.is_outbound_live {
             self.go_live(install.child);
         }
@@ -575,15 +597,25 @@ impl<'a> Ike<'a> {
         if std::mem::replace(&mut child.is_live, true) {
             return;
         }
-        self.peers.database().add_outbound(Arc::clone(&child.outbound));
-        if let Some(old) = child.replaces.and_then(|old| self.children.get(&old)) {
-            let parameters = old.outbound.association().parameters();
-            self.peers.database().remove_outbound(parameters.peer, parameters.spi);
+        let (place, is_share, outbound) = (child.place, child.is_share, Arc::clone(&child.outbound));
+        let old = child.replaces.and_then(|old| self.children.get(&old));
+        let old = old.map(|old| *old.outbound.association().parameters());
+        if is_share {
+            self.end_share_request(place);
+            return self.peers.database().add_share(outbound, old.map(|old| old.spi));
         }
+        self.peers.database().add_outbound(outbound);
+        if let Some(old) = old {
+            self.peers.database().remove_outbound(old.peer, old.spi);
+        }
+        self.tell_lanes_of_shares(place);
     }
 
     fn remove(&mut self, id: ChildId, now: Instant) {
         let Some(child) = self.children.remove(&id) else { return };
+        if child.is_share {
+            self.end_share_request(child.place);
+        }
         let outbound = child.outbound.association().parameters();
         self.peers.database().remove_outbound(outbound.peer, outbound.spi);
         self.draining.push_back((now + GRACE, child.inbound.association().parameters().spi));
@@ -668,6 +700,7 @@ impl KeyMaker for Ike<'_> {
                     self.take_events(now);
                 }
             }
+            Request::Share(_) => self.request_share(place, now),
             Request::Rekey(_) | Request::Expired(_) => {
                 // An entry for clients may have several places.
                 let known = &self.known;
@@ -705,7 +738,8 @@ impl KeyMaker for Ike<'_> {
         let begins = self.begins.first().map(|&(at, _)| at).filter(|_| !self.is_closing);
         let drains = self.draining.front().map(|&(at, _)| at);
         let twins = self.twins.front().map(|&(at, _)| at);
-        [self.endpoint.poll_timeout(), look, begins, drains, twins].into_iter().flatten().min()
+        let shares = self.waiting_shares.front().map(|&(at, _)| at);
+        [self.endpoint.poll_timeout(), look, begins, drains, twins, shares].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -725,6 +759,7 @@ impl KeyMaker for Ike<'_> {
         while let Some((_, place)) = self.twins.pop_front_if(|(at, _)| *at <= now) {
             self.end_twin(place, now);
         }
+        self.use_shares(now);
         if !self.children.is_empty() && self.look_at <= now {
             self.look(now);
         }

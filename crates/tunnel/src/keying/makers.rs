@@ -91,7 +91,8 @@ impl<'a> Makers<'a> {
             let bell = bells.fd(0);
             let sockets = self.carrier.as_ref().map(Carrier::fds).unwrap_or_default();
             let mut fds = vec![PollFd::new(&bell, PollFlags::IN)];
-            fds.extend(sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            let sockets = sockets.into_iter().flatten();
+            fds.extend(sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
             let is_waiting = self.peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
             let wait = if is_waiting { Duration::ZERO } else { due.saturating_duration_since(now) };
             // A poll that fails is repeated.

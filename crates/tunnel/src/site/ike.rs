@@ -30,6 +30,10 @@
 //! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that, and a
 //! peer that is a gateway of this program too: others have one address for inside and outside.
 //!
+//! With `children = 4`, up to four pairs of associations share the peer's flows (RFC 9611), so that lanes do not all
+//! count in one sequence and one replay window. Both ends must allow them; the others are told so. They share one UDP
+//! port.
+//!
 //! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
 //! `private-key` and `certificate`, if it is to prove itself by EAP.
 
@@ -65,6 +69,8 @@ const IKE_REKEY_S_DEFAULT: u32 = 14_400;
 /// The maximum number of networks of one side: a message has room for 32 selectors, and the packet that causes the
 /// request needs one of them.
 const NETWORKS_MAX: usize = 31;
+/// The maximum number of children that share the flows of a peer.
+const CHILDREN_MAX: u16 = 64;
 /// The maximum length of an identity in bytes.
 const IDENTITY_BYTES_MAX: usize = 255;
 
@@ -160,6 +166,8 @@ pub struct IkePeer {
     pub proposals: Vec<Offer>,
     /// The proposals for ESP.
     pub esp_proposals: Vec<Offer>,
+    /// The number of children that share the peer's flows, the first one included.
+    pub children: u16,
     /// The age at which associations get successors.
     pub rekey: Duration,
     /// The age at which an IKE SA gets new keys.
@@ -213,6 +221,7 @@ pub(super) struct RawIke {
     #[serde(default)]
     esp_proposals: Vec<Spanned<String>>,
     ike_rekey_seconds: Option<Spanned<u32>>,
+    children: Option<Spanned<u16>>,
 }
 
 impl RawIke {
@@ -322,9 +331,23 @@ pub(super) fn read(
         proof: proof(place, at, raw)?,
         proposals: offers(&raw.proposals, &PROPOSALS_DEFAULT, Offer::ike)?,
         esp_proposals: offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
+        children: children(place, raw)?,
         rekey: parsed_seconds(place, peer.rekey_seconds.as_ref(), REKEY_S_DEFAULT)?,
         ike_rekey: parsed_seconds(place, raw.ike_rekey_seconds.as_ref(), IKE_REKEY_S_DEFAULT)?,
     })
+}
+
+/// Returns the number of children that share the peer's flows.
+fn children(place: &Text<'_>, raw: &RawIke) -> Result<u16, SiteError> {
+    let Some(word) = &raw.children else { return Ok(1) };
+    let fail = |message: String| Err(place.error(Some(word.span().start), message));
+    if raw.any {
+        return fail("clients have one child each: leave out `children`".to_owned());
+    }
+    match *word.get_ref() {
+        count @ 1..=CHILDREN_MAX => Ok(count),
+        _ => fail(format!("a peer has from 1 to {CHILDREN_MAX} children")),
+    }
 }
 
 /// Returns the networks of our side: those in the table, or those of the gateway's own addresses.
@@ -518,7 +541,7 @@ mod tests {
         let peer = peer("psk-file = \"branch.psk\"").expect("a good file");
         assert_eq!(peer.proof, Proof::Shared("/etc/sealane/branch.psk".into()));
         assert_eq!(peer.local_networks, ["10.91.1.0/24".parse().expect("a network")]);
-        assert_eq!((peer.rekey.as_secs(), peer.ike_rekey.as_secs()), (600, 14_400));
+        assert_eq!((peer.rekey.as_secs(), peer.ike_rekey.as_secs(), peer.children), (600, 14_400, 1));
         assert_eq!(peer.largest_suite().material_bytes(), 36);
         let shapes: Vec<Shape> = peer.suites().map(Shape::of).collect();
         assert!(shapes.iter().all(|shape| *shape == shapes[0]), "trains would have gaps");
@@ -531,7 +554,7 @@ mod tests {
     fn keys_certificates_and_proposals_are_read() {
         let own = peer(
             "private-key = \"hq.key\"\ncertificate = \"hq.crt\"\nca = \"ca.crt\"\nesp-proposals = [\"aes128-sha256\"]\n\
-             local-networks = [\"10.7.0.0/16\"]\nike-rekey-seconds = 60",
+             local-networks = [\"10.7.0.0/16\"]\nike-rekey-seconds = 60\nchildren = 4",
         );
         let own = own.expect("a good file");
         let Proof::Keys { private, certificate, peer: known } = &own.proof else { panic!("{own:?}") };
@@ -541,7 +564,7 @@ mod tests {
         assert_eq!(*known, Known::Authorities(trust));
         assert_eq!(own.largest_suite().to_string(), "aes-128-cbc+hmac-sha256-128");
         assert_eq!(own.local_networks, ["10.7.0.0/16".parse().expect("a network")]);
-        assert_eq!(own.ike_rekey.as_secs(), 60);
+        assert_eq!((own.ike_rekey.as_secs(), own.children), (60, 4));
     }
 
     #[test]
@@ -585,6 +608,7 @@ mod tests {
             ("any = true", "id = \"a\"\nany = true", "there is no `id`"),
             ("any = true\nlocal-id", "local-id", "without networks"),
             ("any = true", "any = true\npsk-file = \"psk\"", "pass for the gateway"),
+            ("any = true", "any = true\nchildren = 2", "one child each"),
             ("any = true", "any = true\nvirtual-addresses = true", "give the peer its `endpoint`"),
             ("users-file = \"users\"\nca = \"ca.crt\"", "", "how do clients prove"),
             ("certificate = \"a.crt\"", "", "know the gateway by its certificate"),
@@ -637,6 +661,8 @@ mod tests {
             ("psk-file = \"a\"\nesp-proposals = [\"aes256\"]", "needs an integrity"),
             ("psk-file = \"a\"\nike-rekey-seconds = 0", "from 1 to 86400"),
             ("psk-file = \"a\"\nlocal-networks = [\"10.1.2.3/16\"]", "did you mean"),
+            ("psk-file = \"a\"\nchildren = 0", "from 1 to 64"),
+            ("psk-file = \"a\"\nchildren = 65", "from 1 to 64"),
         ] {
             let error = peer(ike).expect_err(ike).to_string();
             assert!(error.contains(says), "{error}");

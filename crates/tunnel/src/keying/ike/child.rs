@@ -37,6 +37,8 @@ pub(super) struct Child {
     pub(super) outbound: Arc<Outbound>,
     pub(super) traffic: Arc<Traffic>,
     pub(super) replaces: Option<ChildId>,
+    /// It shares the flows of the peer's first child.
+    pub(super) is_share: bool,
     pub(super) is_live: bool,
     /// The highest number received at the last check.
     pub(super) top: u64,
@@ -99,6 +101,7 @@ impl Child {
             outbound: Arc::new(outbound.only_for(Arc::clone(&traffic), whereabouts)),
             traffic,
             replaces: install.replaces,
+            is_share: false,
             is_live: false,
             top: 0,
             is_renewed: false,

@@ -49,6 +49,7 @@ pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Pe
             remote: selectors(&peer.networks),
             proposals: ike.esp_proposals.clone(),
             mode,
+            resources: ike.children - 1,
         };
         for credentials in read {
             let configured = Peer {

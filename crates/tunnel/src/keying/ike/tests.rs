@@ -366,6 +366,81 @@ fn traffic_is_what_both_ends_have_in_common() {
     assert!(pair.ends[0].sends_under("10.1.7.1", "10.2.0.1").is_some());
 }
 
+/// Has both ends' lanes send packets of many flows, and their requests reach the key makers.
+fn send_many(pair: &mut Pair) {
+    let now = pair.now;
+    for (end, own) in pair.ends.iter_mut().enumerate() {
+        let snapshot = own.peers.database().snapshot();
+        let Some(all) = snapshot.outbound.get(&PeerId(0)) else { continue };
+        if many(end).iter().any(|flow| all.lacks_share(flow)) {
+            own.peers.database().request(Request::Share(PeerId(0)));
+        }
+        for request in own.peers.database().standing_requests() {
+            own.ike.request(request, now);
+        }
+    }
+}
+
+/// Returns many flows, as an end sees them.
+fn many(end: usize) -> Vec<Flow> {
+    let (own, other) = (1 + end, 2 - end);
+    (0..200).map(|host| flow(&format!("10.{own}.0.{host}"), &format!("10.{other}.0.1"))).collect()
+}
+
+/// Returns the SPIs under which an end sends the packets of many flows.
+fn sends_many_under(end: usize, own: &End) -> BTreeSet<u32> {
+    let snapshot = own.peers.database().snapshot();
+    let Some(all) = snapshot.outbound.get(&PeerId(0)) else { return BTreeSet::new() };
+    let spi = |flow: &Flow| all.taking(flow).map(|outbound| outbound.association().parameters().spi);
+    many(end).iter().map(|flow| spi(flow).expect("an association for each flow")).collect()
+}
+
+#[test]
+fn children_share_flows_as_far_as_both_ends_allow() {
+    for (ours, theirs, expected) in
+        [("children = 4", "children = 4", 4), ("children = 4", "children = 3", 3), ("children = 4", "", 1)]
+    {
+        for is_swapped in [false, true] {
+            let (near_more, far_more) = if is_swapped { (theirs, ours) } else { (ours, theirs) };
+            let mut pair =
+                Pair::new([Text { more: near_more, ..near() }, Text { more: far_more, ..far() }], 20);
+            pair.run(2, |_| ());
+            for _ in 0..10 {
+                send_many(&mut pair);
+                pair.run(1, |_| ());
+            }
+            let used = |pair: &Pair| [0, 1].map(|end| sends_many_under(end, &pair.ends[end]));
+            let said = |pair: &Pair| [&pair.ends[0].said, &pair.ends[1].said].map(|said| said.join("\n"));
+            let before = used(&pair);
+            let lengths = before.each_ref().map(BTreeSet::len);
+            assert_eq!(lengths, [expected; 2], "{ours:?} {theirs:?}: {:?}", said(&pair));
+            // Each child gets successors of its own, and each flow always has one that the other end knows.
+            for _ in 0..60 {
+                send_many(&mut pair);
+                pair.run(1, |ends| {
+                    for (end, own) in ends.iter().enumerate() {
+                        let other = &ends[1 - end];
+                        let unknown = sends_many_under(end, own);
+                        let unknown = unknown.iter().find(|spi| !other.receives_under(**spi));
+                        assert_eq!(unknown, None, "{:?}", own.said);
+                    }
+                });
+            }
+            let after = used(&pair);
+            assert!(after.iter().zip(&before).all(|(after, before)| after.is_disjoint(before)));
+            assert_eq!(after.each_ref().map(BTreeSet::len), [expected; 2], "{:?}", said(&pair));
+            for end in &pair.ends {
+                let agreements = end.peers.get(PeerId(0)).agreements();
+                let children: usize = agreements.values().map(|agreement| agreement.children.len()).sum();
+                assert_eq!((agreements.len(), children), (1, expected));
+            }
+            // A peer's refusal is said once.
+            let refused = said(&pair).map(|said| said.matches("pairs of associations").count());
+            assert!(refused.iter().sum::<usize>() <= 1, "{refused:?}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_match_is_said_once() {
     for (other, at_responder, at_initiator) in [
