@@ -151,14 +151,11 @@ fn a_file_that_changes_under_way_gets_no_name() {
     const BYTES: usize = 12_000_000;
     let source = scene.folder.path().join("changing");
     let sent = scene.folder.path().join("sent");
-    let cases: [(&str, fn(&fs::File)); 2] = [
-        // All of the rest is missing.
-        ("it became shorter while it was read", |file| file.set_len(1000).expect("a shorter file")),
-        ("it changed while it was read; copy it again", |file| {
-            file.write_all_at(b"other", BYTES as u64 - 5).expect("other bytes");
-        }),
-    ];
-    for (reason, change) in cases {
+    for (kept_bytes, reason) in [
+        // Most of the rest is missing.
+        (1000, "it became shorter while it was read"),
+        (BYTES - 5, "it changed while it was read; copy it again"),
+    ] {
         write(&source, &pattern(BYTES));
         let mut command = sealane(&["cp", "-q", "--far-end", "sftp", "--limit-rate", "4M", "-F"]);
         command.arg(scene.sshd.client_config()).args([scene.near("changing"), scene.far("sent")]);
@@ -175,7 +172,9 @@ fn a_file_that_changes_under_way_gets_no_name() {
             thread::sleep(Duration::from_millis(10));
             false
         }));
-        change(&fs::File::options().write(true).open(&source).expect("the source"));
+        let changed = fs::File::options().write(true).open(&source).expect("the source");
+        changed.set_len(kept_bytes as u64).expect("a shorter file");
+        changed.write_all_at(b"other", kept_bytes as u64).expect("other bytes");
         let output = copy.wait_with_output().expect("an end");
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");

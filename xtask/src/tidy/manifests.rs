@@ -61,7 +61,7 @@ const ARROWS: &[Crate] = &[
     Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },
     Crate {
         folder: "peer",
-        may_know: &[],
+        may_know: &["engine", "transform"],
         why: "identities and control channels alone: no file trees, no data path",
     },
     Crate { folder: "sftp", may_know: &[], why: "SFTP as a value: no socket, no file, no clock" },
