@@ -31,7 +31,7 @@ use crate::{
 /// pipes precede it.
 pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
 /// The maximum number of open files on one connection.
-const HANDLES_MAX: usize = 256;
+const HANDLES_MAX: usize = 1024;
 /// The number of descriptors that the server needs for itself.
 const HANDLES_SPARED: usize = 8;
 /// The number of pieces passed to the kernel at once.
@@ -130,6 +130,8 @@ pub(super) struct Link {
     handles_free: Cell<usize>,
     lost: RefCell<Option<Error>>,
     heard: Cell<Instant>,
+    /// The time of the first byte from the server.
+    first_heard: Cell<Option<Instant>>,
     host: String,
 }
 
@@ -150,6 +152,7 @@ impl Link {
             handles_free: Cell::new(0),
             lost: RefCell::default(),
             heard: Cell::new(Instant::now()),
+            first_heard: Cell::default(),
             host: host.to_owned(),
         }))
     }
@@ -161,6 +164,12 @@ impl Link {
     /// Returns whether the server has reported everything about itself.
     pub(super) fn is_greeted(&self) -> bool {
         self.client.borrow().server().is_some()
+    }
+
+    /// Returns the time since the server's greeting, for a caller that has just got the answer to the request that
+    /// follows it; `None` if this server gets none.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.first_heard.get().filter(|_| self.has(Extension::Limits)).map(|heard| heard.elapsed())
     }
 
     /// Returns the reason why the connection is unusable.
@@ -447,7 +456,9 @@ impl Link {
                 (Ok(0) | Err(_), _) => self.ended(),
                 (Ok(read), Ok(())) => {
                     received += read;
-                    self.heard.set(Instant::now());
+                    let now = Instant::now();
+                    self.heard.set(now);
+                    self.first_heard.set(self.first_heard.get().or(Some(now)));
                     self.hand_out();
                 }
                 (Ok(_), Err(malformed)) => {

@@ -1,7 +1,8 @@
 //! The target of a push at the far host, found by the same rules as every other target.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf, rc::Rc};
 
+use futures_util::future::join;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_tree::EntryType;
 
@@ -9,7 +10,11 @@ use crate::{
     error::{Error, ErrorKind},
     receive::permit::{ITSELF, last_component},
     session::place::{At, meaning},
-    sftp::{far::Far, put::below},
+    sftp::{
+        far::Far,
+        link::{Fault, Link},
+        put::below,
+    },
 };
 
 /// A target at the far host.
@@ -50,47 +55,66 @@ fn wants_folder(path: &[u8]) -> bool {
     matches!(last, b"" | b"." | b"..")
 }
 
-/// Resolves a target. `began` means that this transfer has begun before.
-pub(super) async fn target(
-    far: &Far,
-    asked: &[u8],
-    into_folder: bool,
-    as_named: bool,
-    began: bool,
-) -> Result<Place, Error> {
+/// What is at a target's path, and above it.
+pub(super) struct Sight {
+    asked: Vec<u8>,
+    path: Vec<u8>,
+    link: Rc<Link>,
+    found: Result<Option<Attributes>, Fault>,
+    above: Result<Option<Attributes>, Fault>,
+}
+
+/// Looks at a target and at the folder that contains it.
+pub(super) async fn look(far: &Far, asked: &[u8]) -> Result<Sight, Error> {
     let path = far.expand(asked).await?;
     let link = far.any()?;
-    let shown = String::from_utf8_lossy(asked).escape_debug().to_string();
     // With its slashes, an existing file would seem to be missing.
     let bare_bytes = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
-    let found = link
-        .stat(&path[..bare_bytes.min(path.len())])
-        .await
-        .map_err(|fault| far.error(&link, &shown, fault))?;
-    let name = last_component(&path);
-    let must_be_folder = into_folder || wants_folder(&path);
-    let (at, name) = meaning(found.as_ref().map(entry_type), name, must_be_folder, as_named, || began)
-        .map_err(|what| Error::new(ErrorKind::Usage, format!("{shown} {what}")))?;
-    let root = match at {
-        At::Parent => parent(&path),
-        At::Itself | At::New => path.clone(),
-    };
-    let given = PathBuf::from(OsStr::from_bytes(asked));
-    let shown = match (name, given.parent()) {
-        (Some(name), Some(parent)) if name != ITSELF => parent.to_owned(),
-        _ => given,
-    };
-    let is_new = at == At::New;
-    if !is_new {
-        let there =
-            link.stat(&root).await.map_err(|fault| far.error(&link, &shown.display().to_string(), fault))?;
-        if there.as_ref().map(Attributes::kind) != Some(FileKind::Directory) {
-            let what = if there.is_some() { "is not a folder" } else { "is not there" };
-            let folder = String::from_utf8_lossy(&root).escape_debug().to_string();
-            return Err(Error::new(ErrorKind::Io, format!("cannot write to {}: {folder} {what}", far.host)));
+    let (bare, folder) = (&path[..bare_bytes.min(path.len())], parent(&path));
+    let (found, above) = join(link.stat(bare), link.stat(&folder)).await;
+    Ok(Sight { asked: asked.to_vec(), found, above, path, link })
+}
+
+impl Sight {
+    /// Resolves the target. `began` means that this transfer has begun before.
+    pub(super) fn target(
+        self,
+        far: &Far,
+        into_folder: bool,
+        as_named: bool,
+        began: bool,
+    ) -> Result<Place, Error> {
+        let Self { asked, path, link, found, above } = self;
+        let shown = String::from_utf8_lossy(&asked).escape_debug().to_string();
+        let found = found.map_err(|fault| far.error(&link, &shown, fault))?;
+        let name = last_component(&path);
+        let must_be_folder = into_folder || wants_folder(&path);
+        let (at, name) = meaning(found.as_ref().map(entry_type), name, must_be_folder, as_named, || began)
+            .map_err(|what| Error::new(ErrorKind::Usage, format!("{shown} {what}")))?;
+        let given = PathBuf::from(OsStr::from_bytes(&asked));
+        let shown = match (name, given.parent()) {
+            (Some(name), Some(parent)) if name != ITSELF => parent.to_owned(),
+            _ => given,
+        };
+        let (root, there) = match at {
+            At::Parent => (parent(&path), Some(above)),
+            At::Itself => (path.clone(), Some(Ok(found))),
+            At::New => (path.clone(), None),
+        };
+        let is_new = there.is_none();
+        if let Some(there) = there {
+            let there = there.map_err(|fault| far.error(&link, &shown.display().to_string(), fault))?;
+            if there.as_ref().map(Attributes::kind) != Some(FileKind::Directory) {
+                let what = if there.is_some() { "is not a folder" } else { "is not there" };
+                let folder = String::from_utf8_lossy(&root).escape_debug().to_string();
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    format!("cannot write to {}: {folder} {what}", far.host),
+                ));
+            }
         }
+        Ok(Place { root, is_new, name: name.map(<[u8]>::to_vec), shown })
     }
-    Ok(Place { root, is_new, name: name.map(<[u8]>::to_vec), shown })
 }
 
 impl Place {

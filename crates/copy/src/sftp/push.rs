@@ -19,7 +19,7 @@ use std::{
 use crossbeam_channel::bounded;
 use futures_util::{
     Stream,
-    future::{Either, LocalBoxFuture, select},
+    future::{Either, LocalBoxFuture, join, join3, select},
     stream::FuturesUnordered,
 };
 use sealane_engine::{Buffer, Inline, Suite};
@@ -125,8 +125,9 @@ async fn boot_id(link: &Link) -> Vec<u8> {
     let Ok(handle) = link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await else {
         return Vec::new();
     };
-    let read = link.call(&read_request(&handle, 0, BOOT_ID_BYTES)).await;
-    link.act(&Request::Close { handle: &handle }).await.ok();
+    let read = link.begin(&read_request(&handle, 0, BOOT_ID_BYTES));
+    let closed = link.begin(&Request::Close { handle: &handle });
+    let (read, _) = join(read.reply(), closed.done()).await;
     match read {
         Ok(Reply::Data(data)) => data.to_vec(),
         _ => Vec::new(),
@@ -152,14 +153,17 @@ pub(super) fn run(
         let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
         return Err(Error::new(ErrorKind::Refused, message));
     }
-    let key = reactor.run(journal_key(far, transfer))?;
+    let asked = far_path(transfer.target);
+    // A long path makes each look at the far host cost a round trip.
+    let (key, sight, may_give) = reactor.run(async {
+        Ok(join3(journal_key(far, transfer), place::look(far, &asked), far.may_give_files_away()).await)
+    })?;
+    let key = key?;
     let state_dir = options.remote.state_dir.as_deref();
     let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
-    let asked = far_path(transfer.target);
-    let into_folder = transfer.takes_several();
-    let place = reactor.run(place::target(far, &asked, into_folder, options.as_named, began))?;
+    let place = sight?.target(far, transfer.takes_several(), options.as_named, began)?;
     let mut plan = plan(transfer);
-    let owner = options.preserve.owner.where_it(reactor.run(far.may_give_files_away())?);
+    let owner = options.preserve.owner.where_it(may_give?);
     plan.preserve.owner = owner;
     let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
     let sought = Sought {
