@@ -31,7 +31,7 @@ use crate::{
 /// pipes precede it.
 pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
 /// The maximum number of open files on one connection.
-const HANDLES_MAX: usize = 1024;
+const HANDLES_MAX: usize = 2048;
 /// The number of descriptors that the server needs for itself.
 const HANDLES_SPARED: usize = 8;
 /// The number of pieces passed to the kernel at once.

@@ -73,7 +73,7 @@ const BATCH_RECORDS: usize = 8;
 const CONTENT_BYTES: usize = 4 * 261_120;
 /// The number of batches in flight on one connection: those of small files hold far fewer bytes than those of large
 /// ones.
-const BATCHES_MAX: usize = 12;
+const BATCHES_MAX: usize = 16;
 /// The number of entries that a dry run examines at once.
 const LOOKS_MAX: usize = 256;
 /// The longest interval between two checks of a dry run for new entries.
