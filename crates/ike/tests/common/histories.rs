@@ -6,6 +6,9 @@ use sealane_ike::{ChildId, Reason};
 
 use super::{Dice, Pair, Weather, peer};
 
+/// The number of children for resources that either end takes.
+const RESOURCES: u16 = 2;
+
 pub(crate) fn only(pair: &Pair, end: usize) -> Option<ChildId> {
     pair.ends[end].children.first_key_value().map(|(child, _)| *child)
 }
@@ -36,18 +39,25 @@ pub(crate) fn histories(seeds: std::ops::Range<u64>, lost: impl Fn(&mut Dice) ->
             peer.child_lifetime = Some(Duration::from_secs(100 + dice.below(100)));
             peer.ike_lifetime = Some(Duration::from_secs(200 + dice.below(200)));
             peer.childless = dice.percent(20);
+            peer.children[0].resources = RESOURCES;
         }
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), seed);
         pair.weather =
             Weather { lost_percent: lost(&mut dice), repeated_percent: 15, delay_max_ms: dice.below(2500) };
         pair.initiate(dice.below(2) as usize);
-        for _ in 0..12 {
+        for step in 0..12 {
             pair.run(Duration::from_millis(dice.below(20_000)));
             let end = dice.below(2) as usize;
             match dice.below(6) {
                 0 if pair.ends[end].endpoint.sas() == 0 => pair.initiate(end),
                 0 | 1 => rekey_child(&mut pair, end),
                 2 => rekey_ike(&mut pair, end),
+                // Other histories remain what they were before there were resources.
+                3 if seed % 4 == 2 => {
+                    if let Some(ike) = pair.ends[end].up.first().copied() {
+                        pair.ends[end].endpoint.add_resource(ike, 0, step, pair.now);
+                    }
+                }
                 3 => {
                     let now = pair.now;
                     pair.ends[end].endpoint.acquire(0, 0, None, now);
@@ -86,6 +96,9 @@ pub(crate) fn histories(seeds: std::ops::Range<u64>, lost: impl Fn(&mut Dice) ->
                 "seed {seed}: a child is not sent on"
             );
             assert!(!end.up.is_empty() || !end.down.is_empty(), "seed {seed}: down without a reason");
+            // Two ends that begin at once have two IKE SAs, each with its children.
+            let resources = end.children.values().filter(|child| child.resource.is_some()).count();
+            assert!(resources <= usize::from(RESOURCES) * end.up.len(), "seed {seed}: {resources} resources");
         }
         ups += u64::from(!pair.ends[0].up.is_empty());
         for ike in pair.ends[0].up.clone() {

@@ -214,6 +214,31 @@ fn a_resource_has_no_child_where_strongswan_knows_none() {
     });
 }
 
+/// strongSwan 6.1 knows children for resources (RFC 9611), each for one of its processors; it takes any number of them.
+#[test]
+fn a_resource_has_a_child_of_its_own_where_strongswan_has_one_for_each_processor() {
+    if !has_strongswan() {
+        return;
+    }
+    let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
+    let text = text.replace("esp_proposals", "per_cpu_sas = yes\n                esp_proposals");
+    let Some(charon) = Charon::start_newer("t", &text, |_| {}) else { return };
+    let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
+    let mut driver = Driver::new(&charon, peer);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    let ike = driver.end.ike();
+    driver.end.endpoint.add_resource(ike, 0, 0, Instant::now());
+    driver.until(&charon, "a child of its own", |end| end.children.len() == 2 || !end.failed.is_empty());
+    assert!(driver.end.failed.is_empty(), "{:?}\n{}", driver.end.failed, charon.log());
+    let child = *driver.end.children.last_key_value().expect("there are two").0;
+    driver.end.endpoint.rekey_child(child, Instant::now());
+    driver
+        .until(&charon, "its successor", |end| end.children.len() == 2 && !end.children.contains_key(&child));
+    let named = driver.end.children.values().filter(|child| child.resource.is_some()).count();
+    assert_eq!(named, 1, "{}", charon.log());
+}
+
 /// ML-KEM-768 is used in IKE_INTERMEDIATE and, when keys are renewed by either end, in IKE_FOLLOWUP_KE.
 #[test]
 fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
