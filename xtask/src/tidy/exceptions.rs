@@ -41,6 +41,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/asymmetric/src/library.rs", "AWS-LC's public-key operations, called through C"),
         ("crates/client/src/memory.rs", "mmap(2) of the memory that two processes share"),
         ("crates/service/src/keyring.rs", "request_key(2) and keyctl(2), which no library here wraps"),
+        (
+            "crates/service/benches/rings/token.rs",
+            "a module of PKCS#11, loaded at run time and called through C",
+        ),
         ("crates/provider/src/ffi/cipher.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/exchange.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/jobs.rs", "OpenSSL's jobs, found by name and called through C"),
