@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iperf3", "the bare speed of the path that a copy is compared with"),
     ("rclone", "a rival"),
     ("curl", "a rival over TLS, and stray HTTP requests against the daemon's port"),
+    ("haproxy", "serves with a key of the engine, its handshakes as jobs"),
     ("nginx-light", "the other end of the rival over TLS; it serves with a key of the engine"),
     ("vsftpd", "a file by ftp, in the lab"),
     ("wget", "a mirror of a site, in the lab"),
@@ -27,6 +28,9 @@ const PACKAGES: &[(&str, &str)] = &[
         "its libcrypto: an oracle for ciphers and digests, and a rival; its programs use keys of the engine",
     ),
     ("libssl-dev", "the headers with which OpenSSL's own test program is built"),
+    ("softhsm2", "a token of PKCS#11 in software, with which the engine's isolated keys are compared"),
+    ("p11-kit", "serves that token to other processes"),
+    ("p11-kit-modules", "the module by which they reach it"),
     ("valgrind", "follows secrets through public-key operations"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),
@@ -58,7 +62,8 @@ const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecf
 const STRONGSWAN: (&str, &str) = ("forky", "/usr/local/lib/sealane-peers/strongswan");
 /// The keys with which Debian's releases are signed.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The packages of strongSwan and of its libraries.
+/// The packages of strongSwan and of its libraries, and the program of its newer OpenSSL, with which the provider's ML-KEM
+/// is measured.
 const STRONGSWAN_PACKAGES: &[&str] = &[
     "charon-systemd",
     "strongswan-libcharon",
@@ -68,6 +73,7 @@ const STRONGSWAN_PACKAGES: &[&str] = &[
     "libstrongswan-standard-plugins",
     "libstrongswan-extra-plugins",
     "strongswan-swanctl",
+    "openssl",
     "libc6",
     "libcap2",
     "libgmp10",
@@ -265,7 +271,7 @@ fn openssl() -> Result<()> {
 fn strongswan() -> Result<()> {
     let (release, root) = STRONGSWAN;
     let root = Path::new(root);
-    if root.join("usr/sbin/swanctl").exists() {
+    if root.join("usr/sbin/swanctl").exists() && root.join("usr/bin/openssl").exists() {
         return Ok(());
     }
     let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {

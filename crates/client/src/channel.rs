@@ -82,6 +82,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// Writes a job into the ring; the service sees it after [`Sender::flush`].
+    #[inline]
     pub(crate) fn submit(
         &mut self,
         handle: u32,
@@ -149,6 +150,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     /// Takes the next answer, if there is one.
+    #[inline]
     pub(crate) fn try_take(&mut self) -> Result<Option<(Ticket, Answer)>, ClientError> {
         let mut content = Zeroizing::new(Vec::new());
         let lie = |_| ClientError::Protocol { what: "the ring of answers" };
@@ -168,6 +170,7 @@ impl Receiver {
     }
 
     /// Gives the slots of the answers taken back to the service; returns whether there were any.
+    #[inline]
     fn settle(&mut self) -> bool {
         let (jobs, slots) = std::mem::take(&mut self.unsettled);
         if jobs > 0 {
@@ -182,10 +185,17 @@ impl Receiver {
     }
 
     /// Takes the next answer; waits for it, at first by spinning if `is_near`.
+    #[inline]
     pub(crate) fn take(&mut self, is_near: bool) -> Result<(Ticket, Answer), ClientError> {
-        if let Some(taken) = self.try_take()? {
-            return Ok(taken);
+        match self.try_take() {
+            Ok(Some(taken)) => Ok(taken),
+            Ok(None) => self.wait(is_near),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Waits for the next answer, and takes it.
+    fn wait(&mut self, is_near: bool) -> Result<(Ticket, Answer), ClientError> {
         if is_near && self.shared.memory.bells().core_is_free() {
             self.spin();
         }
@@ -361,6 +371,7 @@ impl Channel {
     ///
     /// # Errors
     /// Fails with [`ClientError::Full`] or [`ClientError::TooLong`].
+    #[inline]
     pub fn submit(
         &mut self,
         handle: u32,
@@ -402,6 +413,7 @@ impl Channel {
     ///
     /// # Errors
     /// Fails if the connection ends.
+    #[inline]
     pub fn take(&mut self) -> Result<(Ticket, Answer), ClientError> {
         match self.early.pop() {
             Some(early) => Ok(early),

@@ -62,18 +62,21 @@ impl Direction {
     }
 
     /// Returns the producer's count.
+    #[inline]
     fn tail<W: Words>(self, words: &W) -> &AtomicU64 {
         &words.words()[self.base()]
     }
 
     /// Returns the consumer's count.
+    #[inline]
     fn head<W: Words>(self, words: &W) -> &AtomicU64 {
         &words.words()[self.base() + COUNT_WORDS]
     }
 
-    fn descriptor<W: Words>(self, words: &W, count: u64) -> &[AtomicU64] {
+    #[inline]
+    fn descriptor<W: Words>(self, words: &W, count: u64) -> &[AtomicU64; DESCRIPTOR_WORDS] {
         let from = self.base() + 2 * COUNT_WORDS + slot(count) * DESCRIPTOR_WORDS;
-        &words.words()[from..from + DESCRIPTOR_WORDS]
+        words.words()[from..].first_chunk().expect("descriptors are followed by payloads")
     }
 
     fn payload<W: Words>(self, words: &W, count: u64) -> &[AtomicU64] {
@@ -144,6 +147,7 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if the count is impossible.
+    #[inline]
     pub fn free<W: Words>(&mut self, words: &W) -> Result<usize, Lie> {
         let head = self.direction.head(words).load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);
@@ -159,6 +163,7 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if the count is impossible.
+    #[inline]
     pub fn fits<W: Words>(&mut self, words: &W, slots: usize) -> Result<bool, Lie> {
         let free = SLOTS - self.tail.wrapping_sub(self.head) as usize;
         Ok(free >= slots || self.free(words)? >= slots)
@@ -168,6 +173,7 @@ impl Producer {
     ///
     /// # Errors
     /// Fails if it does not fit now, or is too long.
+    #[inline]
     pub fn push<W: Words>(&mut self, words: &W, head: Head, content: &[u8]) -> Result<(), NotPushed> {
         if content.len() > MESSAGE_BYTES_MAX {
             return Err(NotPushed::TooLong);
@@ -181,18 +187,25 @@ impl Producer {
         store(0, head.tag);
         store(1, pair(head.code, head.key));
         store(2, pair(content.len() as u32, head.parameters));
-        if content.len() <= INLINE_BYTES {
-            write(&descriptor[4..], content);
-        } else {
-            for (count, part) in (self.tail..).zip(content.chunks(PAYLOAD_BYTES)) {
-                write(self.direction.payload(words, count), part);
-            }
+        if !content.is_empty() {
+            self.write(words, content);
         }
         self.tail = self.tail.wrapping_add(needed as u64);
         Ok(())
     }
 
+    fn write<W: Words>(&self, words: &W, content: &[u8]) {
+        if content.len() <= INLINE_BYTES {
+            write(&self.direction.descriptor(words, self.tail)[4..], content);
+        } else {
+            for (count, part) in (self.tail..).zip(content.chunks(PAYLOAD_BYTES)) {
+                write(self.direction.payload(words, count), part);
+            }
+        }
+    }
+
     /// Publishes all pushed messages to the consumer.
+    #[inline]
     pub fn publish<W: Words>(&self, words: &W) {
         self.direction.tail(words).store(self.tail, Ordering::Release);
     }
@@ -231,6 +244,7 @@ impl Consumer {
     }
 
     /// Returns whether there is a message according to the producer's present count, which may be a lie.
+    #[inline]
     pub fn is_pending<W: Words>(&self, words: &W) -> bool {
         self.tail_now(words) != self.head
     }
@@ -249,6 +263,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Fails if a count or the length is impossible.
+    #[inline]
     pub fn next_length<W: Words>(&self, words: &W) -> Result<Option<usize>, Lie> {
         let tail = if self.has_more() { self.tail } else { self.tail_now(words) };
         if self.shown(tail)? == 0 {
@@ -273,6 +288,7 @@ impl Consumer {
         self.tail != self.head
     }
 
+    #[inline]
     fn tail_now<W: Words>(&self, words: &W) -> u64 {
         self.direction.tail(words).load(Ordering::Acquire)
     }
@@ -289,6 +305,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Fails if a count or a length is impossible.
+    #[inline]
     pub fn take<W: Words>(
         &mut self,
         words: &W,
@@ -314,16 +331,22 @@ impl Consumer {
             return Err(Lie);
         }
         content.clear();
+        if length > 0 {
+            self.read(words, length, content, wipe);
+        }
+        self.head = self.head.wrapping_add(slots(length) as u64);
+        Ok(Some(Head { tag, code, key, parameters }))
+    }
+
+    fn read<W: Words>(&self, words: &W, length: usize, content: &mut Vec<u8>, wipe: bool) {
         if length <= INLINE_BYTES {
-            read(&descriptor[4..], length, content, wipe);
+            read(&self.direction.descriptor(words, self.head)[4..], length, content, wipe);
         } else {
             for count in 0..slots(length) as u64 {
                 let left = (length - content.len()).min(PAYLOAD_BYTES);
                 read(self.direction.payload(words, self.head.wrapping_add(count)), left, content, wipe);
             }
         }
-        self.head = self.head.wrapping_add(slots(length) as u64);
-        Ok(Some(Head { tag, code, key, parameters }))
     }
 
     /// Reads all new descriptors, so that they come from the producer's cache at the same time and not one after the other.
@@ -335,6 +358,7 @@ impl Consumer {
     }
 
     /// Gives the slots of all taken messages back to the producer.
+    #[inline]
     pub fn release<W: Words>(&self, words: &W) {
         self.direction.head(words).store(self.head, Ordering::Release);
     }

@@ -7,6 +7,7 @@
 use crate::counters::Counted;
 use crate::library::{Cipher, DIGEST_BYTES_MAX, Kind, Mode, Text, unpad};
 use crate::reason::Reason;
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 /// The maximum length of GCM's vector in bytes, as OpenSSL has it.
@@ -157,18 +158,20 @@ impl Ciphering {
         }
         self.record = None;
         if key.is_some() {
-            // A vector is set again before it is used.
-            self.cipher.start(encrypts, key, Some(&self.iv[..self.iv_bytes]))?;
+            self.cipher.start(encrypts, key, None)?;
+            if self.state == Iv::InUse {
+                self.state = Iv::Spent;
+            }
         }
         Ok(())
     }
 
-    /// Gives the cipher a vector.
-    fn begin(&mut self, iv: &[u8]) -> Result<(), Reason> {
+    /// Gives the cipher its vector.
+    fn begin(&mut self) -> Result<(), Reason> {
         if !self.has_key {
             return Err(Reason::NoKey);
         }
-        Ok(self.cipher.start(self.encrypts, None, Some(iv))?)
+        Ok(self.cipher.start(self.encrypts, None, Some(&self.iv[..self.iv_bytes]))?)
     }
 
     /// Gives the cipher its vector with the first bytes of an AEAD's text.
@@ -176,8 +179,7 @@ impl Ciphering {
         match self.state {
             Iv::InUse => Ok(()),
             Iv::Waiting => {
-                let iv = self.iv;
-                self.begin(&iv[..self.iv_bytes])?;
+                self.begin()?;
                 self.state = Iv::InUse;
                 Ok(())
             }
@@ -187,7 +189,7 @@ impl Ciphering {
 
     /// Transforms the next bytes, a record of TLS, or an AEAD's associated data, which have no place to be written
     /// to. Returns how many bytes were written.
-    pub(crate) fn update(&mut self, text: Text) -> Result<usize, Reason> {
+    pub(crate) fn update(&mut self, text: &Text) -> Result<usize, Reason> {
         if self.record.is_some() && !text.has_no_output() {
             let outcome = self.aead_record(text);
             self.state = Iv::Spent;
@@ -209,7 +211,7 @@ impl Ciphering {
     }
 
     /// Ends a text; returns how many bytes were written.
-    pub(crate) fn finish(&mut self, out: Text) -> Result<usize, Reason> {
+    pub(crate) fn finish(&mut self, out: &Text) -> Result<usize, Reason> {
         if !self.kind.is_aead() {
             if !self.has_key {
                 return Err(Reason::NoKey);
@@ -219,27 +221,27 @@ impl Ciphering {
         self.ready()?;
         self.count();
         self.state = Iv::Spent;
-        self.close(out).map(|()| 0)
+        self.close().map(|()| 0)
     }
 
     /// Makes or compares the tag.
-    fn close(&mut self, out: Text) -> Result<(), Reason> {
-        if !self.encrypts {
-            if self.tag_bytes == 0 {
-                return Err(Reason::NoTag);
-            }
-            self.cipher.set_tag(&self.tag[..self.tag_bytes])?;
+    fn close(&mut self) -> Result<(), Reason> {
+        if !self.encrypts && self.tag_bytes == 0 {
+            return Err(Reason::NoTag);
         }
-        self.cipher.finish(out).map_err(|_| Reason::NotDecrypted)?;
         if self.encrypts {
-            self.tag = self.cipher.tag()?;
+            self.cipher.finish_aead(&mut self.tag)?;
             self.tag_bytes = TAG_BYTES;
+            return Ok(());
         }
-        Ok(())
+        let mut tag = [0; TAG_BYTES];
+        self.cipher.finish_aead(&mut tag)?;
+        let is_right = tag[..self.tag_bytes].ct_eq(&self.tag[..self.tag_bytes]);
+        if is_right.into() { Ok(()) } else { Err(Reason::NotDecrypted) }
     }
 
     /// Transforms bytes without any buffering, or ends a text if there are no bytes.
-    pub(crate) fn transform(&mut self, text: Text) -> Result<usize, Reason> {
+    pub(crate) fn transform(&mut self, text: &Text) -> Result<usize, Reason> {
         if text.has_no_input() { self.finish(text) } else { self.update(text) }
     }
 
@@ -254,7 +256,7 @@ impl Ciphering {
             return Ok(());
         }
         match self.kind.mode {
-            Mode::Gcm if (1..=IV_BYTES_MAX).contains(&bytes) => self.cipher.set_iv_bytes(bytes)?,
+            Mode::Gcm if (1..=IV_BYTES_MAX).contains(&bytes) => {}
             _ => return Err(Reason::VectorLength),
         }
         self.iv_bytes = bytes;
@@ -328,11 +330,10 @@ impl Ciphering {
         if self.kind.mode != Mode::Gcm || !self.counts_records || !self.encrypts {
             return Err(Reason::NoVector);
         }
-        let iv = self.iv;
         let end = self.iv_bytes;
-        self.begin(&iv[..end])?;
+        self.begin()?;
         let start = end.checked_sub(out.len()).ok_or(Reason::VectorLength)?;
-        out.copy_from_slice(&iv[start..end]);
+        out.copy_from_slice(&self.iv[start..end]);
         let counter = &mut self.iv[end - EXPLICIT_BYTES..end];
         let next = counter.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)).wrapping_add(1);
         counter.copy_from_slice(&next.to_be_bytes());
@@ -349,15 +350,14 @@ impl Ciphering {
         let start =
             end.checked_sub(explicit.len()).filter(|_| !explicit.is_empty()).ok_or(Reason::VectorLength)?;
         self.iv[start..end].copy_from_slice(explicit);
-        let iv = self.iv;
-        self.begin(&iv[..end])?;
+        self.begin()?;
         self.state = Iv::InUse;
         Ok(())
     }
 
     /// Encrypts or decrypts a record of TLS 1.2 (RFC 5288, RFC 7905): the vector's explicit part, content and tag,
     /// where they are.
-    fn aead_record(&mut self, text: Text) -> Result<usize, Reason> {
+    fn aead_record(&mut self, text: &Text) -> Result<usize, Reason> {
         let (header, content) = self.record.take().ok_or(Reason::BadContent)?;
         let explicit = if self.kind.mode == Mode::Gcm { EXPLICIT_BYTES } else { 0 };
         let is_whole = text.length() == explicit + content + TAG_BYTES && text.capacity() >= text.length();
@@ -374,7 +374,7 @@ impl Ciphering {
             _ => {
                 let mut nonce: [u8; 12] = self.iv().try_into().map_err(|_| Reason::VectorLength)?;
                 nonce[4..].iter_mut().zip(header).for_each(|(byte, number)| *byte ^= number);
-                self.begin(&nonce)?;
+                self.cipher.start(self.encrypts, None, Some(&nonce))?;
             }
         }
         self.count();
@@ -384,8 +384,8 @@ impl Ciphering {
             self.tag_bytes = TAG_BYTES;
         }
         self.cipher.authenticate(&header)?;
-        self.cipher.update(body)?;
-        if let Err(reason) = self.close(Text::default()) {
+        self.cipher.update(&body)?;
+        if let Err(reason) = self.close() {
             body.erase(content);
             return Err(reason);
         }
@@ -425,7 +425,7 @@ impl Ciphering {
 
     /// Encrypts or decrypts a record of TLS 1.0 to 1.2 where it is (RFC 5246, 6.2.3.2), and pads it, or separates its
     /// content from code and padding. A wrong padding shows only in a code that does not verify.
-    fn cbc_record(&mut self, text: Text) -> Result<usize, Reason> {
+    fn cbc_record(&mut self, text: &Text) -> Result<usize, Reason> {
         if !text.is_in_place() || !self.has_key {
             return Err(Reason::BadContent);
         }
@@ -434,7 +434,7 @@ impl Ciphering {
         if self.encrypts {
             let padding = block - text.length() % block;
             text.write(text.length(), &[padding as u8 - 1; 16][..padding])?;
-            return Ok(self.cipher.update(text.longer(padding)?)?);
+            return Ok(self.cipher.update(&text.longer(padding)?)?);
         }
         if !text.length().is_multiple_of(block) {
             return Err(Reason::BadContent);

@@ -1,9 +1,9 @@
 //! Counters of operations by algorithm: they prove that this provider computed, where a preference such as
 //! `?provider=sealane` would silently be met by another.
 //!
-//! Threads add to their own stripe, so that they do not take a cache line from each other.
+//! Each of the first threads adds to a stripe of its own, which no other thread writes, so that an addition needs no
+//! locked instruction; later threads share the last stripes.
 
-use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -20,32 +20,29 @@ impl Counted {
         Self(place)
     }
 
-    /// Returns the counter of a digest, by its place in [`crate::library::Hash::ALL`].
-    pub(crate) const fn digest(place: usize) -> Self {
-        Self(DIGESTS_FROM + place)
-    }
-
-    pub(crate) const HMAC: Self = Self(21);
-    pub(crate) const SIGN: Self = Self(22);
-    pub(crate) const VERIFY: Self = Self(23);
-    pub(crate) const ENCRYPT: Self = Self(24);
-    pub(crate) const DECRYPT: Self = Self(25);
-    pub(crate) const DERIVE: Self = Self(26);
-    pub(crate) const ENCAPSULATE: Self = Self(27);
-    pub(crate) const DECAPSULATE: Self = Self(28);
+    pub(crate) const HMAC: Self = Self(10);
+    pub(crate) const SIGN: Self = Self(11);
+    pub(crate) const VERIFY: Self = Self(12);
+    pub(crate) const ENCRYPT: Self = Self(13);
+    pub(crate) const DECRYPT: Self = Self(14);
+    pub(crate) const DERIVE: Self = Self(15);
+    pub(crate) const ENCAPSULATE: Self = Self(16);
+    pub(crate) const DECAPSULATE: Self = Self(17);
 
     /// Adds one operation.
     pub(crate) fn add(self) {
-        let stripe = STRIPE.try_with(Cell::get).unwrap_or(0);
-        STRIPES[stripe].0[self.0].fetch_add(1, Relaxed);
+        let stripe = STRIPE.try_with(|stripe| *stripe).unwrap_or(STRIPES_OWN);
+        let counter = &STRIPES[stripe].0[self.0];
+        if stripe < STRIPES_OWN {
+            counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+        } else {
+            counter.fetch_add(1, Relaxed);
+        }
     }
 }
 
-/// The place of the first digest among the names.
-pub(crate) const DIGESTS_FROM: usize = 10;
-
 /// The names of the counters.
-pub(crate) const NAMES: [&str; 29] = [
+pub(crate) const NAMES: [&str; 18] = [
     "AES-128-GCM",
     "AES-192-GCM",
     "AES-256-GCM",
@@ -56,17 +53,6 @@ pub(crate) const NAMES: [&str; 29] = [
     "AES-192-CTR",
     "AES-256-CTR",
     "ChaCha20-Poly1305",
-    "SHA1",
-    "SHA2-224",
-    "SHA2-256",
-    "SHA2-384",
-    "SHA2-512",
-    "SHA2-512/224",
-    "SHA2-512/256",
-    "SHA3-224",
-    "SHA3-256",
-    "SHA3-384",
-    "SHA3-512",
     "HMAC",
     "sign",
     "verify",
@@ -80,7 +66,10 @@ pub(crate) const NAMES: [&str; 29] = [
 #[repr(align(128))]
 struct Stripe([AtomicU64; NAMES.len()]);
 
-const STRIPES_COUNT: usize = 16;
+const STRIPES_COUNT: usize = 64;
+
+/// The number of stripes that have one thread each.
+const STRIPES_OWN: usize = 48;
 
 static STRIPES: [Stripe; STRIPES_COUNT] =
     [const { Stripe([const { AtomicU64::new(0) }; NAMES.len()]) }; STRIPES_COUNT];
@@ -88,7 +77,12 @@ static STRIPES: [Stripe; STRIPES_COUNT] =
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static STRIPE: Cell<usize> = Cell::new(THREADS.fetch_add(1, Relaxed) % STRIPES_COUNT);
+    static STRIPE: usize = stripe_of(THREADS.fetch_add(1, Relaxed));
+}
+
+/// Returns the stripe of the thread with this number.
+fn stripe_of(thread: usize) -> usize {
+    if thread < STRIPES_OWN { thread } else { STRIPES_OWN + thread % (STRIPES_COUNT - STRIPES_OWN) }
 }
 
 /// Returns the number of operations of each algorithm, in the order of [`NAMES`].

@@ -581,16 +581,13 @@ fn ciphers_do_what_openssls_own_do() {
 }
 
 #[test]
-fn digests_and_codes_are_what_openssls_own_are() {
+fn codes_are_what_openssls_own_are() {
     let Some(libcrypto) = libcrypto() else { return };
     let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     TestRunner::new(config)
-        .run(&(0..HASHES.len(), bytes(200), bytes(400), 0..400usize), |(hash, key, text, cut)| {
-            let name = HASHES[hash];
-            let ours = libcrypto.digest(Side::Ours, name, &text, cut);
-            prop_assert_eq!(ours, libcrypto.digest(Side::Theirs, name, &text, cut), "{}", name);
-            for name in [name, "MD5"] {
+        .run(&(0..HASHES.len(), bytes(200), bytes(400)), |(hash, key, text)| {
+            for name in [HASHES[hash], "MD5"] {
                 let ours = libcrypto.hmac(Side::Ours, name, &key, &text);
                 prop_assert_eq!(ours, libcrypto.hmac(Side::Theirs, name, &key, &text), "HMAC-{}", name);
             }

@@ -113,6 +113,7 @@ impl End {
     }
 
     /// Returns whether the ring has room for an answer of this many slots, besides those to jobs under way.
+    #[inline]
     fn has_room(&self, answers: &mut Producer, slots: usize) -> Result<bool, Lie> {
         answers.fits(&self.memory, slots + self.under_way.load(Ordering::Acquire))
     }
@@ -135,6 +136,7 @@ impl End {
 
     /// Writes an answer into the ring. If the ring has no room although room was reserved, the client has lied, and
     /// the connection is over.
+    #[inline]
     fn push(&self, answers: &mut Producer, tag: u64, status: Status, content: &[u8]) -> bool {
         let head = Head { tag, code: status.to_number(), ..Head::default() };
         let is_pushed = answers.push(&self.memory, head, content).is_ok();

@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 mod cipher;
-mod digest;
 mod exchange;
 mod groups;
 pub(crate) mod jobs;
@@ -291,29 +290,6 @@ static CIPHER: &[Algorithm] = &[
     Algorithm::END,
 ];
 
-static DIGEST: &[Algorithm] = &[
-    Algorithm::new(c"SHA1:SHA-1:SSL3-SHA1:1.3.14.3.2.26", PROPERTIES, digest::SHA1),
-    Algorithm::new(c"SHA2-224:SHA-224:SHA224:2.16.840.1.101.3.4.2.4", PROPERTIES, digest::SHA224),
-    Algorithm::new(c"SHA2-256:SHA-256:SHA256:2.16.840.1.101.3.4.2.1", PROPERTIES, digest::SHA256),
-    Algorithm::new(c"SHA2-384:SHA-384:SHA384:2.16.840.1.101.3.4.2.2", PROPERTIES, digest::SHA384),
-    Algorithm::new(c"SHA2-512:SHA-512:SHA512:2.16.840.1.101.3.4.2.3", PROPERTIES, digest::SHA512),
-    Algorithm::new(
-        c"SHA2-512/224:SHA-512/224:SHA512-224:2.16.840.1.101.3.4.2.5",
-        PROPERTIES,
-        digest::SHA512_224,
-    ),
-    Algorithm::new(
-        c"SHA2-512/256:SHA-512/256:SHA512-256:2.16.840.1.101.3.4.2.6",
-        PROPERTIES,
-        digest::SHA512_256,
-    ),
-    Algorithm::new(c"SHA3-224:2.16.840.1.101.3.4.2.7", PROPERTIES, digest::SHA3_224),
-    Algorithm::new(c"SHA3-256:2.16.840.1.101.3.4.2.8", PROPERTIES, digest::SHA3_256),
-    Algorithm::new(c"SHA3-384:2.16.840.1.101.3.4.2.9", PROPERTIES, digest::SHA3_384),
-    Algorithm::new(c"SHA3-512:2.16.840.1.101.3.4.2.10", PROPERTIES, digest::SHA3_512),
-    Algorithm::END,
-];
-
 static MAC: &[Algorithm] = &[Algorithm::new(c"HMAC", PROPERTIES, mac::TABLE), Algorithm::END];
 
 static KEM: &[Algorithm] = &[Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE), Algorithm::END];
@@ -368,7 +344,6 @@ unsafe extern "C" fn query_operation(
         unsafe { no_cache.write(0) };
     }
     match operation {
-        1 => DIGEST.as_ptr(),
         2 => CIPHER.as_ptr(),
         3 => MAC.as_ptr(),
         10 => KEYMGMT.as_ptr(),

@@ -62,6 +62,99 @@ impl Param {
         data_size: 0,
         return_size: 0,
     };
+
+    /// Returns the bytes of the value, if it has this type. They live as long as the array.
+    fn bytes<'a>(&self, data_type: c_uint) -> Option<&'a [u8]> {
+        if self.data_type != data_type {
+            return None;
+        }
+        if self.data.is_null() || self.data_size > BYTES_MAX {
+            return (self.data_size == 0).then_some(&[]);
+        }
+        // SAFETY: by the promise of `Params::new` the value has as many bytes as it states.
+        Some(unsafe { std::slice::from_raw_parts(self.data.cast(), self.data_size) })
+    }
+
+    pub(super) fn octets<'a>(&self) -> Option<&'a [u8]> {
+        self.bytes(OCTET_STRING)
+    }
+
+    pub(super) fn number(&self) -> Option<i64> {
+        let is_signed = self.data_type == INTEGER;
+        let native = self.bytes(if is_signed { INTEGER } else { UNSIGNED })?;
+        match native.len() {
+            4 => {
+                let four = native.try_into().ok()?;
+                Some(if is_signed {
+                    i32::from_ne_bytes(four).into()
+                } else {
+                    u32::from_ne_bytes(four).into()
+                })
+            }
+            8 => Some(i64::from_ne_bytes(native.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Returns a length.
+    pub(super) fn length(&self) -> Option<usize> {
+        self.number().and_then(|number| usize::try_from(number).ok())
+    }
+
+    /// Returns the size of the value's buffer.
+    pub(super) fn size(&self) -> usize {
+        self.data_size
+    }
+
+    /// Fills the value in; returns false if its buffer is too small or of another type.
+    fn fill(&mut self, types: [c_uint; 2], bytes: &[u8]) -> bool {
+        if !types.contains(&self.data_type) {
+            return false;
+        }
+        self.return_size = bytes.len();
+        if self.data.is_null() {
+            return true;
+        }
+        if self.data_size < bytes.len() {
+            return false;
+        }
+        // SAFETY: by the promise of `Params::new` the buffer has as many bytes as it states, and no other code uses it
+        // meanwhile.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(self.data.cast::<u8>(), self.data_size) };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        // Texts end with a zero if there is room for it.
+        if self.data_type == UTF8_STRING && buffer.len() > bytes.len() {
+            buffer[bytes.len()] = 0;
+        }
+        true
+    }
+
+    pub(super) fn fill_octets(&mut self, octets: &[u8]) -> bool {
+        self.fill([OCTET_STRING; 2], octets)
+    }
+
+    pub(super) fn fill_number(&mut self, number: i64) -> bool {
+        match (self.data.is_null(), self.data_size) {
+            (false, 4) => self.fill([INTEGER, UNSIGNED], &(number as c_int).to_ne_bytes()),
+            _ => self.fill([INTEGER, UNSIGNED], &number.to_ne_bytes()),
+        }
+    }
+
+    /// Fills in octets, or a pointer to them, if that is requested.
+    ///
+    /// # Safety
+    /// The octets stay where they are until OpenSSL has read them, by its rules for pointers.
+    pub(super) unsafe fn fill_octets_or_pointer(&mut self, octets: &[u8]) -> bool {
+        if self.data_type != OCTET_PTR {
+            return self.fill_octets(octets);
+        }
+        self.return_size = octets.len();
+        if !self.data.is_null() {
+            // SAFETY: a value of this type points to a place for a pointer.
+            unsafe { self.data.cast::<*const u8>().write_unaligned(octets.as_ptr()) };
+        }
+        true
+    }
 }
 
 /// An array that OpenSSL hands in for the time of one call.
@@ -79,10 +172,18 @@ impl<'a> Params<'a> {
         Self { first: first.cast_mut(), lifetime: PhantomData }
     }
 
-    /// Returns whether the array has no values, as most have.
-    pub(super) fn is_empty(self) -> bool {
-        // SAFETY: by the promise of `new` the first element can be read.
-        self.first.is_null() || unsafe { (*self.first).key.is_null() }
+    /// Returns the values with their names, for entries that are called for every message: one pass for all names.
+    pub(super) fn each(self) -> impl Iterator<Item = (&'a [u8], &'a mut Param)> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            // SAFETY: by the promise of `new` each element up to the terminator can be read, names are strings, and no
+            // element is returned twice.
+            unsafe {
+                let param = at.as_mut().filter(|param| !param.key.is_null())?;
+                at = at.add(1);
+                Some((CStr::from_ptr(param.key).to_bytes(), param))
+            }
+        })
     }
 
     fn find(self, key: &CStr) -> Option<&'a mut Param> {
@@ -113,14 +214,8 @@ impl<'a> Params<'a> {
         self.find(key).is_some()
     }
 
-    /// Returns the bytes of a value, if it has this type.
     fn bytes(self, key: &CStr, data_type: c_uint) -> Option<&'a [u8]> {
-        let param = self.find(key).filter(|param| param.data_type == data_type)?;
-        if param.data.is_null() || param.data_size > BYTES_MAX {
-            return (param.data_size == 0).then_some(&[]);
-        }
-        // SAFETY: by the promise of `new` the value has as many bytes as it states.
-        Some(unsafe { std::slice::from_raw_parts(param.data.cast(), param.data_size) })
+        self.find(key)?.bytes(data_type)
     }
 
     pub(super) fn text(self, key: &CStr) -> Option<&'a str> {
@@ -130,7 +225,7 @@ impl<'a> Params<'a> {
     }
 
     pub(super) fn octets(self, key: &CStr) -> Option<&'a [u8]> {
-        self.bytes(key, OCTET_STRING)
+        self.find(key)?.octets()
     }
 
     /// Returns a number of any size, with the most significant byte first.
@@ -149,71 +244,16 @@ impl<'a> Params<'a> {
     }
 
     pub(super) fn number(self, key: &CStr) -> Option<i64> {
-        let signed = self.bytes(key, INTEGER);
-        let native = signed.or_else(|| self.bytes(key, UNSIGNED))?;
-        match native.len() {
-            4 => {
-                let four = native.try_into().ok()?;
-                Some(if signed.is_some() {
-                    i32::from_ne_bytes(four).into()
-                } else {
-                    u32::from_ne_bytes(four).into()
-                })
-            }
-            8 => Some(i64::from_ne_bytes(native.try_into().ok()?)),
-            _ => None,
-        }
+        self.find(key)?.number()
     }
 
     /// Fills a value in, if it is requested; returns false if its buffer is too small or of another type.
     fn fill(self, key: &CStr, types: [c_uint; 2], bytes: &[u8]) -> bool {
-        let Some(param) = self.find(key) else { return true };
-        if !types.contains(&param.data_type) {
-            return false;
-        }
-        param.return_size = bytes.len();
-        if param.data.is_null() {
-            return true;
-        }
-        if param.data_size < bytes.len() {
-            return false;
-        }
-        // SAFETY: by the promise of `new` the buffer has as many bytes as it states, and no other code uses it
-        // meanwhile.
-        let buffer = unsafe { std::slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        // Texts end with a zero if there is room for it.
-        if param.data_type == UTF8_STRING && buffer.len() > bytes.len() {
-            buffer[bytes.len()] = 0;
-        }
-        true
+        self.find(key).is_none_or(|param| param.fill(types, bytes))
     }
 
     pub(super) fn fill_octets(self, key: &CStr, octets: &[u8]) -> bool {
         self.fill(key, [OCTET_STRING; 2], octets)
-    }
-
-    /// Fills in octets, or a pointer to them, if that is requested.
-    ///
-    /// # Safety
-    /// The octets stay where they are until OpenSSL has read them, by its rules for pointers.
-    pub(super) unsafe fn fill_octets_or_pointer(self, key: &CStr, octets: &[u8]) -> bool {
-        if let Some(param) = self.find(key)
-            && param.data_type == OCTET_PTR
-        {
-            param.return_size = octets.len();
-            if !param.data.is_null() {
-                // SAFETY: a value of this type points to a place for a pointer.
-                unsafe { param.data.cast::<*const u8>().write_unaligned(octets.as_ptr()) };
-            }
-            return true;
-        }
-        self.fill_octets(key, octets)
-    }
-
-    /// Returns the size of a value's buffer.
-    pub(super) fn size(self, key: &CStr) -> Option<usize> {
-        self.find(key).map(|param| param.data_size)
     }
 
     pub(super) fn fill_text(self, key: &CStr, text: &'static CStr) -> bool {
@@ -252,11 +292,7 @@ impl<'a> Params<'a> {
     }
 
     pub(super) fn fill_number(self, key: &CStr, number: i64) -> bool {
-        let Some(param) = self.find(key) else { return true };
-        match (param.data.is_null(), param.data_size) {
-            (false, 4) => self.fill(key, [INTEGER, UNSIGNED], &(number as c_int).to_ne_bytes()),
-            _ => self.fill(key, [INTEGER, UNSIGNED], &number.to_ne_bytes()),
-        }
+        self.find(key).is_none_or(|param| param.fill_number(number))
     }
 }
 

@@ -98,13 +98,12 @@ unsafe fn init(
     array: *const Param,
 ) -> c_int {
     // SAFETY: the caller guarantees it.
-    let (own, key_bytes, iv_bytes, params) =
+    let (Context { core, value }, key_bytes, iv_bytes, params) =
         unsafe { (CipherContext::of(context), bytes(key.0, key.1), bytes(iv.0, iv.1), Params::new(array)) };
-    let core = own.core;
     core.succeeds(|| {
         let (key, iv) = ((!key.0.is_null()).then_some(key_bytes), (!iv.0.is_null()).then_some(iv_bytes));
-        own.value.start(encrypts, key, iv)?;
-        set(&mut own.value, params)
+        value.start(encrypts, key, iv)?;
+        set(value, params)
     })
 }
 
@@ -117,10 +116,10 @@ unsafe extern "C" fn update(
     length: usize,
 ) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, bytes with their length, and a place for the outcome or null.
-    let (own, text) = unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
-    let core = own.core;
+    let (Context { core, value }, text) =
+        unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
     // SAFETY: OpenSSL hands in a place for the length.
-    core.succeeds(|| own.value.update(text).map(|length| unsafe { written.write(length) }))
+    core.succeeds(|| value.update(&text).map(|length| unsafe { written.write(length) }))
 }
 
 unsafe extern "C" fn finish(
@@ -130,10 +129,10 @@ unsafe extern "C" fn finish(
     capacity: usize,
 ) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and a place for the outcome or null.
-    let (own, out) = unsafe { (CipherContext::of(context), Text::new(std::ptr::null(), 0, out, capacity)) };
-    let core = own.core;
+    let (Context { core, value }, out) =
+        unsafe { (CipherContext::of(context), Text::new(std::ptr::null(), 0, out, capacity)) };
     // SAFETY: OpenSSL hands in a place for the length.
-    core.succeeds(|| own.value.finish(out).map(|length| unsafe { written.write(length) }))
+    core.succeeds(|| value.finish(&out).map(|length| unsafe { written.write(length) }))
 }
 
 unsafe extern "C" fn transform(
@@ -145,10 +144,10 @@ unsafe extern "C" fn transform(
     length: usize,
 ) -> c_int {
     // SAFETY: as `update`.
-    let (own, text) = unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
-    let core = own.core;
+    let (Context { core, value }, text) =
+        unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
     // SAFETY: OpenSSL hands in a place for the length.
-    core.succeeds(|| own.value.transform(text).map(|length| unsafe { written.write(length) }))
+    core.succeeds(|| value.transform(&text).map(|length| unsafe { written.write(length) }))
 }
 
 /// Returns OpenSSL's number of a mode (`EVP_CIPH_…_MODE`).
@@ -213,37 +212,35 @@ unsafe extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> 
 
 unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
-    let core = own.core;
+    let (Context { core, value: ciphering }, params) =
+        unsafe { (CipherContext::of(context), Params::new(array)) };
     core.succeeds(|| {
-        let ciphering = &mut own.value;
-        let mut filled = params.fill_number(c"keylen", ciphering.kind().key_bytes as i64)
-            && params.fill_number(c"ivlen", ciphering.iv_bytes() as i64)
-            && params.fill_number(c"padding", ciphering.pads().into())
-            && params.fill_number(c"num", ciphering.used().into());
-        if ciphering.kind().is_aead() {
-            filled &= params.fill_number(c"taglen", TAG_BYTES as i64);
-            filled &= params.fill_number(c"tlsaadpad", TAG_BYTES as i64);
-            for key in [c"iv", c"updated-iv"] {
+        let is_aead = ciphering.kind().is_aead();
+        let mut filled = true;
+        for (name, param) in params.each() {
+            filled &= match name {
+                b"keylen" => param.fill_number(ciphering.kind().key_bytes as i64),
+                b"ivlen" => param.fill_number(ciphering.iv_bytes() as i64),
+                b"padding" => param.fill_number(ciphering.pads().into()),
+                b"num" => param.fill_number(ciphering.used().into()),
+                b"taglen" | b"tlsaadpad" if is_aead => param.fill_number(TAG_BYTES as i64),
                 // SAFETY: the vector stays in the context.
-                filled &= unsafe { params.fill_octets_or_pointer(key, ciphering.iv()) };
-            }
-            if let Some(length) = params.size(c"tag") {
-                filled &= params.fill_octets(c"tag", ciphering.tag(length)?);
-            }
-            if let Some(length) = params.size(c"tlsivgen") {
-                let length =
-                    if length == 0 { ciphering.iv_bytes() } else { length.min(ciphering.iv_bytes()) };
-                let mut iv = vec![0; length];
-                ciphering.generate_iv(&mut iv)?;
-                filled &= params.fill_octets(c"tlsivgen", &iv);
-            }
-        } else {
-            // SAFETY: vector and code stay in the context.
-            filled &= unsafe {
-                params.fill_octets_or_pointer(c"iv", ciphering.iv())
-                    && params.fill_octets_or_pointer(c"updated-iv", ciphering.keep_next_iv())
-                    && params.fill_octets_or_pointer(c"tls-mac", ciphering.code())
+                b"iv" => unsafe { param.fill_octets_or_pointer(ciphering.iv()) },
+                // SAFETY: as above.
+                b"updated-iv" if is_aead => unsafe { param.fill_octets_or_pointer(ciphering.iv()) },
+                // SAFETY: the copy of the vector stays in the context.
+                b"updated-iv" => unsafe { param.fill_octets_or_pointer(ciphering.keep_next_iv()) },
+                b"tag" if is_aead => param.fill_octets(ciphering.tag(param.size())?),
+                b"tlsivgen" if is_aead => {
+                    let whole = ciphering.iv_bytes();
+                    let length = if param.size() == 0 { whole } else { param.size().min(whole) };
+                    let mut iv = vec![0; length];
+                    ciphering.generate_iv(&mut iv)?;
+                    param.fill_octets(&iv)
+                }
+                // SAFETY: the code stays in the context.
+                b"tls-mac" if !is_aead => unsafe { param.fill_octets_or_pointer(ciphering.code()) },
+                _ => true,
             };
         }
         if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
@@ -268,44 +265,29 @@ unsafe extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> 
 
 unsafe extern "C" fn set_context_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| set(&mut own.value, params))
+    let (Context { core, value }, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
+    core.succeeds(|| set(value, params))
 }
 
 fn set(ciphering: &mut Ciphering, params: Params<'_>) -> Result<(), Reason> {
-    if params.is_empty() {
-        return Ok(());
-    }
-    if params.length(c"keylen").is_some_and(|length| length != ciphering.kind().key_bytes) {
-        return Err(Reason::KeyLength);
-    }
-    if let Some(length) = params.length(c"ivlen") {
-        ciphering.set_iv_bytes(length)?;
-    }
-    if let Some(pads) = params.number(c"padding") {
-        ciphering.set_padding(pads != 0);
-    }
-    if params.number(c"num").is_some_and(|used| used != 0) {
-        return Err(Reason::Unsupported);
-    }
-    if let Some(length) = params.size(c"tag") {
-        ciphering.set_tag(params.octets(c"tag"), length)?;
-    }
-    if let Some(fixed) = params.octets(c"tlsivfixed") {
-        ciphering.set_fixed_iv(fixed)?;
-    }
-    if let Some(explicit) = params.octets(c"tlsivinv") {
-        ciphering.set_explicit_iv(explicit)?;
-    }
-    if let Some(header) = params.octets(c"tlsaad") {
-        ciphering.set_header(header)?;
-    }
-    if let Some(version) = params.number(c"tls-version") {
-        ciphering.set_version(version)?;
-    }
-    if let Some(length) = params.length(c"tls-mac-size") {
-        ciphering.set_code_bytes(length)?;
+    for (name, param) in params.each() {
+        match name {
+            b"keylen" if param.length().is_some_and(|length| length != ciphering.kind().key_bytes) => {
+                return Err(Reason::KeyLength);
+            }
+            b"ivlen" => param.length().map_or(Ok(()), |length| ciphering.set_iv_bytes(length))?,
+            b"padding" => param.number().map_or((), |pads| ciphering.set_padding(pads != 0)),
+            b"num" if param.number().is_some_and(|used| used != 0) => return Err(Reason::Unsupported),
+            b"tag" => ciphering.set_tag(param.octets(), param.size())?,
+            b"tlsivfixed" => param.octets().map_or(Ok(()), |fixed| ciphering.set_fixed_iv(fixed))?,
+            b"tlsivinv" => param.octets().map_or(Ok(()), |explicit| ciphering.set_explicit_iv(explicit))?,
+            b"tlsaad" => {
+                param.octets().map_or(Ok(()), |header| ciphering.set_header(header).map(|_| ()))?;
+            }
+            b"tls-version" => param.number().map_or(Ok(()), |version| ciphering.set_version(version))?,
+            b"tls-mac-size" => param.length().map_or(Ok(()), |length| ciphering.set_code_bytes(length))?,
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(crate) struct Hash {
 pub(crate) const DIGEST_BYTES_MAX: usize = 64;
 
 impl Hash {
-    /// The hash functions that are offered, in the order of [`crate::counters::NAMES`].
+    /// The hash functions that signatures and message authentication codes may use.
     pub(crate) const ALL: [Self; 11] = [
         Self::new("SHA1", 20, 64, c::EVP_sha1),
         Self::new("SHA2224", 28, 64, c::EVP_sha224),
@@ -32,6 +32,21 @@ impl Hash {
         Self::new("SHA3256", 32, 136, c::EVP_sha3_256),
         Self::new("SHA3384", 48, 104, c::EVP_sha3_384),
         Self::new("SHA3512", 64, 72, c::EVP_sha3_512),
+    ];
+
+    /// OpenSSL's names of them.
+    const OPENSSL_NAMES: [&str; 11] = [
+        "SHA1",
+        "SHA2-224",
+        "SHA2-256",
+        "SHA2-384",
+        "SHA2-512",
+        "SHA2-512/224",
+        "SHA2-512/256",
+        "SHA3-224",
+        "SHA3-256",
+        "SHA3-384",
+        "SHA3-512",
     ];
 
     /// MD5, which is offered for message authentication alone: TLS 1.0 and RADIUS need it.
@@ -71,7 +86,7 @@ impl Hash {
 
     /// Returns OpenSSL's name of it.
     pub(crate) fn openssl_name(&self) -> &'static str {
-        crate::counters::NAMES[crate::counters::DIGESTS_FROM + self.place()]
+        Self::OPENSSL_NAMES[self.place()]
     }
 
     /// Returns the hash of the service's operations, if they have it.

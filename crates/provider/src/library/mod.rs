@@ -6,7 +6,9 @@
 
 #![allow(unsafe_code)]
 
+mod chacha;
 mod cipher;
+mod gcm;
 mod hash;
 mod kem;
 mod mac;

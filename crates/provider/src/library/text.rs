@@ -98,6 +98,17 @@ impl Text {
         call(unsafe { std::slice::from_raw_parts(self.from, self.length) })
     }
 
+    /// Calls `call` with the bytes that were written over those to be read, which nothing writes meanwhile.
+    pub(super) fn with_output<T>(&self, call: impl FnOnce(&[u8]) -> T) -> T {
+        if self.to.is_null() {
+            return call(&[]);
+        }
+        let length = self.length.min(self.capacity);
+        // SAFETY: the place can be written for `capacity` bytes, the caller has written as many as are to be read, and
+        // the slice ends with the call.
+        call(unsafe { std::slice::from_raw_parts(self.to, length) })
+    }
+
     /// Writes bytes from `skipped` on.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
@@ -44,13 +44,6 @@ functions! {
     EVP_CipherInit_ex2: fn(Object, Object, *const c_uchar, *const c_uchar, c_int, *const c_void) -> c_int;
     EVP_CipherUpdate: fn(Object, *mut c_uchar, *mut c_int, *const c_uchar, c_int) -> c_int;
     EVP_CipherFinal_ex: fn(Object, *mut c_uchar, *mut c_int) -> c_int;
-    EVP_MD_fetch: fn(Object, *const c_char, *const c_char) -> Object;
-    EVP_MD_CTX_new: fn() -> Object;
-    EVP_MD_CTX_copy_ex: fn(Object, Object) -> c_int;
-    EVP_MD_CTX_free: fn(Object);
-    EVP_DigestInit_ex: fn(Object, Object, Object) -> c_int;
-    EVP_DigestUpdate: fn(Object, *const c_void, usize) -> c_int;
-    EVP_DigestFinal_ex: fn(Object, *mut c_uchar, *mut c_uint) -> c_int;
     EVP_Q_mac: fn(
         Object,
         *const c_char,
@@ -222,30 +215,6 @@ impl LibCrypto {
             }
             Some(Done { text: out, tag, iv: next })
         }
-    }
-
-    /// Returns a digest; a copy of the context goes on after the first part.
-    pub(crate) fn digest(&self, side: Side, name: &str, text: &[u8], cut: usize) -> Vec<u8> {
-        let name = CString::new(name).unwrap();
-        let f = &self.functions;
-        let mut digest = vec![0; 64];
-        let mut length = 0;
-        let (first, second) = text.split_at(cut.min(text.len()));
-        // SAFETY: these are calls as documented.
-        unsafe {
-            let hash = (f.EVP_MD_fetch)(self.context, name.as_ptr(), side.properties().as_ptr());
-            assert!(!hash.is_null(), "{name:?} of {side:?}");
-            let (context, copy) = ((f.EVP_MD_CTX_new)(), (f.EVP_MD_CTX_new)());
-            assert_eq!((f.EVP_DigestInit_ex)(context, hash, null_mut()), 1);
-            assert_eq!((f.EVP_DigestUpdate)(context, first.as_ptr().cast(), first.len()), 1);
-            assert_eq!((f.EVP_MD_CTX_copy_ex)(copy, context), 1);
-            assert_eq!((f.EVP_DigestUpdate)(copy, second.as_ptr().cast(), second.len()), 1);
-            assert_eq!((f.EVP_DigestFinal_ex)(copy, digest.as_mut_ptr(), &mut length), 1);
-            (f.EVP_MD_CTX_free)(context);
-            (f.EVP_MD_CTX_free)(copy);
-        }
-        digest.truncate(length as usize);
-        digest
     }
 
     /// Returns an HMAC.

@@ -1,9 +1,13 @@
 //! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
-//! signatures of processes with one operation under way each, compared with the same in process. Run it with `cargo
-//! bench -p sealane-service --bench rings [SECONDS]`; `-- null SECONDS` leaves the signatures out.
+//! signatures of processes with one operation under way each, compared with the same in process, and with SoftHSM behind
+//! p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings [SECONDS]`; `-- null SECONDS` leaves the
+//! signatures out, and `-- token SECONDS` all but those of SoftHSM.
 //!
 //! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
 //! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone.
+
+mod softhsm;
+mod token;
 
 use sealane_asymmetric::PrivateKey;
 use sealane_client::ring::{Consumer, Direction, Head, Producer};
@@ -24,8 +28,10 @@ fn main() {
     match words.as_slice() {
         ["client", socket, seconds] => service_client(Path::new(socket), number(seconds)),
         ["alone", folder, seconds] => own_client(Path::new(folder), number(seconds)),
-        ["null", seconds] => report(number(seconds), false),
-        rest => report(rest.first().map_or(2.0, |seconds| number(seconds)), true),
+        ["pkcs11", module, seconds] => token_client(Path::new(module), number(seconds)),
+        ["null", seconds] => report(number(seconds), [true, false, false]),
+        ["token", seconds] => report(number(seconds), [false, false, true]),
+        rest => report(rest.first().map_or(2.0, |seconds| number(seconds)), [true; 3]),
     }
 }
 
@@ -33,7 +39,7 @@ fn number(text: &str) -> f64 {
     text.parse().expect("a number of seconds")
 }
 
-fn report(seconds: f64, with_signatures: bool) {
+fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3]) {
     let folder = env::temp_dir().join(format!("sealane-rings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let socket = folder.join("socket");
@@ -53,28 +59,37 @@ fn report(seconds: f64, with_signatures: bool) {
     let running = thread::spawn(move || service.run());
     let mut client = Client::connect(&socket, "bench").expect("a client");
     client.import("bench", &key.to_pkcs8().expect("PKCS#8"), None).expect("a key");
-    println!("the rings alone, between two threads that never sleep:");
-    for burst in [1, 8, 32] {
-        println!("  burst {burst:>2}: {:>8.1} ns a job", rings_alone(burst, seconds));
+    if with_null {
+        without_work(&socket, &mut client, seconds);
     }
-    println!("null jobs, one client:");
-    for burst in [1, 8, 32] {
-        println!("  burst {burst:>2}: {:>8.1} ns a job", null_jobs(&socket, burst, seconds));
-    }
-    asleep(&socket, &mut client, seconds);
     if with_signatures {
         signatures(&folder, &socket, seconds);
+    }
+    if with_token {
+        tokens(&folder, &socket, seconds);
     }
     stop.stop();
     running.join().expect("no panic").expect("it serves");
     std::fs::remove_dir_all(&folder).expect("a folder");
 }
 
+fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
+    println!("the rings alone, between two threads that never sleep:");
+    for burst in [1, 8, 32] {
+        println!("  burst {burst:>2}: {:>8.1} ns a job", rings_alone(burst, seconds));
+    }
+    println!("null jobs, one client:");
+    for burst in [1, 8, 32] {
+        println!("  burst {burst:>2}: {:>8.1} ns a job", null_jobs(socket, burst, seconds));
+    }
+    asleep(socket, client, seconds);
+}
+
 fn signatures(folder: &Path, socket: &Path, seconds: f64) {
     println!("RSA-2048 signatures a second, and client CPU of each:");
     for processes in [1, 2, 4, 8, 16, 32] {
-        let own = processes_of(processes, "alone", folder, seconds);
-        let service = processes_of(processes, "client", socket, seconds);
+        let own = processes_of(processes, "alone", folder, seconds, None);
+        let service = processes_of(processes, "client", socket, seconds, None);
         println!(
             "  {processes:>2} processes: in process {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
             own.0,
@@ -82,6 +97,33 @@ fn signatures(folder: &Path, socket: &Path, seconds: f64) {
             service.0,
             service.1,
             service.0 / own.0
+        );
+    }
+}
+
+/// Prints the signatures of clients whose key is in another process: SoftHSM's behind p11-kit, and the service's, in turns.
+fn tokens(folder: &Path, socket: &Path, seconds: f64) {
+    let module = match softhsm::module() {
+        Ok(module) => module,
+        Err(missing) => return println!("no {missing}: nothing to compare isolated keys with"),
+    };
+    let server = softhsm::serve(folder);
+    println!("RSA-2048 signatures a second with the key in another process, and client CPU of each:");
+    for processes in [1, 8] {
+        let pair = || {
+            let theirs = processes_of(processes, "pkcs11", &module, seconds, Some(&server.address));
+            (theirs, processes_of(processes, "client", socket, seconds, None))
+        };
+        let mut pairs = [pair(), pair(), pair()];
+        pairs.sort_by(|((a, _), (b, _)), ((c, _), (d, _))| (b / a).total_cmp(&(d / c)));
+        let (theirs, service) = pairs[1];
+        println!(
+            "  {processes:>2} processes: p11-kit and SoftHSM {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
+            theirs.0,
+            theirs.1,
+            service.0,
+            service.1,
+            service.0 / theirs.0
         );
     }
 }
@@ -197,10 +239,11 @@ fn after_a_pause(call: impl FnOnce()) -> Duration {
 }
 
 /// Returns the signatures per second of all processes together, and the microseconds of client CPU per signature.
-fn processes_of(count: usize, kind: &str, place: &Path, seconds: f64) -> (f64, f64) {
+fn processes_of(count: usize, kind: &str, place: &Path, seconds: f64, server: Option<&str>) -> (f64, f64) {
     let start = || {
         let mut command = Command::new(env::current_exe().expect("a program"));
         command.arg(kind).arg(place).arg(seconds.to_string()).stdout(Stdio::piped());
+        command.envs(server.map(|address| ("P11_KIT_SERVER_ADDRESS", address)));
         command.spawn().expect("a process")
     };
     let children: Vec<_> = (0..count).map(|_| start()).collect();
@@ -222,6 +265,17 @@ fn service_client(socket: &Path, seconds: f64) {
     measure(seconds, || {
         client.sign(&key, Hash::Sha256, &[7; 32]).expect("a signature");
     });
+}
+
+fn token_client(module: &Path, seconds: f64) {
+    /// The DER before a digest of SHA-256 (RFC 8017, 9.2).
+    const SHA256: [u8; 19] = [
+        0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
+        0x04, 0x20,
+    ];
+    let info = [&SHA256[..], &[7; 32]].concat();
+    let token = token::Token::open(module, softhsm::PIN).expect("a token");
+    measure(seconds, || assert_eq!(token.sign(&info), 256));
 }
 
 fn own_client(folder: &Path, seconds: f64) {
