@@ -42,7 +42,8 @@ pub use key::{Fingerprint, KeyFault, PublicKey};
 pub use launch::{RemoteProcess, StderrMode, spawn_local, spawn_local_worker};
 pub use location::{HostPort, Location};
 pub use ssh::{
-    AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
+    AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, Sharing, SshAddresses, SshCommand,
+    ssh_resolved_host,
 };
 pub use tls::{
     Agreements, Application, Dial, QueueTls, TlsArrival, TlsFacts, accept_tls, client_share, connect_tls,

@@ -104,9 +104,46 @@ pub struct SshCommand {
     pub remote_program: OsString,
     /// The destination of the messages of ssh and of the far end.
     pub stderr: StderrMode,
-    /// Whether this is a further connection to the same host: it is a separate one, and does not ask the user
-    /// anything.
-    pub is_further: bool,
+    /// Which connection it uses.
+    pub sharing: Sharing,
+}
+
+/// The connection that an ssh process uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// That which the user's configuration says.
+    #[default]
+    Configured,
+    /// One of its own, on which others may open channels through this socket.
+    Offered(PathBuf),
+    /// A further one to the same host: it is a separate one, and does not ask the user anything.
+    Apart,
+    /// That of the process that offers this socket. Without such a process it is a separate one.
+    Through(PathBuf),
+}
+
+impl Sharing {
+    /// Returns the options for it.
+    fn arguments(&self) -> Vec<OsString> {
+        let path = |path: &PathBuf| {
+            // ssh replaces words that begin with this sign.
+            let escaped =
+                path.as_os_str().as_bytes().split(|&byte| byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
+            OsString::from_vec([b"-oControlPath=", escaped.as_slice()].concat())
+        };
+        match self {
+            Self::Configured => Vec::new(),
+            Self::Offered(socket) => {
+                vec!["-oControlMaster=yes".into(), path(socket), "-oControlPersist=no".into()]
+            }
+            Self::Apart => {
+                vec!["-oControlMaster=no".into(), "-oControlPath=none".into(), "-oBatchMode=yes".into()]
+            }
+            Self::Through(socket) => {
+                vec!["-oControlMaster=no".into(), path(socket), "-oBatchMode=yes".into()]
+            }
+        }
+    }
 }
 
 /// The ends of an ssh connection, as its server reports them to the program that it starts.
@@ -142,7 +179,7 @@ impl SshCommand {
             family: None,
             remote_program: DEFAULT_PROGRAM.into(),
             stderr: StderrMode::default(),
-            is_further: false,
+            sharing: Sharing::Configured,
         }
     }
 
@@ -162,10 +199,7 @@ impl SshCommand {
                 .chain(["-oRemoteCommand=none", "-oRequestTTY=no"])
                 .map(Into::into)
                 .collect();
-        if self.is_further {
-            let alone = ["-oControlMaster=no", "-oControlPath=none", "-oBatchMode=yes"];
-            argv.extend(alone.map(Into::into));
-        }
+        argv.extend(self.sharing.arguments());
         if is_subsystem {
             argv.push("-s".into());
         }
@@ -300,6 +334,8 @@ pub struct ResolvedHost {
     pub proxied: bool,
     /// Ciphers in the order in which they are offered, separated by commas; empty if ssh does not print them.
     pub ciphers: String,
+    /// Whether the configuration says that connections are shared.
+    pub shares: bool,
 }
 
 /// Asks ssh (`ssh -G`) for the host that its configuration means, because data streams connect directly to it.
@@ -351,16 +387,19 @@ fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
     let mut host = None;
     let mut proxied = false;
     let mut ciphers = String::new();
+    let mut shares = false;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(' ') else { continue };
         match name {
             "hostname" => host = check_host(value).is_ok().then(|| value.to_owned()),
             "proxyjump" | "proxycommand" => proxied |= value != "none",
             "ciphers" => value.clone_into(&mut ciphers),
+            "controlmaster" => shares |= !matches!(value, "false" | "no"),
+            "controlpath" => shares |= value != "none",
             _ => {}
         }
     }
-    Some(ResolvedHost { host: host?, proxied, ciphers })
+    Some(ResolvedHost { host: host?, proxied, ciphers, shares })
 }
 
 #[cfg(test)]
@@ -405,10 +444,16 @@ mod tests {
         let alone = ["-oControlMaster=no", "-oControlPath=none", "-oBatchMode=yes"];
         let further = [&alone[..], &["-s", "-p", "2222", "--", "host", "sftp"]].concat();
         let change = |ssh: &mut SshCommand| {
-            ssh.is_further = true;
+            ssh.sharing = Sharing::Apart;
             ssh.port = Some(2222);
         };
         check(change, RemoteCommand::Sftp, &further);
+        let master = ["-oControlMaster=yes", "-oControlPath=/run/a%%b", "-oControlPersist=no"];
+        let offered = [&master[..], &["-s", "--", "host", "sftp"]].concat();
+        check(|s| s.sharing = Sharing::Offered("/run/a%b".into()), RemoteCommand::Sftp, &offered);
+        let guest = ["-oControlMaster=no", "-oControlPath=/run/c", "-oBatchMode=yes"];
+        let through = [&guest[..], &["-s", "--", "host", "sftp"]].concat();
+        check(|s| s.sharing = Sharing::Through("/run/c".into()), RemoteCommand::Sftp, &through);
         check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", &found(" serve --stdio")]);
         check(|s| s.host = "::1".into(), SERVE, &["--", "::1", &found(" serve --stdio")]);
         check(
@@ -473,12 +518,19 @@ mod tests {
     #[test]
     fn config_lines() {
         let parse = |text: &str| parse_config(text.as_bytes());
-        let plain = ResolvedHost { host: "10.0.0.1".into(), proxied: false, ciphers: String::new() };
+        let plain =
+            ResolvedHost { host: "10.0.0.1".into(), proxied: false, ciphers: String::new(), shares: false };
         assert_eq!(parse("user me\nhostname 10.0.0.1\nport 22\n"), Some(plain.clone()));
         assert_eq!(parse("hostname 10.0.0.1\nproxycommand none\n"), Some(plain));
-        let proxied = ResolvedHost { host: "b".into(), proxied: true, ciphers: String::new() };
+        let proxied = ResolvedHost { host: "b".into(), proxied: true, ciphers: String::new(), shares: false };
         assert_eq!(parse("hostname b\nproxyjump a\n"), Some(proxied.clone()));
         assert_eq!(parse("hostname b\nproxycommand nc %h %p\n"), Some(proxied));
+        let is_shared =
+            |lines: &str| parse(&format!("hostname b\n{lines}")).is_some_and(|found| found.shares);
+        assert!(!is_shared("controlmaster false\ncontrolpath none\n"));
+        for lines in ["controlmaster auto\n", "controlmaster false\ncontrolpath /run/a\n"] {
+            assert!(is_shared(lines), "{lines}");
+        }
         assert_eq!(parse("usage: ssh"), None);
         assert_eq!(parse("hostname -oProxyCommand=x"), None);
     }

@@ -9,7 +9,7 @@ use crate::server::{Extension, Limits, Server};
 use crate::wire::{Fields, Malformed, PACKET_BYTES_MAX};
 
 /// The maximum number of requests in flight; [`Client::has_room`] returns whether there are fewer.
-pub const REQUESTS_MAX: usize = 4096;
+pub const REQUESTS_MAX: usize = 32 * 1024;
 const LENGTH_BYTES: usize = 4;
 /// The length from which the missing part of a packet is worth a separate read.
 const SPACE_BYTES_MIN: usize = 4096;

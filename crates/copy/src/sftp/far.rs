@@ -5,9 +5,14 @@
 
 use std::{
     cell::{Cell, RefCell},
+    fs,
     io::IsTerminal,
+    path::{Path, PathBuf},
     rc::Rc,
-    sync::{self, Arc, atomic::Ordering::Relaxed},
+    sync::{
+        self, Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,7 +22,7 @@ use futures_util::{
     lock::Mutex,
     stream::FuturesUnordered,
 };
-use sealane_peer::{RemoteCommand, SshCommand, StderrMode, ssh_resolved_host};
+use sealane_peer::{RemoteCommand, Sharing, SshCommand, StderrMode, ssh_resolved_host};
 use sealane_sftp::{Extension, Request, StatusCode};
 use std::pin::pin;
 
@@ -27,6 +32,7 @@ use crate::{
     session::{agree, complaints::complain},
     sftp::{
         link::{Fault, Link},
+        push::private_folder,
         reactor::Reactor,
         sums::{LENGTH_BYTES_MIN, SCRIPT, Sum, Sums},
     },
@@ -63,6 +69,8 @@ pub(super) struct Far {
     ssh: SshCommand,
     cipher: Cipher,
     first: RefCell<Option<Rc<Link>>>,
+    /// The socket through which channels of the first connection are opened.
+    socket: Option<PathBuf>,
     /// A second connection that was begun as soon as the first had logged in.
     second: RefCell<Option<Rc<Link>>>,
     next: Cell<usize>,
@@ -75,19 +83,29 @@ pub(super) struct Far {
     progress: Arc<Progress>,
 }
 
+impl Drop for Far {
+    fn drop(&mut self) {
+        // ssh removes it when it ends, unless it was killed.
+        if let Some(socket) = &self.socket {
+            let _ = fs::remove_file(socket);
+        }
+    }
+}
+
 impl Far {
     /// Connects, and waits for the greeting as long as the user may need to log in. If several connections are
     /// `asked` for, the second begins its login then.
     pub(super) fn connect(
         ssh: SshCommand,
         asked: Option<u16>,
+        state_dir: Option<&Path>,
         progress: &Arc<Progress>,
         timeout: Duration,
         patience: Duration,
     ) -> Result<Rc<Self>, Error> {
         let host = ssh.host.clone();
         let cipher = Cipher::default();
-        let mut ssh = with_fast_ciphers(ssh, Instant::now() + timeout);
+        let (mut ssh, shares) = with_fast_ciphers(ssh, Instant::now() + timeout);
         // At a terminal ssh writes to it itself, because it asks for a touch of a key only there.
         if !std::io::stderr().is_terminal() && matches!(ssh.stderr, StderrMode::Inherit) {
             ssh.stderr = cipher.listening(complain);
@@ -98,6 +116,7 @@ impl Far {
             ssh,
             cipher,
             first: RefCell::default(),
+            socket: state_dir.filter(|_| !shares).and_then(sharing_socket),
             second: RefCell::default(),
             next: Cell::new(0),
             login_time: Cell::default(),
@@ -108,7 +127,7 @@ impl Far {
         });
         let began = Instant::now();
         far.reactor.run(async {
-            let first = far.start(false)?;
+            let first = far.start(far.socket.clone().map_or(Sharing::Configured, Sharing::Offered))?;
             let waited = pin!(far.reactor.sleep(patience));
             match select(pin!(first.greeted()), waited).await {
                 Either::Left((greeted, _)) => greeted?,
@@ -120,7 +139,7 @@ impl Far {
             }
             far.login_time.set(began.elapsed());
             if asked.is_some_and(|asked| asked > 1) {
-                *far.second.borrow_mut() = far.start(true).ok();
+                *far.second.borrow_mut() = far.start(Sharing::Apart).ok();
             }
             let round_trip = match first.round_trip() {
                 Some(round_trip) => round_trip,
@@ -135,22 +154,28 @@ impl Far {
                 }
             };
             far.round_trip.set(round_trip);
+            if let Some(socket) = far.socket.clone().filter(|_| round_trip >= LONG_PATH && asked != Some(1)) {
+                // The window of a channel limits a long path, and a channel costs less than a login.
+                let _ = far.start(Sharing::Through(socket));
+            }
             *far.first.borrow_mut() = Some(first);
             Ok(())
         })?;
         Ok(far)
     }
 
-    fn start(&self, is_further: bool) -> Result<Rc<Link>, Error> {
+    /// Starts one more connection, or one more channel of the first connection.
+    fn start(&self, sharing: Sharing) -> Result<Rc<Link>, Error> {
         let mut ssh = self.ssh.clone();
-        ssh.is_further = is_further;
-        if is_further {
+        let is_own = !matches!(sharing, Sharing::Through(_));
+        if matches!(sharing, Sharing::Apart | Sharing::Through(_)) {
             // A refused login is no failure: the existing connections continue.
             ssh.stderr = self.cipher.listening(|_| ());
         }
+        ssh.sharing = sharing;
         let index = self.next.replace(self.next.get() + 1);
         let process = ssh.spawn(RemoteCommand::Sftp)?;
-        let link = Link::new(index, process, &self.host);
+        let link = Link::new(index, is_own, process, &self.host);
         let link = link.map_err(|error| Error::io("cannot use a connection", &error))?;
         self.reactor.add(link.clone());
         Ok(link)
@@ -175,7 +200,7 @@ impl Far {
     async fn find_sums(&self) -> Option<Rc<Sums>> {
         let home = self.any().ok()?.path_of(&Request::RealPath { path: b"." }).await.ok()?;
         let mut ssh = self.ssh.clone();
-        ssh.is_further = true;
+        ssh.sharing = Sharing::Apart;
         ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
         let sums = Sums::new(ssh.spawn(RemoteCommand::Script(SCRIPT)).ok()?).ok()?;
         self.reactor.add_sums(sums.clone());
@@ -253,7 +278,7 @@ impl Far {
 
     /// Adds one connection; returns false if that fails.
     async fn further(&self) -> bool {
-        let begun = self.second.take().map_or_else(|| self.start(true), Ok);
+        let begun = self.second.take().map_or_else(|| self.start(Sharing::Apart), Ok);
         match begun {
             Ok(link) => link.greeted().await.is_ok(),
             Err(_) => false,
@@ -309,7 +334,7 @@ impl Far {
 
     /// Returns the number of usable connections.
     pub(super) fn streams(&self) -> u16 {
-        self.reactor.live().iter().filter(|link| link.is_greeted()).count() as u16
+        self.reactor.live().iter().filter(|link| link.is_own && link.is_greeted()).count() as u16
     }
 
     /// Returns a fault as the failure of the whole transfer.
@@ -421,32 +446,46 @@ fn told_by_ssh(line: &str) -> Option<Option<&str>> {
     Some(told.split(' ').next().filter(|name| !name.is_empty()))
 }
 
-/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some. If it
-/// can, it will tell the cipher.
-fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> SshCommand {
-    let ciphers = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline).map(|found| found.ciphers);
+/// Returns a socket's path for channels of a connection: nobody else may enter its folder. `None` if the path is too
+/// long for a socket, or there is no such folder.
+fn sharing_socket(state_dir: &Path) -> Option<PathBuf> {
+    /// ssh listens under the name with 17 more characters first, and a socket's path has 107 at most.
+    const PATH_BYTES_MAX: usize = 107 - 17;
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    private_folder(state_dir).ok()?;
+    let number = COUNT.fetch_add(1, Relaxed);
+    let socket = state_dir.join(format!("ssh-{}-{number}", std::process::id()));
+    (socket.as_os_str().len() <= PATH_BYTES_MAX).then_some(socket)
+}
+
+/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some, and
+/// whether the user's configuration shares connections. If it can, ssh will tell the cipher.
+fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> (SshCommand, bool) {
+    let resolved = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline);
     let mut telling = ssh.clone();
     telling.options.push(TELLING.into());
-    let users = match ciphers(&telling) {
+    let users = match resolved(&telling) {
         Ok(users) => {
             ssh = telling;
             Ok(users)
         }
-        Err(_) => ciphers(&ssh),
+        Err(_) => resolved(&ssh),
     };
+    // A configuration that is not known may share them.
+    let shares = users.as_ref().map_or(true, |users| users.shares);
     if !agree::has_aes() {
-        return ssh;
+        return (ssh, shares);
     }
     let mut bare = SshCommand::new(ssh.host.clone());
     bare.program.clone_from(&ssh.program);
     bare.config = Some("none".into());
-    if let (Ok(users), Ok(default)) = (users, ciphers(&bare))
-        && users == default
-        && let Some(reordered) = fast_first(&default)
+    if let (Ok(users), Ok(default)) = (users, resolved(&bare))
+        && users.ciphers == default.ciphers
+        && let Some(reordered) = fast_first(&default.ciphers)
     {
         ssh.options.push(format!("Ciphers={reordered}").into());
     }
-    ssh
+    (ssh, shares)
 }
 
 fn fast_first(ciphers: &str) -> Option<String> {

@@ -32,6 +32,11 @@ use crate::{
 pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
 /// The maximum number of open files on one connection.
 const HANDLES_MAX: usize = 2048;
+/// The number of requests for one open file that do not wait for room: content in a few packets, owner, mode and times,
+/// synchronization, closing, and a look at the existing entry.
+const REQUESTS_AT_ONCE_MAX: usize = 8;
+/// Half of the requests in flight wait for room; those that do not must fit beside them.
+const _: () = assert!(HANDLES_MAX * REQUESTS_AT_ONCE_MAX <= REQUESTS_MAX / 2);
 /// The number of descriptors that the server needs for itself.
 const HANDLES_SPARED: usize = 8;
 /// The number of pieces passed to the kernel at once.
@@ -116,9 +121,11 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// One connection to the far host.
+/// One connection to the far host, or one more channel of one.
 pub(super) struct Link {
     pub(super) index: usize,
+    /// Whether it is a connection of its own, and not one more channel of another one.
+    pub(super) is_own: bool,
     socket: UnixStream,
     process: RefCell<RemoteProcess>,
     client: RefCell<Client>,
@@ -137,11 +144,17 @@ pub(super) struct Link {
 
 impl Link {
     /// Returns the connection of a child that was just started.
-    pub(super) fn new(index: usize, process: RemoteProcess, host: &str) -> io::Result<Rc<Self>> {
+    pub(super) fn new(
+        index: usize,
+        is_own: bool,
+        process: RemoteProcess,
+        host: &str,
+    ) -> io::Result<Rc<Self>> {
         let socket = process.socket().try_clone()?;
         socket.set_nonblocking(true)?;
         Ok(Rc::new(Self {
             index,
+            is_own,
             socket,
             process: RefCell::new(process),
             client: RefCell::new(Client::new()),

@@ -58,8 +58,15 @@ pub(crate) fn copy(
     }
     let ssh = transfer.options.remote.ssh_command(user.clone(), host.clone(), *port);
     let timeout = transfer.options.timeout;
-    let connected =
-        Far::connect(ssh, transfer.options.streams, transfer.progress, timeout, transfer.patience());
+    let state_dir = transfer.options.remote.state_dir.as_deref();
+    let connected = Far::connect(
+        ssh,
+        transfer.options.streams,
+        state_dir,
+        transfer.progress,
+        timeout,
+        transfer.patience(),
+    );
     let far = match (connected, absence) {
         (Ok(far), None) => far,
         (Ok(far), Some(_)) => {

@@ -136,9 +136,14 @@ async fn boot_id(link: &Link) -> Vec<u8> {
 
 /// Returns the folder of the journals of far targets.
 fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    private_folder(path)?;
     Ok(std::fs::File::open(path)?.into())
+}
+
+/// Makes a folder that nobody else may enter, unless it is there.
+pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Sends everything to a far host.
