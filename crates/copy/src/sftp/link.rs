@@ -223,10 +223,6 @@ impl Link {
                 return Poll::Ready(Err(error));
             }
             if self.is_greeted() {
-                let handles = (self.limits().handles as usize).saturating_sub(HANDLES_SPARED);
-                self.handles_free.set(handles.clamp(1, HANDLES_MAX));
-                // Tasks that saw the greeting before this one have found no handle free.
-                self.for_handles.borrow_mut().drain(..).for_each(Waker::wake);
                 return Poll::Ready(Ok(()));
             }
             self.for_room.borrow_mut().push(context.waker().clone());
@@ -450,6 +446,7 @@ impl Link {
         let mut received = 0;
         while received < TURN_BYTES && !self.is_lost() {
             let mut client = self.client.borrow_mut();
+            let was_greeted = client.server().is_some();
             let (read, taken) = match client.space() {
                 Some(space) => {
                     let read = (&self.socket).read(space);
@@ -472,6 +469,10 @@ impl Link {
                     let now = Instant::now();
                     self.heard.set(now);
                     self.first_heard.set(self.first_heard.get().or(Some(now)));
+                    if !was_greeted && self.is_greeted() {
+                        let handles = (self.limits().handles as usize).saturating_sub(HANDLES_SPARED);
+                        self.handles_free.set(handles.clamp(1, HANDLES_MAX));
+                    }
                     self.hand_out();
                 }
                 (Ok(_), Err(malformed)) => {
