@@ -101,6 +101,19 @@ impl<'a> Buffer<'a> {
         self.destination
     }
 
+    /// Returns the bytes to be read.
+    pub(crate) const fn source_bytes(&self) -> &[u8] {
+        // SAFETY: the buffer borrows them, and writes only by kernels that borrow the buffer for writing, or whose caller
+        // holds no reference meanwhile.
+        unsafe { core::slice::from_raw_parts(self.source, self.bytes) }
+    }
+
+    /// Returns the bytes that were written.
+    pub(crate) const fn written_bytes(&self) -> &[u8] {
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts(self.destination, self.bytes) }
+    }
+
     /// Returns the same bytes for a shorter borrow.
     #[expect(clippy::needless_pass_by_ref_mut, reason = "two buffers must not write the same bytes at once")]
     pub(crate) fn reborrow(&mut self) -> Buffer<'_> {

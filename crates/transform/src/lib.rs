@@ -58,6 +58,8 @@ pub use bucket::BUCKET_WORDS;
 pub use catalogue::{
     Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Facts, Gmac, Limits, Mode, Standing,
 };
+#[cfg(target_arch = "x86_64")]
+pub use chacha::parts::ChaChaParts;
 pub use checksum::{internet_sum, internet_sum_copying};
 pub use cost::{AeadTotals, Cheaper};
 pub use counted::{PUBLIC_LOOPS, PublicLoop};

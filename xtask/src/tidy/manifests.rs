@@ -92,8 +92,8 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "provider",
-        may_know: &["asymmetric", "client", "service"],
-        why: "OpenSSL's view of the client; its tests run a service",
+        may_know: &["asymmetric", "client", "service", "transform"],
+        why: "OpenSSL's view of the client, and ciphers in process; its tests run a service",
     },
     Crate {
         folder: "lab",

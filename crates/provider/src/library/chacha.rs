@@ -1,7 +1,8 @@
 //! ChaCha20-Poly1305 (RFC 8439), in parts of any length.
 //!
-//! Four blocks of keystream are computed at a time, which takes little longer than one: the first hides the key of
-//! Poly1305, the others are kept for short parts.
+//! On processors with AVX-512 Sealane's own kernels compute it, and AWS-LC on others. By AWS-LC, four blocks of keystream are
+//! computed at a time, which takes little longer than one: the first makes the key of Poly1305, the others are kept for
+//! short parts.
 //!
 //! **Guarantees:** no bytes are transformed and no tag is made before a key and a nonce are set; a nonce is used for
 //! one text; the keys are zeroed when the value is dropped.
@@ -10,6 +11,9 @@
 
 use super::{No, Text};
 use aws_lc_sys as c;
+#[cfg(target_arch = "x86_64")]
+use sealane_transform::{ChaChaParts, Direction};
+use zeroize::Zeroize as _;
 
 /// The length of ChaCha20's block in bytes.
 const BLOCK: usize = 64;
@@ -36,6 +40,9 @@ struct Poly(c::poly1305_state);
 /// A text under way, and its key.
 #[derive(Clone)]
 pub(crate) struct ChaCha {
+    /// The text, if own kernels compute it.
+    #[cfg(target_arch = "x86_64")]
+    own: Option<Box<ChaChaParts>>,
     poly: Poly,
     key: [u8; 32],
     nonce: [u8; 12],
@@ -55,14 +62,17 @@ pub(crate) struct ChaCha {
 
 impl Drop for ChaCha {
     fn drop(&mut self) {
-        // SAFETY: the value consists of plain data, for which zeros are valid.
-        unsafe { c::OPENSSL_cleanse(std::ptr::from_mut(self).cast(), size_of::<Self>()) };
+        self.key.zeroize();
+        self.ahead.zeroize();
+        self.poly.0.zeroize();
     }
 }
 
 impl ChaCha {
     pub(super) fn new() -> Self {
         Self {
+            #[cfg(target_arch = "x86_64")]
+            own: ChaChaParts::new().map(Box::new),
             poly: Poly([0; 512]),
             key: [0; 32],
             nonce: [0; 12],
@@ -83,6 +93,10 @@ impl ChaCha {
     /// Fails if it has not 32 bytes.
     pub(super) fn set_key(&mut self, key: &[u8]) -> Result<(), No> {
         self.is_begun = false;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = &mut self.own {
+            let _ = own.finish();
+        }
         self.key = key.try_into().map_err(|_| No)?;
         self.has_key = true;
         Ok(())
@@ -98,6 +112,12 @@ impl ChaCha {
             return Err(No);
         }
         self.nonce = nonce.try_into().map_err(|_| No)?;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = &mut self.own {
+            let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
+            own.begin(direction, &self.key, &self.nonce);
+            return Ok(());
+        }
         (self.data_bytes, self.text_bytes) = (0, 0);
         (self.encrypts, self.has_text) = (encrypts, false);
         self.fill(0);
@@ -139,6 +159,10 @@ impl ChaCha {
     /// # Errors
     /// Fails outside of a text, or after its first bytes.
     pub(super) fn authenticate(&mut self, data: &[u8]) -> Result<(), No> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = &mut self.own {
+            return if own.authenticate(data) { Ok(()) } else { Err(No) };
+        }
         if !self.is_begun || self.has_text {
             return Err(No);
         }
@@ -159,6 +183,11 @@ impl ChaCha {
     /// Fails outside of a text, if the text becomes too long, or if there is no room.
     pub(super) fn update(&mut self, text: &Text) -> Result<(), No> {
         let length = text.length();
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = &mut self.own {
+            let is_done = text.with_buffer(|data| own.update(data))?;
+            return if is_done { Ok(()) } else { Err(No) };
+        }
         let total = self.text_bytes.checked_add(length as u64).ok_or(No)?;
         if !self.is_begun || total > TEXT_BYTES_MAX || text.capacity() < length {
             return Err(No);
@@ -223,6 +252,11 @@ impl ChaCha {
     /// # Errors
     /// Fails outside of a text.
     pub(super) fn finish(&mut self, tag: &mut [u8; TAG]) -> Result<(), No> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = &mut self.own {
+            *tag = own.finish().ok_or(No)?;
+            return Ok(());
+        }
         if !std::mem::replace(&mut self.is_begun, false) {
             return Err(No);
         }

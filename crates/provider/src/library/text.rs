@@ -4,6 +4,8 @@
 //! be written.
 
 use super::No;
+#[cfg(target_arch = "x86_64")]
+use sealane_transform::Buffer;
 use std::ptr::{null, null_mut};
 
 /// A place to read from and a place to write to.
@@ -96,6 +98,28 @@ impl Text {
         }
         // SAFETY: the place can be read for `length` bytes, and the slice ends with the call.
         call(unsafe { std::slice::from_raw_parts(self.from, self.length) })
+    }
+
+    /// Calls `call` with the bytes to be transformed, in place or from one place to the other.
+    ///
+    /// # Errors
+    /// Fails if there is no room.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn with_buffer<T>(&self, call: impl FnOnce(Buffer<'_>) -> T) -> Result<T, No> {
+        if self.length == 0 {
+            return Ok(call(Buffer::in_place(&mut [])));
+        }
+        if self.capacity < self.length {
+            return Err(No);
+        }
+        // SAFETY: the place can be written for `capacity` bytes, and the slice ends with the call.
+        let to = unsafe { std::slice::from_raw_parts_mut(self.to, self.length) };
+        if self.is_in_place() {
+            return Ok(call(Buffer::in_place(to)));
+        }
+        // SAFETY: the place can be read for `length` bytes, and OpenSSL refuses places that overlap.
+        let from = unsafe { std::slice::from_raw_parts(self.from, self.length) };
+        Buffer::out_of_place(from, to).map(call).map_err(|_| No)
     }
 
     /// Calls `call` with the bytes that were written over those to be read, which nothing writes meanwhile.

@@ -5,6 +5,8 @@ pub(crate) mod aead;
 pub(crate) mod chacha_lanes;
 #[cfg(target_arch = "x86_64")]
 mod long;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod parts;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 mod solo;

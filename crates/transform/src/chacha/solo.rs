@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use super::chacha_lanes::{Row, STEPS, Streams, ZEROS, double_round, settle, text};
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::isa::{Avx2, Avx512};
-use crate::job::{Direction, Status};
+use crate::job::{Buffer, Direction, Status};
 use crate::poly1305::{Text, poly1305_blocks};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
@@ -29,18 +29,23 @@ const BLOCK: usize = 64;
 struct Block([u8; BLOCK]);
 
 /// Key and nonce: words 4 to 11 and 13 to 15 of every block.
-struct Words {
+#[derive(Clone)]
+pub(super) struct Words {
     key: [u32; 8],
     nonce: [u32; 3],
 }
 
 impl Words {
-    fn new(key: &[u8; 32], nonce: &[u8; 12]) -> Self {
+    pub(super) fn new(key: &[u8; 32], nonce: &[u8; 12]) -> Self {
         let word = |bytes: [u8; 4]| u32::from_le_bytes(bytes);
         let (mut words, mut of_nonce) = ([0; 8], [0; 3]);
         words.iter_mut().zip(key.as_chunks().0).for_each(|(to, bytes)| *to = word(*bytes));
         of_nonce.iter_mut().zip(nonce.as_chunks().0).for_each(|(to, bytes)| *to = word(*bytes));
         Self { key: words, nonce: of_nonce }
+    }
+
+    pub(super) fn wipe(&mut self) {
+        wipe(&mut self.key, 0);
     }
 
     /// Returns the sixteen words with which a vector of blocks from `number` on starts.
@@ -276,5 +281,50 @@ pub(super) fn avx512(proof: Avx512, direction: Direction, job: &mut AeadJob<'_>)
         } else {
             crypt_avx512::<2, 32>(proof, direction, job);
         }
+    }
+}
+
+/// Makes sixteen blocks of a stream, from `number` on.
+pub(super) fn ahead(_: Avx512, words: &Words, number: u32, stream: &mut [u8; 16 * BLOCK]) {
+    let destination = stream.as_mut_ptr();
+    // SAFETY: as many blocks, and the token.
+    unsafe { make_avx512::<1>(words, Stretch { number, source: ZEROS.as_ptr(), step: 0, destination }) }
+}
+
+/// XORs groups of sixteen whole blocks, the first of which is `number`; bytes behind them stay.
+pub(super) fn whole(_: Avx512, words: &Words, number: u32, data: &Buffer<'_>) {
+    let groups = data.len() / (16 * BLOCK);
+    let stretch = |group: usize| Stretch {
+        number: number.wrapping_add(16 * group as u32),
+        source: data.source().wrapping_add(16 * BLOCK * group),
+        step: BLOCK,
+        destination: data.destination().wrapping_add(16 * BLOCK * group),
+    };
+    // SAFETY: the buffer has as many blocks, equal or disjoint, and the token.
+    unsafe {
+        for pair in 0..groups / 2 {
+            make_avx512::<2>(words, stretch(2 * pair));
+        }
+        if groups % 2 == 1 {
+            make_avx512::<1>(words, stretch(groups - 1));
+        }
+    }
+}
+
+/// XORs bytes with a stream of as many or more.
+pub(super) fn xor_bytes(data: &Buffer<'_>, stream: &[u8]) {
+    let (source, destination) = (data.source(), data.destination());
+    let (blocks, rest) = stream[..data.len()].as_chunks::<16>();
+    for (n, block) in blocks.iter().enumerate() {
+        // SAFETY: both places have as many bytes, equal or disjoint.
+        unsafe {
+            let bytes = source.add(16 * n).cast::<[u8; 16]>().read();
+            let made = core::array::from_fn(|at| bytes[at] ^ block[at]);
+            destination.add(16 * n).cast::<[u8; 16]>().write(made);
+        }
+    }
+    for (at, byte) in (16 * blocks.len()..).zip(rest) {
+        // SAFETY: as above.
+        unsafe { destination.add(at).write(source.add(at).read() ^ byte) };
     }
 }

@@ -130,6 +130,7 @@ impl State {
 }
 
 /// A running authenticator.
+#[derive(Clone)]
 pub(crate) struct Poly1305(State);
 
 impl Drop for Poly1305 {
@@ -168,6 +169,12 @@ impl Poly1305 {
 
     /// Returns the tag.
     pub(crate) fn finish(self) -> [u8; 16] {
+        self.0.tag()
+    }
+
+    /// Returns the tag of what was absorbed.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn tag(&self) -> [u8; 16] {
         self.0.tag()
     }
 }

@@ -23,19 +23,25 @@ const GROUP: usize = 8 * 16;
 const WORTH_BYTES: usize = 512;
 
 /// Returns the tag of a text.
-pub(crate) fn tag(_: Avx512, text: &Text<'_>) -> [u8; 16] {
+pub(crate) fn tag(proof: Avx512, text: &Text<'_>) -> [u8; 16] {
     let mut poly = Poly1305::new(text.key);
     poly.update_padded(text.aad);
-    let mut rest = text.data;
+    let (blocks, rest) = text.data.as_chunks::<16>();
+    update(proof, &mut poly, blocks.as_flattened());
+    poly.update_padded(rest);
+    poly.update(&text.lengths());
+    poly.finish()
+}
+
+/// Absorbs whole blocks.
+pub(crate) fn update(_: Avx512, poly: &mut Poly1305, mut rest: &[u8]) {
     if rest.len() >= WORTH_BYTES {
         let (groups, behind) = rest.as_chunks();
         // SAFETY: the token proves the features.
         unsafe { absorb(poly.state(), groups) };
         rest = behind;
     }
-    poly.update_padded(rest);
-    poly.update(&text.lengths());
-    poly.finish()
+    poly.update(rest);
 }
 
 /// Absorbs groups, at least one.
