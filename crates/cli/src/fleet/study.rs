@@ -109,7 +109,11 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
         let files = arguments.report.as_ref().map(|folder| Files::prepare(folder, &name));
         let files = files.transpose().map_err(failed)?;
         let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
-        let status = show(&report, &output)?;
+        let status = match show(&report, &output) {
+            // The other reports are wanted although nobody reads the tables any more.
+            Err(Failure::BrokenPipe) if arguments.report.is_some() => ExitStatus::Success,
+            status => status?,
+        };
         if status != ExitStatus::Success {
             worst = status;
         }
