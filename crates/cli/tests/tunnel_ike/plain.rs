@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{ENDPOINT, INNER, PSK, connections, load, own_site, secret, site, spis, transfer, two_hosts};
+use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
-use crate::network::{self, Net, ip};
+use crate::network::{self, Net};
 use crate::program::skip;
 
 const PLAIN: &str = "encapsulation = \"none\"\n";
