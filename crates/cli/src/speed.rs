@@ -11,8 +11,7 @@ use sealane_lab::report::number::{counted, quantity};
 use sealane_lab::report::{outcome_text, outcomes_text};
 use sealane_lab::request::Request;
 use sealane_lab::speed::{
-    self, Length, MANY, Peer, Plan, PublicKeyOptions, PublicKeyPlan, PublicKeyRow, Row, Rule, SpeedError,
-    SpeedOptions,
+    self, Length, Line, MANY, Peer, Plan, PublicKeyOptions, PublicKeyRow, Row, Rule, SpeedError, SpeedOptions,
 };
 use sealane_lab::studies::Family;
 use sealane_transform::Isa;
@@ -36,34 +35,30 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     }
     let options = options(arguments);
     let public_key = public_key_options(arguments);
-    let plan = Plan::new(&options).map_err(failed)?;
-    let public_key_plan = PublicKeyPlan::new(&public_key).map_err(failed)?;
+    let messages = Plan::of_messages(&options).map_err(failed)?;
+    let operations = Plan::of_operations(&public_key).map_err(failed)?;
+    let subject = Subject { has_messages: !messages.is_empty(), has_operations: !operations.is_empty() };
+    let plan = messages.and(operations);
     let (stop, interrupts) = interruptible()?;
-    let lines = plan.len() + public_key_plan.len();
+    let lines = plan.len();
     let bar = bar(lines);
     let start = Instant::now();
     // Without a name the user wants advice.
     let is_choice = chooses(arguments);
     if !arguments.json {
-        let seconds = (plan.estimate() + public_key_plan.estimate()).as_secs_f64();
-        let subject = Subject { has_messages: !plan.is_empty(), has_operations: !public_key_plan.is_empty() };
+        let seconds = plan.estimate().as_secs_f64();
         let told = bar.suspend(|| print(&heading(lines, seconds, subject, &options)));
         or_left(arguments, told)?;
     }
     let mut found: Vec<Row> = Vec::new();
     let mut operations: Vec<PublicKeyRow> = Vec::new();
-    let complete = plan.run(&stop, |row| {
-        tell(arguments, &bar, &row)?;
-        found.push(row);
+    let complete = plan.run(&stop, |line| {
+        tell(arguments, &bar, &line)?;
+        match line {
+            Line::Messages(row) => found.push(row),
+            Line::Operations(row) => operations.push(row),
+        }
         Ok::<(), Stopped>(())
-    });
-    let complete = complete.and_then(|is_complete| {
-        let all = public_key_plan.run(&stop, |row| {
-            tell(arguments, &bar, &row)?;
-            operations.push(row);
-            Ok::<(), Stopped>(())
-        });
-        Ok(is_complete && all?)
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
