@@ -24,6 +24,16 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Returns a claim about a measure of the cells that the shape names.
+    pub fn new((statement, source): (impl Into<String>, &str), measure: &str, shape: Shape) -> Self {
+        Self {
+            statement: statement.into(),
+            source: source.to_owned(),
+            metric: measure.to_owned(),
+            shape,
+        }
+    }
+
     /// Returns the claim that a cell's measure, over another's, lies within bounds.
     pub fn ratio(
         (statement, source): (impl Into<String>, &str),
@@ -31,12 +41,7 @@ impl Claim {
         (numerator, denominator): (Coordinates, Coordinates),
         (low, high): (Option<f64>, Option<f64>),
     ) -> Self {
-        Self {
-            statement: statement.into(),
-            source: source.to_owned(),
-            metric: measure.to_owned(),
-            shape: Shape::Ratio { numerator, denominator, low, high },
-        }
+        Self::new((statement, source), measure, Shape::Ratio { numerator, denominator, low, high })
     }
 
     /// Returns the claim that a cell's measure lies within bounds.
@@ -46,12 +51,7 @@ impl Claim {
         cell: Coordinates,
         (low, high): (Option<f64>, Option<f64>),
     ) -> Self {
-        Self {
-            statement: statement.into(),
-            source: source.to_owned(),
-            metric: measure.to_owned(),
-            shape: Shape::Bound { cell, low, high },
-        }
+        Self::new((statement, source), measure, Shape::Bound { cell, low, high })
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
     }
 
     fn claim(shape: Shape) -> Claim {
-        Claim { statement: "s".to_owned(), source: "test".to_owned(), metric: "rate".to_owned(), shape }
+        Claim::new(("s", "test"), "rate", shape)
     }
 
     fn ratio_of_b_to_a(low: Option<f64>, high: Option<f64>) -> Claim {

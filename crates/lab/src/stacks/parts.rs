@@ -7,8 +7,8 @@ use super::latencies::{Table, latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
 use super::signatures::{signatures, signed};
 use super::{
-    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, elsewhere, ids, lanes_of, layers,
-    paper, passes, predict, published, rate,
+    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, ids, lanes_of, layers, paper, passes,
+    predict, published, rate,
 };
 use crate::LabError;
 use crate::experiment::{
@@ -49,7 +49,7 @@ pub(super) fn ratio(
 
 /// Returns the cell with other values on some axes.
 fn other<'c>(cells: &'c [Cell], cell: &Cell, others: &[(&str, &str)]) -> Option<&'c Cell> {
-    find(cells, &elsewhere(cell, others))
+    find(cells, &cell.elsewhere(others))
 }
 
 /// Returns every requested table, in the order of the page.
@@ -237,7 +237,7 @@ fn three_times(id: &str, rows: &[&Cell]) -> Option<Claim> {
     let parts = vec![both.clone(), both.clone(), both, bare];
     let common = vec![digest.clone(), digest.clone(), digest];
     let shape = Shape::Sum { parts, common, whole, low: 0.9, high: 1.1 };
-    Some(Claim { statement, source: format!("{id}, N28"), metric: "us".to_owned(), shape })
+    Some(Claim::new((statement, &*format!("{id}, N28")), "us", shape))
 }
 
 /// Returns a comparison with the paper's processor, from this run's figures: of the time of a packet on one lane, and
@@ -444,7 +444,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
             let stack = over_udp.replace("udp", "tcp");
             let Some(tcp) = other(cells, udp, &[("stack", &stack)]) else { continue };
             if most != "1" && (stack == STACKS[0] || STACKS[2..].contains(&&*stack)) {
-                let over_one = |cell: &Cell| [cell.at.clone(), elsewhere(cell, &[("lanes", "1")])];
+                let over_one = |cell: &Cell| [cell.at.clone(), cell.elsewhere(&[("lanes", "1")])];
                 let (numerator, denominator) = (over_one(udp), over_one(tcp));
                 let (words, (low, high)) = if stack == STACKS[0] {
                     ("without cryptography one connection gains more by lanes over UDP", at_least(1.0))
@@ -453,7 +453,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
                 };
                 let statement = format!("{stack}, {way}: {words}.");
                 let shape = Shape::RatioOfRatios { numerator, denominator, low, high };
-                claims.push(Claim { statement, source: "N30".to_owned(), metric: RATE.to_owned(), shape });
+                claims.push(Claim::new((statement, "N30"), RATE, shape));
             }
             if STACKS[2..].contains(&&*stack) {
                 let statement = format!(
