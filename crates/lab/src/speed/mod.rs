@@ -6,6 +6,7 @@
 
 mod advice;
 mod clock;
+mod double_boxes;
 mod error;
 mod fit;
 mod ours;
@@ -38,7 +39,7 @@ use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{ATOMIC, Cost, Family, NPCRYPTBENCH, OWN, Study, cost, study};
+use crate::studies::{ATOMIC, Cost, Family, NDSS, NPCRYPTBENCH, OWN, Study, cost, study};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::io::Write;
 use std::time::Instant;
@@ -67,6 +68,7 @@ const COSTS: &[Cost] = &[
     cost(&["caches"], 15),
     cost(&["yardstick"], 1),
     cost(&["public-key"], 60),
+    cost(&["double-s-boxes"], 1),
 ];
 
 /// The id of the study of today's algorithms.
@@ -93,6 +95,7 @@ const STORIES: &[Study] = &[
         "public-key operations by tier, NPCryptBench's future work (B26)",
         &["public-key"],
     ),
+    study("N17", NDSS, "DES by tables of two S-boxes, as the stacks had it, and of one", &["double-s-boxes"]),
     study("A2", ATOMIC, "MD5 and others from the caches and from memory", &["caches"]),
     study("A3", ATOMIC, "MD5 beside what UDP carries", &["yardstick"]),
     study("A9", ATOMIC, "the alternate hash beside MD5", &["caches"]),

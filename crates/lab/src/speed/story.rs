@@ -11,7 +11,9 @@ use super::row::Row;
 use super::run::unavailable;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
-use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, measured, report, sizes, yardstick};
+use super::{
+    CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, measured, report, sizes, yardstick,
+};
 use crate::LabError;
 use crate::experiment::{
     Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample,
@@ -33,7 +35,7 @@ use std::time::Instant;
 const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The tables of the story by id, in their order.
-pub const PARTS: [&str; 10] = [
+pub const PARTS: [&str; 11] = [
     "ladder",
     "mix",
     "tables",
@@ -44,6 +46,7 @@ pub const PARTS: [&str; 10] = [
     "caches",
     "yardstick",
     "public-key",
+    "double-s-boxes",
 ];
 
 fn ten() -> Vec<Algorithm> {
@@ -83,6 +86,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
             "shared-message" => teller.shared_message()?,
             "caches" => teller.caches()?,
             "yardstick" => teller.yardstick()?,
+            "double-s-boxes" => double_boxes::outcome(teller.rule)?,
             _ => teller.public_key()?,
         };
         outcomes.push(outcome);
@@ -621,6 +625,8 @@ mod tests {
             let least = match &*outcome.experiment.id {
                 "public-key" => steps,
                 "yardstick" => of_paper + 1,
+                // Two forms, both ways.
+                "double-s-boxes" => 4,
                 _ => of_paper + 6,
             };
             assert!(rows.len() >= least, "{title}");

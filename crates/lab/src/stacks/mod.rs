@@ -8,6 +8,7 @@ mod asymmetric;
 mod capture;
 mod demux;
 mod driver;
+mod granularity;
 mod latencies;
 mod layers;
 mod model;
@@ -74,7 +75,12 @@ const STUDIES: &[Study] = &[
         .showing(&[("way", "receive")]),
     study("N33", NDSS, "Table 2: the same as N28 with 12 connections", &["N33"]),
     study("N34", NDSS, "12 to 384 connections: threads each, or lanes for all; fairness", &["N34"]),
-    study("N36", NDSS, "layers, functions and blocks as units of concurrency", &["N36"]),
+    study(
+        "N36",
+        NDSS,
+        "layers, functions and blocks as units of concurrency, and other units at the other end",
+        &["N36"],
+    ),
     study("A12", ATOMIC, "one pass over the data or several", &["A12"]),
 ];
 

@@ -3,6 +3,7 @@
 //! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
+use super::granularity;
 use super::latencies::{Table, latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
 use super::signatures::{signatures, signed};
@@ -57,7 +58,7 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     let request = bench.request;
     let mut rest = Vec::new();
     type Part = fn(&mut Bench<'_>) -> Result<Option<Outcome>, LabError>;
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("N28", sums),
         ("N20", locks),
         ("N29", signed),
@@ -65,6 +66,7 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
         ("N30", udp),
         ("N34", fairness),
         ("N36", units),
+        ("N36", granularity::outcome),
         ("A12", passes::outcome),
     ];
     for (id, part) in parts {
