@@ -123,7 +123,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         Plot::new(Drawn::Bars, "suite", "page_ms", &["service", "between", "keys"]).titled("Time of a page"),
     ];
     let experiment = Experiment::new("tiny", "R17", "Tiny transfers, links of 1 Gb/s", &AXES, measures);
-    let claims = claims(&cells);
+    let claims = claims(&cells, pages);
     Ok(bench.outcome(experiment.notes(&notes).shown(View::Cells, plots), cells, claims).into_iter().collect())
 }
 
@@ -131,7 +131,8 @@ fn place(service: &str, between: &str, suite: &str, keys: &str) -> Coordinates {
     at(AXES.into_iter().zip([service, between, suite, keys]))
 }
 
-fn claims(cells: &[Cell]) -> Vec<Claim> {
+/// Returns the claims about a run of so many pages.
+fn claims(cells: &[Cell], pages: u32) -> Vec<Claim> {
     let clear = place("http", CLEAR.0, CLEAR.1, NO_KEYS);
     let https = place("https", CLEAR.0, CLEAR.1, NO_KEYS);
     let mut claims = Vec::new();
@@ -157,7 +158,8 @@ fn claims(cells: &[Cell]) -> Vec<Claim> {
         );
         let of = |keys: &str| place("http", OWN, DEFAULT_SUITE, keys);
         let bounds = KEYS.map(Some).into();
-        claims.push(Claim::ratio((statement, "R17"), "thousand_s", (of(keys), of(FILES)), bounds));
+        let claim = Claim::ratio((statement, "R17"), "thousand_s", (of(keys), of(FILES)), bounds);
+        claims.push(claim.judged_from(pages.into(), PAGES.into(), |count| format!("{count} pages")));
     }
     claims
 }
@@ -188,9 +190,10 @@ mod tests {
                 cells.push(Cell { at: place(service, between, suite, keys), ..Cell::default() });
             }
         }
-        let claims = claims(&cells);
+        let claims = claims(&cells, PAGES);
         assert!(claims.len() > NEGOTIATED.len());
         for claim in &claims {
+            assert!(claim.unjudged.is_none());
             for place in claim.shape.places() {
                 assert!(find(&cells, place).is_some(), "{}: {place:?}", claim.statement);
             }
