@@ -5,7 +5,7 @@ use crate::args::{
     SiteArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::signals::Interrupts;
 use crate::text;
 use sealane_lab::LabError;
@@ -18,6 +18,7 @@ use sealane_lab::studies::{self, Family, Planned};
 use sealane_lab::surroundings::Surroundings;
 use sealane_lab::tunnel::Topology;
 use sealane_lab::{site, stacks, transfer};
+use sealane_peer::chain;
 use std::env;
 use std::fs;
 use std::io::{self, Write};
