@@ -9,8 +9,8 @@ mod closed_loop;
 
 use crate::LabError;
 use crate::experiment::{
-    Cell, Claim, Coordinates, Drawn, Experiment, Found, MEGABITS, Measure, Origin, Outcome, Plan, Plot,
-    Profile, Repetition, Role, Sample, Value, View, at, by,
+    Cell, Claim, Coordinates, Drawn, Experiment, MEGABITS, Measure, Origin, Outcome, Plan, Plot, Profile,
+    Repetition, Role, Sample, Value, View, at, by,
 };
 use crate::report::Report;
 use crate::request::Request;
@@ -20,7 +20,6 @@ use sealane_engine::{
     Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Timing, Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Kernels, Mode, Tier};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -194,11 +193,8 @@ fn measured(
     let mut sampler = by(|cell| {
         let mut rig = rigs[cell]()?;
         let per_second = rig.jobs_per_second()?;
-        let values = BTreeMap::from([
-            (MEGABITS.to_owned(), megabits(per_second, rig.bytes)),
-            ("request_us".to_owned(), 1e6 / per_second),
-        ]);
-        Ok(Sample { found: Found::Values(values), ..Sample::default() })
+        let megabits = megabits(per_second, rig.bytes);
+        Ok(Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]))
     });
     let mut cells = plan.measure(&mut sampler, progress)?;
     let claims = claims(&cells);

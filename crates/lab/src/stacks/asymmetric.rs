@@ -5,10 +5,9 @@
 
 use super::{Bench, Profile, Timing};
 use crate::LabError;
-use crate::experiment::{Cell, Coordinates, Found, MEGABITS, Sample, at, derive};
+use crate::experiment::{Cell, Coordinates, MEGABITS, Sample, at, derive};
 use crate::speed::public_key::Samples;
 use sealane_transform::{Asymmetric, AsymmetricJob, Digest, DigestJob, DigestKey, Kernels};
-use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -134,8 +133,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Cell>, LabError> {
         let unit: &Unit = &units[cell];
         let packets_per_s = unit.packets_per_s(settle, slice)?;
         let megabits = packets_per_s * unit.bytes as f64 * 8.0 / 1e6;
-        let values = BTreeMap::from([(PACKETS.to_owned(), packets_per_s), (MEGABITS.to_owned(), megabits)]);
-        Ok(Sample { found: Found::Values(values), ..Sample::default() })
+        Ok(Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)]))
     };
     let places = units.iter().map(Unit::place).collect();
     let mut cells = bench.cells_by(SIGNED.to_owned(), places, sample)?;

@@ -8,9 +8,7 @@ use super::parts::{at_least, ratio};
 use super::rig::{Lanes, lost_seconds};
 use super::{Bench, LONG_BYTES, TREES, Timing, catalogue, rate};
 use crate::LabError;
-use crate::experiment::{
-    Cell, Claim, Coordinates, Experiment, Found, Measure, Outcome, RATE, Sample, at, find,
-};
+use crate::experiment::{Cell, Claim, Coordinates, Experiment, Measure, Outcome, RATE, Sample, at, find};
 use crate::load::is_disturbed;
 use crate::rng::Rng;
 use sealane_engine::EngineChoice;
@@ -21,7 +19,6 @@ use sealane_stack::{
     available_lanes,
 };
 use sealane_transform::{Kernels, Tier};
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -319,14 +316,12 @@ impl Connection {
         let handed_over = self.handed_over() - handed_over;
         let lost = lost_seconds(self.are_alone) - lost;
         let (messages, seconds) = ((after - before) as f64, (ended - began).as_secs_f64());
-        let values = [
+        let sample = Sample::of([
             (RATE, messages * self.message_bytes as f64 / seconds / 1e6),
             ("hand_offs", handed_over as f64 / messages.max(1.0)),
             (ARRIVED, self.settle()),
-        ];
-        let values = values.map(|(measure, value)| (measure.to_owned(), value));
-        let is_disturbed = is_disturbed(lost, 0.0, ended - began);
-        Sample { found: Found::Values(BTreeMap::from(values)), is_disturbed, ..Sample::default() }
+        ]);
+        Sample { is_disturbed: is_disturbed(lost, 0.0, ended - began), ..sample }
     }
 
     fn handed_over(&self) -> u64 {

@@ -8,7 +8,7 @@ use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
 use super::layers;
 use crate::LabError;
-use crate::experiment::{Coordinates, Found, RATE, Sample, at, derive};
+use crate::experiment::{Coordinates, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
@@ -162,10 +162,9 @@ impl Slice {
             ("jain", derive::jain(&shares).filter(|_| is_fair_to_tell)),
             ("max_over_min", derive::max_over_min(&shares).filter(|_| is_fair_to_tell)),
         ];
-        let values = values.into_iter().filter_map(|(measure, value)| Some((measure.to_owned(), value?)));
-        let is_finite = |(_, value): &(String, f64)| value.is_finite();
-        let found = Found::Values(values.filter(is_finite).collect());
-        Sample { found, is_disturbed: self.is_disturbed, ..Sample::default() }
+        let values = values.into_iter().filter_map(|(measure, value)| Some((measure, value?)));
+        let is_finite = |(_, value): &(&str, f64)| value.is_finite();
+        Sample { is_disturbed: self.is_disturbed, ..Sample::of(values.filter(is_finite)) }
     }
 }
 
