@@ -329,14 +329,14 @@ mod tests {
         assert!(all().iter().all(|(_, study)| PAPERS.contains(&study.paper)));
     }
 
-    /// The plan of everything has no cell twice, and ends in time: the acceptance is 40 minutes on two cores.
+    /// The plan of everything has no cell twice, and ends in time: 40 minutes on two cores.
     #[test]
-    fn everything_takes_half_an_hour() {
+    fn everything_takes_forty_minutes() {
         let request = Request { profile: Profile::Quick, ..Request::default() };
         let runs = everything(&request);
         let seconds: u32 = runs.iter().map(|run| run.seconds).sum();
         let each: Vec<(&str, u32)> = runs.iter().map(|run| (&*run.name, run.seconds)).collect();
-        assert!(seconds <= 33 * 60, "{seconds} s: {each:?}");
+        assert!(seconds <= 40 * 60, "{seconds} s: {each:?}");
         let whole = Request { profile: Profile::Full, ..request };
         let tunnel = |request: &Request| {
             let runs = everything(request);

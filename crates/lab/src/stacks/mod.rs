@@ -46,15 +46,15 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// One connection and twelve, and both tables, are computed from the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["N26", "N28", "N29", "N31", "N33"], 15),
-    cost(&["N27", "N28", "N29", "N32", "N33"], 15),
+    cost(&["N26", "N28", "N29", "N31", "N33"], 19),
+    cost(&["N27", "N28", "N29", "N32", "N33"], 20),
     cost(&["N20"], 5),
-    cost(&["N28"], 2),
-    cost(&["N29"], 15),
-    cost(&["N30"], 8),
-    cost(&["N34"], 25),
-    cost(&["N36"], 10),
-    cost(&["A12"], 5),
+    cost(&["N28"], 3),
+    cost(&["N29"], 18),
+    cost(&["N30"], 13),
+    cost(&["N34"], 80),
+    cost(&["N36"], 25),
+    cost(&["A12"], 12),
 ];
 
 /// The parts of the study, by the inventory's ids.

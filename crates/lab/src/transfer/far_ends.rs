@@ -28,7 +28,7 @@ const LINK: (u64, u32) = (20_000, 0);
 /// Returns the largest file, here and behind the link.
 fn bytes_max(profile: Profile) -> (u64, u64) {
     match profile {
-        Profile::Smoke | Profile::Quick => (128 << 20, 64 << 20),
+        Profile::Smoke | Profile::Quick => (128 << 20, 32 << 20),
         Profile::Full | Profile::Paper => (u64::MAX, FAR_SIZES[0]),
     }
 }
@@ -259,7 +259,7 @@ mod tests {
         let far = &claims(FAR_FILE, FILE, Some("20 ms"), [bytes_max(Profile::Quick).1, FAR_SIZES[0]])[0];
         assert!(far.statement.contains("one file of 256 MiB through 20 ms"), "{far:?}");
         let reason = far.unjudged.as_deref().unwrap_or_default();
-        assert_eq!(reason, "this run has one file of 64.0 MiB; `--profile full` has one file of 256 MiB");
+        assert_eq!(reason, "this run has one file of 32.0 MiB; `--profile full` has one file of 256 MiB");
     }
 
     #[test]
