@@ -19,6 +19,8 @@ use std::{
     },
 };
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_engine::{
     Cost, Direction, Engine, Job, JobStatus, Maker, Protection, Queue, Session, Software, Work,
 };
@@ -71,7 +73,7 @@ impl Engine for LateEngine {
         // The descriptor is always readable: there may always be a result.
         let bell = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC)?;
         Ok(Box::new(LateQueue {
-            dice: self.seed.fetch_add(1, Relaxed),
+            dice: SplitMix64::seed_from_u64(self.seed.fetch_add(1, Relaxed)),
             maker: self.maker,
             done: Arc::clone(&self.done),
             depth: depth.get(),
@@ -84,7 +86,7 @@ impl Engine for LateEngine {
 }
 
 struct LateQueue {
-    dice: u64,
+    dice: SplitMix64,
     maker: Maker,
     done: Arc<Done>,
     depth: usize,
@@ -102,13 +104,8 @@ struct Held {
 }
 
 impl LateQueue {
-    /// Splitmix64.
     fn below(&mut self, bound: u64) -> u64 {
-        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.dice;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.dice.next_u64() % bound
     }
 
     /// Runs about two thirds of a work's jobs.

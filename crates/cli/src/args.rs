@@ -23,7 +23,9 @@ pub use engine::{
     EngineSocketArgs, EngineStatusArgs,
 };
 pub use filters::Filters;
-pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
+pub use fleet::{
+    FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs, QueueTrustArgs,
+};
 pub use lab::{
     ALL_STUDIES, CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
     LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, ParallelismArg,

@@ -1,7 +1,6 @@
-//! The failure of a command: a status for scripts and a chain of causes for people.
+//! The failure of a command: a status for scripts and an error for people.
 
 use crate::exit::ExitStatus;
-use std::error::Error;
 use std::io;
 
 /// The reason why a command failed.
@@ -37,32 +36,9 @@ impl Failure {
     }
 }
 
-/// Returns an error and its causes in one line. A cause that the preceding text already contains is left out.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(found) = cause {
-        let text = found.to_string();
-        if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-        cause = found.source();
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
-
-    #[test]
-    fn a_chain_tells_each_cause_once() {
-        let error = anyhow!("no such file").context("opening a.txt").context("copying");
-        assert_eq!(chain(error.as_ref()), "copying: opening a.txt: no such file");
-        let error = anyhow!("no such file").context("opening a.txt: no such file");
-        assert_eq!(chain(error.as_ref()), "opening a.txt: no such file");
-    }
 
     #[test]
     fn a_reader_that_left_is_no_failure() {

@@ -5,7 +5,7 @@ use crate::args::{
     SiteArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::signals::Interrupts;
 use crate::text;
 use sealane_lab::LabError;
@@ -18,6 +18,7 @@ use sealane_lab::studies::{self, Family, Planned};
 use sealane_lab::surroundings::Surroundings;
 use sealane_lab::tunnel::Topology;
 use sealane_lab::{site, stacks, transfer};
+use sealane_peer::chain;
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -195,6 +196,8 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
                 text::complain(format_args!("sealane {}: {}", family.command, chain(error.as_ref())));
                 status
             }
+            // The reports of the other runs are wanted although nobody reads the tables any more.
+            Err(Failure::BrokenPipe) if directory.is_some() => ExitStatus::Success,
             status => status?,
         };
         if status != ExitStatus::Success {
@@ -266,7 +269,7 @@ fn files(shared: &LabShared, name: &str, none: bool) -> Result<Output, Failure> 
     Ok(Output { is_json: shared.json, is_brief: false, page: None, files })
 }
 
-/// Runs a study, prints what it found, and writes its report. A check with findings has a status of its own, because
+/// Runs a study, writes its report, and prints what it found. A check with findings has a status of its own, because
 /// the report was made.
 fn conduct(
     run: impl Fn(&Request, &mut dyn Write) -> Result<Report, LabError>,
@@ -279,22 +282,14 @@ fn conduct(
     show(&report, output)
 }
 
-/// Prints a report, and writes it.
+/// Writes a report, and prints it.
 pub(crate) fn show(report: &Report, output: &Output) -> Result<ExitStatus, Failure> {
     let text = match (output.is_json, output.is_brief) {
         (true, _) => report.to_json().map_err(failed)?,
         (false, true) => outcomes_text(report, columns()),
         (false, false) => to_text(report, columns()),
     };
-    // Both are attempted even if one fails: nobody measures again because an output was missing.
-    let printed = print(&text);
-    let written = output.files.as_ref().map_or(Ok(()), |files| report.write(files)).map_err(failed);
-    printed?;
-    written?;
-    if let Some(Files { html, json }) = &output.files {
-        text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
-    }
-    write_page(report, output.page.as_deref())?;
+    publish(report, &text, output.files.as_ref(), output.page.as_deref())?;
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
 }
 
@@ -331,13 +326,26 @@ pub(crate) fn prepare_page(path: Option<&Path>) -> Result<(), Failure> {
     path.map_or(Ok(()), report::prepare_page).map_err(failed)
 }
 
-/// Writes a report's page, if one is requested, and prints its path.
-pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = path {
-        report.write_page(path).map_err(failed)?;
-        text::complain(format_args!("the report: {}", path.display()));
+/// Writes a report's files and its page as far as they are requested, and then prints `text`: a reader that leaves
+/// standard output does not lose the report. All three are attempted even if one fails: nobody measures again because
+/// an output was missing.
+pub(crate) fn publish(
+    report: &Report,
+    text: &str,
+    files: Option<&Files>,
+    page: Option<&Path>,
+) -> Result<(), Failure> {
+    let files_written = files.map_or(Ok(()), |files| report.write(files));
+    let page_written = page.map_or(Ok(()), |page| report.write_page(page));
+    let printed = print(text);
+    if let (Some(Files { html, json }), Ok(())) = (files, &files_written) {
+        text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
     }
-    Ok(())
+    if let (Some(page), Ok(())) = (page, &page_written) {
+        text::complain(format_args!("the report: {}", page.display()));
+    }
+    files_written.and(page_written).map_err(failed)?;
+    printed
 }
 
 /// Returns the parts of the environment that the lab may read.

@@ -119,7 +119,7 @@ fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
         Err(Failure::BrokenPipe) => ExitStatus::Success,
         Err(Failure::Told { status }) => status,
         Err(Failure::Failed { status, error }) => {
-            text::complain(format_args!("{}", failure::chain(error.as_ref())));
+            text::complain(format_args!("{}", sealane_peer::chain(error.as_ref())));
             status
         }
     }

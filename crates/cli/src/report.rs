@@ -4,12 +4,12 @@
 
 use crate::events::{Agreed, Done, Event};
 use crate::exit::ExitStatus;
-use crate::failure::chain;
 use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
 use sealane_copy::{Change, ChangeKind, Dropped, Error, ErrorKind, Notice, Progress, Summary};
+use sealane_peer::chain;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};

@@ -3,7 +3,7 @@
 use crate::args::{SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::lab::{columns, prepare_page, print, write_page};
+use crate::lab::{columns, prepare_page, print, publish};
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,8 +11,7 @@ use sealane_lab::report::number::{counted, quantity};
 use sealane_lab::report::{outcome_text, outcomes_text};
 use sealane_lab::request::Request;
 use sealane_lab::speed::{
-    self, Length, MANY, Peer, Plan, PublicKeyOptions, PublicKeyPlan, PublicKeyRow, Row, Rule, SpeedError,
-    SpeedOptions,
+    self, Length, Line, MANY, Peer, Plan, PublicKeyOptions, PublicKeyRow, Row, Rule, SpeedError, SpeedOptions,
 };
 use sealane_lab::studies::Family;
 use sealane_transform::Isa;
@@ -36,51 +35,49 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     }
     let options = options(arguments);
     let public_key = public_key_options(arguments);
-    let plan = Plan::new(&options).map_err(failed)?;
-    let public_key_plan = PublicKeyPlan::new(&public_key).map_err(failed)?;
+    let messages = Plan::of_messages(&options).map_err(failed)?;
+    let operations = Plan::of_operations(&public_key).map_err(failed)?;
+    let subject = Subject { has_messages: !messages.is_empty(), has_operations: !operations.is_empty() };
+    let plan = messages.and(operations);
     let (stop, interrupts) = interruptible()?;
-    let lines = plan.len() + public_key_plan.len();
+    let lines = plan.len();
     let bar = bar(lines);
     let start = Instant::now();
     // Without a name the user wants advice.
     let is_choice = chooses(arguments);
     if !arguments.json {
-        let seconds = (plan.estimate() + public_key_plan.estimate()).as_secs_f64();
-        let subject = Subject { has_messages: !plan.is_empty(), has_operations: !public_key_plan.is_empty() };
-        bar.suspend(|| print(&heading(lines, seconds, subject, &options)))?;
+        let seconds = plan.estimate().as_secs_f64();
+        let told = bar.suspend(|| print(&heading(lines, seconds, subject, &options)));
+        or_left(arguments, told)?;
     }
     let mut found: Vec<Row> = Vec::new();
     let mut operations: Vec<PublicKeyRow> = Vec::new();
-    let complete = plan.run(&stop, |row| {
-        tell(arguments.json, &bar, &row)?;
-        found.push(row);
+    let complete = plan.run(&stop, |line| {
+        tell(arguments, &bar, &line)?;
+        match line {
+            Line::Messages(row) => found.push(row),
+            Line::Operations(row) => operations.push(row),
+        }
         Ok::<(), Stopped>(())
-    });
-    let complete = complete.and_then(|is_complete| {
-        let all = public_key_plan.run(&stop, |row| {
-            tell(arguments.json, &bar, &row)?;
-            operations.push(row);
-            Ok::<(), Stopped>(())
-        });
-        Ok(is_complete && all?)
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
     let advice = if is_choice { speed::advice(&found, &options.lengths) } else { Vec::new() };
     let (rates, summary) = (speed::rates(&found), speed::summary(&found));
     let operations_tables = speed::public_key_tables(&operations);
+    let mut text = String::new();
     if !arguments.json {
         let width = if arguments.wide { Some(COLUMNS[1]) } else { Some(columns().unwrap_or(COLUMNS[0])) };
         // Tables that were not requested would hide the advice.
         let rates = rates.iter().filter(|_| !is_choice);
         let summary = summary.iter().filter(|outcome| !is_choice || outcome.experiment.id == "ratios");
         for outcome in advice.iter().chain(rates).chain(summary).chain(&operations_tables) {
-            print(&format!("{}\n", outcome_text(outcome, width)))?;
+            text += &(outcome_text(outcome, width) + "\n");
         }
     }
     let outcomes = advice.into_iter().chain(rates).chain(summary).chain(operations_tables).collect();
     let report = speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes);
-    write_page(&report, arguments.report.as_deref())?;
+    publish(&report, &text, None, arguments.report.as_deref())?;
     if complete {
         return Ok(ExitStatus::Success);
     }
@@ -110,8 +107,7 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let request = Request { only: arguments.only.clone(), profile, lanes, ..Request::default() };
     let run = Family::of("speed --story").run;
     let report = run(&request, &mut io::stderr()).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    print(&outcomes_text(&report, columns()))?;
-    write_page(&report, arguments.report.as_deref())?;
+    publish(&report, &outcomes_text(&report, columns()), None, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
 }
 
@@ -198,13 +194,21 @@ fn lanes(arguments: &SpeedArgs) -> Vec<usize> {
 }
 
 /// Tells that a line is measured.
-fn tell(is_json: bool, bar: &ProgressBar, row: &impl Serialize) -> Result<(), Stopped> {
-    if is_json {
+fn tell(arguments: &SpeedArgs, bar: &ProgressBar, row: &impl Serialize) -> Result<(), Stopped> {
+    if arguments.json {
         let line = json(row)?;
-        bar.suspend(|| print(&line))?;
+        or_left(arguments, bar.suspend(|| print(&line)))?;
     }
     bar.inc(1);
     Ok(())
+}
+
+/// Lets the reader of standard output leave if a page is requested, which then has everything.
+fn or_left(arguments: &SpeedArgs, printed: Result<(), Failure>) -> Result<(), Failure> {
+    match printed {
+        Err(Failure::BrokenPipe) if arguments.report.is_some() => Ok(()),
+        printed => printed,
+    }
 }
 
 /// The kinds of work among the measured rows.

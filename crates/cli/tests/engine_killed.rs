@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::pair::{INNER, Pair};
 use program::{events, pattern, sealane, skip, text, write};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_client::Client;
 
 /// The least number of kills, and the least number of services that have sealed something.
@@ -85,13 +87,8 @@ impl Victim {
 
     /// Kills the service and starts it again, at random times, until `is_over`.
     fn suffer(&self, is_over: &AtomicBool, killed: &Mutex<Killed>) {
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut pause = |most_ms: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            thread::sleep(Duration::from_millis(random % most_ms));
-        };
+        let mut random = SplitMix64::seed_from_u64(1);
+        let mut pause = |most_ms: u64| thread::sleep(Duration::from_millis(random.next_u64() % most_ms));
         while !is_over.load(SeqCst) {
             // Every second service is killed at work. A program that was refused asks at growing intervals whether there
             // is a service again, so that takes a while.

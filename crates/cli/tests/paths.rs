@@ -1,8 +1,11 @@
 //! A path through network namespaces of the test's own, and the treatment of large packets on it.
 
+#[path = "../../../testing/namespaces.rs"]
+mod namespaces;
 mod program;
 mod support;
 
+use namespaces::{End, try_ip};
 use program::{sealane, skip, text, write};
 use rustix::process::geteuid;
 use std::fs;
@@ -19,14 +22,6 @@ const DAEMON: &str = "10.9.3.1:7777";
 /// Four hosts in a row. They are removed when the value is dropped.
 struct Chain(Vec<String>);
 
-fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("ip {arguments}: {}", text(&output.stderr))),
-    }
-}
-
 impl Chain {
     fn make() -> Result<Self, String> {
         if !geteuid().is_root() {
@@ -35,37 +30,30 @@ impl Chain {
         let mut chain = Self(Vec::new());
         for name in NAMES {
             let name = format!("sealane-{}-{name}", std::process::id());
-            ip(&format!("netns add {name}"))?;
-            chain.0.push(name);
-        }
-        for (number, pair) in chain.0.windows(2).enumerate() {
-            let (left, right) = (&pair[0], &pair[1]);
-            let (here, there) = (format!("right{number}"), format!("left{number}"));
-            ip(&format!("link add {here} netns {left} type veth peer name {there} netns {right}"))?;
-            // Packets then have the size that they would have on a wire.
-            ip(&format!("-n {left} link set dev {here} gso_max_segs 1 up"))?;
-            ip(&format!("-n {right} link set dev {there} gso_max_segs 1 up"))?;
+            chain.0.push(name.clone());
+            namespaces::add(&name)?;
         }
         let [client, near, far, daemon] = &chain.0[..] else { unreachable!("there are four") };
-        for (host, device, address) in [
-            (client, "right0", "10.9.1.1"),
-            (near, "left0", "10.9.1.2"),
-            (near, "right1", "10.9.2.1"),
-            (far, "left1", "10.9.2.2"),
-            (far, "right2", "10.9.3.2"),
-            (daemon, "left2", "10.9.3.1"),
+        for ends in [
+            [(client, "right0", "10.9.1.1/24"), (near, "left0", "10.9.1.2/24")],
+            [(near, "right1", "10.9.2.1/24"), (far, "left1", "10.9.2.2/24")],
+            [(far, "right2", "10.9.3.2/24"), (daemon, "left2", "10.9.3.1/24")],
         ] {
-            ip(&format!("-n {host} addr add {address}/24 dev {device}"))?;
+            let addresses = ends.map(|(.., address)| [address]);
+            let end = |at: usize| {
+                let (namespace, device, addresses) = (ends[at].0, ends[at].1, &addresses[at]);
+                // Packets then have the size that they would have on a wire.
+                End { namespace, device, addresses, settings: "gso_max_segs 1" }
+            };
+            namespaces::cable([end(0), end(1)])?;
         }
         for (host, gateway) in
             [(client, "10.9.1.2"), (near, "10.9.2.2"), (far, "10.9.2.1"), (daemon, "10.9.3.2")]
         {
-            ip(&format!("-n {host} route add default via {gateway}"))?;
+            try_ip(&format!("-n {host} route add default via {gateway}"))?;
         }
         for router in [near, far] {
-            let forward = "echo 1 >/proc/sys/net/ipv4/ip_forward";
-            let status = Command::new("ip").args(["netns", "exec", router, "sh", "-c", forward]).status();
-            status.ok().filter(std::process::ExitStatus::success).ok_or("packets cannot be forwarded")?;
+            namespaces::forward(router)?;
         }
         Ok(chain)
     }
@@ -74,12 +62,13 @@ impl Chain {
     /// notification.
     fn narrow(&self, push: bool, bytes: u32) {
         let (host, device) = if push { (&self.0[2], "left1") } else { (&self.0[1], "right1") };
-        ip(&format!("-n {host} link set dev {device} mtu {bytes}")).expect("the device is ours");
+        namespaces::ip(&format!("-n {host} link set dev {device} mtu {bytes}"));
     }
 
     fn within(&self, host: usize, command: &Command) -> Command {
-        let mut within = Command::new("ip");
-        within.args(["netns", "exec", &self.0[host]]).arg(command.get_program()).args(command.get_args());
+        let program = command.get_program().to_str().expect("a path in UTF-8");
+        let mut within = namespaces::command(&self.0[host], program);
+        within.args(command.get_args());
         within.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         within
     }
@@ -88,7 +77,7 @@ impl Chain {
 impl Drop for Chain {
     fn drop(&mut self) {
         for name in &self.0 {
-            let _ = ip(&format!("netns del {name}"));
+            namespaces::remove(name);
         }
     }
 }

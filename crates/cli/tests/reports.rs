@@ -83,6 +83,34 @@ fn tables_are_printed_though_the_report_is_lost() {
     assert!(text(&output.stdout).contains("What protection costs on this machine"));
 }
 
+/// A reader such as `head` leaves before everything is printed, here before the program starts.
+#[test]
+fn reports_are_written_though_the_reader_has_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unread = |study: &[&str], report: &Path| {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = sealane(study);
+        let output = command.arg("--report").arg(report).stdout(writer).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{study:?}: {}", text(&output.stderr));
+    };
+    let stacks = &["lab", "stacks", "--only", "N30", "--profile", "smoke", "--json"][..];
+    let in_json = [SHORT[0], SHORT[1]].map(|study| [study, &["--json"]].concat());
+    let studies = [stacks].into_iter().chain(in_json.iter().map(Vec::as_slice)).chain(SHORT.iter().copied());
+    for (number, study) in studies.enumerate() {
+        let page = folder.path().join(format!("{number}.html"));
+        unread(study, &page);
+        assert!(fs::read_to_string(&page).is_ok_and(|page| page.contains("</html>")), "{study:?}");
+    }
+    // The second command's report is written although the first one's tables could not be printed.
+    let results = folder.path().join("results");
+    unread(&["lab", "run", "B8", "N30", "--profile", "smoke", "--json"], &results);
+    for name in ["sealane-speed-story.json", "sealane-stacks.json"] {
+        let page = results.join(name).with_extension("html");
+        assert!(results.join(name).exists() && page.exists(), "{name}");
+    }
+}
+
 /// The site of a study that ran, and of nothing.
 #[test]
 fn a_site_is_made_of_stored_results() {

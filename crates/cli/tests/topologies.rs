@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::{Net, ip, missing};
+use network::namespaces::ip;
+use network::{Net, missing};
 use program::{pattern, sealane, skip, text};
 
 /// MTUs of the devices: the minimum of IPv6, that of Ethernet, and a long one.

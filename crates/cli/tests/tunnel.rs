@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use network::missing;
+use network::namespaces::{self, ip};
 use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
-use network::{ip, missing};
 use program::{skip, text};
 
 #[test]
@@ -260,20 +261,8 @@ fn peers_that_know_their_keys_rekey_under_load_without_losing_a_packet() {
     thread::scope(|scope| {
         let pings = scope.spawn(|| {
             while !is_done.load(SeqCst) {
-                let mut ping = Command::new("ip");
-                ping.args([
-                    "netns",
-                    "exec",
-                    &pair.names[0],
-                    "ping",
-                    "-q",
-                    "-i",
-                    "0.01",
-                    "-c",
-                    "300",
-                    "-W",
-                    "2",
-                ]);
+                let mut ping = namespaces::command(&pair.names[0], "ping");
+                ping.args(["-q", "-i", "0.01", "-c", "300", "-W", "2"]);
                 let said = ping.arg(INNER[1]).output().expect("ping runs").stdout;
                 assert!(text(&said).contains(" 0% packet loss"), "{}", text(&said));
             }

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ike_flood::{PROPOSAL, first_message};
-use network::{Net, ip};
+use network::Net;
+use network::namespaces::ip;
 use program::{pattern, skip};
 
 /// Strangers' messages per second; a slow machine sends fewer. A gateway that is not optimised takes several times as long
@@ -88,7 +89,7 @@ fn strangers_by_the_ten_thousands_keep_nobody_out() {
     let name = net.name("x");
     let sent = thread::scope(|scope| {
         let flood = scope.spawn(|| {
-            network::inside(&name, || {
+            network::namespaces::inside(&name, || {
                 // On a machine with few processors, strangers that share it must not starve the gateway's housekeeper.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
                 ike_flood::send(to, &message, PER_SECOND, &is_ended).expect("root may send raw packets")

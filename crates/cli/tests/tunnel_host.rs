@@ -13,7 +13,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::{Net, ip, missing};
+use network::namespaces::ip;
+use network::{Net, missing};
 use program::{skip, text};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use serde_json::Value;

@@ -21,8 +21,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use network::Net;
+use network::namespaces::ip;
 use network::strongswan::{self, StrongSwan, wait_for};
-use network::{Net, ip};
 use program::{pattern, skip, text};
 
 const PSK: &str = "0123456789abcdef0123456789abcdef";

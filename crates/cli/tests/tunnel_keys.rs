@@ -14,8 +14,8 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::missing;
 use network::pair::{OUTER, Pair};
+use network::{missing, namespaces};
 use program::{sealane, skip, text};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
@@ -297,8 +297,8 @@ fn processes_with_keys_leave_no_core_dump() {
     pair.kill(0);
     let site = pair.folders[0].path().join("site.toml");
     let run = pair.run_folder(0);
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &pair.names[0], "setpriv", &format!("--regid={GROUP}"), "--clear-groups"]);
+    let mut command = namespaces::command(&pair.names[0], "setpriv");
+    command.args([&format!("--regid={GROUP}"), "--clear-groups"]);
     command.arg(&program).args(["tunnel", "up"]).arg(&site).env("SEALANE_RUN", run);
     let mut child = command.spawn().expect("it starts");
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");

@@ -7,8 +7,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use network::missing;
+use network::namespaces::ip;
 use network::pair::{AH, DIRECT, Manner, OUTER, PLAIN, Pair, TUNNEL};
-use network::{ip, missing};
 use program::skip;
 
 /// Sends an ICMP message to the first end about a packet to the second; it quotes the packet's IP header and the

@@ -13,8 +13,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
-use network::{Net, ip, missing};
+use network::{Net, missing};
 use program::{skip, text};
 
 /// Returns the reason why there can be no such test here.
@@ -36,9 +37,7 @@ fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 
 /// Sends commands to the packet filter of a namespace.
 fn nft(namespace: &str, commands: &str) {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace, "nft", commands]);
-    let output = command.output().expect("ip runs");
+    let output = namespaces::command(namespace, "nft").arg(commands).output().expect("ip runs");
     assert!(output.status.success(), "{commands}: {}", text(&output.stderr));
 }
 

@@ -114,21 +114,6 @@ impl From<sealane_peer::ChannelError> for Error {
     }
 }
 
-/// Returns an error with all its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        // A cause that its parent's text already contains is not repeated.
-        if !line.ends_with(&text) {
-            line = format!("{line}: {text}");
-        }
-        cause = error.source();
-    }
-    line
-}
-
 impl From<sealane_tree::Error> for Error {
     fn from(error: sealane_tree::Error) -> Self {
         let kind = match error {
@@ -138,7 +123,7 @@ impl From<sealane_tree::Error> for Error {
             }
             _ => ErrorKind::Io,
         };
-        Self::new(kind, chain(&error))
+        Self::new(kind, sealane_peer::chain(&error))
     }
 }
 
@@ -157,6 +142,6 @@ impl From<sealane_peer::PeerError> for Error {
             PeerError::Location { .. } => ErrorKind::Usage,
             _ => ErrorKind::Connect,
         };
-        Self::new(kind, chain(&error))
+        Self::new(kind, sealane_peer::chain(&error))
     }
 }

@@ -16,6 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_engine::{Engine, Inline, Software, Submitter, Suite, Work};
 use sealane_stack::{Clock, Pool, Secret};
 
@@ -53,16 +55,12 @@ const WINDOW_BYTES: u64 = 6_000;
 /// The content of the first batch in bytes; each later batch has one more, so that batches can be told apart.
 const FIRST_BYTES: u64 = 1_000;
 
-/// Splitmix64.
-struct Dice(u64);
+/// Pseudo-random numbers from a seed.
+struct Dice(SplitMix64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     fn of(&mut self, range: Range<u64>) -> u64 {
@@ -276,7 +274,7 @@ impl<'a> World<'a> {
         let queue = || engine.queue(works).unwrap();
         Self {
             ground,
-            dice: Dice(seed),
+            dice: Dice(SplitMix64::seed_from_u64(seed)),
             queue: (FIRST_BYTES..FIRST_BYTES + batches).collect(),
             sealing: Vec::new(),
             sealer: Submitter::new(queue(), works.get()),

@@ -1,20 +1,19 @@
 //! Pseudo-random numbers from a seed, for simulated hardware.
 
-/// Steele and Vigna's SplitMix64.
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+/// A source of such numbers.
 #[derive(Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     pub(crate) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number less than `bound`, which is not 0.

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{Error, ErrorKind, Location, Options, Progress};
+use sealane_peer::chain;
 
 use crate::crew::{Crew, LOOK, Shared};
 use crate::error::{FleetError, Result};
@@ -21,7 +22,7 @@ use crate::journal::Journal;
 use crate::memory::{Bounds, MemoryQueue, Standing};
 use crate::queue::{Put, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
-use crate::serve::{Desk, chain};
+use crate::serve::Desk;
 use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
 
 /// The interval at which it notes the run's status and looks at lists of hosts.

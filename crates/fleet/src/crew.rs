@@ -12,13 +12,13 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use sealane_copy::{Location, Options};
-use sealane_peer::{Channel, RemoteCommand, StderrMode, spawn_local_worker};
+use sealane_peer::{Channel, RemoteCommand, StderrMode, chain, spawn_local_worker};
 
 use crate::coordinate::News;
 use crate::error::{FleetError, Result};
 use crate::hosts::shown_host;
 use crate::record::LeftOut;
-use crate::serve::{Desk, chain, serve};
+use crate::serve::{Desk, serve};
 use crate::wire::Part;
 
 /// The interval at which a coordinator looks at results and signals.

@@ -16,12 +16,12 @@ use sealane_copy::{
     Error, ErrorKind, Location, Notice, Options, Pattern, Piece, Portion, Progress, RelativePath, Summary,
     copy,
 };
+use sealane_peer::chain;
 
 use crate::error::{FleetError, Result};
 use crate::keep::{TELL, keeping};
 use crate::mark;
 use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
-use crate::serve::chain;
 use crate::share::ranked;
 use crate::walk;
 use crate::work::{Large, Order, Report, Root, Share, Spread, Work, destination};

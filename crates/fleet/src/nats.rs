@@ -25,7 +25,7 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{self, AckKind, ErrorCode, Message};
 use async_nats::{ConnectOptions, ServerAddr};
 use futures_util::StreamExt;
-use sealane_peer::{HostPort, QueueTls};
+use sealane_peer::{HostPort, QueueTls, chain};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -164,7 +164,7 @@ impl Drop for Engine {
 }
 
 fn failed(error: impl std::error::Error) -> FleetError {
-    FleetError::Queue(crate::serve::chain(&error))
+    FleetError::Queue(chain(&error))
 }
 
 impl NatsQueue {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use sealane_peer::{Channel, ChannelError};
+use sealane_peer::{Channel, ChannelError, chain};
 
 use crate::error::{FleetError, Result};
 use crate::memory::{MemoryQueue, Standing};
@@ -187,18 +187,4 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
 
 fn not_held() -> FleetError {
     FleetError::Protocol("a worker speaks of a job that it does not have".into())
-}
-
-/// Returns an error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(found) = cause {
-        let text = found.to_string();
-        if !line.contains(&text) {
-            line = format!("{line}: {text}");
-        }
-        cause = found.source();
-    }
-    line
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{Error, ErrorKind, Options};
-use sealane_peer::Channel;
+use sealane_peer::{Channel, chain};
 
 use crate::coordinate::{News, OpenQueue};
 use crate::crew::{Crew, LOOK, Shared};
@@ -22,7 +22,7 @@ use crate::memory::{Bounds, MemoryQueue};
 use crate::queue::{Job, JobId, Lease, Outcome, Put, Queue, Taken};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::remote::Remote;
-use crate::serve::{Desk, chain, serve};
+use crate::serve::{Desk, serve};
 use crate::wire::Part;
 
 /// The beginning of an announcement of other work than a copy.

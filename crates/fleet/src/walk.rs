@@ -11,13 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sealane_copy::{FarEnd, Options, Pattern, Sink};
+use sealane_peer::chain;
 use sealane_tree::{
     Anchor, EntryKind, Filter, Identity, Naming, Reader, Rule, Source, SourceRoot, WalkOptions,
 };
 
 use crate::error::{FleetError, Result};
 use crate::queue::Job;
-use crate::serve::chain;
 use crate::share::{Cutter, Entry, home, range_bytes};
 use crate::work::{Large, Order, Report, Spread, Stamp};
 

@@ -29,7 +29,7 @@ use std::{
     net::{SocketAddr, UdpSocket},
     os::fd::AsFd as _,
     path::Path,
-    process::{Child, Command, Stdio, exit},
+    process::{Child, Stdio, exit},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -257,9 +257,8 @@ fn strongswan(case: (&str, &str, bool)) -> String {
 fn start_ours(namespaces: &Namespaces, folder: &Path, case: &str) -> Child {
     let _ = fs::remove_file(folder.join("ready"));
     let own = env::current_exe().expect("this program");
-    let process = Command::new("ip")
-        .args(["netns", "exec", &namespaces.theirs])
-        .arg(own)
+    let own = own.to_str().expect("a path in UTF-8");
+    let process = charon::namespaces::command(&namespaces.theirs, own)
         .args(["respond", case])
         .arg(folder)
         .stdin(Stdio::null())

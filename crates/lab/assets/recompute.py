@@ -173,7 +173,8 @@ def check(site, claim, rng):
     except (ZeroDivisionError, ValueError):
         return None, "not-measured", "" if claim["verdict"] == "not-measured" else "no figure"
     low, high = interval(shape, evidence, values, rng)
-    verdict = judged(shape, evidence, low, high)
+    # A claim about another size than the run's has a figure and no verdict.
+    verdict = "not-judged" if claim["claim"].get("unjudged") else judged(shape, evidence, low, high)
     if claim["estimate"] is None or not math.isclose(value, claim["estimate"], rel_tol=1e-9):
         return value, verdict, f"the site has {claim['estimate']}"
     finite = [bound for bound in bounds(shape) if math.isfinite(bound)]

@@ -79,6 +79,13 @@ pub(crate) const NPCRYPTBENCH: &str = "Yue et al. 2006";
 pub(crate) const ATOMIC: &str = "ISI 1995";
 pub(crate) const OWN: &str = "beyond the papers";
 
+/// Titles of papers that several families repeat.
+pub(crate) const NDSS_TITLE: &str = "Nahum, Yates, O'Malley, Orman, Schroeppel: Parallelized Network Security Protocols \
+    (NDSS 1996), on twelve MIPS R4400 of 100 MHz, packets of 4 KB";
+pub(crate) const NPCRYPTBENCH_TITLE: &str =
+    "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
+pub(crate) const ATOMIC_TITLE: &str = "ATOMIC-2: fast security (ISI, 1995)";
+
 /// The papers in the order of the list.
 pub(crate) const PAPERS: [&str; 7] = [NDSS, GRIDFTP, COSTS, OCF, NPCRYPTBENCH, ATOMIC, OWN];
 
@@ -322,14 +329,14 @@ mod tests {
         assert!(all().iter().all(|(_, study)| PAPERS.contains(&study.paper)));
     }
 
-    /// The plan of everything has no cell twice, and ends in time: the acceptance is 40 minutes on two cores.
+    /// The plan of everything has no cell twice, and ends in time: 40 minutes on two cores.
     #[test]
-    fn everything_takes_half_an_hour() {
+    fn everything_takes_forty_minutes() {
         let request = Request { profile: Profile::Quick, ..Request::default() };
         let runs = everything(&request);
         let seconds: u32 = runs.iter().map(|run| run.seconds).sum();
         let each: Vec<(&str, u32)> = runs.iter().map(|run| (&*run.name, run.seconds)).collect();
-        assert!(seconds <= 33 * 60, "{seconds} s: {each:?}");
+        assert!(seconds <= 40 * 60, "{seconds} s: {each:?}");
         let whole = Request { profile: Profile::Full, ..request };
         let tunnel = |request: &Request| {
             let runs = everything(request);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use sealane_lab::experiment::Profile;
 use sealane_lab::request::Request;
-use sealane_lab::speed::{Length, Plan, Rule, SpeedError, SpeedOptions, rates};
+use sealane_lab::speed::{Length, Line, Plan, Rule, SpeedError, SpeedOptions, rates};
 use sealane_lab::studies::{self, Family};
 use sealane_transform::{Algorithm, Direction};
 
@@ -21,11 +21,12 @@ fn every_algorithm_is_measured() {
         ..SpeedOptions::default()
     };
     let mut found = Vec::new();
-    let tell = |row| -> Result<(), SpeedError> {
+    let tell = |line| -> Result<(), SpeedError> {
+        let Line::Messages(row) = line else { panic!("no operation was asked for: {line:?}") };
         found.push(row);
         Ok(())
     };
-    assert!(Plan::new(&options).unwrap().run(&AtomicBool::new(false), tell).unwrap());
+    assert!(Plan::of_messages(&options).unwrap().run(&AtomicBool::new(false), tell).unwrap());
     let table = format!("{:?}", rates(&found));
     for algorithm in Algorithm::all() {
         let name = algorithm.to_string();

@@ -1,6 +1,7 @@
 //! The crate's errors, with their details in fields: while reaching a peer ([`PeerError`]) and on an established
 //! channel ([`ChannelError`]).
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -358,5 +359,39 @@ pub enum ChannelError {
 impl ChannelError {
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { doing, source }
+    }
+}
+
+/// Returns an error and its causes in one line. A cause that the preceding text already contains is left out.
+pub fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        let text = found.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = found.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_tells_each_cause_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{words}")]
+        struct Told {
+            words: &'static str,
+            source: Option<Box<Self>>,
+        }
+        let told = |words, source| Told { words, source: Option::map(source, Box::new) };
+        let opening = told("opening a.txt", Some(told("no such file", None)));
+        assert_eq!(chain(&told("copying", Some(opening))), "copying: opening a.txt: no such file");
+        let whole = told("opening a.txt: no such file", Some(told("no such file", None)));
+        assert_eq!(chain(&whole), "opening a.txt: no such file");
     }
 }

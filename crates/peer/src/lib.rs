@@ -35,7 +35,7 @@ mod trust;
 
 pub use accept::{ConnectionKind, DATA_FIRST_BYTE, DEFAULT_PORT, peek_kind};
 pub use channel::{Channel, ChannelKind, PeerName, Received};
-pub use error::{ChannelError, PeerError, TrustFault};
+pub use error::{ChannelError, PeerError, TrustFault, chain};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
 pub use identity::Identity;
 pub use key::{Fingerprint, KeyFault, PublicKey};

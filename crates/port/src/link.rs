@@ -8,6 +8,8 @@
 //! are under way, and packets beyond that are dropped, as in a router's queue; memory of packets is used again.
 
 use crate::{Port, Room};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::fd::BorrowedFd;
 use sealane_stack::Batch;
 pub use sealane_stack::Clock;
@@ -92,7 +94,7 @@ pub struct Fates {
 #[derive(Debug)]
 pub struct Emulation {
     link: Link,
-    state: u64,
+    random: SplitMix64,
     under_way: BinaryHeap<UnderWay>,
     under_way_bytes: usize,
     given: u64,
@@ -109,7 +111,7 @@ impl Emulation {
     pub fn new(link: Link) -> Self {
         Self {
             link,
-            state: link.seed,
+            random: SplitMix64::seed_from_u64(link.seed),
             under_way: BinaryHeap::new(),
             under_way_bytes: 0,
             given: 0,
@@ -121,12 +123,8 @@ impl Emulation {
 
     /// Returns whether an event that happens to `share` of all packets happens to this one.
     fn happens(&mut self, share: f64) -> bool {
-        // SplitMix64: every seed is good, and each number costs a few cycles.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let fraction = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+        // Every seed of SplitMix64 is good, and each number costs a few cycles.
+        let fraction = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         fraction < share
     }
 

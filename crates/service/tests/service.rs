@@ -5,6 +5,8 @@ mod common;
 mod skip;
 
 use common::{Engine, user};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::net::{RecvFlags, SendFlags};
 use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
 use sealane_client::ring::{Direction, Head, MESSAGE_BYTES_MAX, Producer, SLOTS, WORDS, Words as _};
@@ -385,13 +387,8 @@ fn a_client_that_lies_is_dropped_and_harms_nobody() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut random_number = 0x9e37_79b9_7f4a_7c15_u64;
-            let mut next = || {
-                random_number ^= random_number << 13;
-                random_number ^= random_number >> 7;
-                random_number ^= random_number << 17;
-                random_number
-            };
+            let mut random = SplitMix64::seed_from_u64(1);
+            let mut next = || random.next_u64();
             for round in 0..60 {
                 let bare = Bare::connect(&engine);
                 let words = bare.memory.words();
@@ -463,13 +460,8 @@ fn a_client_that_takes_no_answers_is_not_computed_for() {
 /// Returns a work of records of many lengths, each with its own nonce; some are forged when they are opened.
 fn records(sessions: &[Arc<Session>], number: u64, jobs: u32) -> Work {
     let mut work = Work { buffer: Buffer::new(jobs as usize * 80_000), ..Work::default() };
-    let mut random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = move |below: u32| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % u64::from(below)) as u32
-    };
+    let mut random = SplitMix64::seed_from_u64(number);
+    let mut next = move |below: u32| (random.next_u64() % u64::from(below)) as u32;
     let pattern: Vec<u8> = (0..997).map(|_| next(256) as u8).collect();
     work.buffer.bytes_mut().chunks_mut(997).for_each(|chunk| chunk.copy_from_slice(&pattern[..chunk.len()]));
     for job in 0..jobs {

@@ -50,6 +50,7 @@ mod word;
 mod word_lanes;
 
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
+pub use crate::des::double::DoubleBoxDes;
 pub use aead::{AeadJob, AeadKey};
 pub use asymmetric::{
     ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,

@@ -9,6 +9,8 @@ use std::{
 };
 
 use processing::{Processors, association, far_of, packet, passed, peers, site};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_ipsec::{association::Protocol, counters::DropReason, lifetime::Lifetime, policy::PeerId};
 use sealane_port::{
     Room,
@@ -23,16 +25,12 @@ const REKEY: Duration = Duration::from_secs(20);
 /// The time for which an end still receives under an old association; no packet is on the way for longer.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// SplitMix64.
-struct Random(u64);
+/// Pseudo-random numbers from a seed.
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -57,7 +55,7 @@ fn ten_minutes_of_a_bad_network() {
         seed: 17,
         ..Link::PERFECT
     });
-    let mut random = Random(7);
+    let mut random = Random(SplitMix64::seed_from_u64(7));
     let mut old: VecDeque<(Instant, u32)> = VecDeque::new();
     // The packets that an attacker behind the link has seen.
     let mut seen: Vec<Vec<u8>> = Vec::new();

@@ -87,6 +87,14 @@ pub struct FleetWorkArgs {
     /// Name of this host in reports; by default its own name
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// The identity towards the queue, and the trust in it.
+    #[command(flatten)]
+    pub trust: QueueTrustArgs,
+}
+
+/// The identity towards a queue, and the trust in it.
+#[derive(Debug, Args)]
+pub struct QueueTrustArgs {
     /// File of your identity, whose certificate the queue knows; by default the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! Arguments of `sealane lab`.
 
+use super::fleet::QueueTrustArgs;
 use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -253,15 +254,9 @@ pub struct LabFleetRunArgs {
     /// The hosts' sealane, if it is not in their PATH
     #[arg(long, value_name = "PROGRAM")]
     pub remote_program: Option<String>,
-    /// File of your identity, whose certificate the queue knows; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE")]
-    pub identity: Option<PathBuf>,
-    /// File of known queues and their keys; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE")]
-    pub known_peers: Option<PathBuf>,
-    /// Trust the key of a new queue, and remember it
-    #[arg(long)]
-    pub accept_new: bool,
+    /// The identity towards the queue, and the trust in it.
+    #[command(flatten)]
+    pub trust: QueueTrustArgs,
 }
 
 /// Accepts the ids of studies, and the word for all.

@@ -250,7 +250,7 @@ fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Success);
     }
     #[cfg(not(feature = "nats"))]
-    let FleetWorkArgs { host: _, identity: _, known_peers: _, accept_new: _ } = arguments;
+    let FleetWorkArgs { host: _, trust: _ } = arguments;
     ended(sealane_fleet::work(environment::ssh_addresses(), &tasks))
 }
 

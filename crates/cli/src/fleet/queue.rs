@@ -1,27 +1,42 @@
 //! Queues on NATS servers: the identity of this process towards them, and the authorities that it trusts.
 
-use crate::args::{CpArgs, FleetWorkArgs};
+use crate::args::{CpArgs, FleetWorkArgs, QueueTrustArgs};
 use crate::environment;
 use sealane_fleet::nats::{Keeping, NatsDesk, NatsQueue, Server};
 use sealane_fleet::{Desk, FleetError, OpenQueue};
 use sealane_peer::{Identity, KnownPeers, QueueTls, ServerTrust};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Returns the queue of `sealane cp --queue`, if one is asked for.
 pub(super) fn coordinators(arguments: &CpArgs) -> Result<Option<OpenQueue>, FleetError> {
     let CpArgs { queue, identity, known_peers, accept_new, .. } = arguments;
-    open(queue.as_ref(), identity.as_deref(), known_peers.as_deref(), *accept_new)
+    open(queue.as_ref(), Trust::of(identity, known_peers, *accept_new))
+}
+
+/// The identity of this process towards a queue, and its trust in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trust<'a> {
+    identity: Option<&'a Path>,
+    known_peers: Option<&'a Path>,
+    accept_new: bool,
+}
+
+impl<'a> Trust<'a> {
+    fn of(identity: &'a Option<PathBuf>, known_peers: &'a Option<PathBuf>, accept_new: bool) -> Self {
+        Self { identity: identity.as_deref(), known_peers: known_peers.as_deref(), accept_new }
+    }
+}
+
+impl<'a> From<&'a QueueTrustArgs> for Trust<'a> {
+    fn from(arguments: &'a QueueTrustArgs) -> Self {
+        Self::of(&arguments.identity, &arguments.known_peers, arguments.accept_new)
+    }
 }
 
 /// Returns the queue on a server, if there is one.
-pub(super) fn open(
-    server: Option<&Server>,
-    identity: Option<&Path>,
-    known_peers: Option<&Path>,
-    accept_new: bool,
-) -> Result<Option<OpenQueue>, FleetError> {
+pub(super) fn open(server: Option<&Server>, trust: Trust<'_>) -> Result<Option<OpenQueue>, FleetError> {
     let Some(server) = server.cloned() else { return Ok(None) };
-    let tls = tls(&server, identity, known_peers, accept_new)?;
+    let tls = tls(&server, trust)?;
     let open = move |run: &str, journal| {
         let desk = NatsDesk::open(&server, tls.as_ref(), run, journal, Keeping::default())?;
         Ok(Box::new(desk) as Box<dyn Desk>)
@@ -31,18 +46,13 @@ pub(super) fn open(
 
 /// Returns the queue of `sealane fleet work`.
 pub(super) fn worker(arguments: &FleetWorkArgs, server: &Server, run: &str) -> Result<NatsQueue, FleetError> {
-    let tls =
-        tls(server, arguments.identity.as_deref(), arguments.known_peers.as_deref(), arguments.accept_new)?;
+    let tls = tls(server, Trust::from(&arguments.trust))?;
     NatsQueue::connect(server, tls.as_ref(), run, None)
 }
 
 /// Returns the TLS configuration for a server, or `None` if the server's address is on this host.
-fn tls(
-    server: &Server,
-    identity: Option<&Path>,
-    known_peers: Option<&Path>,
-    accept_new: bool,
-) -> Result<Option<QueueTls>, FleetError> {
+fn tls(server: &Server, trust: Trust<'_>) -> Result<Option<QueueTls>, FleetError> {
+    let Trust { identity, known_peers, accept_new } = trust;
     if !server.is_protected {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::strongswan::{self, wait_for};
-use super::{Net, ip};
+use super::{Net, namespaces::ip};
 
 /// The folder in which `cargo xtask peers` unpacks the kernel and its modules.
 const ROOT: &str = "/usr/local/lib/sealane-peers/uml";

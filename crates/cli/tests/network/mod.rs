@@ -4,30 +4,25 @@
 #![allow(dead_code)]
 
 pub(crate) mod guest;
+#[path = "../../../../testing/namespaces.rs"]
+pub(crate) mod namespaces;
 pub(crate) mod pair;
 pub(crate) mod strongswan;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use namespaces::End;
 
 use crate::program::{self, text};
 
 /// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("namespaces and TUN devices take root".to_owned());
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("there is no /dev/net/tun".to_owned());
-    }
-    let has = |program: &str| Command::new(program).arg("-V").output().is_ok();
-    ["ip", "ping"].into_iter().find(|program| !has(program)).map(|program| format!("{program} is missing"))
+    namespaces::missing(&["ping"])
 }
 
 /// Namespaces that are removed at the end, with all processes in them.
@@ -36,11 +31,6 @@ pub(crate) struct Net {
     names: Vec<String>,
     pub(crate) children: Vec<Child>,
     pub(crate) folder: tempfile::TempDir,
-}
-
-pub(crate) fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
-    assert!(output.status.success(), "ip {arguments}: {}", text(&output.stderr));
 }
 
 impl Net {
@@ -53,11 +43,9 @@ impl Net {
             folder: tempfile::tempdir().expect("a folder"),
         };
         for name in &net.names {
-            ip(&format!("netns add {name}"));
-            ip(&format!("-n {name} link set lo up"));
+            namespaces::add(name).expect("a namespace");
             // Gateways forward.
-            let forward = ["netns", "exec", name, "sysctl", "-qw", "net.ipv4.ip_forward=1"];
-            let _ = Command::new("ip").args(forward).output();
+            let _ = namespaces::forward(name);
         }
         net
     }
@@ -68,19 +56,20 @@ impl Net {
 
     /// Makes a cable between two hosts, with an address at each end.
     pub(crate) fn link(&self, ends: [(&str, &str, &str); 2], mtu: u32) {
-        let [(one, one_device, _), (other, other_device, _)] = ends;
-        let (one, other) = (self.name(one), self.name(other));
-        ip(&format!("link add {one_device} netns {one} type veth peer name {other_device} netns {other}"));
-        for (host, device, address) in ends {
-            let name = self.name(host);
-            ip(&format!("-n {name} address add {address} dev {device}"));
-            ip(&format!("-n {name} link set {device} mtu {mtu} up"));
-        }
+        let names = ends.map(|(host, ..)| self.name(host));
+        let (addresses, settings) = (ends.map(|(.., address)| [address]), format!("mtu {mtu}"));
+        let end = |at: usize| End {
+            namespace: &names[at],
+            device: ends[at].1,
+            addresses: &addresses[at],
+            settings: &settings,
+        };
+        namespaces::cable([end(0), end(1)]).expect("a cable");
     }
 
     pub(crate) fn command(&self, host: &str, program: &str, arguments: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(host), program]).args(arguments.split_whitespace());
+        let mut command = namespaces::command(&self.name(host), program);
+        command.args(arguments.split_whitespace());
         command
     }
 
@@ -119,7 +108,7 @@ impl Net {
 
     /// Runs `work` on a thread in a host's namespace, where its sockets then belong.
     pub(crate) fn inside<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> T {
-        inside(&self.name(host), work)
+        namespaces::inside(&self.name(host), work)
     }
 
     /// Returns the status of the gateway of `host`.
@@ -136,29 +125,13 @@ impl Drop for Net {
     }
 }
 
-/// Runs `work` on a thread in a namespace, where its sockets then belong.
-pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
-    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-    let namespace = File::open(format!("/run/netns/{namespace}")).expect("a namespace");
-    thread::scope(|scope| {
-        let entered = scope.spawn(move || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("we are root");
-            work()
-        });
-        entered.join().expect("no panic")
-    })
-}
-
 /// Ends programs, and removes the namespaces that they ran in.
-fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, namespaces: &[String]) {
+fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, names: &[String]) {
     for program in programs {
         let _ = program.kill();
         let _ = program.wait();
     }
-    for namespace in namespaces {
-        let _ = Command::new("ip").args(["netns", "del", namespace]).output();
-    }
+    names.iter().for_each(|name| namespaces::remove(name));
 }
 
 /// Sends `content` from `near` to `listener`, and compares the received bytes.

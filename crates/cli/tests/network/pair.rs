@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use super::ip;
+use super::namespaces::{self, End};
 use crate::program::{self, pattern, text};
 
 /// Inner addresses of the two ends.
@@ -62,16 +62,17 @@ pub(crate) struct Pair {
 pub(crate) fn linked(tag: &str) -> [String; 2] {
     let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
     for name in &names {
-        ip(&format!("netns add {name}"));
+        namespaces::add(name).expect("a namespace");
     }
-    let [near, far] = &names;
-    ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
-    for (end, name) in names.iter().enumerate() {
-        ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
-        ip(&format!("-n {name} address add fd90::{}/64 dev o{end} nodad", end + 1));
-        ip(&format!("-n {name} link set o{end} up"));
-        ip(&format!("-n {name} link set lo up"));
-    }
+    let v4 = OUTER.map(|address| format!("{address}/24"));
+    let addresses = [[&*v4[0], "fd90::1/64 nodad"], [&*v4[1], "fd90::2/64 nodad"]];
+    let end = |at: usize| End {
+        namespace: &names[at],
+        device: ["o0", "o1"][at],
+        addresses: &addresses[at],
+        settings: "",
+    };
+    namespaces::cable([end(0), end(1)]).expect("a cable");
     names
 }
 
@@ -209,10 +210,8 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
     /// Returns a `sealane tunnel` command inside an end's namespace.
     pub(crate) fn tunnel(&self, end: usize, arguments: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_sealane"), "tunnel"])
-            .args(arguments);
+        let mut command = namespaces::command(&self.names[end], env!("CARGO_BIN_EXE_sealane"));
+        command.arg("tunnel").args(arguments);
         command.env("SEALANE_RUN", self.run_folder(end));
         command
     }
@@ -263,13 +262,13 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
     pub(crate) fn ping(&self, size: &str) -> bool {
         let inner = self.manner.inner(1).0;
-        let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, inner];
-        Command::new("ip").args(arguments).output().expect("ping runs").status.success()
+        let mut ping = namespaces::command(&self.names[0], "ping");
+        ping.args(["-c", "1", "-W", "2", "-s", size, inner]).output().expect("ping runs").status.success()
     }
 
     /// Runs `work` on a thread of an end's namespace, where its sockets then belong.
     pub(crate) fn inside<T: Send>(&self, end: usize, work: impl FnOnce() -> T + Send) -> T {
-        super::inside(&self.names[end], work)
+        namespaces::inside(&self.names[end], work)
     }
 
     /// Sends `bytes` over TCP from one end to the other and compares them.

@@ -9,21 +9,20 @@ pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod tree;
 
-/// Reproducible random numbers from SplitMix64.
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+
+/// Reproducible random numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Chance(SplitMix64);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number below `end`.

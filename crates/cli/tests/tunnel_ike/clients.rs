@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan, wait_for};
-use crate::network::{self, Net, ip};
+use crate::network::{self, Net};
 use crate::program::{sealane, skip, text};
 use crate::{INNER, certificates, secret};
 

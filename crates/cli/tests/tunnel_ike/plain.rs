@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{ENDPOINT, INNER, connections, load, own_hosts, own_site, site, spis, transfer, two_hosts};
+use crate::network::Net;
+use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
-use crate::network::{Net, ip};
 use crate::program::skip;
 
 const PLAIN: &str = "encapsulation = \"none\"\n";

@@ -27,7 +27,7 @@ use sealane_tree::{
 
 use crate::{
     digest::TreeDigest,
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     journal::{Entry as JournalEntry, Journal, State as JournalState},
     ledger::Ledger,
     options::{Piece, Portion},
@@ -333,14 +333,14 @@ impl Files {
         if holds_all || error.is_fatal() {
             return Err(error.into());
         }
-        self.tell_failed(&self.shown(entry.path.as_bytes()), chain(&error));
+        self.tell_failed(&self.shown(entry.path.as_bytes()), sealane_peer::chain(&error));
         Ok(())
     }
 
     /// Reports a folder that could not get its mode and times.
     pub(crate) fn folder_failed(&self, error: sealane_tree::Error) {
         let error = error.shown_as(|path| self.shown(path.as_bytes()));
-        let reason = chain(&error);
+        let reason = sealane_peer::chain(&error);
         self.tell_failed(&error.into_path().unwrap_or_else(|| self.shown(b"")), reason);
     }
 

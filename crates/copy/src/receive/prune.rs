@@ -8,12 +8,13 @@
 
 use std::collections::HashSet;
 
+use sealane_peer::chain;
 use sealane_tree::{
     Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, Successor, Target, TempName,
 };
 
 use crate::{
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     journal,
     proto::entry::{listed_hash, path_hash},
     receive::permit::Permit,

@@ -14,11 +14,11 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
+use sealane_peer::chain;
 use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
-    error::chain,
     options::{Portion, Preserve},
     proto::{
         entry::{Closing, Entry, identity_by_seconds},

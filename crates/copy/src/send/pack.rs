@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+use sealane_peer::chain;
 use sealane_tree::{
     Division, Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp,
 };
@@ -14,7 +15,6 @@ use sealane_tree::{
 use crate::{
     content,
     digest::{GROUP_BYTES, TreeDigest},
-    error::chain,
     options::Piece,
     proto::{
         entry::{self, Announcement, Entry, content_identity},

@@ -5,10 +5,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use sealane_peer::chain;
 use sealane_tree::{Reader, ShownPath, Walk};
 
 use crate::{
-    error::chain,
     journal::{self, is_file_name},
     proto::{
         entry::{listed_hash, path_hash},

@@ -224,10 +224,10 @@ impl Transfer<'_> {
         let own_place = self.own_place()?;
         let route_host = self.resolve_in_background()?;
         let request = self.own_request(suite, own_place.as_ref(), channel.may_carry_secrets())?;
-        let asked = OwnRequest {
-            frame: Zeroizing::new(Message::Request(Box::new(request.clone())).encode()),
-            request,
-        };
+        let message = Message::Request(Box::new(request));
+        let frame = Zeroizing::new(message.encode());
+        let Message::Request(request) = message else { unreachable!("it was made two lines above") };
+        let asked = OwnRequest { frame, request: *request };
         let hello = self.greet(channel, &asked)?;
         complaints.tell();
         let terms = self.terms(suite, hello.processors);

@@ -10,12 +10,12 @@ use std::{
 };
 
 use crossbeam_channel::Receiver;
-use sealane_peer::{Channel, Received};
+use sealane_peer::{Channel, Received, chain};
 use sealane_stack::{CpuClock, Pinning, run_lanes};
 use sealane_tree::Walk;
 
 use crate::{
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     proto::message::{Abort, Complete, Finished, Message},
     receive::{
         self,

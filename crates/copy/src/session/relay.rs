@@ -175,27 +175,29 @@ impl Relay<'_> {
             relayed: true,
             ..self.to.request(&terms, None, true)?
         };
-        let received = self.to.ask(receiver, &request)?;
+        let (preserve, transfer, secret) =
+            (request.preserve.clone(), request.transfer, request.secret.clone());
+        let received = self.to.ask(receiver, request)?;
         let owner = options.preserve.owner.where_it(received.may_own);
         if owner != options.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
         }
         let sent = Request {
-            preserve: Preserve { owner, ..request.preserve.clone() },
-            transfer: request.transfer,
-            secret: request.secret.clone(),
+            preserve: Preserve { owner, ..preserve },
+            transfer,
+            secret: secret.clone(),
             name: received.name.clone(),
             relayed: true,
             ..from.request(&terms, None, true)?
         };
-        let sent = from.ask(sender, &sent)?;
+        let sent = from.ask(sender, sent)?;
         for accept in [&received, &sent] {
             self.to.hold_to(&terms, accept)?;
         }
         observer.notice(Notice::Agreed(terms.agreement()));
-        let secret = request.secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
+        let secret = secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
         let master = Secret::new(*secret.expose());
-        let keys = TransferKeys::relayed(options.implementations, &master, &request.transfer);
+        let keys = TransferKeys::relayed(options.implementations, &master, &transfer);
         let (reopened, openings) = crossbeam_channel::unbounded();
         let tell = move |stream| {
             // The receiver is gone once the transfer is over.
@@ -206,7 +208,7 @@ impl Relay<'_> {
             from: from.route(sender, sent.data_port, from_host)?,
             to: self.to.route(receiver, received.data_port, to_host)?,
             prover: Prover::new(&keys.join(), terms.level),
-            transfer: request.transfer,
+            transfer,
             timeout: options.timeout,
             is_over: AtomicBool::new(false),
             lost: AtomicUsize::new(0),
@@ -239,8 +241,8 @@ impl Relay<'_> {
 
 impl Transfer<'_> {
     /// Sends a request, and waits for the answer.
-    fn ask(&self, channel: &mut Channel, request: &Request) -> Result<Accept, Error> {
-        control::send(channel, &Message::Request(Box::new(request.clone())))?;
+    fn ask(&self, channel: &mut Channel, request: Request) -> Result<Accept, Error> {
+        control::send(channel, &Message::Request(Box::new(request)))?;
         for paths in list_messages(self.options.listed.as_deref()) {
             control::send(channel, &Message::Listed(paths.to_vec()))?;
         }

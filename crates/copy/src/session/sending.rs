@@ -57,7 +57,7 @@ pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
         Pattern::Exclude(glob) => Rule::Exclude(glob.clone()),
     };
     Filter::new(patterns.iter().map(rule))
-        .map_err(|error| Error::new(ErrorKind::Usage, crate::error::chain(&error)))
+        .map_err(|error| Error::new(ErrorKind::Usage, sealane_peer::chain(&error)))
 }
 
 /// The end that sends, client or server.

@@ -194,9 +194,9 @@ impl Link {
         self.client.borrow().server().is_some_and(|server| server.has(extension))
     }
 
-    /// Returns whether the server handles requests for one file in their order, as the protocol demands and OpenSSH's
-    /// does. Go's pkg/sftp writes beside other requests.
-    pub(super) fn keeps_order(&self) -> bool {
+    /// Returns whether the server behaves as OpenSSH's, which handles requests for one file in their order, as the
+    /// protocol demands, and makes a folder with the attributes of the request. Go's pkg/sftp does neither.
+    pub(super) fn behaves_as_openssh(&self) -> bool {
         self.has(Extension::Limits)
     }
 

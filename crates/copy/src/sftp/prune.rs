@@ -3,11 +3,12 @@
 
 use std::{collections::BTreeMap, collections::HashSet, io, rc::Rc};
 
+use sealane_peer::chain;
 use sealane_sftp::{FileKind, Request, StatusCode};
 use sealane_tree::{Error as TreeError, Extra, Extraneous, Filter, Judgement, Operation, RelativePath};
 
 use crate::{
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     options::Deletion,
     receive::{
         permit::Permit,

@@ -19,6 +19,7 @@ use futures_util::{
     future::{Either, LocalBoxFuture, select},
     stream::FuturesUnordered,
 };
+use sealane_peer::chain;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_stack::Placement;
 use sealane_tree::{
@@ -27,7 +28,7 @@ use sealane_tree::{
 
 use crate::{
     content,
-    error::{Error, chain},
+    error::Error,
     journal,
     options::Level,
     proto::entry::{Entry, listed_hash, path_hash},

@@ -23,12 +23,13 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use sealane_engine::{Buffer, Inline, Suite};
+use sealane_peer::chain;
 use sealane_sftp::{Access, Extension, FileKind, Reply, Request};
 use sealane_stack::Placement;
 use sealane_tree::{RelativePath, ShownPath, SourceRoot};
 
 use crate::{
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     journal::{State as JournalState, file_name},
     options::{Level, MeasuredEnd},
     proto::record::DATA_BYTES_MAX,

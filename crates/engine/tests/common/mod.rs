@@ -6,6 +6,8 @@ pub(crate) mod definition;
 
 use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
     Buffer, Card, Clock, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac,
@@ -93,7 +95,7 @@ pub(crate) fn protections() -> Vec<Protection> {
 }
 
 fn material(protection: Protection, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed | 1);
     (0..protection.key_bytes()).map(|_| random.below(256) as u8).collect()
 }
 
@@ -101,23 +103,23 @@ pub(crate) fn session(implementations: Implementations, protection: Protection, 
     Arc::new(Session::with(implementations, protection, &material(protection, seed)).unwrap())
 }
 
-/// Steele and Vigna's SplitMix64: sufficient for test cases, and the same on all machines.
-pub(crate) struct Random(pub(crate) u64);
+/// Pseudo-random numbers from a seed, the same on all machines.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % u64::from(bound)) as u32
+        (self.0.next_u64() % u64::from(bound)) as u32
     }
 }
 
 /// Returns jobs of the sessions in turn, with their parts in any order, with gaps, in random bytes; listed in random
 /// order.
 pub(crate) fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, seed: u64) -> Work {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut at = 0;
     let mut jobs = Vec::new();
     for index in 0..count {

@@ -67,7 +67,7 @@ struct Client {
 /// Runs several clients on cards that fail. Returns the reports.
 fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport> {
     const WORKS: usize = 24;
-    let mut dice = Random(seed);
+    let mut dice = Random::new(seed);
     let policies = [Policy::LeastExpected, Policy::RoundRobin, Policy::InOrder, Policy::BySize { bytes: 80 }];
     let policy = policies[dice.below(4) as usize];
     let cards: Vec<_> = (0..=dice.below(2))

@@ -12,27 +12,25 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_ike::{
     Assignment, ChildId, ChildPolicy, Endpoint, Event, Expect, Families, Identity, IkeId, Install, Mode,
     Offer, Peer, Prove, Random, Reason, Settings, wire::TrafficSelector,
 };
 use zeroize::Zeroizing;
 
-/// Pseudo-random numbers from a seed (splitmix64).
+/// Pseudo-random numbers from a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {

@@ -1,5 +1,8 @@
 //! strongSwan as a process, and our end with real sockets.
 
+#[path = "../../../../testing/namespaces.rs"]
+pub(crate) mod namespaces;
+
 use std::{
     fs,
     io::ErrorKind,
@@ -39,7 +42,7 @@ pub(crate) struct Namespaces {
 impl Drop for Namespaces {
     fn drop(&mut self) {
         for name in [&self.ours, &self.theirs] {
-            let _ = run("ip", &["netns", "delete", name]);
+            namespaces::remove(name);
         }
     }
 }
@@ -54,19 +57,14 @@ impl Namespaces {
         let name = |end: &str| format!("ike{end}{}{case}", std::process::id());
         let made = Self { ours: name("a"), theirs: name("b") };
         for name in [&made.ours, &made.theirs] {
-            run("ip", &["netns", "add", name])?;
-            run("ip", &["-n", name, "link", "set", "lo", "up"])?;
+            namespaces::add(name)?;
         }
-        let (ours, theirs) = (made.ours.as_str(), made.theirs.as_str());
-        let veth =
-            ["link", "add", "ike0", "netns", ours, "type", "veth", "peer", "name", "ike1", "netns", theirs];
-        run("ip", &veth)?;
-        for (name, link, address) in [(ours, "ike0", OURS), (theirs, "ike1", THEIRS)] {
-            run("ip", &["-n", name, "address", "add", &format!("{address}/24"), "dev", link])?;
-            run("ip", &["-n", name, "link", "set", link, "up"])?;
-        }
+        let (ours, theirs) = (format!("{OURS}/24"), format!("{THEIRS}/24"));
+        let end =
+            |namespace, device, addresses| namespaces::End { namespace, device, addresses, settings: "" };
+        namespaces::cable([end(&made.ours, "ike0", &[&ours]), end(&made.theirs, "ike1", &[&theirs])])?;
         // strongSwan's routes require an address in its own network.
-        run("ip", &["-n", theirs, "address", "add", "10.81.2.1/32", "dev", "lo"])?;
+        namespaces::try_ip(&format!("-n {} address add 10.81.2.1/32 dev lo", made.theirs))?;
         Ok(made)
     }
 
@@ -77,21 +75,12 @@ impl Namespaces {
 
     /// Opens sockets at an address in our namespace; the thread that opens them ends afterwards.
     pub(crate) fn sockets_at(&self, address: &str) -> [UdpSocket; 2] {
-        let address = address.to_owned();
-        let path = format!("/run/netns/{}", self.ours);
-        let opened = std::thread::spawn(move || {
-            let namespace = fs::File::open(path).expect("the namespace was made");
-            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), kind)
-                .expect("root may enter it");
-            [500, 4500].map(|port| {
-                let socket =
-                    UdpSocket::bind((address.as_str(), port)).expect("nobody else is in the namespace");
-                socket.set_nonblocking(true).expect("a socket takes that");
-                socket
-            })
-        });
-        opened.join().expect("sockets were opened")
+        let open = |port| {
+            let socket = UdpSocket::bind((address, port)).expect("nobody else is in the namespace");
+            socket.set_nonblocking(true).expect("a socket takes that");
+            socket
+        };
+        namespaces::inside(&self.ours, || [500, 4500].map(open))
     }
 }
 
@@ -184,21 +173,19 @@ impl Charon {
         fs::write(at.join("strongswan.conf"), configuration).expect("a file");
         fs::write(at.join("swanctl/swanctl.conf"), connections).expect("a file");
         let out = fs::File::create(at.join("out")).expect("a file");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespaces.theirs]);
-        match root {
-            None => command.arg("charon-systemd"),
+        let program = if root.is_none() { "charon-systemd" } else { "unshare" };
+        let mut command = namespaces::command(&namespaces.theirs, program);
+        if let Some(root) = root {
             // It runs in a root of its own, but with this machine's temporary files, which contain its configuration.
-            Some(root) => command.args([
-                "unshare",
+            command.args([
                 "--mount",
                 "sh",
                 "-c",
                 "mount --bind /dev $0/dev && mount -t proc proc $0/proc && mount --bind /tmp $0/tmp && mount -t tmpfs run $0/run \
                  && exec chroot $0 /usr/sbin/charon-systemd",
                 root,
-            ]),
-        };
+            ]);
+        }
         let process = command
             .env("STRONGSWAN_CONF", at.join("strongswan.conf"))
             .stdout(out.try_clone().expect("a file"))
@@ -225,8 +212,7 @@ impl Charon {
 
     pub(crate) fn control(&self, arguments: &[&str]) -> Result<String, String> {
         let uri = format!("unix://{}", self.path("vici").display());
-        let output = Command::new("ip")
-            .args(["netns", "exec", &self.namespaces.theirs, "swanctl"])
+        let output = namespaces::command(&self.namespaces.theirs, "swanctl")
             .args(arguments)
             .args(["--uri", &uri])
             .env("STRONGSWAN_CONF", self.path("strongswan.conf"))
@@ -240,8 +226,7 @@ impl Charon {
     /// Starts a command that ends only after our end has done its part.
     pub(crate) fn control_beside(&self, arguments: &'static [&'static str]) -> Child {
         let uri = format!("unix://{}", self.path("vici").display());
-        Command::new("ip")
-            .args(["netns", "exec", &self.namespaces.theirs, "swanctl"])
+        namespaces::command(&self.namespaces.theirs, "swanctl")
             .args(arguments)
             .args(["--uri", &uri])
             .env("STRONGSWAN_CONF", self.path("strongswan.conf"))

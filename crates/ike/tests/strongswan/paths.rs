@@ -7,7 +7,8 @@ use sealane_ike::{Expect, Prove, Settings, certificate::Authorities, crypto::sig
 
 use crate::{
     charon::{
-        Charon, Driver, Foreign as _, THEIRS, certificates, configured, connections, has_strongswan, run,
+        Charon, Driver, Foreign as _, THEIRS, certificates, configured, connections, has_strongswan,
+        namespaces, run,
     },
     common::network,
     skip,
@@ -173,20 +174,16 @@ struct Nat(String);
 
 impl Nat {
     fn new(name: &str, inside: &str) -> Result<Self, String> {
-        run("ip", &["netns", "add", name])?;
+        namespaces::add(name)?;
         let made = Self(name.to_owned());
         // The outer link is moved to the NAT, and strongSwan gets another one.
-        run("ip", &["-n", inside, "link", "set", "ike1", "netns", name])?;
-        let veth =
-            ["link", "add", "in0", "netns", name, "type", "veth", "peer", "name", "in1", "netns", inside];
-        run("ip", &veth)?;
-        for (namespace, link, address) in
-            [(name, "ike1", THEIRS), (name, "in0", "10.82.0.1"), (inside, "in1", "10.82.0.2")]
-        {
-            run("ip", &["-n", namespace, "address", "add", &format!("{address}/24"), "dev", link])?;
-            run("ip", &["-n", namespace, "link", "set", link, "up"])?;
-        }
-        run("ip", &["-n", inside, "route", "add", "default", "via", "10.82.0.1"])?;
+        namespaces::try_ip(&format!("-n {inside} link set ike1 netns {name}"))?;
+        namespaces::try_ip(&format!("-n {name} address add {THEIRS}/24 dev ike1"))?;
+        namespaces::try_ip(&format!("-n {name} link set ike1 up"))?;
+        let end =
+            |namespace, device, addresses| namespaces::End { namespace, device, addresses, settings: "" };
+        namespaces::cable([end(name, "in0", &["10.82.0.1/24"]), end(inside, "in1", &["10.82.0.2/24"])])?;
+        namespaces::try_ip(&format!("-n {inside} route add default via 10.82.0.1"))?;
         let nft = |arguments: &[&str]| run("ip", &[&["netns", "exec", name, "nft"], arguments].concat());
         nft(&["add", "table", "ip", "nat"])?;
         nft(&["add", "chain", "ip", "nat", "post", "{ type nat hook postrouting priority 100 ; }"])?;
@@ -204,6 +201,6 @@ impl Nat {
 
 impl Drop for Nat {
     fn drop(&mut self) {
-        let _ = run("ip", &["netns", "delete", &self.0]);
+        namespaces::remove(&self.0);
     }
 }

@@ -9,8 +9,8 @@ mod closed_loop;
 
 use crate::LabError;
 use crate::experiment::{
-    Better, Cell, Claim, Coordinates, Drawn, Experiment, Found, MEGABITS, Measure, Origin, Outcome, Plan,
-    Plot, Profile, Repetition, Role, Sample, Sampler, Value, View, at,
+    Cell, Claim, Coordinates, Drawn, Experiment, MEGABITS, Measure, Origin, Outcome, Plan, Plot, Profile,
+    Repetition, Role, Sample, Value, View, at, by,
 };
 use crate::report::Report;
 use crate::request::Request;
@@ -20,7 +20,6 @@ use sealane_engine::{
     Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Timing, Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Kernels, Mode, Tier};
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -87,10 +86,6 @@ const NULL: [(u32, f64); 2] = [(1024, 420.0), (8192, 600.0)];
 /// The rows of the published figures.
 const THE_PAPER: &str = "the paper";
 const THE_MODEL: &str = "the model";
-
-fn rate_measure() -> Measure {
-    Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s")
-}
 
 /// Runs the requested parts.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
@@ -182,21 +177,6 @@ impl Rig {
 /// A cell, and how its rig is made.
 type Row = (Coordinates, Box<dyn Fn() -> Result<Rig, LabError>>);
 
-/// Rigs that take turns. Each is made for its slice, because 32 buffers of each length would leave the caches.
-struct Rigs(Vec<Box<dyn Fn() -> Result<Rig, LabError>>>);
-
-impl Sampler for Rigs {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let mut rig = self.0[cell]()?;
-        let per_second = rig.jobs_per_second()?;
-        let values = BTreeMap::from([
-            (MEGABITS.to_owned(), megabits(per_second, rig.bytes)),
-            ("request_us".to_owned(), 1e6 / per_second),
-        ]);
-        Ok(Sample { found: Found::Values(values), ..Sample::default() })
-    }
-}
-
 /// Measures engines in turns, as the profile has it.
 fn measured(
     experiment: Experiment,
@@ -208,13 +188,15 @@ fn measured(
     let rule = request.profile.repetition();
     let repetition = Repetition { warm_up_rounds: 0, ..rule };
     let (places, rigs): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-    let plan = Plan {
-        experiment: Experiment { repetition, ..experiment.clone() },
-        places,
-        seed: request.seed,
-        ..Plan::default()
-    };
-    let mut cells = plan.measure(&mut Rigs(rigs), progress)?;
+    let plan = Plan::new(Experiment { repetition, ..experiment.clone() }, places, request.seed);
+    // Each rig is made for its slice, because 32 buffers of each length would leave the caches.
+    let mut sampler = by(|cell| {
+        let mut rig = rigs[cell]()?;
+        let per_second = rig.jobs_per_second()?;
+        let megabits = megabits(per_second, rig.bytes);
+        Ok(Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]))
+    });
+    let mut cells = plan.measure(&mut sampler, progress)?;
     let claims = claims(&cells);
     cells.extend(beside);
     let experiment = Experiment { repetition, claims, ..experiment };
@@ -280,7 +262,7 @@ fn curve(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabErro
         "R9",
         "Throughput by packet size (figure 1)",
         &AXES,
-        vec![rate_measure()],
+        vec![Measure::megabits()],
     );
     let notes = [
         "The paper draws its cards between 0 and 250 Mb/s, without figures. Ours is the framework paper's card of four Hifn 7751, \
@@ -323,7 +305,7 @@ fn framework(request: &Request, progress: &mut dyn Write) -> Result<Outcome, Lab
         };
         engines.into_iter().flat_map(|engine| NULL.map(|row| claim(engine, row))).collect()
     };
-    let measures = vec![Measure::cost("request_us", "µs a request", "µs"), rate_measure()];
+    let measures = vec![Measure::cost("request_us", "µs a request", "µs"), Measure::megabits()];
     let experiment =
         Experiment::new("framework", "O1", "The framework's own cost (null algorithm)", &AXES, measures);
     let notes = [
@@ -391,7 +373,7 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
         }
     }
     let measures = vec![
-        Measure { origin: Origin::Predicted, ..rate_measure() },
+        Measure { origin: Origin::Predicted, ..Measure::megabits() },
         Measure::times("over_paper", "over the paper's"),
         Measure::times("of_peak", "of the cards' rate"),
     ];
@@ -442,9 +424,7 @@ fn crossover() -> Result<Outcome, LabError> {
             cells.push(cell);
         }
     }
-    let predicted = |id: &str, name: &str| {
-        Measure { better: Better::High, ..Measure::new(id, name) }.unit("Mb/s").predicted()
-    };
+    let predicted = |id: &str, name: &str| Measure::gain(id, name, "Mb/s").predicted();
     let measures = vec![
         predicted("card", "card, Mb/s"),
         predicted("processor", "processor, Mb/s"),

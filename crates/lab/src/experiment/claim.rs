@@ -21,9 +21,34 @@ pub struct Claim {
     pub metric: String,
     /// The claim in numbers.
     pub shape: Shape,
+    /// The reason why this run does not decide the claim, although it has the cells: the claim is about another size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<String>,
 }
 
 impl Claim {
+    /// Returns a claim about a measure of the cells that the shape names.
+    pub fn new((statement, source): (impl Into<String>, &str), measure: &str, shape: Shape) -> Self {
+        Self {
+            statement: statement.into(),
+            source: source.to_owned(),
+            metric: measure.to_owned(),
+            shape,
+            unjudged: None,
+        }
+    }
+
+    /// Returns the claim, whose statement names a size, for a run with the size `found`: it is only judged from the
+    /// size `needed` on, which the full profile has. `words` gives a size in words.
+    #[must_use]
+    pub fn judged_from(self, found: u64, needed: u64, words: impl Fn(u64) -> String) -> Self {
+        let reason = || {
+            let (found, needed) = (words(found), words(needed));
+            format!("this run has {found}; `--profile full` has {needed}")
+        };
+        Self { unjudged: (found < needed).then(reason), ..self }
+    }
+
     /// Returns the claim that a cell's measure, over another's, lies within bounds.
     pub fn ratio(
         (statement, source): (impl Into<String>, &str),
@@ -31,12 +56,7 @@ impl Claim {
         (numerator, denominator): (Coordinates, Coordinates),
         (low, high): (Option<f64>, Option<f64>),
     ) -> Self {
-        Self {
-            statement: statement.into(),
-            source: source.to_owned(),
-            metric: measure.to_owned(),
-            shape: Shape::Ratio { numerator, denominator, low, high },
-        }
+        Self::new((statement, source), measure, Shape::Ratio { numerator, denominator, low, high })
     }
 
     /// Returns the claim that a cell's measure lies within bounds.
@@ -46,12 +66,7 @@ impl Claim {
         cell: Coordinates,
         (low, high): (Option<f64>, Option<f64>),
     ) -> Self {
-        Self {
-            statement: statement.into(),
-            source: source.to_owned(),
-            metric: measure.to_owned(),
-            shape: Shape::Bound { cell, low, high },
-        }
+        Self::new((statement, source), measure, Shape::Bound { cell, low, high })
     }
 }
 
@@ -174,6 +189,8 @@ pub enum Verdict {
     NotDecidable,
     /// A required cell has no samples.
     NotMeasured,
+    /// The claim is about a size that this run does not have.
+    NotJudged,
 }
 
 impl Verdict {
@@ -184,6 +201,7 @@ impl Verdict {
             Self::DoesNotHold => "does not hold",
             Self::NotDecidable => "not decidable",
             Self::NotMeasured => "not measured",
+            Self::NotJudged => "not judged at this size",
         }
     }
 }
@@ -208,12 +226,15 @@ pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
     let evidence: Result<Vec<Evidence>, String> =
         claim.shape.places().into_iter().map(|place| evidence(cells, &claim.metric, place)).collect();
     let finding = evidence.and_then(|evidence| finding(&claim.shape, &evidence));
-    let Finding { verdict, estimate, interval, note } = finding.unwrap_or_else(|note| Finding {
+    let Finding { mut verdict, estimate, interval, mut note } = finding.unwrap_or_else(|note| Finding {
         verdict: Verdict::NotMeasured,
         estimate: None,
         interval: None,
         note,
     });
+    if let Some(reason) = claim.unjudged.as_ref().filter(|_| verdict != Verdict::NotMeasured) {
+        (verdict, note) = (Verdict::NotJudged, reason.clone());
+    }
     ClaimResult { claim: claim.clone(), verdict, estimate, interval, note }
 }
 
@@ -371,7 +392,7 @@ mod tests {
     }
 
     fn claim(shape: Shape) -> Claim {
-        Claim { statement: "s".to_owned(), source: "test".to_owned(), metric: "rate".to_owned(), shape }
+        Claim::new(("s", "test"), "rate", shape)
     }
 
     fn ratio_of_b_to_a(low: Option<f64>, high: Option<f64>) -> Claim {
@@ -383,6 +404,22 @@ mod tests {
 
     fn times(factor: f64) -> Vec<f64> {
         STEADY.iter().map(|rate| rate * factor).collect()
+    }
+
+    /// The figure is shown all the same, and a cell that is missing is still missing.
+    #[test]
+    fn a_claim_about_another_size_is_not_judged() {
+        let cells = [cell("a", &STEADY), cell("b", &times(1.9))];
+        let at = |found| {
+            ratio_of_b_to_a(Some(1.7), None).judged_from(found, 10_000, |count| format!("{count} files"))
+        };
+        let result = check(&at(500), &cells);
+        assert_eq!((result.verdict, result.estimate.is_some()), (Verdict::NotJudged, true));
+        assert_eq!(result.note, "this run has 500 files; `--profile full` has 10000 files");
+        assert_eq!(check(&at(10_000), &cells).verdict, Verdict::Holds);
+        assert_eq!(check(&at(500), &cells[..1]).verdict, Verdict::NotMeasured);
+        let text = serde_json::to_string(&at(10_000)).unwrap();
+        assert!(!text.contains("unjudged"), "{text}");
     }
 
     #[test]
@@ -504,7 +541,7 @@ mod tests {
                 Verdict::NotDecidable => {
                     prop_assert!(top.len().min(bottom.len()) < 5 || interval.contains(bound));
                 }
-                Verdict::NotMeasured => prop_assert!(false),
+                Verdict::NotMeasured | Verdict::NotJudged => prop_assert!(false),
             }
         }
     }

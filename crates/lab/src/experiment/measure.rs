@@ -85,6 +85,16 @@ impl Measure {
         Self { unit: "MB/s".to_owned(), better: Better::High, ..Self::new(id, name) }
     }
 
+    /// Returns the measure of a quantity of which more is better.
+    pub fn gain(id: &str, name: &str, unit: &str) -> Self {
+        Self { better: Better::High, ..Self::new(id, name) }.unit(unit)
+    }
+
+    /// Returns the measure of 10⁶ bits per second.
+    pub fn megabits() -> Self {
+        Self::gain(MEGABITS, "Mb/s", "Mb/s")
+    }
+
     /// Returns the measure of a ratio with two decimals.
     pub fn times(id: &str, name: &str) -> Self {
         Self { better: Better::High, ..Self::new(id, name) }.unit("times").derived().decimals(2)

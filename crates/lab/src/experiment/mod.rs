@@ -15,6 +15,7 @@ mod view;
 pub use claim::{Claim, ClaimResult, Shape, Verdict, check};
 pub use measure::{Better, CPU_PER_GIB, MEGABITS, Measure, Origin, RATE, WALL, Written, of_runs};
 pub use sample::{Copied, Found, Sample};
+pub(crate) use schedule::by;
 pub use schedule::{Plan, Sampler};
 pub use view::{ANY, Drawn, Pivot, Plot, View};
 
@@ -186,7 +187,7 @@ impl Experiment {
         let own = self.measures.iter().find(|measure| measure.id == id).cloned();
         let usual = || of_runs().into_iter().find(|measure| measure.id == id);
         own.or_else(usual).unwrap_or_else(|| match id {
-            MEGABITS => Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s"),
+            MEGABITS => Measure::megabits(),
             _ => Measure::new(id, id),
         })
     }
@@ -315,6 +316,18 @@ impl Cell {
             Some(value) => self.with(measure, value),
             None => self,
         }
+    }
+
+    /// Returns the cell's place with other values on some axes.
+    pub fn elsewhere(&self, others: &[(&str, &str)]) -> Coordinates {
+        let mut place = self.at.clone();
+        place.extend(others.iter().map(|&(axis, value)| (axis.to_owned(), value.to_owned())));
+        place
+    }
+
+    /// Returns the values of its place in one line.
+    pub(crate) fn name(&self) -> String {
+        self.at.values().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the cell with another role.

@@ -106,8 +106,20 @@ impl Sample {
 
     /// Returns the sample of a slice, which has one figure.
     pub fn slice(measure: &str, value: f64, round: usize) -> Self {
-        let values = BTreeMap::from([(measure.to_owned(), value)]);
-        Self { found: Found::Values(values), round, ..Self::default() }
+        Self { round, ..Self::of([(measure, value)]) }
+    }
+
+    /// Returns the sample with these figures by measure.
+    pub(crate) fn of<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+        let values = values.into_iter().map(|(measure, value)| (measure.to_owned(), value));
+        Self { found: Found::Values(values.collect()), ..Self::default() }
+    }
+
+    /// Sets a figure. The figures of a copy follow from its counts and stay.
+    pub(crate) fn set(&mut self, measure: &str, value: f64) {
+        if let Found::Values(values) = &mut self.found {
+            values.insert(measure.to_owned(), value);
+        }
     }
 
     /// Returns its value of a measure, if that is a number.

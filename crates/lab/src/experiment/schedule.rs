@@ -4,7 +4,7 @@
 //! reason; a run that other work disturbed is repeated a bounded number of times and kept beside the others; after
 //! the deadline only those runs start that the sampler requires.
 
-use super::{Cell, Coordinates, Experiment, Outcome, Sample, assign};
+use super::{Cell, Coordinates, Experiment, Outcome, Repetition, Sample, assign};
 use crate::LabError;
 use crate::cleanup::stop_if_ending;
 use crate::machine::utc_now;
@@ -40,6 +40,20 @@ pub trait Sampler {
     }
 }
 
+/// A sampler that is a function of the cell's index.
+pub(crate) struct By<F>(F);
+
+/// Returns the sampler that takes each sample by a function.
+pub(crate) fn by<F: FnMut(usize) -> Result<Sample, LabError>>(sample: F) -> By<F> {
+    By(sample)
+}
+
+impl<F: FnMut(usize) -> Result<Sample, LabError>> Sampler for By<F> {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        self.0(cell)
+    }
+}
+
 /// An experiment, the places of its cells, and the condition to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -58,6 +72,21 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the plan of these cells, with nothing beside them and no deadline.
+    pub fn new(experiment: Experiment, places: Vec<Coordinates>, seed: u64) -> Self {
+        Self { experiment, places, seed, ..Self::default() }
+    }
+
+    /// Returns the plan of cells that several tables will show.
+    pub(crate) fn of_cells(
+        id: impl Into<String>,
+        repetition: Repetition,
+        places: Vec<Coordinates>,
+        seed: u64,
+    ) -> Self {
+        Self::new(Experiment { id: id.into(), repetition, ..Experiment::default() }, places, seed)
+    }
+
     /// Measures every cell by the rule, calls `derive` to compute figures of several cells, and decides the claims.
     ///
     /// # Errors

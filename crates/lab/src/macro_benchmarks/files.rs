@@ -7,14 +7,14 @@
 
 use super::{Bench, Run, SECONDS, Turn, at_most, copy, is_of_few, measures, sample};
 use crate::LabError;
-use crate::experiment::{Cell, Claim, Coordinates, Drawn, Experiment, Outcome, Plot, Profile, View, at};
+use crate::experiment::{Cell, Claim, Drawn, Experiment, Outcome, Plot, Profile, View, at, find};
 use crate::peers::{
     CURL_HTTP, CURL_HTTPS, FTP, Installed, OWN_OVER_SSH_TOOL, SCP, SCP_OLD, SFTP, Tool, Workload,
 };
 use crate::scratch::Scratch;
 use crate::tunnel::Topology;
 use crate::tunnel::net::{Ground, Links};
-use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN};
+use crate::tunnel::{CARD, CLEAR, DEFAULT_SUITE, NATIVE, OWN};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
@@ -231,12 +231,6 @@ fn table(
     bench.outcome(experiment, cells, claims)
 }
 
-fn elsewhere(cell: &Cell, others: &[(&str, &str)]) -> Coordinates {
-    let mut place = cell.at.clone();
-    place.extend(others.iter().map(|&(axis, value)| (axis.to_owned(), value.to_owned())));
-    place
-}
-
 /// Returns the cells of a clear service through the study's software tunnels.
 fn through<'c>(cells: &'c [Cell], service: &'static str) -> impl Iterator<Item = &'c Cell> {
     cells.iter().filter(move |cell| cell.at["service"] == service && cell.at["between"] == NATIVE)
@@ -250,15 +244,22 @@ fn ftp_claims(cells: &[Cell]) -> Vec<Claim> {
             let statement = format!(
                 "ftp, {suite}: through two gateways no slower than from host to host, because they relieve the hosts."
             );
-            let other = elsewhere(cell, &[("hosts", Topology::HostHost.name())]);
+            let other = cell.elsewhere(&[("hosts", Topology::HostHost.name())]);
             claims.push(at_most("R15, figure 10", statement, SECONDS, [cell.at.clone(), other], 1.0));
+        }
+        let card = cell.elsewhere(&[("between", CARD)]);
+        if find(cells, &card).is_some() {
+            let statement = format!(
+                "{hosts}: ftp through IPsec ({suite}) takes no longer in hardware than in software; a simulated card of 2003 beside \
+                 a processor of today."
+            );
+            claims.push(at_most("R15, figure 10; R14", statement, SECONDS, [card, cell.at.clone()], 1.0));
         }
         if suite.starts_with("aes-128") {
             for service in [SCP_OLD.name, SFTP.name] {
                 let statement =
                     format!("{hosts}: ftp through IPsec ({suite}) takes no longer than {service}.");
-                let other =
-                    elsewhere(cell, &[("service", service), ("between", CLEAR.0), ("suite", CLEAR.1)]);
+                let other = cell.elsewhere(&[("service", service), ("between", CLEAR.0), ("suite", CLEAR.1)]);
                 claims.push(at_most("R15", statement, SECONDS, [cell.at.clone(), other], 1.0));
             }
         }
@@ -272,8 +273,7 @@ fn http_claims(cells: &[Cell]) -> Vec<Claim> {
             "{}: HTTP through IPsec ({}) takes no longer than HTTPS.",
             cell.at["hosts"], cell.at["suite"]
         );
-        let https =
-            elsewhere(cell, &[("service", CURL_HTTPS.name), ("between", CLEAR.0), ("suite", CLEAR.1)]);
+        let https = cell.elsewhere(&[("service", CURL_HTTPS.name), ("between", CLEAR.0), ("suite", CLEAR.1)]);
         at_most("R16, figures 11 and 12", statement, SECONDS, [cell.at.clone(), https], 1.0)
     };
     through(cells, CURL_HTTP.name).map(claim).collect()

@@ -14,8 +14,8 @@ mod tiny;
 
 use crate::LabError;
 use crate::experiment::{
-    Better, Cell, Claim, Coordinates, Experiment, Found, MEGABITS, Measure, Outcome, Plan, Profile,
-    Repetition, Sample, Sampler, find,
+    Cell, Claim, Coordinates, Experiment, Found, MEGABITS, Measure, Outcome, Plan, Profile, Repetition,
+    Sample, Sampler, find,
 };
 use crate::load::{MachineTime, is_disturbed};
 use crate::peers::{Installed, OWN_OVER_SSH, Peer as _, SharedSshd, Tool, Workload};
@@ -88,7 +88,7 @@ const SECONDS: &str = "s";
 fn measures() -> Vec<Measure> {
     vec![
         Measure::cost(SECONDS, "s", "s"),
-        Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s"),
+        Measure::megabits(),
         Measure::cost("cpu_s", "CPU s: programs", "s"),
         Measure::cost("tunnel_cpu_s", "tunnel", "s"),
         Measure::cost("system_cpu_s", "machine", "s"),
@@ -239,15 +239,12 @@ impl Bench<'_> {
 
     /// Lets the cells take turns.
     fn take_turns(&mut self, id: &str, turns: Vec<Turn<'_>>) -> Result<Vec<Cell>, LabError> {
-        let experiment =
-            Experiment { id: id.to_owned(), repetition: self.repetition, ..Experiment::default() };
         let places = turns.iter().map(|(place, _)| place.clone()).collect();
-        let plan = Plan { experiment, places, seed: self.request.seed, ..Plan::default() };
+        let plan = Plan::of_cells(id, self.repetition, places, self.request.seed);
         let cells = plan.measure(&mut Turns(turns), self.progress)?;
         for cell in &cells {
             if let Some(why) = &cell.failure {
-                let name: Vec<&str> = cell.at.values().map(String::as_str).collect();
-                self.skipped.push(format!("{}: {why}", name.join(", ")));
+                self.skipped.push(format!("{}: {why}", cell.name()));
             }
         }
         Ok(cells)

@@ -6,9 +6,7 @@
 
 use super::{Bench, Run, SECONDS, Turn, sample};
 use crate::LabError;
-use crate::experiment::{
-    Cell, Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at,
-};
+use crate::experiment::{Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plot, View, at};
 use crate::peers::{
     CURL_HTTP, CURL_HTTPS, Constant, FTP, OWN_OVER_SSH_TOOL, SCP, SFTP, Tool, Workload, timed,
 };
@@ -113,10 +111,8 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
                     (sieve_s, traffic_s) = (cpu.as_secs_f64(), used(&traffic) - before);
                     Ok(Run { seconds: wall.as_secs_f64(), bytes: 0, cpu_s: sieve_s + traffic_s })
                 })?;
-                if let Found::Values(values) = &mut taken.found {
-                    values.insert("cpu_s".to_owned(), sieve_s);
-                    values.insert("traffic_cpu_s".to_owned(), traffic_s);
-                }
+                taken.set("cpu_s", sieve_s);
+                taken.set("traffic_cpu_s", traffic_s);
                 Ok(taken)
             };
             turns.push((place, Box::new(turn)));

@@ -6,7 +6,7 @@
 use super::{Bench, Connection, Run, SECONDS, Turn, at_most, sample};
 use crate::LabError;
 use crate::experiment::{
-    Better, Cell, Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at,
+    Cell, Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at,
 };
 use crate::peers::tiny_pages;
 use crate::tunnel::Topology;
@@ -24,17 +24,20 @@ const KEYS: [f64; 2] = [0.97, 1.03];
 
 const AXES: [&str; 4] = ["service", "between", "suite", "keys"];
 
+/// The sources of keys, as in results: a clear connection has none.
+const NO_KEYS: &str = "none";
+const FILES: &str = "files";
+const NEGOTIATED: [(Keys, &str); 2] = [(Keys::Calls, "calls"), (Keys::Ike, "IKE")];
+
 /// Returns the connections with the sources of their keys.
 fn with_keys(connections: Vec<Connection>) -> Vec<(Connection, &'static str)> {
-    let mut all: Vec<(Connection, &str)> = connections
-        .into_iter()
-        .map(|connection| {
-            (if let Between::Clear = connection.between { "none" } else { "files" }, connection)
-        })
-        .map(|(keys, connection)| (connection, keys))
-        .collect();
+    let keyed = |connection: Connection| {
+        let keys = if matches!(connection.between, Between::Clear) { NO_KEYS } else { FILES };
+        (connection, keys)
+    };
+    let mut all: Vec<(Connection, &str)> = connections.into_iter().map(keyed).collect();
     let default = all.iter().find(|(connection, _)| connection.name == [OWN, DEFAULT_SUITE]).cloned();
-    for (keys, name) in [(Keys::Calls, "calls"), (Keys::Ike, "IKE")] {
+    for (keys, name) in NEGOTIATED {
         let negotiated = default.clone().map(|(connection, _)| Connection {
             between: match connection.between {
                 Between::Ours(ours) => Between::Ours(crate::tunnel::net::Ours { keys, ..ours }),
@@ -107,7 +110,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
     let measures = vec![
         Measure::cost("page_ms", "ms a page", "ms"),
         Measure::cost("first_ms", "ms to the first answer", "ms"),
-        Measure { better: Better::Low, ..Measure::new("thousand_s", "s for 1,000, keys included") }.unit("s"),
+        Measure::cost("thousand_s", "s for 1,000, keys included", "s"),
         Measure::cost("tunnel_cpu_s", "CPU s: tunnel", "s"),
         Measure::cost("system_cpu_s", "machine", "s"),
     ];
@@ -120,7 +123,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         Plot::new(Drawn::Bars, "suite", "page_ms", &["service", "between", "keys"]).titled("Time of a page"),
     ];
     let experiment = Experiment::new("tiny", "R17", "Tiny transfers, links of 1 Gb/s", &AXES, measures);
-    let claims = claims(&cells);
+    let claims = claims(&cells, pages);
     Ok(bench.outcome(experiment.notes(&notes).shown(View::Cells, plots), cells, claims).into_iter().collect())
 }
 
@@ -128,9 +131,10 @@ fn place(service: &str, between: &str, suite: &str, keys: &str) -> Coordinates {
     at(AXES.into_iter().zip([service, between, suite, keys]))
 }
 
-fn claims(cells: &[Cell]) -> Vec<Claim> {
-    let clear = place("http", CLEAR.0, CLEAR.1, "none");
-    let https = place("https", CLEAR.0, CLEAR.1, "none");
+/// Returns the claims about a run of so many pages.
+fn claims(cells: &[Cell], pages: u32) -> Vec<Claim> {
+    let clear = place("http", CLEAR.0, CLEAR.1, NO_KEYS);
+    let https = place("https", CLEAR.0, CLEAR.1, NO_KEYS);
     let mut claims = Vec::new();
     for cell in cells.iter().filter(|cell| cell.at["between"] == NATIVE) {
         let suite = &cell.at["suite"];
@@ -147,14 +151,52 @@ fn claims(cells: &[Cell]) -> Vec<Claim> {
         let statement = format!("{suite}: a page through IPsec takes no longer than by HTTPS.");
         claims.push(at_most("R17, figure 13", statement, "page_ms", [cell.at.clone(), https.clone()], 1.0));
     }
-    for keys in ["calls", "IKE"] {
+    for (_, keys) in NEGOTIATED {
         let statement = format!(
             "1,000 pages with keys by {keys}, agreement included, take what they take with keys from files, within 3 %: \
              “practically no difference”."
         );
         let of = |keys: &str| place("http", OWN, DEFAULT_SUITE, keys);
         let bounds = KEYS.map(Some).into();
-        claims.push(Claim::ratio((statement, "R17"), "thousand_s", (of(keys), of("files")), bounds));
+        let claim = Claim::ratio((statement, "R17"), "thousand_s", (of(keys), of(FILES)), bounds);
+        claims.push(claim.judged_from(pages.into(), PAGES.into(), |count| format!("{count} pages")));
     }
     claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::find;
+
+    /// Clear connections alone have no keys, and every claim finds the cells of its sources of keys.
+    #[test]
+    fn every_source_of_keys_has_its_cells() {
+        let connections = with_keys(Connection::all());
+        let has_none = |(connection, keys): &&(Connection, &str)| {
+            assert_eq!(
+                *keys == NO_KEYS,
+                matches!(connection.between, Between::Clear),
+                "{:?}",
+                connection.name
+            );
+            *keys == NO_KEYS
+        };
+        assert_eq!(connections.iter().filter(has_none).count(), 1);
+        let mut cells: Vec<Cell> = Vec::new();
+        for (connection, keys) in &connections {
+            let [between, suite] = connection.name;
+            for service in if *keys == NO_KEYS { &["http", "https"][..] } else { &["http"] } {
+                cells.push(Cell { at: place(service, between, suite, keys), ..Cell::default() });
+            }
+        }
+        let claims = claims(&cells, PAGES);
+        assert!(claims.len() > NEGOTIATED.len());
+        for claim in &claims {
+            assert!(claim.unjudged.is_none());
+            for place in claim.shape.places() {
+                assert!(find(&cells, place).is_some(), "{}: {place:?}", claim.statement);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! checked against the reference kernels before it is timed; then all take turns in short slices, and medians count.
 //! Code bytes are those of symbols, as `nm` prints them.
 
-use super::{BOUNDS, PAPER, PROGRAM, sentences};
+use super::{BOUNDS, PROGRAM, sentences};
 use crate::LabError;
 use crate::experiment::{
     Cell, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Profile, Repetition, Sample, Sampler,
@@ -15,6 +15,7 @@ use crate::experiment::{
 use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
+use crate::studies::NPCRYPTBENCH_TITLE;
 use crate::surroundings::Surroundings;
 use sealane_simulator::TEN;
 use sealane_simulator::study::{Bound, Sentence};
@@ -346,8 +347,10 @@ fn figures(cells: &[Cell], columns: &[String]) -> Vec<Outcome> {
         let view = View::pivot(&AXES[..1], AXES[1], &measure.id);
         let plot = is_drawn.then(|| Plot::new(Drawn::Bars, AXES[0], &measure.id, &AXES[1..]));
         let experiment = Experiment::new(id, "B21", title, &AXES, vec![measure]).notes(&[note]);
-        let experiment =
-            Experiment { paper: PAPER.to_owned(), ..experiment.shown(view, plot.into_iter().collect()) };
+        let experiment = Experiment {
+            paper: NPCRYPTBENCH_TITLE.to_owned(),
+            ..experiment.shown(view, plot.into_iter().collect())
+        };
         Outcome::new(experiment, cells.clone())
     };
     let times = |id| Measure::times(id, "");

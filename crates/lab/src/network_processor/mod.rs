@@ -10,7 +10,7 @@ use crate::experiment::{
 };
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{Family, NPCRYPTBENCH, Study, cost, study};
+use crate::studies::{Family, NPCRYPTBENCH, NPCRYPTBENCH_TITLE, Study, cost, study};
 use sealane_simulator::TEN;
 use sealane_simulator::study::{Bound, Figure, Kind, Listed, Sentence, VARIANTS, run as simulate};
 use sealane_transform::PUBLIC_LOOPS;
@@ -42,9 +42,6 @@ const STUDIES: &[Study] = &[
 ];
 
 const PROGRAM: &str = "sealane lab network-processor";
-/// The paper with the published sentences and figures.
-const PAPER: &str =
-    "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
 
 /// The page's summary of the study.
 const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
@@ -123,7 +120,7 @@ fn outcome(figure: &Figure) -> Outcome {
             Axis::new(row_axis, figure.rows.iter().map(|(name, _)| name)),
             Axis::new(column_axis, &figure.columns),
         ],
-        paper: PAPER.to_owned(),
+        paper: NPCRYPTBENCH_TITLE.to_owned(),
         ..Experiment::new("figure", covers, &figure.title, &[], vec![measure.predicted()])
     };
     let claims =
@@ -194,7 +191,7 @@ fn sentences((title, covers): (&str, &str), notes: [&str; 3], sentences: &[Sente
     };
     let measure = Measure::new("figure", "our figure").predicted();
     let experiment = Experiment {
-        paper: PAPER.to_owned(),
+        paper: NPCRYPTBENCH_TITLE.to_owned(),
         claims: known().map(claim).collect(),
         ..Experiment::new("sentences", covers, title, &axes, vec![measure])
     };

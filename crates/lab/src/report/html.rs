@@ -113,7 +113,13 @@ pub(crate) fn verdicts<'a>(
     claims: impl IntoIterator<Item = &'a ClaimResult>,
 ) -> Vec<(&'static str, &'static str, usize)> {
     let found: Vec<Verdict> = claims.into_iter().map(|claim| claim.verdict).collect();
-    let all = [Verdict::Holds, Verdict::DoesNotHold, Verdict::NotDecidable, Verdict::NotMeasured];
+    let all = [
+        Verdict::Holds,
+        Verdict::DoesNotHold,
+        Verdict::NotDecidable,
+        Verdict::NotMeasured,
+        Verdict::NotJudged,
+    ];
     all.into_iter()
         .map(|verdict| {
             let class = page::class_of(verdict);

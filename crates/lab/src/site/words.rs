@@ -44,7 +44,7 @@ pub(super) const QUESTIONS: [Question; 9] = [
 ];
 
 /// Terms of the pages, in alphabetical order.
-pub(super) const GLOSSARY: [(&str, &str); 42] = [
+pub(super) const GLOSSARY: [(&str, &str); 43] = [
     (
         "3DES, DES",
         "Ciphers of the papers' time, broken or outdated now. They are measured for comparison only.",
@@ -101,6 +101,11 @@ pub(super) const GLOSSARY: [(&str, &str); 42] = [
     (
         "not decidable",
         "The interval contains the bound, or there are fewer than five samples. More runs may decide.",
+    ),
+    (
+        "not judged at this size",
+        "The sentence is about a number of files or bytes that this run did not have. Its figure is shown, and a longer profile \
+         decides it.",
     ),
     ("packet", "As a unit of concurrency: any lane takes the next packet, and order is restored afterwards."),
     ("private", "A level: everything is encrypted and checked."),

@@ -6,6 +6,7 @@
 
 mod advice;
 mod clock;
+mod double_boxes;
 mod error;
 mod fit;
 mod ours;
@@ -13,6 +14,7 @@ mod peers;
 mod plan;
 pub(crate) mod public_key;
 mod row;
+mod run;
 mod sizes;
 mod story;
 mod tables;
@@ -26,8 +28,9 @@ pub use advice::advice;
 pub use error::SpeedError;
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
-pub use public_key::{OPERATIONS_MAX, PublicKeyOptions, PublicKeyPlan, PublicKeyRow, public_key_tables};
+pub use public_key::{OPERATIONS_MAX, PublicKeyOptions, PublicKeyRow, public_key_tables};
 pub use row::Row;
+pub use run::{Line, Plan};
 pub use story::PARTS;
 pub use tables::{rates, summary};
 pub use tsc::ticks_per_ns;
@@ -36,11 +39,10 @@ use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::report::Report;
 use crate::request::Request;
-use crate::studies::{ATOMIC, Cost, Family, NPCRYPTBENCH, OWN, Study, cost, study};
+use crate::studies::{ATOMIC, Cost, Family, NDSS, NPCRYPTBENCH, OWN, Study, cost, study};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The families of `sealane speed`, and of the papers' tables of kernels.
 pub(crate) const FAMILIES: &[Family] = &[
@@ -66,6 +68,7 @@ const COSTS: &[Cost] = &[
     cost(&["caches"], 15),
     cost(&["yardstick"], 1),
     cost(&["public-key"], 60),
+    cost(&["double-s-boxes"], 1),
 ];
 
 /// The id of the study of today's algorithms.
@@ -92,6 +95,7 @@ const STORIES: &[Study] = &[
         "public-key operations by tier, NPCryptBench's future work (B26)",
         &["public-key"],
     ),
+    study("N17", NDSS, "DES by tables of two S-boxes, as the stacks had it, and of one", &["double-s-boxes"]),
     study("A2", ATOMIC, "MD5 and others from the caches and from memory", &["caches"]),
     study("A3", ATOMIC, "MD5 beside what UDP carries", &["yardstick"]),
     study("A9", ATOMIC, "the alternate hash beside MD5", &["caches"]),
@@ -148,24 +152,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
 
 /// Returns every requested row.
 fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
-    let unavailable = |error: SpeedError| LabError::Unavailable(error.to_string());
-    let plan = Plan::new(options).map_err(unavailable)?;
-    if !plan.is_empty() {
-        let seconds = plan.estimate().as_secs_f64();
-        writeln!(
-            progress,
-            "{} measurements, about {} s",
-            plan.len(),
-            crate::report::number::quantity(seconds)
-        )?;
-    }
-    let mut rows = Vec::new();
-    plan.run::<SpeedError>(&AtomicBool::new(false), |row| {
-        rows.push(row);
-        Ok(())
-    })
-    .map_err(unavailable)?;
-    Ok(rows)
+    let plan = Plan::of_messages(options).map_err(run::unavailable)?;
+    let row = |line| match line {
+        Line::Messages(row) => Some(row),
+        Line::Operations(_) => None,
+    };
+    Ok(plan.lines(["measurements", ""], progress)?.into_iter().filter_map(row).collect())
 }
 
 /// Lengths of a batch's messages.
@@ -301,85 +293,5 @@ impl SpeedOptions {
             batches: vec![1, MANY],
             ..Self::default()
         }
-    }
-}
-
-/// A plan that can be run, because it has been checked.
-#[derive(Debug)]
-pub struct Plan {
-    cells: Vec<plan::Cell>,
-    rule: Rule,
-}
-
-impl Plan {
-    /// Makes the plan of every cell.
-    ///
-    /// # Errors
-    /// Fails if a tier, instruction set, peer or amount of memory is not available.
-    pub fn new(options: &SpeedOptions) -> Result<Self, SpeedError> {
-        Ok(Self { cells: plan::cells(options)?, rule: options.rule })
-    }
-
-    /// Returns the number of cells.
-    pub fn len(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Returns whether there is nothing to measure.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
-    }
-
-    /// Returns an estimate of the duration: the slices, and the time to prepare and warm up.
-    pub fn estimate(&self) -> Duration {
-        const PREPARATION_SECONDS: f64 = 0.005;
-        let sides: usize = self.cells.iter().map(|cell| 1 + usize::from(cell.peer.is_some())).sum();
-        Duration::from_secs_f64(
-            sides as f64 * self.rule.side_seconds() + self.cells.len() as f64 * PREPARATION_SECONDS,
-        )
-    }
-
-    /// Measures cell by cell and passes each row to `tell` as it is measured. Stops between slices once `stop` is
-    /// set, and returns whether all was measured.
-    ///
-    /// # Errors
-    /// Fails if an algorithm does not accept a length, the system refuses a thread, or `tell` fails.
-    pub fn run<E: From<SpeedError>>(
-        &self,
-        stop: &AtomicBool,
-        mut tell: impl FnMut(Row) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        let ticks = ticks_per_ns();
-        for cell in &self.cells {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(false);
-            }
-            let peer = cell.peer.map(peers::runner).transpose()?;
-            let task = cell.task();
-            let found = clock::alternate(&cell.kernels, peer.as_deref(), &task, cell.lanes, self.rule, stop)?;
-            let Some((own, theirs)) = found else { return Ok(false) };
-            let bytes = cell.bytes();
-            let row = Row {
-                algorithm: cell.algorithm.to_string(),
-                mode: row::mode(cell.algorithm),
-                direction: row::direction(cell.algorithm, cell.direction),
-                tier: cell.tier.name(),
-                isa: cell.isa.name(),
-                bytes,
-                lanes: cell.lanes,
-                batch: cell.batch,
-                mb_per_s: own.mb_per_s,
-                ns_per_message: own.ns_per_message,
-                cycles_per_byte: ticks.map(|ticks| own.ns_per_message * ticks / bytes as f64),
-                peer: cell.peer.map(Peer::name),
-                peer_mb_per_s: theirs.map(|theirs| theirs.mb_per_s),
-                ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
-                mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
-                is_ragged: cell.length == Length::Imix,
-                spread: own.spread.map(|spread| [spread.low, spread.high]),
-            };
-            tell(row)?;
-        }
-        Ok(true)
     }
 }

@@ -5,10 +5,11 @@
 
 use super::peers::{self, Peer};
 use super::work::{self, Task};
-use super::{CacheState, Length, SpeedError, SpeedOptions, ours, row};
+use super::{CacheState, Length, Row, Rule, SpeedError, SpeedOptions, clock, ours, row};
 use sealane_transform::{Algorithm, Direction, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::fs;
+use std::sync::atomic::AtomicBool;
 
 /// The maximum memory for messages.
 pub const MEMORY_BYTES_MAX: usize = 2 << 30;
@@ -43,6 +44,39 @@ impl Cell {
             keys: self.keys,
             seed: 0x5ea1,
         }
+    }
+
+    /// Measures the row, with the time stamp counter's `ticks` per nanosecond. Returns `None` after `stop`.
+    pub(super) fn measure(
+        &self,
+        rule: Rule,
+        ticks: Option<f64>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Row>, SpeedError> {
+        let peer = self.peer.map(peers::runner).transpose()?;
+        let task = self.task();
+        let found = clock::alternate(&self.kernels, peer.as_deref(), &task, self.lanes, rule, stop)?;
+        let Some((own, theirs)) = found else { return Ok(None) };
+        let bytes = self.bytes();
+        Ok(Some(Row {
+            algorithm: self.algorithm.to_string(),
+            mode: row::mode(self.algorithm),
+            direction: row::direction(self.algorithm, self.direction),
+            tier: self.tier.name(),
+            isa: self.isa.name(),
+            bytes,
+            lanes: self.lanes,
+            batch: self.batch,
+            mb_per_s: own.mb_per_s,
+            ns_per_message: own.ns_per_message,
+            cycles_per_byte: ticks.map(|ticks| own.ns_per_message * ticks / bytes as f64),
+            peer: self.peer.map(Peer::name),
+            peer_mb_per_s: theirs.map(|theirs| theirs.mb_per_s),
+            ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
+            mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
+            is_ragged: self.length == Length::Imix,
+            spread: own.spread.map(|spread| [spread.low, spread.high]),
+        }))
     }
 
     /// Returns the mean length.

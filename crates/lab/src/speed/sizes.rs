@@ -5,6 +5,7 @@
 
 use crate::experiment::{Cell, Claim, Coordinates, Experiment, Measure, Outcome, Value, View};
 use crate::report::number::ratio;
+use crate::studies::NPCRYPTBENCH_TITLE;
 use sealane_simulator::{Home, Machine, Parallelism, Placement, Work};
 use sealane_transform::Algorithm;
 
@@ -77,7 +78,7 @@ const BYTES: &str = "bytes";
 fn measures(paper: &str) -> Vec<Measure> {
     vec![
         Measure::count(BYTES, "bytes").unit("bytes").predicted(),
-        Measure::published("printed", paper, super::story::PAPER),
+        Measure::published("printed", paper, NPCRYPTBENCH_TITLE),
         Measure::times("over", "times the paper's").predicted(),
     ]
 }
@@ -103,7 +104,7 @@ fn counted(place: Coordinates, what: &str, source: &str, bytes: f64, printed: Pr
 
 fn outcome(experiment: Experiment, counted: Vec<(Cell, Claim)>) -> Outcome {
     let (cells, claims) = counted.into_iter().unzip();
-    let experiment = Experiment { paper: super::story::PAPER.to_owned(), claims, ..experiment };
+    let experiment = Experiment { paper: NPCRYPTBENCH_TITLE.to_owned(), claims, ..experiment };
     Outcome::new(experiment.shown(View::Cells, Vec::new()), cells)
 }
 

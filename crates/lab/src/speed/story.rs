@@ -8,18 +8,22 @@
 use super::clock::{Gate, Leave};
 use super::public_key::{self, PublicKeyOptions, operations};
 use super::row::Row;
+use super::run::unavailable;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
-use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, measured, report, sizes, yardstick};
+use super::{
+    CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, measured, report, sizes, yardstick,
+};
 use crate::LabError;
 use crate::experiment::{
     Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample,
-    Sampler, Shape, Value, View, Written, at, derive,
+    Shape, Value, View, Written, at, by, derive,
 };
 use crate::report::Report;
 use crate::report::number::{counted, ratio};
 use crate::request::Request;
 use crate::stats::Centre;
+use crate::studies::{ATOMIC_TITLE, NPCRYPTBENCH_TITLE};
 use sealane_transform::{
     ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, TEN, Tier, instruction_mix,
 };
@@ -31,7 +35,7 @@ use std::time::Instant;
 const MESSAGE_BYTES: usize = 16 << 10;
 
 /// The tables of the story by id, in their order.
-pub const PARTS: [&str; 10] = [
+pub const PARTS: [&str; 11] = [
     "ladder",
     "mix",
     "tables",
@@ -42,6 +46,7 @@ pub const PARTS: [&str; 10] = [
     "caches",
     "yardstick",
     "public-key",
+    "double-s-boxes",
 ];
 
 fn ten() -> Vec<Algorithm> {
@@ -81,6 +86,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
             "shared-message" => teller.shared_message()?,
             "caches" => teller.caches()?,
             "yardstick" => teller.yardstick()?,
+            "double-s-boxes" => double_boxes::outcome(teller.rule)?,
             _ => teller.public_key()?,
         };
         outcomes.push(outcome);
@@ -89,12 +95,8 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
     Ok(Report { profile: Some(request.profile), ..report(title, began.elapsed().as_secs_f64(), outcomes) })
 }
 
-/// The paper.
-pub(super) const PAPER: &str =
-    "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
-
 fn experiment((id, covers, title): (&str, &str, &str), axes: &[&str], measures: Vec<Measure>) -> Experiment {
-    Experiment { paper: PAPER.to_owned(), ..Experiment::new(id, covers, title, axes, measures) }
+    Experiment { paper: NPCRYPTBENCH_TITLE.to_owned(), ..Experiment::new(id, covers, title, axes, measures) }
 }
 
 fn rate_measure() -> Vec<Measure> {
@@ -161,12 +163,7 @@ fn cache_claims() -> Vec<Claim> {
         low: None,
         high: Some(1.0),
     };
-    claims.push(Claim {
-        statement: statement.to_owned(),
-        source: "A2".to_owned(),
-        metric: RATE.to_owned(),
-        shape,
-    });
+    claims.push(Claim::new((statement, "A2"), RATE, shape));
     for (from, words) in [(hot, "from the nearest cache"), (out, "from memory")] {
         let statement = format!(
             "The alternate hash is over twice as fast as MD5 {words}: the paper prints “over twice” and no figure, and ours is a \
@@ -347,11 +344,7 @@ impl Teller<'_> {
             "MB/s for messages one at a time, in the nearest cache that holds 512 of them, in the second-level cache, and in memory: \
              ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
         ]);
-        let experiment = Experiment {
-            paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(),
-            claims: cache_claims(),
-            ..experiment
-        };
+        let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), claims: cache_claims(), ..experiment };
         let axis = Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
             let words = match state {
                 "l2" => "second-level cache",
@@ -451,13 +444,16 @@ impl Teller<'_> {
              written would cost its way between caches as well.",
         ]);
         let repetition = Repetition { rounds, centre: Centre::Mean, ..Repetition::default() };
-        let plan = Plan {
-            experiment: Experiment { repetition, ..experiment },
-            places: places.collect(),
-            seed: self.seed,
-            ..Plan::default()
-        };
-        let cells = plan.measure(&mut Shared { units, warm_up_seconds, seconds }, self.progress)?;
+        let plan = Plan::new(Experiment { repetition, ..experiment }, places.collect(), self.seed);
+        let mut sampler = by(|cell| {
+            let (algorithm, lanes) = units[cell];
+            let run = |seconds| block_level(algorithm, lanes, seconds).map_err(unavailable);
+            if warm_up_seconds > 0.0 {
+                run(warm_up_seconds)?;
+            }
+            Ok(Sample::slice(RATE, run(seconds)?, 0))
+        });
+        let cells = plan.measure(&mut sampler, self.progress)?;
         let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]);
         Ok(over_lanes(plan.experiment, cells, plot))
     }
@@ -522,26 +518,6 @@ fn mixes() -> Outcome {
          the paper's other 2.4 % are instructions of its processor.",
     ]);
     Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
-}
-
-/// Messages that all lanes share.
-struct Shared {
-    units: Vec<(Algorithm, usize)>,
-    warm_up_seconds: f64,
-    seconds: f64,
-}
-
-impl Sampler for Shared {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let (algorithm, lanes) = self.units[cell];
-        let run = |seconds| {
-            block_level(algorithm, lanes, seconds).map_err(|error| LabError::Unavailable(error.to_string()))
-        };
-        if self.warm_up_seconds > 0.0 {
-            run(self.warm_up_seconds)?;
-        }
-        Ok(Sample::slice(RATE, run(self.seconds)?, 0))
-    }
 }
 
 /// Returns the MB/s of one message after the other, each divided over all lanes, which wait for each other at its
@@ -649,6 +625,8 @@ mod tests {
             let least = match &*outcome.experiment.id {
                 "public-key" => steps,
                 "yardstick" => of_paper + 1,
+                // Two forms, both ways.
+                "double-s-boxes" => 4,
                 _ => of_paper + 6,
             };
             assert!(rows.len() >= least, "{title}");

@@ -10,6 +10,7 @@ use crate::experiment::{
 };
 use crate::report::number::ratio;
 use crate::stats::{CONFIDENCE, median, median_interval};
+use crate::studies::ATOMIC_TITLE;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -104,11 +105,7 @@ fn beside(udp: Value, md5: Value) -> Outcome {
     ];
     let experiment =
         Experiment::new("yardstick", "A3", "What UDP carries, and what MD5 digests", &["machine"], measures);
-    let experiment = Experiment {
-        paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(),
-        claims: vec![claim],
-        ..experiment
-    };
+    let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), claims: vec![claim], ..experiment };
     let experiment = experiment.notes(&[
         "Datagrams of 1472 bytes from one thread to another through the loopback device, a system call each, and MD5 of messages \
          of that length, one at a time, on one core. The paper's machines sent to each other through a network.",

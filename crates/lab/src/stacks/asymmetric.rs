@@ -3,12 +3,11 @@
 //! No layer of the stack signs, so signatures are measured alone, and the model adds TCP/IP. Guarantees: keys differ
 //! between the packets of a batch; digests are part of the time, keys are not; lanes share nothing.
 
-use super::{Bench, Profile};
+use super::{Bench, Profile, Timing};
 use crate::LabError;
-use crate::experiment::{Cell, Coordinates, Experiment, Found, MEGABITS, Plan, Sample, Sampler, at, derive};
+use crate::experiment::{Cell, Coordinates, MEGABITS, Sample, at, derive};
 use crate::speed::public_key::Samples;
 use sealane_transform::{Asymmetric, AsymmetricJob, Digest, DigestJob, DigestKey, Kernels};
-use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -102,22 +101,6 @@ impl Unit {
     }
 }
 
-struct Signatures {
-    units: Vec<Unit>,
-    settle: Duration,
-    slice: Duration,
-}
-
-impl Sampler for Signatures {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let unit = &self.units[cell];
-        let packets_per_s = unit.packets_per_s(self.settle, self.slice)?;
-        let megabits = packets_per_s * unit.bytes as f64 * 8.0 / 1e6;
-        let values = BTreeMap::from([(PACKETS.to_owned(), packets_per_s), (MEGABITS.to_owned(), megabits)]);
-        Ok(Sample { found: Found::Values(values), ..Sample::default() })
-    }
-}
-
 /// Measures signatures and verifications for each packet by every scheme of the catalogue.
 ///
 /// # Errors
@@ -145,18 +128,15 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Cell>, LabError> {
     if units.is_empty() {
         return Ok(Vec::new());
     }
-    let plan = Plan {
-        experiment: Experiment {
-            id: SIGNED.to_owned(),
-            repetition: bench.repetition,
-            ..Experiment::default()
-        },
-        places: units.iter().map(Unit::place).collect(),
-        seed: bench.rng.next_u64(),
-        ..Plan::default()
+    let Timing { settle, slice } = bench.timing;
+    let sample = |cell: usize| {
+        let unit: &Unit = &units[cell];
+        let packets_per_s = unit.packets_per_s(settle, slice)?;
+        let megabits = packets_per_s * unit.bytes as f64 * 8.0 / 1e6;
+        Ok(Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)]))
     };
-    let (settle, slice) = (bench.timing.settle, bench.timing.slice);
-    let mut cells = plan.measure(&mut Signatures { units, settle, slice }, bench.progress)?;
+    let places = units.iter().map(Unit::place).collect();
+    let mut cells = bench.cells_by(SIGNED.to_owned(), places, sample)?;
     derive::over_first(&mut cells, "lanes", "1", PACKETS, "times");
     Ok(cells)
 }

@@ -4,10 +4,11 @@
 
 use super::parts::PAPERS_TIER;
 use super::rig::{Direction, Setup};
-use super::{Bench, DES_ALONE, PAPER, STACKS, paper};
+use super::{Bench, DES_ALONE, STACKS, paper};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, Role, Shape, Value, derive};
 use crate::report::number::ratio;
+use crate::studies::NDSS_TITLE;
 use sealane_transform::Tier;
 
 /// The tables of the paper, and the studies of the cells beside them.
@@ -57,15 +58,15 @@ fn paper_over(row: &paper::Latency, direction: Direction) -> Option<f64> {
 /// twelve connections, beside those with one.
 pub(super) fn latencies(bench: &Bench<'_>, table: Table) -> Option<Outcome> {
     let mut measures = vec![
-        Measure::published("paper_us", "paper: µs", PAPER),
-        Measure::published("paper_more", "more", PAPER),
-        Measure::published("paper_times", "times TCP/IP", PAPER),
+        Measure::published("paper_us", "paper: µs", NDSS_TITLE),
+        Measure::published("paper_more", "more", NDSS_TITLE),
+        Measure::published("paper_times", "times TCP/IP", NDSS_TITLE),
         Measure::cost("us", "ours: µs", "µs").derived(),
         Measure::cost("more", "more", "µs").derived(),
         Measure::times("times", "times TCP/IP"),
     ];
     if table == Table::Two {
-        measures.push(Measure::published("paper_over", "paper: over one connection", PAPER).decimals(2));
+        measures.push(Measure::published("paper_over", "paper: over one connection", NDSS_TITLE).decimals(2));
         measures.push(Measure::times("over", "ours: over one connection"));
     }
     let rows = table.rows();
@@ -122,7 +123,7 @@ pub(super) fn latencies(bench: &Bench<'_>, table: Table) -> Option<Outcome> {
         );
     }
     let experiment = Experiment::new(id, covers, title, &["stack", "tier", "way"], measures).notes(&notes);
-    let experiment = Experiment { paper: PAPER.to_owned(), claims, ..experiment };
+    let experiment = Experiment { paper: NDSS_TITLE.to_owned(), claims, ..experiment };
     (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
 }
 
@@ -165,7 +166,7 @@ pub(super) fn sums(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
             );
             let shape =
                 Shape::Sum { parts: vec![digest, cipher], common: vec![bare], whole, low: 0.95, high: 1.05 };
-            Claim { statement, source: "N28".to_owned(), metric: "us".to_owned(), shape }
+            Claim::new((statement, "N28"), "us", shape)
         };
         cells.chunks_exact(stacks.len()).map(claim).collect()
     }))

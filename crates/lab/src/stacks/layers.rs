@@ -4,7 +4,7 @@
 //! Guarantees: an assignment uses every lane for which there is a layer; equal assignments are measured once.
 
 use super::rig::Setup;
-use super::{ALIKE, Bench, elsewhere};
+use super::{ALIKE, Bench};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, RATE, find};
 use sealane_stack::{Assignment, Placement};
@@ -128,7 +128,7 @@ pub(super) fn claims(cells: &[Cell], way: &str, by: &str) -> Vec<Claim> {
             claims.push(Claim::ratio((statement, "N36"), RATE, places, bounds));
         };
         // A pipeline of layers is as slow as its slowest layer.
-        if let Some(packets) = find(cells, &elsewhere(cell, &[("by", "packet")])) {
+        if let Some(packets) = find(cells, &cell.elsewhere(&[("by", "packet")])) {
             claim(format!("{about}: slower than by packet."), packets, (None, Some(1.0)));
         }
         let is_alike = |other: &&Cell| {

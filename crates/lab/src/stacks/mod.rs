@@ -8,6 +8,7 @@ mod asymmetric;
 mod capture;
 mod demux;
 mod driver;
+mod granularity;
 mod latencies;
 mod layers;
 mod model;
@@ -22,13 +23,13 @@ mod signatures;
 use crate::LabError;
 use crate::experiment::{
     Cell, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, RATE, Repetition, Role, Sample,
-    Sampler, Value, derive, find,
+    Value, by, derive, find,
 };
 use crate::report::number::quantity;
 use crate::report::{Report, Tile};
 use crate::request::Request;
 use crate::rng::Rng;
-use crate::studies::{ATOMIC, Cost, Family, NDSS, Study, cost, study};
+use crate::studies::{ATOMIC, Cost, Family, NDSS, NDSS_TITLE, Study, cost, study};
 use model::Sharing;
 use rig::{Direction, Rig, Setup};
 use sealane_stack::{Catalogue, Placement};
@@ -45,15 +46,15 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// One connection and twelve, and both tables, are computed from the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["N26", "N28", "N29", "N31", "N33"], 15),
-    cost(&["N27", "N28", "N29", "N32", "N33"], 15),
+    cost(&["N26", "N28", "N29", "N31", "N33"], 19),
+    cost(&["N27", "N28", "N29", "N32", "N33"], 20),
     cost(&["N20"], 5),
-    cost(&["N28"], 2),
-    cost(&["N29"], 15),
-    cost(&["N30"], 8),
-    cost(&["N34"], 25),
-    cost(&["N36"], 10),
-    cost(&["A12"], 5),
+    cost(&["N28"], 3),
+    cost(&["N29"], 18),
+    cost(&["N30"], 13),
+    cost(&["N34"], 80),
+    cost(&["N36"], 25),
+    cost(&["A12"], 12),
 ];
 
 /// The parts of the study, by the inventory's ids.
@@ -74,7 +75,12 @@ const STUDIES: &[Study] = &[
         .showing(&[("way", "receive")]),
     study("N33", NDSS, "Table 2: the same as N28 with 12 connections", &["N33"]),
     study("N34", NDSS, "12 to 384 connections: threads each, or lanes for all; fairness", &["N34"]),
-    study("N36", NDSS, "layers, functions and blocks as units of concurrency", &["N36"]),
+    study(
+        "N36",
+        NDSS,
+        "layers, functions and blocks as units of concurrency, and other units at the other end",
+        &["N36"],
+    ),
     study("A12", ATOMIC, "one pass over the data or several", &["A12"]),
 ];
 
@@ -100,10 +106,6 @@ const CONNECTIONS: usize = 12;
 
 /// Equality within a tenth.
 const ALIKE: (Option<f64>, Option<f64>) = (Some(0.9), Some(1.1));
-
-/// The paper with the published figures.
-const PAPER: &str = "Nahum, Yates, O'Malley, Orman, Schroeppel: Parallelized Network Security Protocols \
-    (NDSS 1996), on twelve MIPS R4400 of 100 MHz, packets of 4 KB";
 
 /// The page's summary of the study.
 const SUMMARY: &str = "The stacks of Nahum et al. (NDSS 1996) on this machine: any layers over a TCP that lanes share, fed \
@@ -138,18 +140,6 @@ impl Timing {
 
 /// The number of times a slice is repeated because other work disturbed it.
 const RETRIES: usize = 4;
-
-/// The sampler of rigs that take turns.
-struct Turns {
-    rigs: Vec<Rig>,
-    timing: Timing,
-}
-
-impl Sampler for Turns {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        Ok(self.rigs[cell].slice(self.timing.settle, self.timing.slice).sample())
-    }
-}
 
 /// State that all parts share: the request, and every cell measured so far.
 struct Bench<'a> {
@@ -190,13 +180,20 @@ impl<'a> Bench<'a> {
         // Caches, pools and congestion windows are warmed outside of the figures.
         rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, self.timing.settle)));
         let id = setups.first().map_or_else(String::new, |(id, setup)| format!("{id} {}", setup.stack));
-        let plan = Plan {
-            experiment: Experiment { id, repetition: self.repetition, ..Experiment::default() },
-            places: setups.iter().map(|(id, setup)| setup.place(id)).collect(),
-            seed: self.rng.next_u64(),
-            ..Plan::default()
-        };
-        plan.measure(&mut Turns { rigs, timing: self.timing }, self.progress)
+        let places = setups.iter().map(|(id, setup)| setup.place(id)).collect();
+        let Timing { settle, slice } = self.timing;
+        self.cells_by(id, places, |cell| Ok(rigs[cell].slice(settle, slice).sample()))
+    }
+
+    /// Returns cells of these places, by the study's rule of repetition.
+    fn cells_by(
+        &mut self,
+        id: String,
+        places: Vec<Coordinates>,
+        sample: impl FnMut(usize) -> Result<Sample, LabError>,
+    ) -> Result<Vec<Cell>, LabError> {
+        let plan = Plan::of_cells(id, self.repetition, places, self.rng.next_u64());
+        plan.measure(&mut by(sample), self.progress)
     }
 
     /// Measures cells of one id, each relative to the first.
@@ -285,7 +282,8 @@ impl<'a> Bench<'a> {
     ) -> Option<Outcome> {
         let own: Vec<Cell> =
             self.cells.iter().filter(|cell| ids.contains(&&*cell.at["id"])).cloned().collect();
-        let paper = if experiment.paper.is_empty() { PAPER.to_owned() } else { experiment.paper.clone() };
+        let paper =
+            if experiment.paper.is_empty() { NDSS_TITLE.to_owned() } else { experiment.paper.clone() };
         let mut experiment = Experiment { paper, claims: claims(&own), ..experiment };
         for axis in experiment.axes.iter_mut().filter(|axis| axis.name == "lanes") {
             axis.values = self.lanes.iter().map(usize::to_string).collect();
@@ -346,7 +344,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         } else {
             Vec::new()
         },
-        sources: vec![PAPER.to_owned()],
+        sources: vec![NDSS_TITLE.to_owned()],
         ..Report::new("sealane lab stacks", "Parallel protocol stacks", SUMMARY, outcomes)
     })
 }
@@ -391,13 +389,6 @@ fn lanes_of(cell: &Cell) -> usize {
 
 fn rate() -> Measure {
     Measure::rate(RATE, "MB/s")
-}
-
-/// Returns a cell's place with other values on some axes.
-fn elsewhere(cell: &Cell, others: &[(&str, &str)]) -> Coordinates {
-    let mut place = cell.at.clone();
-    place.extend(others.iter().map(|&(axis, value)| (axis.to_owned(), value.to_owned())));
-    place
 }
 
 /// Returns the paper's rows.

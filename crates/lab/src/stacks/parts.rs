@@ -3,12 +3,13 @@
 //! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
+use super::granularity;
 use super::latencies::{Table, latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
 use super::signatures::{signatures, signed};
 use super::{
-    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, elsewhere, ids, lanes_of, layers,
-    paper, passes, predict, published, rate,
+    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, ids, lanes_of, layers, paper, passes,
+    predict, published, rate,
 };
 use crate::LabError;
 use crate::experiment::{
@@ -49,7 +50,7 @@ pub(super) fn ratio(
 
 /// Returns the cell with other values on some axes.
 fn other<'c>(cells: &'c [Cell], cell: &Cell, others: &[(&str, &str)]) -> Option<&'c Cell> {
-    find(cells, &elsewhere(cell, others))
+    find(cells, &cell.elsewhere(others))
 }
 
 /// Returns every requested table, in the order of the page.
@@ -57,7 +58,7 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     let request = bench.request;
     let mut rest = Vec::new();
     type Part = fn(&mut Bench<'_>) -> Result<Option<Outcome>, LabError>;
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("N28", sums),
         ("N20", locks),
         ("N29", signed),
@@ -65,6 +66,7 @@ pub(super) fn all(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
         ("N30", udp),
         ("N34", fairness),
         ("N36", units),
+        ("N36", granularity::outcome),
         ("A12", passes::outcome),
     ];
     for (id, part) in parts {
@@ -237,7 +239,7 @@ fn three_times(id: &str, rows: &[&Cell]) -> Option<Claim> {
     let parts = vec![both.clone(), both.clone(), both, bare];
     let common = vec![digest.clone(), digest.clone(), digest];
     let shape = Shape::Sum { parts, common, whole, low: 0.9, high: 1.1 };
-    Some(Claim { statement, source: format!("{id}, N28"), metric: "us".to_owned(), shape })
+    Some(Claim::new((statement, &*format!("{id}, N28")), "us", shape))
 }
 
 /// Returns a comparison with the paper's processor, from this run's figures: of the time of a packet on one lane, and
@@ -444,7 +446,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
             let stack = over_udp.replace("udp", "tcp");
             let Some(tcp) = other(cells, udp, &[("stack", &stack)]) else { continue };
             if most != "1" && (stack == STACKS[0] || STACKS[2..].contains(&&*stack)) {
-                let over_one = |cell: &Cell| [cell.at.clone(), elsewhere(cell, &[("lanes", "1")])];
+                let over_one = |cell: &Cell| [cell.at.clone(), cell.elsewhere(&[("lanes", "1")])];
                 let (numerator, denominator) = (over_one(udp), over_one(tcp));
                 let (words, (low, high)) = if stack == STACKS[0] {
                     ("without cryptography one connection gains more by lanes over UDP", at_least(1.0))
@@ -453,7 +455,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
                 };
                 let statement = format!("{stack}, {way}: {words}.");
                 let shape = Shape::RatioOfRatios { numerator, denominator, low, high };
-                claims.push(Claim { statement, source: "N30".to_owned(), metric: RATE.to_owned(), shape });
+                claims.push(Claim::new((statement, "N30"), RATE, shape));
             }
             if STACKS[2..].contains(&&*stack) {
                 let statement = format!(

@@ -5,13 +5,12 @@
 //! The steps are copy, checksum, digest and cipher over packets of 4 KB, by the kernels of one message at a time, so
 //! that only the order differs. Guarantees: the result of all orders is the same bytes.
 
-use super::{Bench, elsewhere, rate};
+use super::{Bench, rate};
 use crate::LabError;
-use crate::experiment::{
-    Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, Sampler, at,
-};
+use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, at, by};
 use crate::report::number::bytes as size;
 use crate::rng::Rng;
+use crate::studies::ATOMIC_TITLE;
 use sealane_engine::{Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work};
 use sealane_transform::{
     BlockCipher, Cipher, Digest, DigestStream, Kernels, Mode, StreamPart, Tier, internet_sum,
@@ -202,20 +201,6 @@ const fn fold(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// The sampler of one combination, whose orders take turns over one set of packets.
-struct Orders<'a> {
-    packets: Packets,
-    steps: &'a [Step],
-}
-
-impl Sampler for Orders<'_> {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let rate = self.packets.rate(self.steps, ORDERS[cell].1);
-        let rate = rate.ok_or_else(|| LabError::Unavailable("ciphers take packets as a whole".to_owned()))?;
-        Ok(Sample::slice(RATE, rate, 0))
-    }
-}
-
 /// Measures every combination over sets from the first-level cache to far beyond the last.
 pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     for bytes in [16 << 10, 512 << 10, 64 << 20] {
@@ -224,22 +209,20 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
                 true => (BlockCipher::Des, Mode::Cbc),
                 false => (BlockCipher::Aes128, Mode::Ctr),
             };
-            let packets = Packets::new(bytes, cipher, mode, &mut bench.rng)?;
+            let mut packets = Packets::new(bytes, cipher, mode, &mut bench.rng)?;
             let size = size(bytes as u64);
             let place =
                 |order| at([("id", "A12"), ("layers", layers), ("packets", &*size), ("order", order)]);
             let rounds = bench.repetition.rounds.min(5);
-            let plan = Plan {
-                experiment: Experiment {
-                    id: format!("A12 {layers}"),
-                    repetition: Repetition { rounds, ..bench.repetition },
-                    ..Experiment::default()
-                },
-                places: ORDERS.map(|(order, _)| place(order)).into(),
-                seed: bench.rng.next_u64(),
-                ..Plan::default()
-            };
-            let mut cells = plan.measure(&mut Orders { packets, steps }, bench.progress)?;
+            let repetition = Repetition { rounds, ..bench.repetition };
+            let places = ORDERS.map(|(order, _)| place(order)).into();
+            let plan = Plan::of_cells(format!("A12 {layers}"), repetition, places, bench.rng.next_u64());
+            // The orders take turns over one set of packets.
+            let mut sampler = by(|cell| {
+                let whole = || LabError::Unavailable("ciphers take packets as a whole".to_owned());
+                Ok(Sample::slice(RATE, packets.rate(steps, ORDERS[cell].1).ok_or_else(whole)?, 0))
+            });
+            let mut cells = plan.measure(&mut sampler, bench.progress)?;
             super::over(&mut cells, |_| Some(0));
             bench.cells.extend(cells);
         }
@@ -252,7 +235,7 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
     let axes = ["layers", "packets", "order"];
     let experiment =
         Experiment::new("passes", "A12", "Integrated layer processing", &axes, measures).notes(&notes);
-    let experiment = Experiment { paper: "ATOMIC-2: fast security (ISI, 1995)".to_owned(), ..experiment };
+    let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), ..experiment };
     Ok(bench.outcome(experiment, &["A12"], Vec::new(), |cells| {
         let is_digest = |cell: &&Cell| {
             cell.at["order"] == ORDERS[2].0 && cell.at["layers"].contains("md5") && !cell.samples.is_empty()
@@ -260,7 +243,7 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
         let claim = |cell: &Cell| {
             let statement =
                 format!("{}, {}: one loop gains less than 10 %.", cell.at["layers"], cell.at["packets"]);
-            let places = (cell.at.clone(), elsewhere(cell, &[("order", ORDERS[0].0)]));
+            let places = (cell.at.clone(), cell.elsewhere(&[("order", ORDERS[0].0)]));
             Claim::ratio((statement, "A12"), RATE, places, (None, Some(1.1)))
         };
         cells.iter().filter(is_digest).map(claim).collect()

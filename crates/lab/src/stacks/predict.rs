@@ -2,12 +2,13 @@
 
 use super::model::{Costs, Sharing};
 use super::rig::{Direction, Setup};
-use super::{Bench, PAPER, STACKS, paper};
+use super::{Bench, STACKS, paper};
 use crate::LabError;
 use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, RATE, View};
 use crate::report::Report;
 use crate::report::number::quantity;
 use crate::request::Request;
+use crate::studies::NDSS_TITLE;
 use sealane_stack::available_lanes;
 use sealane_transform::Tier;
 use std::io::Write;
@@ -109,7 +110,7 @@ pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], c
     let measures =
         vec![Measure::times("times", "times one lane").predicted(), Measure::rate(RATE, "MB/s").predicted()];
     let mut experiment = Experiment::new(id, covers, title, &axes, measures).notes(notes);
-    experiment.paper = PAPER.to_owned();
+    experiment.paper = NDSS_TITLE.to_owned();
     let mut cells = Vec::new();
     for Curve { stack, direction, tier, costs, points } in curves {
         let way = direction.name();

@@ -8,7 +8,7 @@ use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
 use super::layers;
 use crate::LabError;
-use crate::experiment::{Coordinates, Found, RATE, Sample, at, derive};
+use crate::experiment::{Coordinates, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
@@ -162,11 +162,65 @@ impl Slice {
             ("jain", derive::jain(&shares).filter(|_| is_fair_to_tell)),
             ("max_over_min", derive::max_over_min(&shares).filter(|_| is_fair_to_tell)),
         ];
-        let values = values.into_iter().filter_map(|(measure, value)| Some((measure.to_owned(), value?)));
-        let is_finite = |(_, value): &(String, f64)| value.is_finite();
-        let found = Found::Values(values.filter(is_finite).collect());
-        Sample { found, is_disturbed: self.is_disturbed, ..Sample::default() }
+        let values = values.into_iter().filter_map(|(measure, value)| Some((measure, value?)));
+        let is_finite = |(_, value): &(&str, f64)| value.is_finite();
+        Sample { is_disturbed: self.is_disturbed, ..Sample::of(values.filter(is_finite)) }
     }
+}
+
+/// Threads that are the lanes of crews. They end when this is dropped.
+pub(super) struct Lanes {
+    crews: Vec<Arc<Crew>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Lanes {
+    /// Starts `lanes` for each crew; `are_alone` says whether each may have a CPU to itself.
+    pub(super) fn start(
+        crews: &[Arc<Crew>],
+        lanes: usize,
+        engine: &Arc<dyn Engine>,
+        are_alone: bool,
+    ) -> std::io::Result<Self> {
+        let looks = if are_alone { 64 } else { 0 };
+        let mut started = Self { crews: crews.to_vec(), threads: Vec::new() };
+        for crew in crews {
+            for lane in 0..lanes {
+                let (crew, engine) = (Arc::clone(crew), Arc::clone(engine));
+                let run = move || match crew.lane(lane, &*engine) {
+                    Ok(work) => {
+                        run_lane(lane, crew.bells(), crew.stop(), &mut Eager { lane: work, looks });
+                    }
+                    Err(_) => crew.stop().finish(crew.bells()),
+                };
+                // The thread of one of many connections needs little stack.
+                let builder = thread::Builder::new().name("lane".to_owned()).stack_size(512 << 10);
+                started.threads.push(builder.spawn(run)?);
+            }
+        }
+        Ok(started)
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        self.crews.iter().for_each(|crew| crew.stop().finish(crew.bells()));
+        // A lane that panicked has reported that on standard error.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// Returns the CPU seconds that lanes have lost to others: their waiting time for a CPU, and stolen time. Lanes that
+/// share CPUs wait for each other, so for them the time that other processes ran is used.
+pub(super) fn lost_seconds(are_alone: bool) -> f64 {
+    let machine = MachineTime::now().unwrap_or_default();
+    let others = if are_alone {
+        waited_seconds().unwrap_or(0.0)
+    } else {
+        let own = usage::now();
+        machine.busy_seconds - own.user_seconds - own.system_seconds
+    };
+    others + machine.stolen_seconds
 }
 
 /// A stack with its drivers and lanes.
@@ -177,7 +231,8 @@ pub(super) struct Rig {
     demuxes: Vec<Arc<Demux>>,
     crews: Vec<Arc<Crew>>,
     lanes: usize,
-    threads: Vec<JoinHandle<()>>,
+    /// The threads, which end when this is dropped.
+    _threads: Lanes,
 }
 
 impl Rig {
@@ -238,56 +293,25 @@ impl Rig {
             let flows = flows.drain(..of_crew).collect();
             crews.push(Arc::new(Crew::new(plan, flows).map_err(|error| unavailable(&error))?));
         }
-        let mut rig = Self {
+        let engine = engine.make(kernels).map_err(|error| unavailable(&error))?;
+        let are_alone = are_alone(&crews, setup.lanes);
+        let threads = Lanes::start(&crews, setup.lanes, &engine, are_alone);
+        let rig = Self {
             message_bytes: setup.message_bytes,
             gate,
             drivers,
             demuxes,
-            crews,
             lanes: setup.lanes,
-            threads: Vec::new(),
+            _threads: threads.map_err(|error| unavailable(&error))?,
+            crews,
         };
-        let engine = engine.make(kernels).map_err(|error| unavailable(&error))?;
-        rig.start(&engine).map_err(|error| unavailable(&error))?;
         rig.open().map_err(|error| unavailable(&error))?;
         Ok(rig)
     }
 
     /// Returns whether each lane may have a CPU to itself.
     fn are_alone(&self) -> bool {
-        self.crews.len() * self.lanes <= available_lanes()
-    }
-
-    /// Returns the CPU seconds that lanes have lost to others: their waiting time for a CPU, and stolen time. Lanes
-    /// that share CPUs wait for each other, so for them the time that other processes ran is used.
-    fn lost_seconds(&self) -> f64 {
-        let machine = MachineTime::now().unwrap_or_default();
-        let others = if self.are_alone() {
-            waited_seconds().unwrap_or(0.0)
-        } else {
-            let own = usage::now();
-            machine.busy_seconds - own.user_seconds - own.system_seconds
-        };
-        others + machine.stolen_seconds
-    }
-
-    fn start(&mut self, engine: &Arc<dyn Engine>) -> std::io::Result<()> {
-        let looks = if self.are_alone() { 64 } else { 0 };
-        for crew in &self.crews {
-            for lane in 0..self.lanes {
-                let (crew, engine) = (Arc::clone(crew), Arc::clone(engine));
-                let run = move || match crew.lane(lane, &*engine) {
-                    Ok(work) => {
-                        run_lane(lane, crew.bells(), crew.stop(), &mut Eager { lane: work, looks });
-                    }
-                    Err(_) => crew.stop().finish(crew.bells()),
-                };
-                // The thread of one of many connections needs little stack.
-                let builder = thread::Builder::new().name("lane".to_owned()).stack_size(512 << 10);
-                self.threads.push(builder.spawn(run)?);
-            }
-        }
-        Ok(())
+        are_alone(&self.crews, self.lanes)
     }
 
     /// Waits for the handshakes.
@@ -360,7 +384,7 @@ impl Rig {
         self.gate.store(true, Relaxed);
         self.ring();
         thread::sleep(settle);
-        let lost = self.lost_seconds();
+        let lost = lost_seconds(self.are_alone());
         let (began, shares) = self.shares_at(duration / 100);
         let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
@@ -376,7 +400,7 @@ impl Rig {
         }
         let (counted, waited, used) = (self.lane_counts(), self.map_waits(), usage::now().since(usage));
         let seconds = (ended - began).as_secs_f64();
-        let lost = self.lost_seconds() - lost;
+        let lost = lost_seconds(self.are_alone()) - lost;
         self.gate.store(false, Relaxed);
         self.settle();
         let shares: Vec<u64> = later.iter().zip(&shares).map(|(later, before)| later - before).collect();
@@ -392,13 +416,18 @@ impl Rig {
             lane_bytes,
             switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
             is_disturbed: if self.are_alone() {
-                lost > LOST_MAX * seconds * self.threads.len() as f64
+                lost > LOST_MAX * seconds * (self.crews.len() * self.lanes) as f64
             } else {
                 is_disturbed(lost, 0.0, ended - began)
             },
             seconds,
         }
     }
+}
+
+/// Returns whether each lane may have a CPU to itself.
+fn are_alone(crews: &[Arc<Crew>], lanes: usize) -> bool {
+    crews.len() * lanes <= available_lanes()
 }
 
 /// Returns the demultiplexer of these drivers' packets, with no flow if their ports cannot be read.
@@ -466,14 +495,6 @@ fn difference(later: &[LaneCounts], before: &[LaneCounts]) -> LaneCounts {
         sum.reorder_depth = sum.reorder_depth.max(later.reorder_depth);
     }
     sum
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.crews.iter().for_each(|crew| crew.stop().finish(crew.bells()));
-        // A lane that panicked has reported that on standard error.
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
-    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,7 @@ use super::parts::{at_least, ratio};
 use super::rig::Direction;
 use super::{Bench, STACKS, asymmetric, predict};
 use crate::LabError;
-use crate::experiment::{
-    Better, Cell, Claim, Drawn, Experiment, MEGABITS, Measure, Outcome, Plot, View, find,
-};
+use crate::experiment::{Cell, Claim, Drawn, Experiment, MEGABITS, Measure, Outcome, Plot, View, find};
 
 /// The locked part of the paper's TCP in Mb/s (N29).
 const LOCKED_MEGABITS: f64 = 200.0;
@@ -19,8 +17,8 @@ pub(super) fn signed(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError>
     let cells = asymmetric::measure(bench)?;
     bench.cells.extend(cells);
     let measures = vec![
-        Measure { better: Better::High, ..Measure::new(PACKETS, "packets/s") }.unit("packets/s"),
-        Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s"),
+        Measure::gain(PACKETS, "packets/s", "packets/s"),
+        Measure::megabits(),
         Measure::times("times", "times one lane"),
     ];
     let notes = [

@@ -117,7 +117,7 @@ pub(super) fn outcome(
     let cells: Vec<(Level, &str)> =
         LEVELS.into_iter().flat_map(|level| WAYS.map(|way| (level, way))).collect();
     let places = cells.iter().map(|&(level, way)| place(level, way)).collect();
-    let plan = Plan { experiment, places, seed: copies.request.seed, ..Plan::default() };
+    let plan = Plan::new(experiment, places, copies.request.seed);
     let mut turns = Turns { copies: *copies, workload, cells };
     let outcome = plan.run(&mut turns, progress, |_| ())?;
     crate::scratch::remove(&file)?;

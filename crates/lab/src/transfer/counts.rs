@@ -70,12 +70,7 @@ fn claims(cores: usize, lanes: &[u32]) -> (Vec<Claim>, Vec<String>) {
     // This is the maximum of lanes in the grid that have a CPU each.
     let fitting = lanes.iter().copied().filter(|&lanes| lanes as usize <= cores).max().unwrap_or(1);
     let most = lanes.last().copied().unwrap_or(1);
-    let claim = |statement: String, source: &str, shape| Claim {
-        statement,
-        source: source.to_owned(),
-        metric: RATE.to_owned(),
-        shape,
-    };
+    let claim = |statement: String, source: &str, shape| Claim::new((statement, source), RATE, shape);
     let ratio = |numerator, denominator, low, high| Shape::Ratio { numerator, denominator, low, high };
     let mut claims = Vec::new();
     // A grid has cells of as many streams as lanes only for the numbers that streams have too.

@@ -28,9 +28,16 @@ pub(super) const RATE_BYTES_PER_SECOND: u64 = 125_000_000;
 const WINDOW_BYTES: f64 = 6e6;
 /// The payload of a packet of 1500 bytes.
 const SEGMENT_BYTES: f64 = 1448.0;
-/// The maximum of a copy's bytes, and the minimum.
+/// The minimum of a copy's bytes.
 const BYTES_MIN: u64 = 1 << 20;
-const BYTES_MAX: u64 = 64 << 20;
+
+/// Returns the maximum of a copy's bytes: a tool with a window of its own carries less than the system's allows.
+const fn bytes_max(profile: Profile) -> u64 {
+    match profile {
+        Profile::Smoke | Profile::Quick => 32 << 20,
+        Profile::Full | Profile::Paper => 64 << 20,
+    }
+}
 
 /// Streams of the second entry.
 const STREAMS: u32 = 8;
@@ -70,7 +77,7 @@ pub(super) fn file_bytes(
     profile: Profile,
     (microseconds, lost): Conditions,
     congestion_control: Option<&str>,
-    bytes_max: u64,
+    most: u64,
 ) -> u64 {
     let round_trip = microseconds as f64 / 1e6;
     let mut rate = (RATE_BYTES_PER_SECOND as f64).min(WINDOW_BYTES / round_trip);
@@ -79,8 +86,8 @@ pub(super) fn file_bytes(
         rate = rate.min(1.22 * SEGMENT_BYTES / (round_trip * share.sqrt()));
     }
     let bytes = (rate * seconds(profile)) as u64;
-    let bytes_max = BYTES_MAX.min(bytes_max);
-    bytes.clamp(BYTES_MIN.min(bytes_max), bytes_max)
+    let most = bytes_max(profile).min(most);
+    bytes.clamp(BYTES_MIN.min(most), most)
 }
 
 fn repetition(profile: Profile) -> Repetition {
@@ -96,8 +103,8 @@ pub(super) fn outcome(
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
     let bytes = |link| {
-        let bytes_max = request.file_bytes_max.unwrap_or(BYTES_MAX);
-        file_bytes(request.profile, link, congestion_control.as_deref(), bytes_max)
+        let most = request.file_bytes_max.unwrap_or(u64::MAX);
+        file_bytes(request.profile, link, congestion_control.as_deref(), most)
     };
     let Crossed { cells, skipped, tools } =
         match through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)? {
@@ -210,7 +217,7 @@ pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, Lab
 /// Copies one file by one stream, by many, and by other tools, in turns.
 fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
     const NAME: &str = "file";
-    let bytes = request.file_bytes_max.unwrap_or(BYTES_MAX);
+    let bytes = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
     let scratch = request.scratch(bytes.saturating_mul(3))?;
     let file = scratch.random_file(NAME, bytes, request.seed)?;
     let size = number::bytes(bytes);
@@ -250,7 +257,7 @@ fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells:
             "One file of random bytes, new in each round: as much as one connection carries in about {} s, from {} to {}.",
             seconds(profile),
             number::bytes(BYTES_MIN),
-            number::bytes(BYTES_MAX)
+            number::bytes(bytes_max(profile))
         ),
         repetition: repetition(profile),
         claims: links.iter().flat_map(|&link| claims(&name(link), cells)).collect(),
@@ -278,10 +285,10 @@ mod tests {
 
     #[test]
     fn files_fit_what_a_connection_carries() {
-        let max = u64::MAX;
-        assert_eq!(file_bytes(Profile::Full, (100, 0), None, max), BYTES_MAX);
+        let (max, most) = (u64::MAX, bytes_max(Profile::Full));
+        assert_eq!(file_bytes(Profile::Full, (100, 0), None, max), most);
         assert_eq!(file_bytes(Profile::Full, (100, 0), None, 4 << 20), 4 << 20);
-        assert_eq!(file_bytes(Profile::Full, (100_000, 10), Some("bbr"), max), BYTES_MAX);
+        assert_eq!(file_bytes(Profile::Full, (100_000, 10), Some("bbr"), max), most);
         // By the formula, 1.22 x 1448 / (0.1 s x 0.1) is 177 kB/s.
         assert_eq!(file_bytes(Profile::Full, (100_000, 10), Some("cubic"), max), BYTES_MIN);
         let some = file_bytes(Profile::Full, (10_000, 1), Some("cubic"), max);

@@ -28,8 +28,8 @@ const LINK: (u64, u32) = (20_000, 0);
 /// Returns the largest file, here and behind the link.
 fn bytes_max(profile: Profile) -> (u64, u64) {
     match profile {
-        Profile::Smoke | Profile::Quick => (128 << 20, 64 << 20),
-        Profile::Full | Profile::Paper => (u64::MAX, 256 << 20),
+        Profile::Smoke | Profile::Quick => (128 << 20, 32 << 20),
+        Profile::Full | Profile::Paper => (u64::MAX, FAR_SIZES[0]),
     }
 }
 
@@ -71,11 +71,20 @@ fn files(profile: Profile) -> (usize, usize) {
     match profile {
         Profile::Smoke => (50, 10),
         Profile::Quick => (500, 60),
-        Profile::Full | Profile::Paper => (10_000, 2_000),
+        Profile::Full | Profile::Paper => (NEAR_SIZES[1] as usize, FAR_SIZES[1] as usize),
     }
 }
 
-fn claims(targets: &[Target], data: &str, link: Option<&str>) -> Vec<Claim> {
+/// The sizes of which the targets speak, here and behind the link: bytes of the file, and small files.
+const NEAR_SIZES: [u64; 2] = [2 << 30, 10_000];
+const FAR_SIZES: [u64; 2] = [256 << 20, 2_000];
+
+/// Returns the claims about one of the workloads; `found` is this run's size, and `needed` that of the targets.
+fn claims(targets: &[Target], data: &str, link: Option<&str>, [found, needed]: [u64; 2]) -> Vec<Claim> {
+    let size = |size: u64| match data {
+        FILE => format!("one file of {}", number::bytes(size)),
+        _ => format!("{size} files of 4 KiB"),
+    };
     let place = |tool: &str| -> Coordinates {
         match link {
             Some(link) => at([("data", data), ("link", link), ("tool", tool)]),
@@ -84,8 +93,10 @@ fn claims(targets: &[Target], data: &str, link: Option<&str>) -> Vec<Claim> {
     };
     let claim = |&(own, other, measure, bounds): &Target| {
         let words = if measure == RATE { "beside" } else { "CPU per byte beside" };
-        let statement = format!("{own}: {words} {other}, {data}");
-        Claim::ratio((statement, "target"), measure, (place(own), place(other)), bounds)
+        let through = link.map(|link| format!(" through {link}")).unwrap_or_default();
+        let statement = format!("{own}: {words} {other}, {}{through}", size(needed));
+        let claim = Claim::ratio((statement, "target"), measure, (place(own), place(other)), bounds);
+        claim.judged_from(found, needed, size)
     };
     targets.iter().map(claim).collect()
 }
@@ -94,13 +105,18 @@ fn claims(targets: &[Target], data: &str, link: Option<&str>) -> Vec<Claim> {
 pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let Copies { request, scratch, .. } = *copies;
     let bytes_max = copies.bytes_max.min(bytes_max(request.profile).0);
-    let claimed = |outcome: Outcome, targets, data| {
-        let experiment = Experiment { claims: claims(targets, data, None), ..outcome.experiment.clone() };
+    let count = files(request.profile).0;
+    let claimed = |outcome: Outcome, targets, data, sizes| {
+        let claims = claims(targets, data, None, sizes);
+        let experiment = Experiment { claims, ..outcome.experiment.clone() };
         let claims = Outcome::new(experiment.clone(), outcome.cells.clone()).claims;
         Outcome { experiment, claims, ..outcome }
     };
-    let [file, tree] = hold(request, scratch, bytes_max, files(request.profile).0, progress)?;
-    Ok(vec![claimed(file, NEAR_FILE, FILE), claimed(tree, NEAR_TREE, TREE)])
+    let [file, tree] = hold(request, scratch, bytes_max, count, progress)?;
+    Ok(vec![
+        claimed(file, NEAR_FILE, FILE, [bytes_max, NEAR_SIZES[0]]),
+        claimed(tree, NEAR_TREE, TREE, [count as u64, NEAR_SIZES[1]]),
+    ])
 }
 
 /// Runs the same in a lab behind the link. The inner `Err` is the reason why there is none here.
@@ -118,8 +134,9 @@ pub(super) fn far(
     };
     let link = name(LINK);
     let size = number::bytes(bytes);
-    let small = format!("{} files of 4 KiB", files(request.profile).1);
-    let outcome = |data: &str, words: &str, targets, skipped| {
+    let count = files(request.profile).1;
+    let small = format!("{count} files of 4 KiB");
+    let outcome = |data: &str, words: &str, (targets, sizes): (&[Target], _), skipped| {
         let experiment = Experiment {
             id: format!("far-{data}"),
             covers: "beyond the papers: far ends with sshd alone".to_owned(),
@@ -131,7 +148,7 @@ pub(super) fn far(
             axes: vec![Axis::new("link", [link.clone()]), Axis::new("tool", tools.clone())],
             workload: words.to_owned(),
             repetition: repetition(request.profile),
-            claims: claims(targets, data, Some(&link)),
+            claims: claims(targets, data, Some(&link), sizes),
             view: View::Bars {
                 groups: "link".to_owned(),
                 names: "tool".to_owned(),
@@ -144,8 +161,8 @@ pub(super) fn far(
         Outcome { seed, started: started.clone(), seconds, skipped, ..Outcome::new(experiment, cells) }
     };
     Ok(Ok(vec![
-        outcome(FILE, &format!("one file of {size}"), FAR_FILE, skipped),
-        outcome(TREE, &small, FAR_TREE, Vec::new()),
+        outcome(FILE, &format!("one file of {size}"), (FAR_FILE, [bytes, FAR_SIZES[0]]), skipped),
+        outcome(TREE, &small, (FAR_TREE, [count as u64, FAR_SIZES[1]]), Vec::new()),
     ]))
 }
 
@@ -225,6 +242,25 @@ mod tests {
     use crate::surroundings::Surroundings;
     use std::path::Path;
     use std::sync::Arc;
+
+    /// A short run shows its figures beside the bounds of a long one, and does not decide them.
+    #[test]
+    fn targets_are_judged_at_their_size_alone() {
+        let unjudged = |found: u64, needed: u64| {
+            let claims = claims(NEAR_TREE, TREE, None, [found, needed]);
+            assert!(
+                claims.iter().all(|claim| claim.statement.ends_with("10000 files of 4 KiB")),
+                "{claims:?}"
+            );
+            claims.iter().filter(|claim| claim.unjudged.is_some()).count()
+        };
+        assert_eq!(unjudged(files(Profile::Quick).0 as u64, NEAR_SIZES[1]), NEAR_TREE.len());
+        assert_eq!(unjudged(files(Profile::Full).0 as u64, NEAR_SIZES[1]), 0);
+        let far = &claims(FAR_FILE, FILE, Some("20 ms"), [bytes_max(Profile::Quick).1, FAR_SIZES[0]])[0];
+        assert!(far.statement.contains("one file of 256 MiB through 20 ms"), "{far:?}");
+        let reason = far.unjudged.as_deref().unwrap_or_default();
+        assert_eq!(reason, "this run has one file of 32.0 MiB; `--profile full` has one file of 256 MiB");
+    }
 
     #[test]
     fn targets_name_contestants_of_their_workload() {

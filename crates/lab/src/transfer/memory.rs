@@ -7,15 +7,15 @@ use super::copies::Copies;
 use super::grid::{Mode, PAPER, Protection, protection, request};
 use crate::LabError;
 use crate::experiment::{
-    Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, Sampler,
-    View, at,
+    Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,
+    by,
 };
 use crate::process_tree::Tree;
 use crate::program::{End, Level};
 use crate::report::number::counted;
 use sealane_stack::Placement;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::id;
 use std::thread;
 use std::time::Duration;
@@ -39,31 +39,25 @@ fn place(streams: u32) -> Coordinates {
     at([("streams", &*streams.to_string())])
 }
 
-struct Turns<'a> {
-    copies: Copies<'a>,
-    source: PathBuf,
-}
-
-impl Sampler for Turns<'_> {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let mode = Mode { name: "", lanes: LANES, streams: STREAMS[cell], placement: Placement::Connection };
-        let request = request(End::Both, &PRIVATE, &mode);
-        let target = self.copies.scratch.path().join("discarded");
-        let sources = std::slice::from_ref(&self.source);
-        // The usage of an ended child counts the memory of the process that started it, so the ends are watched.
-        let (finished, peak_bytes) = thread::scope(|scope| {
-            let copy = scope.spawn(|| self.copies.program.copy(&request, sources, &target));
-            let mut peak_bytes = 0;
-            while !copy.is_finished() {
-                peak_bytes = Tree::of(id()).peak_bytes_below_root().unwrap_or(0).max(peak_bytes);
-                thread::sleep(STEP);
-            }
-            let ended = copy.join();
-            (ended.unwrap_or_else(|_| Err(LabError::Unavailable("a copy panicked".to_owned()))), peak_bytes)
-        });
-        let sample = Sample::slice(PEAK, peak_bytes as f64 / 1e6, 0);
-        Ok(Sample { tier: finished?.done.tier, ..sample })
-    }
+/// Copies by so many streams, and watches the memory of both ends.
+fn watched(copies: &Copies<'_>, source: &Path, streams: u32) -> Result<Sample, LabError> {
+    let mode = Mode { name: "", lanes: LANES, streams, placement: Placement::Connection };
+    let request = request(End::Both, &PRIVATE, &mode);
+    let target = copies.scratch.path().join("discarded");
+    let sources = [source.to_owned()];
+    // The usage of an ended child counts the memory of the process that started it, so the ends are watched.
+    let (finished, peak_bytes) = thread::scope(|scope| {
+        let copy = scope.spawn(|| copies.program.copy(&request, &sources, &target));
+        let mut peak_bytes = 0;
+        while !copy.is_finished() {
+            peak_bytes = Tree::of(id()).peak_bytes_below_root().unwrap_or(0).max(peak_bytes);
+            thread::sleep(STEP);
+        }
+        let ended = copy.join();
+        (ended.unwrap_or_else(|_| Err(LabError::Unavailable("a copy panicked".to_owned()))), peak_bytes)
+    });
+    let sample = Sample::slice(PEAK, peak_bytes as f64 / 1e6, 0);
+    Ok(Sample { tier: finished?.done.tier, ..sample })
 }
 
 /// Runs the study.
@@ -77,8 +71,8 @@ pub(super) fn outcome(
     let experiment = experiment(repetition);
     writeln!(progress, "{}", experiment.title)?;
     let places = STREAMS.map(place).to_vec();
-    let plan = Plan { experiment, places, seed: copies.request.seed, ..Plan::default() };
-    let outcome = plan.run(&mut Turns { copies: *copies, source: source.clone() }, progress, |_| ())?;
+    let plan = Plan::new(experiment, places, copies.request.seed);
+    let outcome = plan.run(&mut by(|cell| watched(copies, &source, STREAMS[cell])), progress, |_| ())?;
     crate::scratch::remove(&source)?;
     Ok(outcome)
 }

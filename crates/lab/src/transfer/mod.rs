@@ -37,17 +37,17 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// The tables of three machines stand beside the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["G10", "G11", "G12", "G13"], 80),
-    cost(&["G16"], 55),
-    cost(&["G18"], 45),
-    cost(&["links"], 70),
-    cost(&[streams::PART], 100),
-    cost(&[far_ends::PART], 130),
-    cost(&["providers"], 30),
-    cost(&["tools"], 55),
-    cost(&["stripes"], 35),
-    cost(&[checksums::PART], 25),
-    cost(&[memory::PART], 10),
+    cost(&["G10", "G11", "G12", "G13"], 175),
+    cost(&["G16"], 65),
+    cost(&["G18"], 28),
+    cost(&["links"], 95),
+    cost(&[streams::PART], 180),
+    cost(&[far_ends::PART], 205),
+    cost(&["providers"], 45),
+    cost(&["tools"], 90),
+    cost(&["stripes"], 19),
+    cost(&[checksums::PART], 50),
+    cost(&[memory::PART], 7),
 ];
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them, and threads of a core (G16), a link of 1 Gb/s (G18),

@@ -49,7 +49,7 @@ fn numbers(profile: Profile) -> Vec<u32> {
 fn bytes_max(profile: Profile) -> u64 {
     match profile {
         Profile::Smoke => 8 << 20,
-        Profile::Quick => 64 << 20,
+        Profile::Quick => 32 << 20,
         Profile::Full | Profile::Paper => 512 << 20,
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn outcome(
         .collect();
     let sizes = Copies { program: &namespaces[0].program(copies.program), ..*copies }.fit_sizes(&pilots)?;
     experiment.workload = super::copies::workload(&sizes);
-    let plan = Plan { experiment, places, seed: copies.request.seed, ..Plan::default() };
+    let plan = Plan::new(experiment, places, copies.request.seed);
     let programs = [0, 1].map(|at| namespaces[at].program(copies.program));
     let mut sampler = Turns { copies, cells, sizes, programs };
     Ok(Ok(plan.run(&mut sampler, progress, |_| ())?))

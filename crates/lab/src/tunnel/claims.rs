@@ -4,7 +4,7 @@
 //! cells were measured, and only about a topology that the paper's sentence is about.
 
 use super::{AXES, CARD, CLEAR, DES, NATIVE, TRIPLE_DES, Topology};
-use crate::experiment::{Cell, Claim, Coordinates, Role, at, find};
+use crate::experiment::{Cell, Claim, Coordinates, Role, Shape, at, find};
 
 /// The paper's shares of clear by test.
 const SHARES: [(&str, f64); 2] = [("ttcp-64", 0.40), ("ttcp-8192", 0.30)];
@@ -40,9 +40,17 @@ pub(super) fn published(shares: &[Cell], topology: Topology) -> Vec<Cell> {
 
 /// Returns the claims about shares of clear.
 pub(super) fn of_shares(shares: &[Cell], topology: Topology) -> Vec<Claim> {
-    let is_asked = |cell: &&Cell| has_shares(topology) && cell.at["between"] == NATIVE;
+    let is_asked = |cell: &&Cell| has_shares(topology) && [NATIVE, CARD].contains(&&*cell.at["between"]);
     let claim = |cell: &Cell| {
         let (_, share) = SHARES.into_iter().find(|(test, _)| *test == cell.at["test"])?;
+        if cell.at["between"] == CARD {
+            let statement = format!(
+                "{}, {}: with a simulated card of 2003, less goes through than in clear: “not enough” for encryption everywhere.",
+                cell.at["test"], cell.at["suite"]
+            );
+            let bounds = (None, Some(1.0));
+            return Some(Claim::bound((statement, "R22"), "share", cell.at.clone(), bounds));
+        }
         let statement = format!(
             "{}, {}: software IPsec leaves {share:.2} of clear, within 17 % because the paper rounds to tens.",
             cell.at["test"], cell.at["suite"]
@@ -67,7 +75,19 @@ pub(super) fn of_rates(cells: &[Cell], id: &str, topology: Topology) -> Vec<Clai
             let statement = format!(
                 "ttcp-8192, {suite}: hardware more than doubles software IPsec; a simulated card of 2003 beside a processor of today."
             );
-            claims.push(Claim::ratio((statement, "R14"), measure, (card, software), (Some(2.0), None)));
+            let long = [card, software];
+            let short = [CARD, NATIVE].map(|peer| place(peer, suite, "ttcp-64"));
+            let places = (long[0].clone(), long[1].clone());
+            claims.push(Claim::ratio((statement, "R14"), measure, places, (Some(2.0), None)));
+            if short.iter().all(has) {
+                let statement = format!(
+                    "{suite}: hardware improves writes of 8,192 bytes by more than writes of 64: the paper's gain is largest for \
+                     large packets."
+                );
+                let shape =
+                    Shape::RatioOfRatios { numerator: long, denominator: short, low: Some(1.0), high: None };
+                claims.push(Claim::new((statement, "R14"), measure, shape));
+            }
         }
     }
     if !has_shares(topology) {
@@ -132,8 +152,8 @@ mod tests {
             .collect();
         let count =
             |topology| (of_rates(&cells, "throughput", topology).len(), of_shares(&cells, topology).len());
-        assert_eq!(count(Topology::HostHost), (1 + 4, 2));
-        assert_eq!(count(Topology::Gateways), (1, 2));
+        assert_eq!(count(Topology::HostHost), (2 + 4, 4));
+        assert_eq!(count(Topology::Gateways), (2, 4));
         assert_eq!(count(Topology::RoadWarrior), (12 + 1, 0));
         assert!(of_rates(&cells, "packets", Topology::HostHost).is_empty());
         assert_eq!(published(&cells, Topology::Gateways).len(), 2);

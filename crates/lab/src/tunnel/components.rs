@@ -6,8 +6,8 @@
 
 use crate::LabError;
 use crate::experiment::{
-    Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, Sampler,
-    View, at, check, find,
+    Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,
+    by, check, find,
 };
 use crate::request::Request;
 use sealane_engine::{
@@ -193,24 +193,6 @@ fn packet(bytes: usize) -> Vec<u8> {
 
 const AXES: [&str; 2] = ["component", "packet"];
 
-/// The sampler of every component on packets of every size, in turns; a sample is a millisecond or more.
-struct Turns {
-    components: Vec<Component>,
-    packets: [Vec<u8>; SIZES.len()],
-}
-
-impl Sampler for Turns {
-    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let packet = &self.packets[cell % SIZES.len()];
-        let component = &mut self.components[cell / SIZES.len()];
-        let turns = 64 * 1440 / packet.len();
-        component.turn(packet);
-        let start = Instant::now();
-        (0..turns).for_each(|_| component.turn(packet));
-        Ok(Sample::slice("ns", start.elapsed().as_nanos() as f64 / (turns * PACKETS) as f64, 0))
-    }
-}
-
 fn place(component: &str, bytes: usize) -> Coordinates {
     at(AXES.into_iter().zip([component, &format!("ah-{bytes}")]))
 }
@@ -221,7 +203,8 @@ pub(super) fn outcomes(
     repetition: Repetition,
     progress: &mut dyn Write,
 ) -> Result<Vec<Outcome>, LabError> {
-    let components = PARTS.iter().map(|(_, part)| Component::new(*part)).collect::<Result<_, _>>()?;
+    let mut components =
+        PARTS.iter().map(|(_, part)| Component::new(*part)).collect::<Result<Vec<_>, _>>()?;
     let view = View::pivot(&AXES[..1], AXES[1], "ns");
     let measure = Measure::cost("ns", "", "ns").decimals(0);
     let experiment = Experiment::new("ah-components", "A10", "AH by components", &AXES, vec![measure]).notes(&[
@@ -231,13 +214,19 @@ pub(super) fn outcomes(
          whose definition was not found; bucket-hash has 140 buckets.",
     ]);
     let plots = vec![Plot::new(Drawn::Bars, AXES[1], "ns", &AXES[..1])];
-    let plan = Plan {
-        experiment: Experiment { paper: PAPER.to_owned(), repetition, ..experiment.shown(view, plots) },
-        places: PARTS.iter().flat_map(|(name, _)| SIZES.map(|bytes| place(name, bytes))).collect(),
-        seed: request.seed,
-        ..Plan::default()
-    };
-    let whole = plan.run(&mut Turns { components, packets: SIZES.map(packet) }, progress, |_| ())?;
+    let experiment = Experiment { paper: PAPER.to_owned(), repetition, ..experiment.shown(view, plots) };
+    let places = PARTS.iter().flat_map(|(name, _)| SIZES.map(|bytes| place(name, bytes))).collect();
+    let packets = SIZES.map(packet);
+    // Every component takes packets of every size; a sample is a millisecond or more.
+    let mut sampler = by(|cell| {
+        let (packet, component) = (&packets[cell % SIZES.len()], &mut components[cell / SIZES.len()]);
+        let turns = 64 * 1440 / packet.len();
+        component.turn(packet);
+        let start = Instant::now();
+        (0..turns).for_each(|_| component.turn(packet));
+        Ok(Sample::slice("ns", start.elapsed().as_nanos() as f64 / (turns * PACKETS) as f64, 0))
+    });
+    let whole = Plan::new(experiment, places, request.seed).run(&mut sampler, progress, |_| ())?;
     let costs = costs(&whole.cells);
     Ok(vec![whole, costs])
 }

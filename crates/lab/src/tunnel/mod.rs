@@ -34,24 +34,8 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// The time to start all tunnels, then that of the tests through those connections that a short profile asks for.
 const PARTS_COSTS: &[Cost] = &[
-    cost_for_each_topology(
-        &[
-            "ttcp-64",
-            "ttcp-512",
-            "ttcp-1024",
-            "ttcp-1470",
-            "ttcp-8192",
-            "tcp1",
-            "tcp4",
-            "udp1400",
-            "udp64",
-            "rtt",
-            "rtt-loaded",
-            "tiny",
-            "large",
-        ],
-        15,
-    ),
+    // AH alone, the last one, is run in memory.
+    cost_for_each_topology(TESTS.split_at(TESTS.len() - 1).0, 15),
     cost_for_each_topology(&["ttcp-64"], 55),
     cost_for_each_topology(&["ttcp-512"], 25),
     cost_for_each_topology(&["ttcp-1024"], 25),
@@ -332,12 +316,7 @@ impl Asked<'_> {
                 Err(error) => skipped.push(format!("{peer}, {suite}, {}: {error}", topology.name())),
             }
         }
-        let experiment = Experiment {
-            id: topology.name().to_owned(),
-            repetition: self.repetition,
-            ..Experiment::default()
-        };
-        let plan = Plan { experiment, places, seed: request.seed, ..Plan::default() };
+        let plan = Plan::of_cells(topology.name(), self.repetition, places, request.seed);
         let cells = plan.measure(&mut runs, progress)?;
         let failed = cells.iter().filter_map(|cell| {
             Some(format!(

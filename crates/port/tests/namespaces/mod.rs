@@ -1,11 +1,14 @@
 //! Two network namespaces, a link between them, and a tunnel over that link.
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+#[path = "../../../../testing/namespaces.rs"]
+mod hosts;
+
+pub(crate) use hosts::inside;
+use hosts::{End, ip};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -21,23 +24,7 @@ pub(crate) const INNER: [&str; 2] = ["10.202.0.1", "10.202.0.2"];
 
 /// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("needs root".to_owned());
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("no /dev/net/tun".to_owned());
-    }
-    for (program, flag) in [("ip", "-V"), ("iperf3", "-v"), ("ping", "-V")] {
-        let status = Command::new(program).arg(flag).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if status.is_err() {
-            return Some(format!("no {program}"));
-        }
-    }
-    let probe = Command::new("unshare").args(["-n", "true"]).stderr(Stdio::null()).status();
-    if !probe.is_ok_and(|status| status.success()) {
-        return Some("may not make network namespaces".to_owned());
-    }
-    None
+    hosts::missing(&["iperf3", "ping"])
 }
 
 /// Returns the path of the example that was built together with the tests.
@@ -48,23 +35,6 @@ pub(crate) fn null_tunnel() -> PathBuf {
     path.join("examples").join("null_tunnel")
 }
 
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip is there");
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Runs `work` on a thread in the namespace `name`, to which its sockets then belong.
-pub(crate) fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
-    let file = fs::File::open(format!("/run/netns/{name}")).expect("a namespace has its file");
-    thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
-            work()
-        });
-        thread.join().expect("no panic")
-    })
-}
-
 /// One namespace without a link. It is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Alone(String);
@@ -73,7 +43,7 @@ impl Alone {
     /// Makes an empty namespace.
     pub(crate) fn new() -> Self {
         let name = format!("slC{:x}", std::process::id());
-        ip(&format!("netns add {name}"));
+        hosts::add(&name).expect("a namespace");
         Self(name)
     }
 
@@ -91,7 +61,7 @@ impl Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).stderr(Stdio::null()).status();
+        hosts::remove(&self.0);
     }
 }
 
@@ -112,19 +82,22 @@ impl Tunnel {
         let mut tunnel = Self { names: [format!("slA{id}"), format!("slB{id}")], daemons: Vec::new() };
         let [a, b] = tunnel.names.clone();
         for name in [&a, &b] {
-            ip(&format!("netns add {name}"));
-            ip(&format!("-n {name} link set lo up"));
+            hosts::add(name).expect("a namespace");
         }
-        ip(&format!("link add o0 netns {a} type veth peer name o1 netns {b}"));
-        for (end, name) in [&a, &b].into_iter().enumerate() {
-            ip(&format!("-n {name} addr add {}/24 dev o{end}", OUTER[end]));
-            ip(&format!("-n {name} link set o{end} up"));
-        }
+        let outer = OUTER.map(|address| format!("{address}/24"));
+        let addresses = [[&*outer[0]], [&*outer[1]]];
+        let end = |at: usize| End {
+            namespace: [&a, &b][at],
+            device: ["o0", "o1"][at],
+            addresses: &addresses[at],
+            settings: "",
+        };
+        hosts::cable([end(0), end(1)]).expect("a cable");
         for (end, name) in [&a, &b].into_iter().enumerate() {
             let program = command("t0", OUTER[end], OUTER[1 - end]);
-            let mut netns = Command::new("ip");
-            netns.args(["netns", "exec", name]).args(&program);
-            tunnel.daemons.push(netns.stdout(Stdio::null()).spawn().expect("ip is there"));
+            let mut daemon = hosts::command(name, &program[0]);
+            daemon.args(&program[1..]).stdout(Stdio::null());
+            tunnel.daemons.push(daemon.spawn().expect("ip is there"));
             tunnel.wait_for_device(name);
             ip(&format!("-n {name} addr add {}/24 dev t0", INNER[end]));
             ip(&format!("-n {name} link set t0 mtu {INNER_MTU}"));
@@ -160,8 +133,8 @@ impl Tunnel {
 
     /// Returns a command that runs in namespace `end`.
     pub(crate) fn command(&self, end: usize, program: &str, arguments: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[end], program]).args(arguments.split(' '));
+        let mut command = hosts::command(&self.names[end], program);
+        command.args(arguments.split(' '));
         command
     }
 
@@ -203,7 +176,7 @@ impl Drop for Tunnel {
             let _ = daemon.wait();
         }
         for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+            hosts::remove(name);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! DES with split tables and merged keys: eight tables of 64 words (2 KB), two words of key per round.
 //!
-//! Tables of two S-boxes each (64 KB) would halve the look-ups but outgrow first-level caches, and a round waits for
-//! its slowest look-up: by measurement, they are slower. CBC chains between the permutations, where XOR commutes with
+//! Tables of two S-boxes each ([`super::double`], 64 KB) halve the look-ups but outgrow first-level caches, and a round
+//! waits for its slowest look-up: by measurement, they are slower. CBC chains between the permutations, where XOR commutes with
 //! them, so that neither permutation lies on the path from block to block. The look-ups leak key and data through the
 //! cache, as in all implementations by tables.
 
@@ -14,7 +14,7 @@ use crate::word::{Plain, Word as _};
 /// Halves are kept rotated left by five, so that every other row of E starts at a byte.
 const ROTATED: u32 = 5;
 
-static TABLES: [[u32; 64]; 8] = {
+pub(super) static TABLES: [[u32; 64]; 8] = {
     let mut tables = SP;
     let mut number = 0;
     while number < 8 {
@@ -29,7 +29,7 @@ static TABLES: [[u32; 64]; 8] = {
 };
 
 /// The two halves of a block between the permutations, rotated.
-type Halves = [u32; 2];
+pub(super) type Halves = [u32; 2];
 
 #[inline(always)]
 fn f(right: u32, key: [u32; 2]) -> u32 {
@@ -42,7 +42,18 @@ fn f(right: u32, key: [u32; 2]) -> u32 {
 
 /// Runs sixteen rounds, with the last swap undone.
 #[inline(always)]
-fn rounds(key: &Key, direction: Direction, [mut left, mut right]: Halves) -> Halves {
+fn rounds(key: &Key, direction: Direction, halves: Halves) -> Halves {
+    rounds_by(key, direction, halves, f)
+}
+
+/// Does the same with the look-ups of `f`.
+#[inline(always)]
+pub(super) fn rounds_by(
+    key: &Key,
+    direction: Direction,
+    [mut left, mut right]: Halves,
+    f: impl Fn(u32, [u32; 2]) -> u32,
+) -> Halves {
     for i in (0..16).step_by(2) {
         let k = |i: usize| match direction {
             Direction::Encrypt => key.merged[i],
@@ -84,8 +95,9 @@ pub(crate) fn run_triple(key: &TripleKey, mode: Mode, direction: Direction, iv: 
     });
 }
 
+/// Transforms a message in place by a function on halves.
 #[inline(always)]
-fn modes(
+pub(super) fn modes(
     mode: Mode,
     direction: Direction,
     iv: &[u8; 16],

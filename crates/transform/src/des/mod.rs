@@ -3,6 +3,7 @@
 //! This module has the standard's tables as data; every tier derives its own form from them at compile time.
 
 mod circuits;
+pub(crate) mod double;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod permuted;

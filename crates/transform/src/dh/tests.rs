@@ -38,7 +38,7 @@ fn in_lanes(token: Avx512, jobs: &[(&DhPrivateKey, Option<&[u8]>)]) -> Vec<(DhOu
 
 #[test]
 fn all_tiers_agree_with_any_number_filled_and_both_sides_share_the_secret() {
-    let source = &mut Source(1);
+    let source = &mut Source::new(1);
     let token = Features::detect().avx512;
     for group in DhGroup::ALL {
         for length in [DhExponent::Short, DhExponent::Full] {
@@ -74,7 +74,7 @@ fn near(group: DhGroup, by: i64) -> Vec<u8> {
 
 #[test]
 fn all_tiers_take_and_refuse_the_same_values() {
-    let source = &mut Source(2);
+    let source = &mut Source::new(2);
     for group in DhGroup::ALL {
         let key = key(group, DhExponent::Short, source);
         let small = |value: u8| {
@@ -129,7 +129,7 @@ fn a_shared_secret_of_one_is_refused() {
 
 #[test]
 fn edge_exponents_and_mixed_kinds_agree_in_one_call() {
-    let source = &mut Source(3);
+    let source = &mut Source::new(3);
     let group = DhGroup::Modp2048;
     let mut top = near(group, -2);
     let short = |bytes: &[u8]| DhPrivateKey::new(group, DhExponent::Short, bytes).unwrap();
@@ -230,7 +230,7 @@ proptest! {
 
     #[test]
     fn lanes_share_what_the_library_shares(seed in any::<u64>(), filled in 1usize..=9) {
-        let (Some(token), source) = (Features::detect().avx512, &mut Source(seed)) else { return Ok(()) };
+        let (Some(token), source) = (Features::detect().avx512, &mut Source::new(seed)) else { return Ok(()) };
         let keys: Vec<_> = (0..filled).map(|_| key(DhGroup::Modp2048, DhExponent::Short, source)).collect();
         let peer = |source: &mut Source| {
             let mut bytes: Vec<u8> = (0..256).map(|_| source.word() as u8).collect();

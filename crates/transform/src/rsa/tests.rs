@@ -121,7 +121,7 @@ pub(super) fn public_lanes(token: Avx512, jobs: &[(&RsaPublicKey, &[u8])]) -> Ve
 
 #[test]
 fn lanes_make_the_results_of_the_reference_and_of_the_library_with_any_number_filled() {
-    let source = &mut Source(1);
+    let source = &mut Source::new(1);
     for bits in [2048, 3072, 4096] {
         let keys = keys(bits);
         for filled in 1..=8 {
@@ -207,7 +207,7 @@ fn all_tiers_take_and_refuse_the_same_blocks() {
 
 #[test]
 fn sizes_lengths_and_exponents_may_be_mixed_in_one_call() {
-    let source = &mut Source(5);
+    let source = &mut Source::new(5);
     let made = [3, 17, 65537].map(|exponent| generated(exponent).0);
     let mut pool: Vec<&RsaPrivateKey> = made.iter().collect();
     for bits in [2048, 3072, 4096] {
@@ -235,7 +235,7 @@ fn sizes_lengths_and_exponents_may_be_mixed_in_one_call() {
 
 #[test]
 fn public_exponents_may_have_any_length() {
-    let source = &mut Source(6);
+    let source = &mut Source::new(6);
     let n = block(256, source);
     let mut n = n;
     (n[0], n[255]) = (n[0] | 0x80, n[255] | 1);
@@ -261,7 +261,7 @@ fn public_exponents_may_have_any_length() {
 
 #[test]
 fn a_fault_gives_an_error_and_no_byte() {
-    let source = &mut Source(8);
+    let source = &mut Source::new(8);
     let (_, der) = generated(65537);
     let block = block(256, source);
     let faults: [fn(&mut key::Secret); 5] = [
@@ -311,7 +311,7 @@ fn a_fault_gives_an_error_and_no_byte() {
 fn a_wrong_unblinding_number_is_found() {
     let Some(token) = token() else { return };
     let (key, _) = generated(3);
-    let block = block(256, &mut Source(9));
+    let block = block(256, &mut Source::new(9));
     let mut pair = key.take_pair().unwrap();
     pair.unblind[0] ^= 1;
     key.return_pair(pair);
@@ -322,7 +322,7 @@ fn a_wrong_unblinding_number_is_found() {
 fn blinding_pairs_are_used_by_one_operation_at_a_time_and_change_with_each() {
     let Some(token) = token() else { return };
     let (key, _) = generated(65537);
-    let block = block(256, &mut Source(10));
+    let block = block(256, &mut Source::new(10));
     let mut seen = std::collections::HashSet::new();
     for round in 0..20 {
         let jobs = [(&key, block.as_slice()); 8];
@@ -340,7 +340,7 @@ fn blinding_pairs_are_used_by_one_operation_at_a_time_and_change_with_each() {
 fn threads_may_share_a_key() {
     let Some(token) = token() else { return };
     let (key, _) = generated(65537);
-    let block = block(256, &mut Source(11));
+    let block = block(256, &mut Source::new(11));
     let wanted = private(library::private, &key, &block);
     std::thread::scope(|scope| {
         for filled in 1..=4 {
@@ -373,7 +373,7 @@ proptest! {
         filled in 1usize..=9,
         shift in 0usize..8,
     ) {
-        let (Some(token), source) = (token(), &mut Source(seed)) else { return Ok(()) };
+        let (Some(token), source) = (token(), &mut Source::new(seed)) else { return Ok(()) };
         let keys = keys(2048);
         let blocks: Vec<_> = (0..filled)
             .map(|_| {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sealane_peer::{ChannelError, PeerError, PublicKey};
+use sealane_peer::{ChannelError, PeerError, PublicKey, chain};
 
 /// Returns the message about a failed call to a peer.
 pub(super) fn of_call(error: &PeerError) -> String {
@@ -47,20 +47,6 @@ pub(super) fn of_channel(error: &ChannelError) -> String {
         }
         error => chain(error),
     }
-}
-
-/// Returns an error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let reason = error.to_string();
-        if !text.contains(&reason) {
-            text = format!("{text}: {reason}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 /// The maximum number of lines about unknown callers at once; one more may follow each [`PAUSE`].

@@ -57,7 +57,7 @@ impl Put {
         let fault = match made {
             Ok(()) => {
                 // Go's pkg/sftp makes a folder without the attributes of the request.
-                if !link.keeps_order() {
+                if !link.behaves_as_openssh() {
                     let mode = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await;
                     if let Err(fault) = mode {
                         return Err(self.trouble(link, "set the folder's mode", path, fault).await);

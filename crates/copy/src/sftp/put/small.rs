@@ -82,7 +82,7 @@ impl Put {
             pending.push(link.write_now(packet));
         }
         let mut outcome = Ok(());
-        if !link.keeps_order() {
+        if !link.behaves_as_openssh() {
             // A write that is done later would change the file's time.
             for written in pending.drain(..) {
                 outcome = outcome.and(written.done().await);

@@ -16,14 +16,14 @@ pub use tables::public_key_tables;
 pub(super) use work::{Load, Ours};
 
 use super::peers::{self, Peer};
-use super::{Rule, SpeedError, clock};
+use super::run::unavailable;
+use super::{Line, Plan, Rule, SpeedError, clock};
 use crate::LabError;
 use crate::experiment::Profile;
 use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 /// The maximum number of operations at a time: each has a key of its own.
 pub const OPERATIONS_MAX: usize = 1024;
@@ -63,107 +63,66 @@ impl Default for PublicKeyOptions {
 
 /// A planned row.
 #[derive(Clone, Debug)]
-struct Cell {
+pub(super) struct Cell {
     load: Load,
     ours: Ours,
     lanes: usize,
-    peer: Option<Peer>,
+    pub(super) peer: Option<Peer>,
 }
 
-/// A plan that can be run, because it has been checked.
-#[derive(Debug)]
-pub struct PublicKeyPlan {
-    cells: Vec<Cell>,
-    rule: Rule,
+impl Cell {
+    /// Measures the row. Returns `None` after `stop`.
+    pub(super) fn measure(&self, rule: Rule, stop: &AtomicBool) -> Result<Option<PublicKeyRow>, SpeedError> {
+        let load = self.load;
+        let peer = self.peer.map(peers::runner_of_operations).transpose()?;
+        let found = clock::alternate(&self.ours, peer.as_deref(), &load, self.lanes, rule, stop)?;
+        let Some((own, theirs)) = found else { return Ok(None) };
+        Ok(Some(PublicKeyRow {
+            algorithm: load.algorithm.name(),
+            step: load.name(),
+            tier: self.ours.tier.name(),
+            isa: self.ours.kernels.isa().name(),
+            lanes: self.lanes,
+            batch: load.batch,
+            ops_per_s: own.messages_per_s,
+            us_per_operation: own.ns_per_message / 1e3,
+            peer: self.peer.map(Peer::name),
+            peer_ops_per_s: theirs.map(|theirs| theirs.messages_per_s),
+            ratio: theirs.map(|theirs| own.messages_per_s / theirs.messages_per_s),
+            ops_per_s_interval: own.messages_interval.map(|interval| [interval.low, interval.high]),
+        }))
+    }
 }
 
-impl PublicKeyPlan {
-    /// Makes the plan of every cell.
-    ///
-    /// # Errors
-    /// Fails if a tier, instruction set or peer is not available, or if too many operations are asked for at a time.
-    pub fn new(options: &PublicKeyOptions) -> Result<Self, SpeedError> {
-        let too_many = options.batches.iter().find(|batch| **batch > OPERATIONS_MAX);
-        if let Some(&batch) = too_many.filter(|_| !options.algorithms.is_empty()) {
-            return Err(SpeedError::TooManyOperations { batch, max: OPERATIONS_MAX });
-        }
-        options.peers.iter().try_for_each(|peer| peers::require(*peer))?;
-        let mut cells = Vec::new();
-        let mut seen = HashSet::new();
-        for load in loads(options) {
-            for &lanes in &options.lanes {
-                for &isa in &options.isas {
-                    for &tier in &options.tiers {
-                        let ours = Ours::new(Kernels::select(tier, isa)?, load);
-                        if !seen.insert((load, lanes, ours.kernels.isa(), ours.tier)) {
-                            continue;
-                        }
-                        let able = |peer: &&Peer| peers::has_step(**peer, load.algorithm, load.name());
-                        let before = cells.len();
-                        let cell = |peer| Cell { load, ours, lanes, peer };
-                        cells.extend(options.peers.iter().filter(able).map(|&peer| cell(Some(peer))));
-                        if cells.len() == before {
-                            cells.push(cell(None));
-                        }
+/// Returns all cells in the order of the rows, as [`Plan::of_operations`] asks for them.
+pub(super) fn cells(options: &PublicKeyOptions) -> Result<Vec<Cell>, SpeedError> {
+    let too_many = options.batches.iter().find(|batch| **batch > OPERATIONS_MAX);
+    if let Some(&batch) = too_many.filter(|_| !options.algorithms.is_empty()) {
+        return Err(SpeedError::TooManyOperations { batch, max: OPERATIONS_MAX });
+    }
+    options.peers.iter().try_for_each(|peer| peers::require(*peer))?;
+    let mut cells = Vec::new();
+    let mut seen = HashSet::new();
+    for load in loads(options) {
+        for &lanes in &options.lanes {
+            for &isa in &options.isas {
+                for &tier in &options.tiers {
+                    let ours = Ours::new(Kernels::select(tier, isa)?, load);
+                    if !seen.insert((load, lanes, ours.kernels.isa(), ours.tier)) {
+                        continue;
+                    }
+                    let able = |peer: &&Peer| peers::has_step(**peer, load.algorithm, load.name());
+                    let before = cells.len();
+                    let cell = |peer| Cell { load, ours, lanes, peer };
+                    cells.extend(options.peers.iter().filter(able).map(|&peer| cell(Some(peer))));
+                    if cells.len() == before {
+                        cells.push(cell(None));
                     }
                 }
             }
         }
-        Ok(Self { cells, rule: options.rule })
     }
-
-    /// Returns the number of cells.
-    pub fn len(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Returns whether there is nothing to measure.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
-    }
-
-    /// Returns an estimate of the duration: the slices alone, because the time to make keys depends on the algorithm.
-    pub fn estimate(&self) -> Duration {
-        let sides: usize = self.cells.iter().map(|cell| 1 + usize::from(cell.peer.is_some())).sum();
-        Duration::from_secs_f64(sides as f64 * self.rule.side_seconds())
-    }
-
-    /// Measures cell by cell and passes each row to `tell` as it is measured. Stops between slices once `stop` is
-    /// set, and returns whether all was measured.
-    ///
-    /// # Errors
-    /// Fails if an operation is refused or has a wrong answer, the system refuses a thread, or `tell` fails.
-    pub fn run<E: From<SpeedError>>(
-        &self,
-        stop: &AtomicBool,
-        mut tell: impl FnMut(PublicKeyRow) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        for cell in &self.cells {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(false);
-            }
-            let load = cell.load;
-            let peer = cell.peer.map(peers::runner_of_operations).transpose()?;
-            let found = clock::alternate(&cell.ours, peer.as_deref(), &load, cell.lanes, self.rule, stop)?;
-            let Some((own, theirs)) = found else { return Ok(false) };
-            let row = PublicKeyRow {
-                algorithm: load.algorithm.name(),
-                step: load.name(),
-                tier: cell.ours.tier.name(),
-                isa: cell.ours.kernels.isa().name(),
-                lanes: cell.lanes,
-                batch: load.batch,
-                ops_per_s: own.messages_per_s,
-                us_per_operation: own.ns_per_message / 1e3,
-                peer: cell.peer.map(Peer::name),
-                peer_ops_per_s: theirs.map(|theirs| theirs.messages_per_s),
-                ratio: theirs.map(|theirs| own.messages_per_s / theirs.messages_per_s),
-                ops_per_s_interval: own.messages_interval.map(|interval| [interval.low, interval.high]),
-            };
-            tell(row)?;
-        }
-        Ok(true)
-    }
+    Ok(cells)
 }
 
 /// Returns every step of every algorithm with every number of operations at a time.
@@ -177,26 +136,18 @@ fn loads(options: &PublicKeyOptions) -> impl Iterator<Item = Load> {
 /// Returns every requested row.
 ///
 /// # Errors
-/// Fails as [`PublicKeyPlan::new`] and [`PublicKeyPlan::run`] do.
+/// Fails as [`Plan::of_operations`] and [`Plan::run`] do.
 pub(super) fn measured(
     options: &PublicKeyOptions,
     progress: &mut dyn Write,
 ) -> Result<Vec<PublicKeyRow>, LabError> {
-    let unavailable = |error: SpeedError| LabError::Unavailable(error.to_string());
-    let plan = PublicKeyPlan::new(options).map_err(unavailable)?;
-    let seconds = crate::report::number::quantity(plan.estimate().as_secs_f64());
-    writeln!(
-        progress,
-        "{} public-key measurements, about {seconds} s and the time to make keys",
-        plan.len()
-    )?;
-    let mut rows = Vec::new();
-    plan.run::<SpeedError>(&AtomicBool::new(false), |row| {
-        rows.push(row);
-        Ok(())
-    })
-    .map_err(unavailable)?;
-    Ok(rows)
+    let plan = Plan::of_operations(options).map_err(unavailable)?;
+    let row = |line| match line {
+        Line::Operations(row) => Some(row),
+        Line::Messages(_) => None,
+    };
+    let words = ["public-key measurements", " and the time to make keys"];
+    Ok(plan.lines(words, progress)?.into_iter().filter_map(row).collect())
 }
 
 #[cfg(test)]
@@ -217,9 +168,9 @@ mod tests {
         for algorithm in Asymmetric::ALL {
             let one = short(&[algorithm]);
             let steps = algorithm.steps().len();
-            assert_eq!(PublicKeyPlan::new(&one).unwrap().len(), 3 * steps, "{algorithm}");
+            assert_eq!(Plan::of_operations(&one).unwrap().len(), 3 * steps, "{algorithm}");
             let tiers = [Tier::Generic, Tier::Native].map(Some).to_vec();
-            let both = PublicKeyPlan::new(&PublicKeyOptions { tiers, ..one }).unwrap();
+            let both = Plan::of_operations(&PublicKeyOptions { tiers, ..one }).unwrap();
             assert_eq!(both.len(), 3 * steps, "{algorithm}: AWS-LC's operation stands for tier generic");
         }
     }
@@ -250,7 +201,7 @@ mod tests {
     #[test]
     fn too_many_operations_are_refused_before_keys_are_made() {
         let options = PublicKeyOptions { batches: vec![8, 4096], ..short(&Asymmetric::ALL) };
-        let error = PublicKeyPlan::new(&options).unwrap_err().to_string();
+        let error = Plan::of_operations(&options).unwrap_err().to_string();
         assert!(error.contains("4096") && error.contains("1024"), "{error}");
     }
 }

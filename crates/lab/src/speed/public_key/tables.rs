@@ -2,7 +2,7 @@
 //! over lanes.
 
 use super::PublicKeyRow;
-use crate::experiment::{Better, Cell, Drawn, Experiment, Measure, Outcome, Plot, View, derive};
+use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, View, derive};
 use crate::report::number::counted;
 
 /// The id of the measure of operations per second.
@@ -10,7 +10,7 @@ const OPERATIONS: &str = "ops_per_s";
 
 /// Returns the measure of operations per second with a name.
 pub(in super::super) fn operations(id: &str, name: &str) -> Measure {
-    Measure { better: Better::High, ..Measure::new(id, name) }.unit("ops/s")
+    Measure::gain(id, name, "ops/s")
 }
 
 /// Returns the cell of a row. Its place has all fields in which rows differ.
