@@ -55,7 +55,7 @@ fn wants_folder(path: &[u8]) -> bool {
     matches!(last, b"" | b"." | b"..")
 }
 
-/// What is at a target's path, and above it.
+/// The entry at a target's path, and the folder above it.
 pub(super) struct Sight {
     asked: Vec<u8>,
     path: Vec<u8>,
