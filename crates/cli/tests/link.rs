@@ -6,6 +6,7 @@ mod skip;
 use sealane_lab::peers::PrivateSshd;
 use sealane_lab::surroundings::Surroundings;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -119,6 +120,22 @@ const ROUND_TRIP: Duration = Duration::from_millis(300);
 /// The round trips that a copy of a tiny file may take beyond those of `ssh HOST true`.
 const ROUND_TRIPS: f64 = 3.0;
 
+/// Runs a test of this file behind a link with a server of its own, and returns its output; `None` if there is no server.
+fn itself_behind(rtt: &str, test: &str) -> Option<String> {
+    let this = std::env::current_exe().unwrap();
+    let script = format!("{BEHIND}=1 exec '{}' --exact {test} --nocapture", this.display());
+    let output = behind(&["--rtt", rtt], &script);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    match said.lines().find(|line| line.contains("no server: ")) {
+        Some(reason) => {
+            skip::skip(reason);
+            None
+        }
+        None => Some(said),
+    }
+}
+
 /// Prints the round trips beyond those of `ssh HOST true`, of a copy to the host and of one from it.
 fn count_round_trips() {
     let sshd = match PrivateSshd::start(&Surroundings::default()) {
@@ -156,17 +173,10 @@ fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
     let mut fewest = [("push", f64::INFINITY), ("pull", f64::INFINITY)];
     // Whatever else runs on this machine only adds to the count, so the lowest of a few counts.
     for _ in 0..4 {
-        let link = ["--rtt", &format!("{}ms", ROUND_TRIP.as_millis())];
-        let script = format!(
-            "{BEHIND}=1 exec '{}' --exact a_tiny_file_takes_few_round_trips_more_than_a_login --nocapture",
-            std::env::current_exe().unwrap().display()
-        );
-        let output = behind(&link, &script);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
-        if let Some(reason) = said.lines().find(|line| line.contains("no server: ")) {
-            return skip::skip(reason);
-        }
+        let rtt = format!("{}ms", ROUND_TRIP.as_millis());
+        let Some(said) = itself_behind(&rtt, "a_tiny_file_takes_few_round_trips_more_than_a_login") else {
+            return;
+        };
         for (name, trips) in &mut fewest {
             let told = said.lines().find_map(|line| line.rsplit_once(&format!("{name}: "))?.1.parse().ok());
             *trips = trips.min(told.unwrap_or_else(|| panic!("no count of a {name}: {said}")));
@@ -176,6 +186,60 @@ fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
         }
     }
     panic!("round trips beyond a login: {fewest:?}");
+}
+
+/// Copies to a host with sshd alone, through an ssh that notes its arguments, with different configurations.
+fn copy_through_channels() {
+    let sshd = match PrivateSshd::start(&Surroundings::default()) {
+        Ok(sshd) => sshd,
+        Err(skipped) => return println!("no server: {}", skipped.reason),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("tree/many")).unwrap();
+    fs::write(at("tree/large"), (0..24 << 20).map(|i: u32| (i >> 7) as u8).collect::<Vec<_>>()).unwrap();
+    for number in 0..600 {
+        fs::write(at(&format!("tree/many/{number}")), [number as u8; 3000]).unwrap();
+    }
+    fs::create_dir(at("bin")).unwrap();
+    let (noted, ssh) = (at("noted"), at("bin/ssh"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let script = format!("#!/bin/sh\necho \"$@\" >>'{}'\nPATH='{path}' exec ssh \"$@\"\n", noted.display());
+    fs::write(&ssh, script).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let own = format!("ControlPath={}", at("users").display());
+    let cases: [(&[&str], usize); 3] = [(&[], 1), (&["--streams", "1"], 0), (&["-o", &own], 0)];
+    for (number, (options, channels)) in cases.into_iter().enumerate() {
+        let sent = format!("sent{number}");
+        let mut command = Command::new(PROGRAM);
+        command.args(["cp", "-rT", "-q", "--far-end", "sftp", "-F"]).arg(sshd.client_config()).args(options);
+        command.arg(at("tree")).arg(format!("{}:{}", PrivateSshd::HOST, at(&sent).display()));
+        command.env("XDG_STATE_HOME", at("state")).env("PATH", format!("{}:{path}", at("bin").display()));
+        let _ = fs::remove_file(&noted);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let same = Command::new("diff").arg("-r").args([at("tree"), at(&sent)]).status().unwrap();
+        assert!(same.success(), "{options:?}");
+        let lines = fs::read_to_string(&noted).unwrap();
+        let through = |line: &&str| {
+            line.contains("-oControlMaster=no")
+                && line.contains(&format!("-oControlPath={}", at("state").display()))
+        };
+        assert_eq!(lines.lines().filter(through).count(), channels, "{options:?}: {lines}");
+        let left: Vec<_> =
+            fs::read_dir(at("state/sealane")).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{options:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_long_path_has_a_second_channel_unless_the_user_shares_connections() {
+    if std::env::var_os(BEHIND).is_some() {
+        return copy_through_channels();
+    }
+    if is_possible() {
+        itself_behind("8ms", "a_long_path_has_a_second_channel_unless_the_user_shares_connections");
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::{
 
 use futures_util::{
     StreamExt,
-    future::{Either, select},
+    future::{Either, join, select},
     lock::Mutex,
     stream::FuturesUnordered,
 };
@@ -44,6 +44,8 @@ use crate::{
 const LOGINS_MAX: usize = 8;
 /// The number of connections that are added on a short path without being requested.
 const SHORT_PATH_MAX: u16 = 4;
+/// The content for which one more channel is opened: eight windows of one.
+const CHANNEL_BYTES_MIN: u64 = 16 << 20;
 /// The interval between two checks of the need for more connections.
 const LOOK: Duration = Duration::from_millis(50);
 /// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.
@@ -154,10 +156,6 @@ impl Far {
                 }
             };
             far.round_trip.set(round_trip);
-            if let Some(socket) = far.socket.clone().filter(|_| round_trip >= LONG_PATH && asked != Some(1)) {
-                // The window of a channel limits a long path, and a channel costs less than a login.
-                let _ = far.start(Sharing::Through(socket));
-            }
             *far.first.borrow_mut() = Some(first);
             Ok(())
         })?;
@@ -218,6 +216,35 @@ impl Far {
     /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
     /// will be added.
     pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
+        join(self.widen(asked), self.add_connections(asked, processors)).await;
+    }
+
+    /// Opens one more channel of the first connection on a long path, whose windows it doubles without a login, if there
+    /// is enough content to fill them.
+    async fn widen(&self, asked: Option<u16>) {
+        let is_long = self.round_trip.get() >= LONG_PATH && asked != Some(1);
+        let Some(socket) = self.socket.clone().filter(|_| is_long) else { return };
+        loop {
+            let is_scanned = self.progress.scan_complete.load(Relaxed);
+            let (found, moved) = self.content();
+            if found.saturating_sub(moved) >= CHANNEL_BYTES_MIN {
+                // Without it the copy goes on as before.
+                let _ = self.start(Sharing::Through(socket));
+                return;
+            }
+            if is_scanned {
+                return;
+            }
+            self.reactor.sleep(LOOK).await;
+        }
+    }
+
+    /// Returns the content found so far and the part of it that has arrived, in bytes.
+    fn content(&self) -> (u64, u64) {
+        (self.progress.bytes_found.load(Relaxed), self.progress.bytes_moved.load(Relaxed))
+    }
+
+    async fn add_connections(&self, asked: Option<u16>, processors: u16) {
         match asked {
             Some(asked) => {
                 self.log_in(1, asked).await;
@@ -246,8 +273,7 @@ impl Far {
         let mut growth = Growth::new(1, most, self.round_trip.get(), self.login_time.get());
         while let Some(pause) = growth.next_look() {
             self.reactor.sleep(pause).await;
-            let (found, moved) =
-                (self.progress.bytes_found.load(Relaxed), self.progress.bytes_moved.load(Relaxed));
+            let (found, moved) = self.content();
             let count = growth.wanted();
             let sight = Sight { moved, left: found.saturating_sub(moved), losses: 0 };
             let wanted = growth.look(Instant::now(), sight);
@@ -292,8 +318,7 @@ impl Far {
         if elapsed < login / 2 {
             return false;
         }
-        let (found, moved) =
-            (self.progress.bytes_found.load(Relaxed), self.progress.bytes_moved.load(Relaxed));
+        let (found, moved) = self.content();
         let left = found.saturating_sub(moved) as f64;
         left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
     }
