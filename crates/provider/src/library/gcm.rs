@@ -452,3 +452,6 @@ impl Gcm {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
