@@ -213,30 +213,26 @@ impl Far {
         is_there.then_some(sums)
     }
 
-    /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
-    /// will be added.
+    /// Adds connections up to `asked`, or by default for as long as they are worth their login, and a channel where it
+    /// helps.
     pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
         join(self.widen(asked), self.add_connections(asked, processors)).await;
     }
 
-    /// Opens one more channel of the first connection on a long path, whose windows it doubles without a login, if there
-    /// is enough content to fill them.
+    /// Opens one more channel of the first connection on a long path, whose windows it doubles without a login, once
+    /// there is enough content to fill them.
     async fn widen(&self, asked: Option<u16>) {
         let is_long = self.round_trip.get() >= LONG_PATH && asked != Some(1);
         let Some(socket) = self.socket.clone().filter(|_| is_long) else { return };
         loop {
-            let is_scanned = self.progress.scan_complete.load(Relaxed);
             let (found, moved) = self.content();
             if found.saturating_sub(moved) >= CHANNEL_BYTES_MIN {
-                // Without it the copy goes on as before.
-                let _ = self.start(Sharing::Through(socket));
-                return;
-            }
-            if is_scanned {
-                return;
+                break;
             }
             self.reactor.sleep(LOOK).await;
         }
+        // Without it the copy goes on as before.
+        let _ = self.start(Sharing::Through(socket));
     }
 
     /// Returns the content found so far and the part of it that has arrived, in bytes.
