@@ -5,9 +5,10 @@
 //! packets make it.
 //!
 //! A peer may have several outbound associations: a packet is protected by the newest one that takes the packet's
-//! flow, or, where several share the peer's flows (RFC 9611), by the one that has the flow's share. A peer may have any number of inbound associations, so that a rekey loses no packet: the successor's inbound
-//! side is installed first, then its outbound side replaces the old one, and the old inbound side is removed when no
-//! packet of it can still be on the way (RFC 7296, section 2.8).
+//! flow, or, where several share the peer's flows (RFC 9611), by the one that has the flow's share. A peer may have
+//! any number of inbound associations, so that a rekey loses no packet: the successor's inbound side is installed
+//! first, then its outbound side replaces the old one, and the old inbound side is removed when no packet of it can
+//! still be on the way (RFC 7296, section 2.8).
 
 use std::{
     collections::{BTreeMap, HashMap},

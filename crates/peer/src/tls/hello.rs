@@ -3,11 +3,12 @@
 //! Guarantees: any bytes give a share or nothing; nothing is allocated. The library judges the ClientHello: bytes in
 //! which no share is found cost only the work ahead.
 
-/// Bytes of an encapsulation key of ML-KEM-768.
-const KEM_BYTES: usize = 1184;
+use sealane_transform::ml_kem::ML_KEM_768_ENCAPSULATION_KEY_BYTES;
+use sealane_transform::x25519::X25519_BYTES;
+
 /// Bytes of a client's share of X25519MLKEM768: an encapsulation key, then an X25519 public key
 /// (draft-ietf-tls-ecdhe-mlkem, section 4.1).
-pub(super) const SHARE_BYTES: usize = KEM_BYTES + 32;
+pub(super) const SHARE_BYTES: usize = ML_KEM_768_ENCAPSULATION_KEY_BYTES + X25519_BYTES;
 
 /// X25519MLKEM768 among the named groups.
 const GROUP: usize = 0x11ec;

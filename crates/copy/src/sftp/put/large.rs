@@ -177,16 +177,7 @@ impl Put {
                     for (at, length) in cuts(total) {
                         let offset = start + at as u64;
                         let mut packet = link.packet(&handle, offset, length);
-                        let mut room = packet.data_mut();
-                        while !room.is_empty() {
-                            if body.is_empty() {
-                                body = bytes.next().unwrap_or_default();
-                            }
-                            let taken = body.len().min(room.len());
-                            room[..taken].copy_from_slice(&body[..taken]);
-                            room = &mut room[taken..];
-                            body = &body[taken..];
-                        }
+                        take(packet.data_mut(), &mut body, &mut bytes);
                         pending.push((link.write(packet).await, offset, length));
                     }
                 }
@@ -318,5 +309,18 @@ impl Put {
         self.close(file).await;
         // A file that cannot be removed only occupies space.
         let _ = link.act(&Request::Remove { path: &file.part }).await;
+    }
+}
+
+/// Fills `room` with the rest of `body` and the bodies after it, and leaves in `body` what is left of the last one.
+fn take<'a>(mut room: &mut [u8], body: &mut &'a [u8], bodies: &mut impl Iterator<Item = &'a [u8]>) {
+    while !room.is_empty() {
+        if body.is_empty() {
+            *body = bodies.next().unwrap_or_default();
+        }
+        let taken = body.len().min(room.len());
+        room[..taken].copy_from_slice(&body[..taken]);
+        room = &mut room[taken..];
+        *body = &body[taken..];
     }
 }
