@@ -6,9 +6,8 @@
 //! kept.
 
 use sealane_engine::{Buffer, Direction, Span, Work};
-use sealane_tcp::{Segment, Transmit};
 
-use crate::flow::Ticket;
+use crate::{LayerNotes, flow::Ticket};
 
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -204,10 +203,10 @@ pub struct Batch {
     pub first: u64,
     /// The lane to whose stock it belongs.
     pub(crate) home: usize,
-    /// The segments that TCP has parsed from the packets, before its turn.
-    pub(crate) segments: Vec<Segment>,
-    /// The segments that TCP will write into the packets, after its turn.
-    pub(crate) transmits: Vec<Transmit>,
+    /// The layers' notes on the packets.
+    pub notes: LayerNotes,
+    /// The packets are laid out, but their bytes are still to be written, by [`Layer::leave`](crate::Layer::leave).
+    pub is_unwritten: bool,
 }
 
 impl Batch {
@@ -270,11 +269,6 @@ impl Batch {
         self.packets.iter().filter(|packet| packet.is_passed()).map(|packet| &bytes[packet.span().range()])
     }
 
-    /// Returns whether its packets are laid out, but their bytes are still to be written.
-    pub(crate) fn is_unwritten(&self) -> bool {
-        !self.transmits.is_empty()
-    }
-
     /// Resets the batch to its initial state and keeps its memory.
     pub fn clear(&mut self) {
         self.packets.clear();
@@ -282,8 +276,8 @@ impl Batch {
         self.flow = 0;
         self.ticket = Ticket::default();
         self.first = 0;
-        self.segments.clear();
-        self.transmits.clear();
+        self.notes.clear();
+        self.is_unwritten = false;
     }
 
     /// Removes the jobs and the sessions; jobs that are added afterwards run in `direction`.

@@ -16,10 +16,12 @@ use sealane_ipsec::lifetime::Lifetime;
 use sealane_ipsec::policy::PeerId;
 use sealane_ipsec::sequence::SequenceBits;
 use sealane_ipsec::suite::{Iv, Suite};
-use sealane_stack::{Batch, Context, Kind, Layer, LayerSpec, Overhead, Packet, SpecError, Verdict, Way};
+use sealane_stack::{
+    Batch, Context, Kind, Layer, LayerNote, LayerSpec, Overhead, Packet, SpecError, Verdict, Way,
+};
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Encapsulating security payload.
@@ -43,16 +45,16 @@ const NO_OUTER: Outer = Outer {
 
 /// Notes on a batch's packets between [`Layer::enter`] and [`Layer::leave`], for those that go on, in order.
 #[derive(Debug, Default)]
-struct Notes {
+struct Frames {
     framed: Vec<Framed>,
     openings: Vec<Opening>,
 }
 
-/// The notes of all batches that are at the engine, by the address of their buffer.
-#[derive(Debug, Default)]
-struct Desk {
-    taken: Vec<(usize, Notes)>,
-    free: Vec<Notes>,
+impl LayerNote for Frames {
+    fn clear(&mut self) {
+        self.framed.clear();
+        self.openings.clear();
+    }
 }
 
 #[derive(Debug)]
@@ -62,7 +64,6 @@ struct Security {
     /// The length of the network layer's headers.
     headers_bytes: usize,
     ignores_verdicts: bool,
-    desk: Mutex<Desk>,
 }
 
 fn make(protocol: Protocol, layer: &LayerSpec, context: &Context) -> Result<Arc<dyn Layer>, SpecError> {
@@ -99,7 +100,6 @@ fn make(protocol: Protocol, layer: &LayerSpec, context: &Context) -> Result<Arc<
         inbound: inbound.map_err(|error| refused(error.to_string()))?,
         headers_bytes,
         ignores_verdicts: context.ignores_verdicts(),
-        desk: Mutex::default(),
     }))
 }
 
@@ -110,10 +110,6 @@ fn verdict(reason: DropReason) -> Verdict {
         DropReason::NoRoom | DropReason::TooBig => Verdict::TooLong,
         _ => Verdict::Malformed,
     }
-}
-
-fn address(batch: &Batch) -> usize {
-    batch.work.buffer.bytes().as_ptr().addr()
 }
 
 /// Sets a packet's bounds to its present position.
@@ -135,14 +131,12 @@ fn bound(packet: &mut Packet, start: u32, end: usize) -> Result<(), Verdict> {
 }
 
 impl Security {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().expect("no lane panics at the desk")
-    }
-
-    fn seal(&self, batch: &mut Batch, notes: &mut Notes) {
+    fn seal(&self, batch: &mut Batch) {
         batch.clear_jobs(Direction::Seal);
         let association = self.outbound.association();
-        let Batch { work, packets, first, .. } = batch;
+        let Batch { work, packets, first, notes, .. } = batch;
+        let frames: &mut Frames = notes.of();
+        frames.clear();
         let session = work.session(association.session()).expect("the first of a work");
         let mut ivs = Ivs::new(association.parameters().suite);
         for (number, packet) in (*first + 1..).zip(packets).filter(|(_, packet)| packet.is_passed()) {
@@ -163,33 +157,36 @@ impl Security {
             match framed {
                 Ok(framed) => {
                     work.jobs.push(framed.job);
-                    notes.framed.push(framed);
+                    frames.framed.push(framed);
                 }
                 Err(verdict) => packet.refuse(verdict),
             }
         }
     }
 
-    fn open(&self, batch: &mut Batch, notes: &mut Notes) {
+    fn open(&self, batch: &mut Batch) {
         batch.clear_jobs(Direction::Open);
-        let Batch { work, packets, .. } = batch;
+        let Batch { work, packets, notes, .. } = batch;
+        let frames: &mut Frames = notes.of();
+        frames.clear();
         let session = work.session(self.inbound.association().session()).expect("the first of a work");
         let window = self.inbound.window();
         for packet in packets.iter_mut().filter(|packet| packet.is_passed()) {
             match frame::open(&self.inbound, &window, work.buffer.bytes_mut(), packet.span(), session) {
                 Ok(opening) => {
                     work.jobs.push(opening.job);
-                    notes.openings.push(opening);
+                    frames.openings.push(opening);
                 }
                 Err(reason) => packet.refuse(verdict(reason)),
             }
         }
     }
 
-    fn finish(batch: &mut Batch, notes: &Notes) {
-        let Batch { work, packets, .. } = batch;
+    fn finish(batch: &mut Batch) {
+        let Batch { work, packets, notes, .. } = batch;
+        let frames: &mut Frames = notes.of();
         let passed = packets.iter_mut().filter(|packet| packet.is_passed());
-        for ((packet, framed), job) in passed.zip(&notes.framed).zip(&work.jobs) {
+        for ((packet, framed), job) in passed.zip(&frames.framed).zip(&work.jobs) {
             framed.finish(work.buffer.bytes_mut());
             if job.status != JobStatus::Done {
                 packet.refuse(Verdict::Malformed);
@@ -197,11 +194,12 @@ impl Security {
         }
     }
 
-    fn unframe(&self, batch: &mut Batch, notes: &Notes) {
-        let Batch { work, packets, .. } = batch;
+    fn unframe(&self, batch: &mut Batch) {
+        let Batch { work, packets, notes, .. } = batch;
+        let frames: &mut Frames = notes.of();
         let mut window = self.inbound.window();
         let passed = packets.iter_mut().filter(|packet| packet.is_passed());
-        for ((packet, opening), job) in passed.zip(&notes.openings).zip(&work.jobs) {
+        for ((packet, opening), job) in passed.zip(&frames.openings).zip(&work.jobs) {
             let bytes = work.buffer.bytes_mut();
             let opened = if self.ignores_verdicts {
                 opening.strip(&self.inbound, bytes)
@@ -239,27 +237,17 @@ impl Layer for Security {
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {
-        let mut notes = self.desk().free.pop().unwrap_or_default();
         match way {
-            Way::Down => self.seal(batch, &mut notes),
-            Way::Up => self.open(batch, &mut notes),
+            Way::Down => self.seal(batch),
+            Way::Up => self.open(batch),
         }
-        self.desk().taken.push((address(batch), notes));
     }
 
     fn leave(&self, way: Way, batch: &mut Batch) {
-        let own = address(batch);
-        let mut desk = self.desk();
-        let Some(place) = desk.taken.iter().position(|&(address, _)| address == own) else { return };
-        let (_, mut notes) = desk.taken.swap_remove(place);
-        drop(desk);
         match way {
-            Way::Down => Self::finish(batch, &notes),
-            Way::Up => self.unframe(batch, &notes),
+            Way::Down => Self::finish(batch),
+            Way::Up => self.unframe(batch),
         }
-        notes.framed.clear();
-        notes.openings.clear();
-        self.desk().free.push(notes);
     }
 }
 

@@ -28,7 +28,7 @@ use sealane_wire::{Sum, TCP_BYTES, Tcp, protocol};
 use crate::{
     Batch, Context, End, Kind, Layer, Outbox, Overhead, Verdict, Way, network,
     spec::no_arguments,
-    transport::{BATCHES_KEPT, FRAME_BYTES, Held, State},
+    transport::{BATCHES_KEPT, FRAME_BYTES, Held, Laid, Parsed, State},
 };
 
 pub(crate) const KIND: Kind = Kind {
@@ -158,8 +158,9 @@ impl Layer for TcpLayer {
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {
-        let Batch { work, packets, segments, .. } = batch;
+        let Batch { work, packets, notes, .. } = batch;
         let bytes = work.buffer.bytes_mut();
+        let Parsed(segments) = notes.of();
         segments.clear();
         for (index, packet) in packets.iter_mut().enumerate().filter(|(_, packet)| packet.is_passed()) {
             match way {
@@ -200,14 +201,16 @@ impl Layer for TcpLayer {
         if way == Way::Up {
             return;
         }
-        let Batch { work, packets, transmits, .. } = batch;
+        let Batch { work, packets, notes, is_unwritten, .. } = batch;
         let bytes = work.buffer.bytes_mut();
+        let Laid(transmits) = notes.of();
         for (packet, transmit) in packets.iter_mut().zip(transmits.iter()) {
             if let Err(verdict) = self.write(transmit, packet, bytes) {
                 packet.refuse(verdict);
             }
         }
         transmits.clear();
+        *is_unwritten = false;
     }
 
     fn has_room(&self) -> bool {

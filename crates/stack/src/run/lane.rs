@@ -145,7 +145,7 @@ impl<'a> Lane<'a> {
             let layer = layer.expect("beyond the last step all is over");
             if !is_turned {
                 layer.enter(path.way, &mut batch);
-            } else if batch.is_unwritten() {
+            } else if batch.is_unwritten {
                 crew.pool.settle(self.lane, &mut batch);
             }
             if batch.work.pending() > 0 {

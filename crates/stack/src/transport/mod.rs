@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use sealane_tcp::{Config, Connection, HEADER_BYTES_MAX, Out, Payload, Secrets, Segment, Time, Transmit};
 
-use crate::{Batch, Outbox, Overhead, Packet, Verdict, Way};
+use crate::{Batch, LayerNote, Outbox, Overhead, Packet, Verdict, Way};
 
 pub(crate) use frames::{FRAME_BYTES, Frames};
 pub(crate) use held::Held;
@@ -25,6 +25,26 @@ const UNDELIVERED_BYTES_MAX: usize = 1 << 20;
 pub(crate) const BATCHES_KEPT: usize = 24;
 /// The time after which sending is tried again if there was no batch.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// The segments that were parsed from a batch's packets, before the connection's turn.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed(pub(crate) Vec<Segment>);
+
+impl LayerNote for Parsed {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The segments that are to be written into a batch's packets, after the connection's turn.
+#[derive(Debug, Default)]
+pub(crate) struct Laid(pub(crate) Vec<Transmit>);
+
+impl LayerNote for Laid {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 /// The place of a received payload, by its slot's number.
 #[derive(Debug, Default)]
@@ -160,7 +180,8 @@ impl State {
     pub(crate) fn receive(&mut self, mut batch: Batch, now: Time, out: &mut Outbox<'_>) {
         let is_full = self.sends.len() > SENDS_MAX || self.undelivered_bytes > UNDELIVERED_BYTES_MAX;
         self.segments.clear();
-        for segment in batch.segments.drain(..).filter(|_| !is_full) {
+        let Parsed(parsed) = batch.notes.of();
+        for segment in parsed.drain(..).filter(|_| !is_full) {
             let mut segment = segment;
             let packet = segment.payload.slot as usize;
             if segment.payload.bytes > 0 {
@@ -407,9 +428,11 @@ impl State {
                 if batch.push(head_bytes + HEADER_BYTES_MAX, bytes, tail_bytes).is_none() {
                     break;
                 }
-                batch.transmits.extend(self.sends.pop_front());
+                let Laid(transmits) = batch.notes.of();
+                transmits.extend(self.sends.pop_front());
             }
             assert!(!batch.packets.is_empty(), "a batch holds a segment with its headers");
+            batch.is_unwritten = true;
             out.put(Way::Down, batch);
         }
     }
