@@ -22,7 +22,7 @@ use crate::journal::Journal;
 use crate::memory::{Bounds, MemoryQueue, Standing};
 use crate::queue::{Put, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
-use crate::serve::Desk;
+use crate::serve::CoordinatorQueue;
 use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
 
 /// The interval at which it notes the run's status and looks at lists of hosts.
@@ -49,7 +49,7 @@ pub struct Plan {
 }
 
 /// Opens a queue elsewhere for the run of this name, whose results are kept in this journal too.
-pub type OpenQueue = Box<dyn FnOnce(&str, Journal) -> Result<Box<dyn Desk>> + Send>;
+pub type OpenQueue = Box<dyn FnOnce(&str, Journal) -> Result<Box<dyn CoordinatorQueue>> + Send>;
 
 /// An event that is reported to the user.
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ impl Coordinator {
         let workers = plan.sources[0].texts().len().saturating_mul(plan.movers.into());
         let bounds = Bounds { jobs: workers.saturating_mul(2).clamp(16, 1024), ..Bounds::default() };
         let is_open = plan.queue.is_some();
-        let queue: Box<dyn Desk> = match plan.queue.take() {
+        let queue: Box<dyn CoordinatorQueue> = match plan.queue.take() {
             Some(open) => open(plan.run.name(), journal)?,
             None => Box::new(MemoryQueue::journaled(bounds, journal)),
         };

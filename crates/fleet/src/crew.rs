@@ -18,7 +18,7 @@ use crate::coordinate::News;
 use crate::error::{FleetError, Result};
 use crate::hosts::shown_host;
 use crate::record::LeftOut;
-use crate::serve::{Desk, serve};
+use crate::serve::{CoordinatorQueue, serve};
 use crate::wire::Part;
 
 /// The interval at which a coordinator looks at results and signals.
@@ -37,7 +37,7 @@ struct Seat {
 
 /// The state that the threads of movers share.
 pub(crate) struct Shared {
-    pub(crate) queue: Box<dyn Desk>,
+    pub(crate) queue: Box<dyn CoordinatorQueue>,
     pub(crate) options: Options,
     pub(crate) is_stopped: AtomicBool,
     pub(crate) movers: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Returns the state before any mover has begun.
-    pub(crate) fn new(queue: Box<dyn Desk>, options: Options) -> Self {
+    pub(crate) fn new(queue: Box<dyn CoordinatorQueue>, options: Options) -> Self {
         let (is_stopped, movers) = (AtomicBool::new(false), AtomicU64::new(0));
         Self { queue, options, is_stopped, movers, news: Mutex::default(), last: Mutex::default() }
     }

@@ -44,7 +44,7 @@ pub use queue::{
 };
 pub use record::{Command, Held, LeftOut, Run, Runs, State, Status};
 pub use remote::Remote;
-pub use serve::{Desk, Expire, Served, serve};
+pub use serve::{CoordinatorQueue, Expire, Served, serve};
 pub use share::BYTES_MAX as SHARE_BYTES;
 pub use study::{Study, Studying, conduct, labour};
 pub use wire::{Greeting, Part};

@@ -55,7 +55,7 @@ enum End {
 }
 
 /// The order and the options that apply to a job.
-struct Desk {
+struct Instructions {
     order: Order,
     options: Options,
 }
@@ -75,15 +75,15 @@ impl Mover<'_> {
         }
     }
 
-    fn desk(&self) -> Result<Desk> {
+    fn instructions(&self) -> Result<Instructions> {
         let order = Order::read(&self.queue.announcement()?)?;
         let options = (self.reading)(&order.words)?;
-        Ok(Desk { order, options })
+        Ok(Instructions { order, options })
     }
 
     fn one(&self, lease: Lease) -> Result<()> {
-        let desk = self.desk()?;
-        let other = desk
+        let instructions = self.instructions()?;
+        let other = instructions
             .order
             .roots
             .iter()
@@ -104,8 +104,9 @@ impl Mover<'_> {
             weight: lease.job.weight,
             ..Report::default()
         };
-        let end =
-            keeping(self.queue, &lease, |progress| self.work(&desk, &lease, &work, &mut report, progress))??;
+        let end = keeping(self.queue, &lease, |progress| {
+            self.work(&instructions, &lease, &work, &mut report, progress)
+        })??;
         report.micros = started.elapsed().as_micros() as u64;
         match end {
             End::Finish => self.queue.finish(lease, &report.encode()).map(drop),
@@ -115,16 +116,16 @@ impl Mover<'_> {
 
     fn work(
         &self,
-        desk: &Desk,
+        instructions: &Instructions,
         lease: &Lease,
         work: &Work,
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
         match work {
-            Work::Look { targets } => self.look(desk, targets, report),
+            Work::Look { targets } => self.look(instructions, targets, report),
             Work::Walk { root } => {
-                let (order, options) = (&desk.order, &desk.options);
+                let (order, options) = (&instructions.order, &instructions.options);
                 let walked = walk::run(order, *root, options, report, |job| {
                     if progress.cancel.load(Relaxed) {
                         return Err(FleetError::Queue("it is lost".into()));
@@ -139,16 +140,16 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Work::Share(share) => self.share(desk, lease, share, None, report, progress),
-            Work::Range { file, index } => self.range(desk, lease, file, *index, report, progress),
-            Work::Name(file) => self.name(desk, lease, file, report, progress),
+            Work::Share(share) => self.share(instructions, lease, share, None, report, progress),
+            Work::Range { file, index } => self.range(instructions, lease, file, *index, report, progress),
+            Work::Name(file) => self.name(instructions, lease, file, report, progress),
             Work::Finish { root, target } => {
-                self.finishing(desk, lease, *root, target.as_deref(), report, progress)
+                self.finishing(instructions, lease, *root, target.as_deref(), report, progress)
             }
             Work::Unmark => {
-                for target in &desk.order.targets {
+                for target in &instructions.order.targets {
                     // Remaining marks are removed together with the other remains of a copy.
-                    let _ = mark::ask(&desk.order, target, true, &desk.options);
+                    let _ = mark::ask(&instructions.order, target, true, &instructions.options);
                 }
                 Ok(End::Finish)
             }
@@ -169,9 +170,9 @@ impl Mover<'_> {
         Ok(())
     }
 
-    fn look(&self, desk: &Desk, targets: &[Vec<u8>], report: &mut Report) -> Result<End> {
-        for root in &desk.order.roots {
-            match walk::open(&root.path, &desk.options).and_then(|_| {
+    fn look(&self, instructions: &Instructions, targets: &[Vec<u8>], report: &mut Report) -> Result<End> {
+        for root in &instructions.order.roots {
+            match walk::open(&root.path, &instructions.options).and_then(|_| {
                 walk::stamp(&root.path).map_err(|error| Error::io("cannot read a source", &error).into())
             }) {
                 Ok(stamp) => report.stamps.push(stamp),
@@ -184,7 +185,9 @@ impl Mover<'_> {
         let mut answers = Vec::new();
         for some in targets.chunks(ASKED_AT_ONCE) {
             thread::scope(|scope| {
-                let ask = |target: &'_ Vec<u8>| mark::ask(&desk.order, target, false, &desk.options);
+                let ask = |target: &'_ Vec<u8>| {
+                    mark::ask(&instructions.order, target, false, &instructions.options)
+                };
                 let asked: Vec<_> = some.iter().map(|target| scope.spawn(move || ask(target))).collect();
                 answers.extend(asked.into_iter().map(|thread| {
                     thread.join().unwrap_or_else(|_| Err(FleetError::Protocol("a thread panicked".into())))
@@ -247,17 +250,17 @@ impl Mover<'_> {
 
     fn share(
         &self,
-        desk: &Desk,
+        instructions: &Instructions,
         lease: &Lease,
         share: &Share,
         portion: Option<Portion>,
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
-        let root = desk.order.root(share.root)?;
+        let root = instructions.order.root(share.root)?;
         let paths: std::result::Result<Vec<_>, _> = share.paths.iter().map(RelativePath::new).collect();
         let paths = paths.map_err(|error| FleetError::Protocol(error.to_string()))?;
-        let mut options = desk.options.clone();
+        let mut options = instructions.options.clone();
         options.recursive = false;
         options.listed = Some(paths);
         options.share = Some(lease.job.id.0);
@@ -268,8 +271,8 @@ impl Mover<'_> {
         options.portion = portion;
         // The source is still needed for the other ranges.
         options.upkeep.remove_sources &= portion.is_none_or(|portion| portion.piece == Piece::Name);
-        let mut candidates = self.candidates(&desk.order, share);
-        if portion.is_some() && desk.order.spread == Spread::Own {
+        let mut candidates = self.candidates(&instructions.order, share);
+        if portion.is_some() && instructions.order.spread == Spread::Own {
             // All parts of a file go to one folder.
             candidates.truncate(1);
         }
@@ -288,7 +291,7 @@ impl Mover<'_> {
     /// Copies a range of a large file.
     fn range(
         &self,
-        desk: &Desk,
+        instructions: &Instructions,
         lease: &Lease,
         file: &Large,
         index: u32,
@@ -296,7 +299,7 @@ impl Mover<'_> {
         progress: &Arc<Progress>,
     ) -> Result<End> {
         let portion = file.portion(Piece::Range(index))?;
-        let end = self.share(desk, lease, &file.share(), Some(portion), report, progress)?;
+        let end = self.share(instructions, lease, &file.share(), Some(portion), report, progress)?;
         // The file is counted when it gets its name.
         report.copied.files = 0;
         report.skipped = 0;
@@ -312,7 +315,7 @@ impl Mover<'_> {
     /// them all, the file is copied as a whole.
     fn name(
         &self,
-        desk: &Desk,
+        instructions: &Instructions,
         lease: &Lease,
         file: &Large,
         report: &mut Report,
@@ -328,19 +331,19 @@ impl Mover<'_> {
         }
         if have_arrived {
             let portion = file.portion(Piece::Name)?;
-            let end = self.share(desk, lease, &file.share(), Some(portion), report, progress)?;
+            let end = self.share(instructions, lease, &file.share(), Some(portion), report, progress)?;
             if !matches!(end, End::Finish) || report.is_good() {
                 return Ok(end);
             }
             report.failures.clear();
             report.failures_left_out = 0;
         }
-        self.share(desk, lease, &file.share(), None, report, progress)
+        self.share(instructions, lease, &file.share(), None, report, progress)
     }
 
     fn finishing(
         &self,
-        desk: &Desk,
+        instructions: &Instructions,
         lease: &Lease,
         root: u32,
         target: Option<&[u8]>,
@@ -348,9 +351,9 @@ impl Mover<'_> {
         progress: &Arc<Progress>,
     ) -> Result<End> {
         let place = target.unwrap_or_default();
-        let share = JobId::of(&[b"finish", desk.order.run.as_bytes(), &root.to_le_bytes(), place]);
-        let root = desk.order.root(root)?;
-        let mut options = desk.options.clone();
+        let share = JobId::of(&[b"finish", instructions.order.run.as_bytes(), &root.to_le_bytes(), place]);
+        let root = instructions.order.root(root)?;
+        let mut options = instructions.options.clone();
         options.recursive = true;
         options.as_named = true;
         // The name of the job is another one in each invocation, which would not find the journal of the last.
@@ -361,8 +364,8 @@ impl Mover<'_> {
             options.patterns.push(Pattern::Exclude("*".into()));
         }
         let targets: Vec<_> = match target {
-            Some(target) => desk.order.targets.iter().filter(|found| *found == target).collect(),
-            None => desk.order.targets.iter().collect(),
+            Some(target) => instructions.order.targets.iter().filter(|found| *found == target).collect(),
+            None => instructions.order.targets.iter().collect(),
         };
         self.at_one_of(lease, &targets, root, &options, report, progress)
     }

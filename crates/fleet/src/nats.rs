@@ -36,7 +36,7 @@ use crate::queue::{
     Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER, RESULTS_PER_ANSWER, Taken,
     Weight, check_body, check_order, check_result,
 };
-use crate::serve::{Desk, Expire};
+use crate::serve::{CoordinatorQueue, Expire};
 use crate::wire::{decode, encode};
 use crate::work::Report;
 
@@ -486,13 +486,13 @@ impl Expire for NatsQueue {
 /// The queue is created anew whenever a coordinator begins: finished jobs are known from the journal, and jobs that
 /// workers hold are done again.
 #[derive(Debug)]
-pub struct NatsDesk {
+pub struct NatsCoordinatorQueue {
     queue: NatsQueue,
-    state: Mutex<DeskState>,
+    state: Mutex<CoordinatorState>,
 }
 
 #[derive(Debug)]
-struct DeskState {
+struct CoordinatorState {
     journal: Journal,
     /// The number of the last of the server's results that is in the journal.
     seen: u64,
@@ -502,7 +502,7 @@ struct DeskState {
     under_way: HashMap<u64, Weight>,
 }
 
-impl NatsDesk {
+impl NatsCoordinatorQueue {
     /// Creates the queue of a run, with the results of the journal.
     ///
     /// # Errors
@@ -537,7 +537,7 @@ impl NatsDesk {
                 seen += 1;
             }
         }
-        let state = DeskState {
+        let state = CoordinatorState {
             journal,
             seen,
             put: Weight::default(),
@@ -547,7 +547,7 @@ impl NatsDesk {
         Ok(Self { queue, state: Mutex::new(state) })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, DeskState> {
+    fn state(&self) -> std::sync::MutexGuard<'_, CoordinatorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -585,7 +585,7 @@ impl NatsQueue {
     }
 }
 
-impl Desk for NatsDesk {
+impl CoordinatorQueue for NatsCoordinatorQueue {
     fn standing(&self) -> Result<Standing> {
         let (waiting, held) = self.queue.counts()?;
         let state = self.state();
@@ -594,14 +594,14 @@ impl Desk for NatsDesk {
     }
 }
 
-impl Expire for NatsDesk {
+impl Expire for NatsCoordinatorQueue {
     fn expire(&self, token: u64) {
         self.state().under_way.remove(&token);
         self.queue.expire(token);
     }
 }
 
-impl Queue for NatsDesk {
+impl Queue for NatsCoordinatorQueue {
     fn put(&self, job: &Job) -> Result<Put> {
         if self.state().journal.has(&job.id) {
             return Ok(Put::Known);

@@ -30,7 +30,7 @@ pub trait Expire: Queue {
 }
 
 /// A queue with the additional functions that its coordinator needs.
-pub trait Desk: Expire {
+pub trait CoordinatorQueue: Expire {
     /// Its standing.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ pub trait Desk: Expire {
     fn standing(&self) -> Result<Standing>;
 }
 
-impl Desk for MemoryQueue {
+impl CoordinatorQueue for MemoryQueue {
     fn standing(&self) -> Result<Standing> {
         Ok(Self::standing(self))
     }

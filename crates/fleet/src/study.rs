@@ -22,7 +22,7 @@ use crate::memory::{Bounds, MemoryQueue};
 use crate::queue::{Job, JobId, Lease, Outcome, Put, Queue, Taken};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::remote::Remote;
-use crate::serve::{Desk, serve};
+use crate::serve::{CoordinatorQueue, serve};
 use crate::wire::Part;
 
 /// The beginning of an announcement of other work than a copy.
@@ -94,7 +94,7 @@ pub fn conduct(
     let held = study.run.clone().hold(&study.command)?;
     let journal = held.journal_of(keep)?;
     let is_open = study.queue.is_some();
-    let queue: Box<dyn Desk> = match study.queue {
+    let queue: Box<dyn CoordinatorQueue> = match study.queue {
         Some(open) => open(study.run.name(), journal)?,
         None => Box::new(MemoryQueue::journaled(Bounds::default(), journal)),
     };

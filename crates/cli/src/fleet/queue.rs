@@ -2,8 +2,8 @@
 
 use crate::args::{CpArgs, FleetWorkArgs, QueueTrustArgs};
 use crate::environment;
-use sealane_fleet::nats::{Keeping, NatsDesk, NatsQueue, Server};
-use sealane_fleet::{Desk, FleetError, OpenQueue};
+use sealane_fleet::nats::{Keeping, NatsCoordinatorQueue, NatsQueue, Server};
+use sealane_fleet::{CoordinatorQueue, FleetError, OpenQueue};
 use sealane_peer::{Identity, KnownPeers, QueueTls, ServerTrust};
 use std::path::{Path, PathBuf};
 
@@ -38,8 +38,8 @@ pub(super) fn open(server: Option<&Server>, trust: Trust<'_>) -> Result<Option<O
     let Some(server) = server.cloned() else { return Ok(None) };
     let tls = tls(&server, trust)?;
     let open = move |run: &str, journal| {
-        let desk = NatsDesk::open(&server, tls.as_ref(), run, journal, Keeping::default())?;
-        Ok(Box::new(desk) as Box<dyn Desk>)
+        let queue = NatsCoordinatorQueue::open(&server, tls.as_ref(), run, journal, Keeping::default())?;
+        Ok(Box::new(queue) as Box<dyn CoordinatorQueue>)
     };
     Ok(Some(Box::new(open)))
 }

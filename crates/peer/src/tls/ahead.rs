@@ -28,7 +28,7 @@ use zeroize::Zeroizing;
 use super::hello::{SHARE_BYTES, client_share};
 use super::serve::TlsArrival;
 
-/// Bytes of a connection's beginning that are looked at. A ClientHello of ours has about 1,450.
+/// Bytes of a connection's beginning that are looked at: enough for a ClientHello with the hybrid share, of 1,216 bytes.
 const FLIGHT_BYTES: usize = 4096;
 /// The least number of arrivals whose agreements are computed here: of one, the library's is as fast.
 const LEAST: usize = 2;

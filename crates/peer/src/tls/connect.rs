@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::key::PublicKey;
 use crate::location::HostPort;
 use crate::ssh::AddressFamily;
-use crate::trust::{KnownPeer, KnownPeers, ServerTrust, Verdict};
+use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 
 /// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
@@ -140,18 +140,18 @@ fn attempt(
     let ours = identity.public_key();
     let shaken = handshake(application, &wire, &mut connection, ours, deadline);
     match (verifier.seen.get(), shaken) {
-        (Some((_, Verdict::Known)), Ok(())) => {}
+        (Some((_, Recognition::Known)), Ok(())) => {}
         // Only now has the server proved to own the key.
-        (Some((key, Verdict::New)), Ok(())) => {
+        (Some((key, Recognition::New)), Ok(())) => {
             if let Some(file) = trust.file() {
                 KnownPeers::append_first(file, &KnownPeer { address: address.clone(), key: *key })?;
             }
         }
-        (Some((key, Verdict::Unknown)), _) => {
+        (Some((key, Recognition::Unknown)), _) => {
             let file = trust.file().map(Into::into).unwrap_or_default();
             return Err(PeerError::UnknownServer { address: address.clone(), key: *key, file });
         }
-        (Some((key, Verdict::Mismatch(known))), _) => {
+        (Some((key, Recognition::Mismatch(known))), _) => {
             let place =
                 trust.file().map_or_else(|| "the command line".into(), |file| file.display().to_string());
             return Err(PeerError::WrongServer {
@@ -234,7 +234,7 @@ struct ServerVerifier {
     trust: ServerTrust,
     known: KnownPeers,
     address: HostPort,
-    seen: OnceLock<(PublicKey, Verdict)>,
+    seen: OnceLock<(PublicKey, Recognition)>,
 }
 
 impl ServerCertVerifier for ServerVerifier {
@@ -253,8 +253,8 @@ impl ServerCertVerifier for ServerVerifier {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }
         match verdict {
-            Verdict::Known | Verdict::New => Ok(ServerCertVerified::assertion()),
-            Verdict::Unknown | Verdict::Mismatch(_) => {
+            Recognition::Known | Recognition::New => Ok(ServerCertVerified::assertion()),
+            Recognition::Unknown | Recognition::Mismatch(_) => {
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
         }

@@ -18,7 +18,7 @@ use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
 use crate::location::HostPort;
-use crate::trust::{KnownPeer, KnownPeers, ServerTrust, Verdict};
+use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 
 /// TLS to one queue's server, and the verdict on its key.
 #[derive(Debug)]
@@ -64,12 +64,12 @@ impl QueueTls {
         let address = address.clone();
         let file = || trust.file().map(Into::into).unwrap_or_default();
         match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((key, Verdict::New)) if is_connected => match trust.file() {
+            Some((key, Recognition::New)) if is_connected => match trust.file() {
                 Some(file) => KnownPeers::append_first(file, &KnownPeer { address, key }),
                 None => Ok(()),
             },
-            Some((key, Verdict::Unknown)) => Err(PeerError::UnknownServer { address, key, file: file() }),
-            Some((found, Verdict::Mismatch(known))) => {
+            Some((key, Recognition::Unknown)) => Err(PeerError::UnknownServer { address, key, file: file() }),
+            Some((found, Recognition::Mismatch(known))) => {
                 let place = file().display().to_string();
                 Err(PeerError::WrongServer { address, found, known, place })
             }
@@ -84,7 +84,7 @@ struct Verifier {
     trust: ServerTrust,
     known: KnownPeers,
     address: HostPort,
-    seen: Mutex<Option<(PublicKey, Verdict)>>,
+    seen: Mutex<Option<(PublicKey, Recognition)>>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -101,7 +101,7 @@ impl ServerCertVerifier for Verifier {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, verdict) = *seen.get_or_insert((key, verdict));
         match verdict {
-            Verdict::Known | Verdict::New if first == key => Ok(ServerCertVerified::assertion()),
+            Recognition::Known | Recognition::New if first == key => Ok(ServerCertVerified::assertion()),
             _ => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }

@@ -160,9 +160,9 @@ pub enum ServerTrust {
     ),
 }
 
-/// The verdict on a server's key.
+/// Whether a server's key is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Recognition {
     /// It is a known key of the server.
     Known,
     /// The server has no known key, and this one may be accepted once the server has proved to own it.
@@ -199,21 +199,21 @@ impl ServerTrust {
     }
 
     /// Judges the key that the server at `address` shows, by the entries of the file.
-    pub(crate) fn judge(&self, known: &KnownPeers, address: &HostPort, key: &PublicKey) -> Verdict {
+    pub(crate) fn judge(&self, known: &KnownPeers, address: &HostPort, key: &PublicKey) -> Recognition {
         if let Self::Exactly(pinned) = self {
-            return if pinned == key { Verdict::Known } else { Verdict::Mismatch(*pinned) };
+            return if pinned == key { Recognition::Known } else { Recognition::Mismatch(*pinned) };
         }
         let mut other = None;
         for candidate in known.keys(address) {
             if candidate == *key {
-                return Verdict::Known;
+                return Recognition::Known;
             }
             other.get_or_insert(candidate);
         }
         match (other, self) {
-            (Some(other), _) => Verdict::Mismatch(other),
-            (None, Self::AcceptNew { .. }) => Verdict::New,
-            (None, _) => Verdict::Unknown,
+            (Some(other), _) => Recognition::Mismatch(other),
+            (None, Self::AcceptNew { .. }) => Recognition::New,
+            (None, _) => Recognition::Unknown,
         }
     }
 }
@@ -269,15 +269,15 @@ mod tests {
         let (pinned, new, exactly) =
             (ServerTrust::pinned("f"), ServerTrust::accept_new("f"), ServerTrust::exactly(key(9)));
         for (trust, address, n, want) in [
-            (&pinned, &a, 1, Verdict::Known),
-            (&pinned, &a, 2, Verdict::Known),
-            (&pinned, &a, 3, Verdict::Mismatch(key(1))),
-            (&pinned, &b, 1, Verdict::Unknown),
-            (&new, &a, 2, Verdict::Known),
-            (&new, &a, 3, Verdict::Mismatch(key(1))),
-            (&new, &b, 3, Verdict::New),
-            (&exactly, &a, 1, Verdict::Mismatch(key(9))),
-            (&exactly, &b, 9, Verdict::Known),
+            (&pinned, &a, 1, Recognition::Known),
+            (&pinned, &a, 2, Recognition::Known),
+            (&pinned, &a, 3, Recognition::Mismatch(key(1))),
+            (&pinned, &b, 1, Recognition::Unknown),
+            (&new, &a, 2, Recognition::Known),
+            (&new, &a, 3, Recognition::Mismatch(key(1))),
+            (&new, &b, 3, Recognition::New),
+            (&exactly, &a, 1, Recognition::Mismatch(key(9))),
+            (&exactly, &b, 9, Recognition::Known),
         ] {
             assert_eq!(trust.judge(&known, address, &key(n)), want, "{trust:?} {address} {n}");
         }

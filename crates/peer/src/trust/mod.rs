@@ -10,6 +10,6 @@ mod known;
 mod place;
 
 pub use authorised::{AuthorisedPeer, AuthorisedPeers, Rights};
-pub(crate) use known::Verdict;
+pub(crate) use known::Recognition;
 pub use known::{KnownPeer, KnownPeers, ServerTrust};
 pub use place::{check_trusted_folder, open_trusted};
