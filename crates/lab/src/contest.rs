@@ -22,6 +22,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
     /// The workload in words.
+    /// The studies that it answers, by id.
+    pub(crate) covers: &'a str,
     pub(crate) words: &'a str,
     pub(crate) workload: &'a Workload,
     /// The directory and the name of the file that is filled anew before each round, if the workload is a file.
@@ -60,7 +62,7 @@ pub(crate) fn hold(
     let mut seen = BTreeSet::new();
     tools.retain(|&tool| seen.insert(tool));
     let experiment = Experiment {
-        covers: "R15".to_owned(),
+        covers: rules.covers.to_owned(),
         method: vec![
             "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
             "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.".to_owned(),

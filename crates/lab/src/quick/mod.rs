@@ -77,6 +77,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         let rules = Rules {
             id,
             title,
+            covers: STUDY.id,
             words,
             workload,
             renew: (workload.kind() == Kind::File).then_some((&scratch, FILE_NAME)),
@@ -85,8 +86,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             deadline: Some(deadline),
             with_claims: false,
         };
-        let (mut outcome, mut compared) = contest::hold(&rules, &mut contestants, progress)?;
-        STUDY.id.clone_into(&mut outcome.experiment.covers);
+        let (outcome, mut compared) = contest::hold(&rules, &mut contestants, progress)?;
         checks.append(&mut compared);
         Ok::<_, LabError>(outcome)
     };

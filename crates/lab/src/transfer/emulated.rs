@@ -223,6 +223,7 @@ fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabE
     let size = number::bytes(bytes);
     let rules = Rules {
         id: "emulated",
+        covers: PART,
         title: &format!("One file of {size} behind an emulated link"),
         words: &format!("{size} of random bytes, new in each round, into a new file."),
         workload: &Workload::new(&file, &scratch.path().join("target"))?,
@@ -246,7 +247,7 @@ fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabE
 fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells: &[Cell]) -> Experiment {
     Experiment {
         id: "emulated".to_owned(),
-        covers: "links".to_owned(),
+        covers: PART.to_owned(),
         title: "One file through emulated links of 1 Gb/s".to_owned(),
         method: vec![
             "A network namespace of its own, in which packets to 127.0.0.1 pass an emulated link: 1500 bytes each, 1 Gb/s for both directions together, half the round trip's delay each way, losses drawn for each packet.".to_owned(),

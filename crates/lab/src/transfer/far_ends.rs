@@ -139,7 +139,7 @@ pub(super) fn far(
     let outcome = |data: &str, words: &str, (targets, sizes): (&[Target], _), skipped| {
         let experiment = Experiment {
             id: format!("far-{data}"),
-            covers: "beyond the papers: far ends with sshd alone".to_owned(),
+            covers: PART.to_owned(),
             title: format!("To a host with sshd alone, through a link of {link}: {words}"),
             method: vec![
                 "The link is emulated in a network namespace of its own; logins are part of each run."
@@ -192,6 +192,7 @@ fn hold(
     let rules = |id, title, words, workload, renew| Rules {
         id,
         title,
+        covers: PART,
         words,
         workload,
         renew,

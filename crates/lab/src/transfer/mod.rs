@@ -202,6 +202,7 @@ fn beside_peers(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<(Outcom
     let size = number::bytes(bytes);
     let rules = Rules {
         id: "file",
+        covers: "tools",
         title: &format!("One file of {size}, beside other tools"),
         words: &format!("{size} of random bytes, new in each round, into a new file."),
         workload: &Workload::new(&file, &scratch.path().join("target"))?,

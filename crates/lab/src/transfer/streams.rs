@@ -85,7 +85,7 @@ pub(super) fn outcome(
     let names: Vec<String> = links.iter().map(|&link| name(link)).collect();
     let experiment = Experiment {
         id: PART.to_owned(),
-        covers: "beyond the study: the number of streams".to_owned(),
+        covers: PART.to_owned(),
         title: "The default number of streams beside fixed numbers".to_owned(),
         method: vec![
             "Each link is emulated in a network namespace of its own, at 1 Gb/s for both directions together. A copy's default starts with few streams and adds others while they bring more.".to_owned(),
@@ -127,6 +127,7 @@ pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outc
     let size = number::bytes(bytes);
     let rules = Rules {
         id: PART,
+        covers: PART,
         title: &format!("One file of {size} by different numbers of streams"),
         words: &format!("{size} of random bytes, new in each round, into a new file."),
         workload: &Workload::new(&file, &scratch.path().join("target"))?,
