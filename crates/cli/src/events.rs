@@ -4,7 +4,7 @@
 //! `done`, if some files failed and the others arrived). Keys are never renamed and never change their unit; new ones
 //! may be added.
 
-use crate::report::itemised;
+use crate::itemised::itemised;
 use crate::text;
 use sealane_copy::{Agreement, Notice, ProgressSnapshot, Suite, Summary};
 use serde::Serialize;

@@ -20,6 +20,7 @@ mod failure;
 mod far_end;
 mod fleet;
 mod id;
+mod itemised;
 mod lab;
 mod listed;
 mod log;

@@ -4,11 +4,12 @@
 
 use crate::events::{Agreed, Done, Event};
 use crate::exit::ExitStatus;
+use crate::itemised::itemised;
 use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
-use sealane_copy::{Change, ChangeKind, Dropped, Error, ErrorKind, Notice, Progress, Summary};
+use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary};
 use sealane_peer::chain;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -340,42 +341,6 @@ fn lost(dropped: &Dropped) -> Option<String> {
     })
 }
 
-/// Returns a change in the form of `rsync -i`: the kind of the entry, and the attributes that differ from the old
-/// ones.
-pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
-    let kind = match change.kind {
-        ChangeKind::File | ChangeKind::Attributes | ChangeKind::HardLink => 'f',
-        ChangeKind::Directory => 'd',
-        ChangeKind::Symlink => 'L',
-    };
-    let update = match change.kind {
-        ChangeKind::File if pushes => '<',
-        ChangeKind::File => '>',
-        ChangeKind::HardLink => 'h',
-        ChangeKind::Directory | ChangeKind::Symlink if change.is_new => 'c',
-        ChangeKind::Symlink if change.target => 'c',
-        ChangeKind::Attributes | ChangeKind::Directory | ChangeKind::Symlink => '.',
-    };
-    if change.is_new {
-        return format!("{update}{kind}+++++++++");
-    }
-    let Change { target, size, time, mode, owner, group, xattrs, .. } = *change;
-    let leads_elsewhere = target && change.kind == ChangeKind::Symlink;
-    let attributes = [
-        (leads_elsewhere, 'c'),
-        (size, 's'),
-        (time, 't'),
-        (mode, 'p'),
-        (owner, 'o'),
-        (group, 'g'),
-        (false, 'u'),
-        (false, 'a'),
-        (xattrs, 'x'),
-    ];
-    let attributes = attributes.map(|(differs, letter)| if differs { letter } else { '.' });
-    format!("{update}{kind}{}", attributes.iter().collect::<String>())
-}
-
 /// Returns the facts in one line.
 fn closing_line(done: &Done) -> String {
     if done.bytes == 0 {
@@ -540,49 +505,6 @@ lanes      2 by connection
         assert!(totals(&(&found).into(), "there").contains("to there, 3 up to date; "));
         let found = Summary { deleted: 2, ..found };
         assert!(totals(&(&found).into(), "there").contains(" 3 up to date, and delete 2; "));
-    }
-
-    #[test]
-    fn changes_read_as_rsync_writes_them() {
-        let change = Change {
-            path: b"f".to_vec(),
-            kind: ChangeKind::File,
-            is_new: true,
-            target: false,
-            size: false,
-            time: false,
-            mode: false,
-            owner: false,
-            group: false,
-            xattrs: false,
-        };
-        let changed = Change { is_new: false, size: true, time: true, ..change.clone() };
-        let folder = Change { is_new: false, kind: ChangeKind::Directory, time: true, ..change.clone() };
-        for (change, pushes, expected) in [
-            (change.clone(), true, "<f+++++++++"),
-            (changed.clone(), false, ">f.st......"),
-            (Change { mode: true, group: true, ..changed }, true, "<f.stp.g..."),
-            (folder.clone(), true, ".d..t......"),
-            (Change { is_new: true, ..folder }, true, "cd+++++++++"),
-            (Change { kind: ChangeKind::Symlink, ..change.clone() }, false, "cL+++++++++"),
-            (
-                Change { kind: ChangeKind::Symlink, target: true, is_new: false, ..change.clone() },
-                true,
-                "cLc........",
-            ),
-            (
-                Change { kind: ChangeKind::Symlink, time: true, is_new: false, ..change.clone() },
-                true,
-                ".L..t......",
-            ),
-            (
-                Change { kind: ChangeKind::Attributes, mode: true, xattrs: true, is_new: false, ..change },
-                true,
-                ".f...p....x",
-            ),
-        ] {
-            assert_eq!(itemised(&change, pushes), expected);
-        }
     }
 
     #[test]

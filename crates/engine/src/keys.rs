@@ -9,7 +9,7 @@ use sealane_transform::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Implementations, Mac, Protection, tree::TreeKey};
+use crate::{Implementations, Mac, Protection, tree_key::TreeKey};
 
 /// The length of the longest tag, that of SHA-512.
 pub(crate) const TAG_BYTES_MAX: usize = 64;

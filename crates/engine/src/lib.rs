@@ -40,6 +40,7 @@ mod session;
 mod submitter;
 mod sync;
 mod tree;
+mod tree_key;
 mod work;
 
 pub use buffer::{Buffer, Memory};

@@ -29,6 +29,7 @@ pub mod site;
 #[cfg(test)]
 #[path = "../../../testing/skip.rs"]
 mod skip;
+pub mod skipped;
 pub mod stats;
 pub mod studies;
 pub mod surroundings;

@@ -3,7 +3,7 @@
 //! Guarantees: the values are set once; the lab itself reads no environment variable. A program is only ever started
 //! by the absolute path found here.
 
-use crate::peers::Skipped;
+use crate::skipped::Skipped;
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 

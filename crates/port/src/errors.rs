@@ -20,10 +20,7 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use sealane_stack::wait;
 
-use crate::sys;
-
-/// Bytes of a quoted packet that are handed on: ESP's header or AH's, as far as its layout is fixed.
-pub const QUOTE_BYTES: usize = 12;
+use crate::sys::{self, QUOTE_BYTES};
 /// Most messages that one call reads.
 const MESSAGES_MAX: usize = 16_384;
 

@@ -12,8 +12,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use arrayvec::ArrayVec;
 
-use crate::errors::QUOTE_BYTES;
-
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -330,6 +328,9 @@ pub(crate) fn receive_many(
     }
     Ok(received as usize)
 }
+
+/// Bytes of a quoted packet that are handed on: ESP's header or AH's, as far as its layout is fixed.
+pub(crate) const QUOTE_BYTES: usize = 12;
 
 /// A message about a packet that the socket sent.
 #[derive(Debug)]

@@ -16,7 +16,6 @@
 use std::{
     collections::HashMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -27,7 +26,7 @@ use sealane_ipsec::{
 };
 use sealane_port::errors::{Teller, TooLong};
 
-use crate::{outside::Outside, peers::Peers};
+use crate::{belief::Belief, outside::Outside, peers::Peers};
 
 /// The interval between queries to the kernel.
 const LOOK: Duration = Duration::from_secs(1);
@@ -43,46 +42,6 @@ const SENT_NUMBERS: u32 = 1 << 20;
 const LEAST_BELIEVED: u32 = 552;
 /// The lowest limit that is believed from a message that proves nothing (RFC 8200, section 5).
 const LEAST_HINTED: u32 = 1280;
-
-/// The gateway's belief in messages about packets that were too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belief {
-    /// The message quotes a packet of ours.
-    Believed,
-    /// The quote is too short to decide.
-    Hint,
-    /// The message quotes no packet of ours.
-    Foreign,
-}
-
-impl Belief {
-    /// All verdicts.
-    pub const ALL: [Self; 3] = [Self::Believed, Self::Hint, Self::Foreign];
-
-    /// Returns the verdict's name in statistics and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Believed => "believed",
-            Self::Hint => "hint",
-            Self::Foreign => "foreign",
-        }
-    }
-}
-
-/// Messages by verdict.
-#[derive(Debug, Default)]
-pub struct Messages([AtomicU64; Belief::ALL.len()]);
-
-impl Messages {
-    fn count(&self, verdict: Belief) {
-        self.0[verdict as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Returns the number of messages of each verdict.
-    pub fn iter(&self) -> impl Iterator<Item = (Belief, u64)> + '_ {
-        Belief::ALL.into_iter().map(|verdict| (verdict, self.0[verdict as usize].load(Relaxed)))
-    }
-}
 
 /// Returns the verdict on a message that quotes a packet to the peer of `outbound`.
 fn judge(quoted: &[u8], outbound: &Outbound) -> Belief {

@@ -18,6 +18,7 @@
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
 #![forbid(unsafe_code)]
 
+pub mod belief;
 pub mod control;
 pub mod counter_file;
 pub mod credentials;
@@ -39,6 +40,7 @@ pub mod news;
 pub mod outside;
 pub mod outward;
 pub mod path;
+pub mod peer_state;
 pub mod peers;
 pub mod pipeline;
 pub mod pki;

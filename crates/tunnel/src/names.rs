@@ -18,8 +18,8 @@ use sealane_peer::HostPort;
 
 use crate::{
     endpoint::Endpoint,
-    news::State,
     outside::Families,
+    peer_state::State,
     peers::Peers,
     site::{Keys, Site},
 };

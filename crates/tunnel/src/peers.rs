@@ -25,12 +25,12 @@ use sealane_ipsec::{
 use sealane_stack::Bells;
 
 use crate::{
-    discovery::Messages,
+    belief::Messages,
     endpoint::{Endpoint, can_be_endpoint},
     keep_alive,
     keying::{agreements::Agreement, mailbox::Mailbox},
-    news::{SILENT, SharedState},
     path::{self, Overhead},
+    peer_state::{SILENT, SharedState},
     site::{Encapsulation, Hosts, Keys, Site},
 };
 

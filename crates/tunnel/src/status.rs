@@ -8,10 +8,10 @@ use sealane_ipsec::{association::Association, counters::DropReason, database::Ou
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    discovery::Belief,
+    belief::Belief,
     endpoint::shown,
     keying::agreements::Agreement,
-    news::State,
+    peer_state::State,
     peers::{Peer, Peers},
 };
 

@@ -5,7 +5,6 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU16, Ordering::Relaxed},
@@ -16,10 +15,7 @@ use std::{
 
 use crossbeam_channel::{Sender, bounded};
 use sealane_engine::{Engine, Suite};
-use sealane_peer::{
-    Application, Channel, ChannelError, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust,
-    SshCommand, StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
-};
+use sealane_peer::{Channel, ChannelError, Location, StderrMode, ssh_resolved_host};
 use sealane_stack::{CpuClock, Placement};
 use sealane_tree::is_pattern;
 use zeroize::Zeroizing;
@@ -45,6 +41,7 @@ use crate::{
         relay,
         roles::{Roles, is_standard_stream, list_messages, make_sense, roles},
         sending::{SendingSide, walk_options},
+        transfer::{Far, LINGER, Transfer, far, own_process_cpu_seconds, random, reach},
     },
     sftp,
     shared::NO_THREAD,
@@ -53,8 +50,6 @@ use crate::{
 
 /// The maximum length of the sources' names in one request in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
-/// The time that a far end has to end after it was informed of a failure.
-pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// The default time for logging in that sshd grants (sshd_config, LoginGraceTime).
 const LOGIN_TIME: Duration = Duration::from_secs(120);
 
@@ -115,81 +110,6 @@ pub fn copy(
             Err(if far == FarPlace::Here { error.of_this_host() } else { error })
         }
     }
-}
-
-/// The way to reach the far end.
-enum Far {
-    /// A child process on this machine.
-    Child,
-    Ssh(Box<SshCommand>),
-    Daemon(sealane_peer::HostPort),
-}
-
-fn far(place: &FarPlace, options: &Options) -> Far {
-    match place {
-        FarPlace::Here => Far::Child,
-        FarPlace::Daemon(address) => Far::Daemon(address.clone()),
-        FarPlace::Ssh { user, host, port } => {
-            Far::Ssh(Box::new(options.remote.ssh_command(user.clone(), host.clone(), *port)))
-        }
-    }
-}
-
-/// Returns the permissions of the far end that we start.
-fn leave(options: &Options) -> ServeLeave {
-    let measuring = options.measured_end != MeasuredEnd::Both || options.sink == Sink::Null;
-    ServeLeave { allow_legacy: options.allow_legacy, measuring }
-}
-
-pub(super) fn reach(place: &FarPlace, options: &Options, stderr: StderrMode) -> Result<Channel, Error> {
-    let deadline = Instant::now() + options.timeout;
-    match far(place, options) {
-        Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
-        Far::Ssh(mut command) => {
-            command.stderr = stderr;
-            let serve = sealane_peer::RemoteCommand::Serve(leave(options));
-            Ok(Channel::from_child(command.spawn(serve)?)?)
-        }
-        Far::Daemon(address) => {
-            let identity = match &options.remote.identity {
-                Some(path) => Identity::load(path)?,
-                None => Identity::load_or_create(&default_file(options, Identity::FILE_NAME)?)?,
-            };
-            let known = match &options.remote.known_peers {
-                Some(path) => path.clone(),
-                None => default_file(options, KnownPeers::FILE_NAME)?,
-            };
-            let trust = match options.remote.accept_new {
-                true => ServerTrust::accept_new(known),
-                false => ServerTrust::pinned(known),
-            };
-            let connected = connect_tls_by(
-                Application::Copy,
-                options.remote.family,
-                &address,
-                &identity,
-                &trust,
-                deadline,
-            );
-            connected.map_err(|error| Error::from(error).naming(&address.to_string()))
-        }
-    }
-}
-
-fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
-    options.remote.config_dir.as_ref().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
-}
-
-/// One transfer, as requested from one far end.
-#[derive(Clone, Copy)]
-pub(crate) struct Transfer<'a> {
-    pub(crate) sources: &'a [Location],
-    pub(crate) target: &'a Location,
-    pub(crate) options: &'a Options,
-    pub(crate) progress: &'a Arc<Progress>,
-    pub(crate) role: Role,
-    pub(crate) far: &'a FarPlace,
-    pub(crate) started: Instant,
 }
 
 /// A request, and its encoding as it crossed the channel.
@@ -711,12 +631,6 @@ impl Transfer<'_> {
     }
 }
 
-/// Returns the CPU time of this process from its start: user and system.
-pub(crate) fn own_process_cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
 fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u16) -> Plan {
     Plan {
         terms: *terms,
@@ -734,12 +648,4 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         portion: options.portion,
         timeout: options.timeout,
     }
-}
-
-/// Returns random bytes from the system.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random bytes: {error}")))?;
-    Ok(bytes)
 }

@@ -21,3 +21,4 @@ pub(crate) mod sending;
 pub(crate) mod sense;
 pub(crate) mod server;
 pub(crate) mod stdio;
+pub(crate) mod transfer;

@@ -19,11 +19,11 @@ use sealane_stack::Secret;
 
 use super::{
     agree::{self, Terms},
-    client::{LINGER, Transfer, reach},
     control::{self, Outcome},
     far_place::FarPlace,
     open::Route,
     roles::{list_messages, usage},
+    transfer::{LINGER, Transfer, reach},
 };
 use crate::{
     error::{Error, ErrorKind},

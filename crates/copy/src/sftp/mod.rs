@@ -28,7 +28,7 @@ use crate::{
     error::{Error, ErrorKind},
     options::{Level, MeasuredEnd, Options, Sink},
     proto::message::Role,
-    session::{client::Transfer, far_place::FarPlace},
+    session::{far_place::FarPlace, transfer::Transfer},
     sftp::far::Far,
     shared::NO_THREAD,
     summary::{Notice, Observer, Summary},

@@ -14,7 +14,7 @@ use crate::{
         permit::Permit,
         prune::{Prunable, Prune, Pruned, Step},
     },
-    session::{client::Transfer, sending::filter},
+    session::{sending::filter, transfer::Transfer},
     sftp::{
         far::{Far, Trouble},
         link::Fault,

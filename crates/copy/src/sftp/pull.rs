@@ -40,12 +40,12 @@ use crate::{
     },
     session::{
         agree,
-        client::{Transfer, own_process_cpu_seconds},
         control::NOTICES_MAX,
         ends::{self, Plan},
         far_place::far_path,
         receiving::{Opened, give_up},
         sending::filter,
+        transfer::{Transfer, own_process_cpu_seconds},
     },
     sftp::{
         far::{Far, Trouble},

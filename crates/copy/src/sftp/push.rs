@@ -47,7 +47,6 @@ use crate::{
     },
     session::{
         agree::{self, Terms},
-        client::{Transfer, own_process_cpu_seconds, random},
         control::{NOTICES_MAX, conclusion},
         ends::{self, Plan},
         far_place::far_path,
@@ -55,6 +54,7 @@ use crate::{
         receiving::hold_journal,
         roles::is_standard_stream,
         sending::{standard_input, walk_options},
+        transfer::{Transfer, own_process_cpu_seconds, random},
     },
     sftp::{
         far::{Far, Trouble},

@@ -8,11 +8,12 @@
 use super::client::{Client, Far, measure, run_to_end};
 use super::server::Server;
 use super::tool::{BOTH, Found, Installed, Tool, by_itself};
-use super::{Hosts, Kind, Skipped, Version, Workload, version::version};
+use super::{Hosts, Kind, Version, Workload, version::version};
 use crate::LabError;
 use crate::experiment::Sample;
 use crate::program::Level;
 use crate::scratch::Scratch;
+use crate::skipped::Skipped;
 use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::fs;

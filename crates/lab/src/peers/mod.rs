@@ -39,6 +39,7 @@ pub use workload::{Kind, Workload};
 use crate::LabError;
 use crate::experiment::Sample;
 use crate::program::Level;
+use crate::skipped::Skipped;
 use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -47,20 +48,6 @@ use std::time::Duration;
 /// A peer's own version text, such as `rsync  version 3.5.0  protocol version 32`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version(pub String);
-
-/// The reason why a peer is skipped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("skipped: {reason}")]
-pub struct Skipped {
-    /// The reason in words, e.g. "no `rclone` in PATH".
-    pub reason: String,
-}
-
-impl Skipped {
-    pub(crate) fn because(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
-    }
-}
 
 /// A copy program, or a way of using one.
 pub trait Peer: std::fmt::Debug + Send {

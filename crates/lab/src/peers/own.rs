@@ -3,11 +3,12 @@
 //! Guarantees: the clock covers the program from its start to its end, or the measured end's work; the reported
 //! properties are the requested ones; memory is warm and load beside the run is noted (see [`crate::load`]).
 
-use super::{Kind, OWN, Peer, Skipped, Version, Workload};
+use super::{Kind, OWN, Peer, Version, Workload};
 use crate::LabError;
 use crate::experiment::{Copied, Sample};
 use crate::load::{MachineTime, is_disturbed, warm_memory};
 use crate::program::{CopyRequest, Finished, Level, Program};
+use crate::skipped::Skipped;
 use std::path::{Path, PathBuf};
 
 /// The product with a request.

@@ -6,9 +6,10 @@
 
 use super::client::{Client, run_to_end};
 use super::server::{Hosts, Server};
-use super::{Skipped, Version, version::version};
+use super::{Version, version::version};
 use crate::LabError;
 use crate::scratch::Scratch;
+use crate::skipped::Skipped;
 use crate::surroundings::{Surroundings, is_program};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,10 +5,11 @@
 
 use super::client::{Client, Far, measure};
 use super::server::Hosts;
-use super::{Kind, Peer, PrivateSshd, Skipped, Version, Workload, version::version};
+use super::{Kind, Peer, PrivateSshd, Version, Workload, version::version};
 use crate::LabError;
 use crate::experiment::Sample;
 use crate::program::Level;
+use crate::skipped::Skipped;
 use crate::surroundings::Surroundings;
 use std::path::{Path, PathBuf};
 use std::process::Command;

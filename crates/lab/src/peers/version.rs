@@ -2,8 +2,9 @@
 //!
 //! Guarantees: a version is one short line.
 
+use super::Version;
 use super::client::{Client, run_to_end};
-use super::{Skipped, Version};
+use crate::skipped::Skipped;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

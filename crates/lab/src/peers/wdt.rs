@@ -7,11 +7,12 @@
 use super::client::{Client, Far, measure};
 use super::server::Server;
 use super::tool::{BOTH, Found, Tool, by_itself};
-use super::{Kind, Skipped, Version, Workload};
+use super::{Kind, Version, Workload};
 use crate::LabError;
 use crate::experiment::Sample;
 use crate::program::Level;
 use crate::scratch::Scratch;
+use crate::skipped::Skipped;
 use crate::surroundings::is_program;
 use std::ffi::OsString;
 use std::fs;

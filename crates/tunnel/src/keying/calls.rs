@@ -40,8 +40,8 @@ use crate::{
         words::{self, Refusals},
     },
     lanes::Lanes,
-    news::SILENT,
     outside::Families,
+    peer_state::SILENT,
     peers::Peers,
     site::{Keys, Site},
 };
