@@ -3,9 +3,10 @@
 //! **Guarantee:** at most [`CONNECTIONS_MAX`] exist; a call that finds none free waits for one. Threads that call at
 //! the same time have different connections.
 
-use sealane_client::{Client, ClientError};
+use sealane_client::{Client, ClientError, Key, Operation, Status};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use zeroize::Zeroizing;
 
 /// The name of this module in its messages to the service.
 const PROGRAM: &str = concat!("sealane-pkcs11 ", env!("CARGO_PKG_VERSION"));
@@ -86,6 +87,26 @@ impl Connections {
         );
         lent.client = (!is_lost).then_some(client);
         outcome
+    }
+
+    /// Has the service compute with a key. A connection may remember a key of the same name that was removed; then it opens
+    /// the present one, which has to be this.
+    pub(crate) fn call(
+        &self,
+        key: &Key,
+        operation: Operation,
+        content: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, ClientError> {
+        self.with(|client| match client.call(key, operation, content) {
+            Err(ClientError::Job(Status::Removed | Status::UnknownKey)) => {
+                let found = client.open(&key.info.name)?;
+                if found != *key {
+                    return Err(ClientError::OtherKey { name: found.info.name });
+                }
+                client.call(key, operation, content)
+            }
+            outcome => outcome,
+        })
     }
 
     /// Closes a parent's free connections in its forked child. Those that other threads of the parent were using stay

@@ -142,7 +142,7 @@ impl Signing {
             Scheme::Eddsa => Operation::SignEd25519,
             Scheme::Oaep { .. } => return Err(Refused(c::CKR_MECHANISM_INVALID)),
         };
-        let made = connections.with(|client| client.call(&content.key, operation, &bytes))?;
+        let made = connections.call(&content.key, operation, &bytes)?;
         if mechanism.scheme != Scheme::Ecdsa {
             return Ok(Given::Bytes(made));
         }
@@ -231,7 +231,7 @@ impl Decrypting {
         };
         let text = match kept {
             Some((_, text)) => text,
-            None => connections.with(|client| client.call(&self.content.key, self.operation, ciphertext))?,
+            None => connections.call(&self.content.key, self.operation, ciphertext)?,
         };
         if room >= text.len() {
             return Ok(Given::Bytes(text));

@@ -10,6 +10,8 @@ mod common;
 
 use common::Engine;
 use cryptoki_sys as c;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_asymmetric::{PublicKey, Verification};
 use sealane_client::{Hash, KeyKind};
 use std::env;
@@ -296,11 +298,24 @@ fn objects_are_keys_with_their_public_halves() {
         let unknown = c::CK_UNAVAILABLE_INFORMATION;
         assert_eq!(asked.map(|attribute| attribute.ulValueLen), [unknown, 3, unknown, 1, unknown]);
         assert_eq!((&label[..3], flag), (&b"rsa"[..], [1]));
-        // A key that the service removes loses its handles.
+        // A key that the service removes loses its handles, and another one of its name gets new ones.
+        module.sign(session, mechanism(c::CKM_SHA256_RSA_PKCS), private, b"text").unwrap();
         engine.client().remove("rsa").unwrap();
         assert_eq!(module.find(session, &mut []).len(), 2 * KEYS.len() - 2);
         let removed = module.sign(session, mechanism(c::CKM_SHA256_RSA_PKCS), private, b"text");
         assert_eq!(removed, Err(c::CKR_KEY_HANDLE_INVALID));
+        engine.client().generate("rsa", KeyKind::Rsa { bits: 2048 }).unwrap();
+        let [other, _] = module.halves(session, "rsa");
+        let signature = module.sign(session, mechanism(c::CKM_SHA256_RSA_PKCS), other, b"text").unwrap();
+        let how = Verification::Pkcs1(Some(Hash::Sha256));
+        assert!(public(&engine, "rsa").verifies(how, &digest(b"text"), &signature));
+        // One that is replaced while nobody searches is not used in place of the other.
+        engine.client().remove("rsa").unwrap();
+        engine.client().generate("rsa", KeyKind::Rsa { bits: 2048 }).unwrap();
+        for _ in 0..2 {
+            let replaced = module.sign(session, mechanism(c::CKM_SHA256_RSA_PKCS), other, b"text");
+            assert_eq!(replaced, Err(c::CKR_KEY_HANDLE_INVALID));
+        }
     });
 }
 
@@ -621,6 +636,83 @@ fn wrong_pointers(module: &Module, session: c::CK_SESSION_HANDLE) {
     );
     assert_eq!(call!(module, C_GetSlotList(0, place.cast(), place.wrapping_add(8).cast())), c::CKR_OK);
     assert_eq!(&odd[9..17], 1u64.to_ne_bytes());
+}
+
+/// Calls with random values: whatever comes, the module writes nothing beyond the room that it has, does not panic, and
+/// works afterwards.
+#[test]
+fn random_calls_do_no_harm() {
+    alone("random_calls_do_no_harm", |folder| {
+        let _engine = engine(folder);
+        let module = Module::initialized();
+        let mut sessions = [module.open().unwrap(), module.open().unwrap()];
+        let mut mechanisms = [0; 32];
+        let mut count = length(&[0; 32]);
+        assert_eq!(call!(module, C_GetMechanismList(0, mechanisms.as_mut_ptr(), &mut count)), c::CKR_OK);
+        assert_eq!(module.find(sessions[0], &mut []).len(), 2 * KEYS.len());
+        let mut random = SplitMix64::seed_from_u64(34);
+        let mut below = |limit: u64| random.next_u64() % limit;
+        let mut done = 0;
+        for _ in 0..20_000 {
+            for session in &mut sessions {
+                if call!(module, C_GetSessionInfo(*session, &mut c::CK_SESSION_INFO::default())) != c::CKR_OK
+                {
+                    *session = module.open().unwrap();
+                }
+            }
+            let session = if below(50) == 0 { below(9) } else { sessions[below(2) as usize] };
+            let key = below(2 * KEYS.len() as u64 + 4);
+            let mut parameter: [u64; 5] =
+                std::array::from_fn(|_| [0, 1, 2, 32, 0x250, 0x220][below(6) as usize]);
+            let mut chosen = mechanism(mechanisms[below(count) as usize]);
+            if below(3) == 0 {
+                chosen.pParameter = parameter.as_mut_ptr().cast();
+                chosen.ulParameterLen = [0, 8, 24, 40][below(4) as usize];
+            }
+            let mut data = [7u8; 300];
+            let data_length = [0, 1, 20, 32, 64, 256, 300][below(7) as usize];
+            let input = if below(20) == 0 { null_mut() } else { data.as_mut_ptr() };
+            let mut out = [0xa5u8; 600];
+            let room = [0, 1, 63, 64, 96, 255, 256, 512][below(8) as usize];
+            let mut size = room;
+            let output = if below(5) == 0 { null_mut() } else { out.as_mut_ptr() };
+            let size_place = if below(20) == 0 { null_mut() } else { &raw mut size };
+            let returned = match below(16) {
+                0 | 1 => call!(module, C_SignInit(session, &mut chosen, key)),
+                2 => call!(module, C_VerifyInit(session, &mut chosen, key)),
+                3 => call!(module, C_DecryptInit(session, &mut chosen, key)),
+                4 | 5 => call!(module, C_Sign(session, input, data_length, output, size_place)),
+                6 => call!(module, C_SignUpdate(session, input, data_length)),
+                7 => call!(module, C_SignFinal(session, output, size_place)),
+                8 => call!(module, C_Verify(session, input, data_length, out.as_mut_ptr(), room)),
+                9 => call!(module, C_VerifyUpdate(session, input, data_length)),
+                10 => call!(module, C_VerifyFinal(session, input, data_length)),
+                11 => call!(module, C_Decrypt(session, input, data_length, output, size_place)),
+                12 => call!(module, C_FindObjects(session, out.as_mut_ptr().cast(), room / 8, size_place)),
+                13 => {
+                    let kind = below(0x200);
+                    let mut asked = c::CK_ATTRIBUTE { type_: kind, pValue: output.cast(), ulValueLen: room };
+                    call!(module, C_GetAttributeValue(session, key, &mut asked, 1))
+                }
+                14 if below(4) == 0 => call!(module, C_CloseSession(session)),
+                14 => call!(module, C_FindObjectsFinal(session)),
+                _ => {
+                    let kind = below(0x200);
+                    let mut asked =
+                        c::CK_ATTRIBUTE { type_: kind, pValue: input.cast(), ulValueLen: data_length };
+                    call!(module, C_FindObjectsInit(session, &mut asked, below(2)))
+                }
+            };
+            assert_ne!(returned, c::CKR_GENERAL_ERROR);
+            assert!(out[room as usize..].iter().all(|byte| *byte == 0xa5), "beyond {room} bytes");
+            assert_eq!(data, [7; 300]);
+            done += usize::from(returned == c::CKR_OK);
+        }
+        assert!(done > 2_000, "{done} calls have succeeded");
+        let session = module.open().unwrap();
+        let [rsa, _] = module.halves(session, "rsa");
+        module.sign(session, mechanism(c::CKM_SHA256_RSA_PKCS), rsa, b"text").unwrap();
+    });
 }
 
 #[test]

@@ -142,6 +142,8 @@ fn opensc_lists_keys_and_reads_public_halves() {
     world.tool(&["--generate-random", "40", "--output-file", &random]);
     assert_eq!(fs::read(&random).unwrap().len(), 40);
     world.tool(&["--test-fork"]);
+    let tested = world.tool(&["--test", "--login", "--pin", "1234"]);
+    assert!(tested.contains("No errors\n"), "{tested}");
 }
 
 /// A signature by a mechanism: the key, pkcs11-tool's options, the file that it signs, and OpenSSL's options to verify.
@@ -405,7 +407,7 @@ fn private_sshd(world: &World) -> Option<(Running, u16)> {
 
 #[test]
 fn ssh_logs_in_with_keys_that_are_in_the_service() {
-    if !have(&["ssh", "ssh-keygen", "openssl"]) {
+    if !have(&["ssh", "ssh-keygen", "ssh-agent", "openssl"]) {
         return;
     }
     let world = World::new(None);
@@ -418,15 +420,19 @@ fn ssh_logs_in_with_keys_that_are_in_the_service() {
     };
     let host = fs::read_to_string(world.path("host.pub")).unwrap();
     fs::write(world.path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();
-    let login = |line: &str| {
-        fs::write(world.path("authorised"), format!("{line}\n")).unwrap();
+    let ssh = |options: &[&str]| {
         let mut command = world.command("ssh");
-        command.args(["-F", "/dev/null", "-T", "-p", &port.to_string(), "-I"]).arg(&module);
+        command.args(["-F", "/dev/null", "-T", "-p", &port.to_string()]).args(options);
         let known = format!("UserKnownHostsFile={}", world.path("known"));
-        for option in [known.as_str(), "StrictHostKeyChecking=yes", "BatchMode=yes", "IdentityAgent=none"] {
+        for option in [known.as_str(), "StrictHostKeyChecking=yes", "BatchMode=yes", "IdentityFile=none"] {
             command.args(["-o", option]);
         }
-        command.args(["-o", "IdentityFile=none", "127.0.0.1", "echo arrived"]).output().unwrap()
+        command.args(["127.0.0.1", "echo arrived"]).output().unwrap()
+    };
+    let by_module = ["-o", "IdentityAgent=none", "-I", module.to_str().unwrap()];
+    let login = |line: &str| {
+        fs::write(world.path("authorised"), format!("{line}\n")).unwrap();
+        ssh(&by_module)
     };
     for kind in ["ssh-rsa ", "ecdsa-sha2-nistp256 "] {
         let line = printed.lines().find(|line| line.starts_with(kind)).expect("the key is listed");
@@ -436,6 +442,28 @@ fn ssh_logs_in_with_keys_that_are_in_the_service() {
         assert_eq!(output.stdout, b"arrived\n", "{kind}: {errors}");
         assert!(world.done() > before, "{kind}: the service has signed");
     }
+    // The same by an agent, whose helper loads the module.
+    let allowed = format!("{}/*", module.canonicalize().unwrap().parent().unwrap().display());
+    let mut agent = world.command("ssh-agent");
+    agent.args(["-D", "-a", "agent", "-P", &allowed]).stdout(Stdio::null()).stderr(Stdio::null());
+    let _agent = Running(agent.spawn().unwrap());
+    let start = Instant::now();
+    while fs::metadata(world.path("agent")).is_err() {
+        assert!(start.elapsed() < PATIENCE, "the agent does not start");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut adding = world.command("ssh-add");
+    adding.arg("-s").arg(&module).env("SSH_AUTH_SOCK", world.path("agent"));
+    // The agent asks for a PIN, for which any text will do.
+    good(adding.env("SSH_ASKPASS", "/bin/true").env("SSH_ASKPASS_REQUIRE", "force"));
+    let line = printed.lines().find(|line| line.starts_with("ecdsa-")).expect("the key is listed");
+    fs::write(world.path("authorised"), format!("{line}\n")).unwrap();
+    let before = world.done();
+    let agent = format!("IdentityAgent={}", world.path("agent"));
+    let output = ssh(&["-o", &agent]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.stdout, b"arrived\n", "by an agent: {errors}");
+    assert!(world.done() > before, "by an agent: the service has signed");
     // A server that does not know the service's keys lets nobody in.
     let stranger = PrivateKey::generate(KeyKind::P256).unwrap();
     fs::write(world.path("stranger.pub"), key::pem("PUBLIC KEY", stranger.public())).unwrap();
