@@ -109,6 +109,8 @@ const CONTENTS: &[&str] = &[
     "usr/lib/systemd/system/sealane-engine.service",
     "usr/lib/systemd/system/sealane-engine.socket",
     "usr/lib/sealane/sealane-provider.so",
+    "usr/lib/sealane/sealane-pkcs11.so",
+    "usr/share/p11-kit/modules/sealane.module",
     "usr/share/sealane/openssl-provider.cnf",
     "usr/include/sealane_engine.h",
     "etc/default/sealane",
@@ -139,7 +141,7 @@ pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     generate::completions(root, &made.join("completions"))?;
     let (mut build, mut package) = (cargo(), cargo());
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
-    build.args(["--package", "sealane-provider"]);
+    build.args(["--package", "sealane-provider", "--package", "sealane-pkcs11"]);
     package.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", "sealane"]);
     if architecture.is_own() {
         run(&mut build)?;

@@ -18,13 +18,13 @@ pub struct Client {
     path: PathBuf,
     program: String,
     channel: Channel,
-    /// The handles in this connection, by the identities of the keys: their names, or the public halves of keys
-    /// without a name.
+    /// The handles in this connection, by the identities of the keys.
     handles: HashMap<Vec<u8>, u32>,
 }
 
+/// Returns the name and the public half of a key: another key may get the name once this one is removed.
 fn identity(info: &KeyInfo) -> Vec<u8> {
-    if info.name.is_empty() { info.public.clone() } else { info.name.clone().into_bytes() }
+    [info.name.as_bytes(), &[0], &info.public].concat()
 }
 
 impl Client {

@@ -171,6 +171,22 @@ fn a_key_that_is_lent_or_removed_is_worth_nothing_elsewhere() {
 }
 
 #[test]
+fn a_key_that_was_replaced_is_not_taken_for_the_other_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    client.generate("web", KeyKind::P256).unwrap();
+    let old = client.open("web").unwrap();
+    client.sign(&old, Hash::Sha256, &[1; 32]).unwrap();
+    client.remove("web").unwrap();
+    client.generate("web", KeyKind::P256).unwrap();
+    let new = client.open("web").unwrap();
+    client.sign(&new, Hash::Sha256, &[1; 32]).unwrap();
+    let signed = client.sign(&old, Hash::Sha256, &[1; 32]);
+    assert!(matches!(signed, Err(ClientError::Job(Status::Removed))), "{signed:?}");
+}
+
+#[test]
 fn keys_are_imported_in_the_forms_that_people_have() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::start(folder.path(), None);

@@ -96,6 +96,11 @@ const ARROWS: &[Crate] = &[
         why: "OpenSSL's view of the client, and ciphers in process; its tests run a service",
     },
     Crate {
+        folder: "pkcs11",
+        may_know: &["asymmetric", "client", "service"],
+        why: "PKCS#11's view of the client; its tests run a service",
+    },
+    Crate {
         folder: "lab",
         may_know: &[
             "copy",

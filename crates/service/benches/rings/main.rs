@@ -1,7 +1,8 @@
 //! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
 //! signatures of processes with one operation under way each, compared with the same in process, and with SoftHSM behind
 //! p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings [SECONDS]`; `-- null SECONDS` leaves the
-//! signatures out, and `-- token SECONDS` all but those of SoftHSM.
+//! signatures out, and `-- token SECONDS` all but those of SoftHSM. After `cargo build --release -p sealane-pkcs11`, the caller
+//! of SoftHSM also signs by our module, with the service's key.
 //!
 //! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
 //! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone.
@@ -14,9 +15,10 @@ use sealane_client::ring::{Consumer, Direction, Head, Producer};
 use sealane_client::{Channel, Client, Hash, KeyKind, Memory, Operation};
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -88,8 +90,8 @@ fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
 fn signatures(folder: &Path, socket: &Path, seconds: f64) {
     println!("RSA-2048 signatures a second, and client CPU of each:");
     for processes in [1, 2, 4, 8, 16, 32] {
-        let own = processes_of(processes, "alone", folder, seconds, None);
-        let service = processes_of(processes, "client", socket, seconds, None);
+        let own = processes_of(processes, "alone", folder, seconds, &[]);
+        let service = processes_of(processes, "client", socket, seconds, &[]);
         println!(
             "  {processes:>2} processes: in process {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
             own.0,
@@ -108,24 +110,42 @@ fn tokens(folder: &Path, socket: &Path, seconds: f64) {
         Err(missing) => return println!("no {missing}: nothing to compare isolated keys with"),
     };
     let server = softhsm::serve(folder);
+    let at_server = [("P11_KIT_SERVER_ADDRESS", OsStr::new(&server.address))];
+    let own_module = own_module();
+    let at_service = [("SEALANE_ENGINE", socket.as_os_str())];
     println!("RSA-2048 signatures a second with the key in another process, and client CPU of each:");
     for processes in [1, 8] {
-        let pair = || {
-            let theirs = processes_of(processes, "pkcs11", &module, seconds, Some(&server.address));
-            (theirs, processes_of(processes, "client", socket, seconds, None))
-        };
-        let mut pairs = [pair(), pair(), pair()];
-        pairs.sort_by(|((a, _), (b, _)), ((c, _), (d, _))| (b / a).total_cmp(&(d / c)));
-        let (theirs, service) = pairs[1];
-        println!(
-            "  {processes:>2} processes: p11-kit and SoftHSM {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
-            theirs.0,
-            theirs.1,
-            service.0,
-            service.1,
-            service.0 / theirs.0
-        );
+        let theirs = || processes_of(processes, "pkcs11", &module, seconds, &at_server);
+        let client = || processes_of(processes, "client", socket, seconds, &[]);
+        beside(processes, theirs, "service", client);
+        if let Some(module) = &own_module {
+            let by_module = || processes_of(processes, "pkcs11", module, seconds, &at_service);
+            beside(processes, theirs, "service by our module", by_module);
+        }
     }
+}
+
+/// Measures SoftHSM and another way three times in turns, and prints the pair whose ratio is the median.
+fn beside(processes: usize, theirs: impl Fn() -> (f64, f64), name: &str, ours: impl Fn() -> (f64, f64)) {
+    let pair = || (theirs(), ours());
+    let mut pairs = [pair(), pair(), pair()];
+    pairs.sort_by(|((a, _), (b, _)), ((c, _), (d, _))| (b / a).total_cmp(&(d / c)));
+    let (theirs, ours) = pairs[1];
+    println!(
+        "  {processes:>2} processes: p11-kit and SoftHSM {:>8.0}, {:>6.1} us; {name} {:>8.0}, {:>6.1} us; {:.2} x",
+        theirs.0,
+        theirs.1,
+        ours.0,
+        ours.1,
+        ours.0 / theirs.0
+    );
+}
+
+/// Returns the module of PKCS#11 whose token is the service, if it has been built.
+fn own_module() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let module = program.parent()?.parent()?.join("libsealane_pkcs11.so");
+    module.exists().then_some(module)
 }
 
 /// Returns the nanoseconds per empty message that goes through both rings, which no service can undercut.
@@ -239,11 +259,17 @@ fn after_a_pause(call: impl FnOnce()) -> Duration {
 }
 
 /// Returns the signatures per second of all processes together, and the microseconds of client CPU per signature.
-fn processes_of(count: usize, kind: &str, place: &Path, seconds: f64, server: Option<&str>) -> (f64, f64) {
+fn processes_of(
+    count: usize,
+    kind: &str,
+    place: &Path,
+    seconds: f64,
+    variables: &[(&str, &OsStr)],
+) -> (f64, f64) {
     let start = || {
         let mut command = Command::new(env::current_exe().expect("a program"));
         command.arg(kind).arg(place).arg(seconds.to_string()).stdout(Stdio::piped());
-        command.envs(server.map(|address| ("P11_KIT_SERVER_ADDRESS", address)));
+        command.envs(variables.iter().copied());
         command.spawn().expect("a process")
     };
     let children: Vec<_> = (0..count).map(|_| start()).collect();

@@ -1,0 +1,299 @@
+//! The module, its slot, its token, and sessions (PKCS#11 2.40, sections 5.4 to 5.6).
+
+#![allow(unsafe_code)]
+
+use super::{BAD, give_list, put, returned, with_module};
+use crate::mechanism;
+use crate::module;
+use crate::refused::Refused;
+use crate::session::SESSIONS_MAX;
+use aws_lc_rs::digest::{SHA256, digest};
+use cryptoki_sys as c;
+use std::ffi::c_void;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The version of the standard.
+pub(super) const CRYPTOKI: c::CK_VERSION = c::CK_VERSION { major: 2, minor: 40 };
+
+/// The variable that names the socket of another service than the system's, as it does for `sealane engine`.
+const SOCKET_VARIABLE: &str = "SEALANE_ENGINE";
+
+/// The one slot.
+const SLOT: c::CK_SLOT_ID = 0;
+
+const MANUFACTURER: &str = "Sealane";
+
+/// Returns the version of this module.
+fn own_version() -> c::CK_VERSION {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    c::CK_VERSION {
+        major: number(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: number(env!("CARGO_PKG_VERSION_MINOR")),
+    }
+}
+
+/// Returns a text that is filled up with blanks.
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    let mut field = [b' '; N];
+    let length = text.len().min(N);
+    field[..length].copy_from_slice(&text.as_bytes()[..length]);
+    field
+}
+
+/// Returns the socket of the service. A program that runs with more rights than its caller's does not let the caller
+/// choose its token.
+fn socket() -> PathBuf {
+    // SAFETY: the function reads a value that the kernel gave the process when it started.
+    let has_more_rights = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    let named = std::env::var_os(SOCKET_VARIABLE).filter(|path| !has_more_rights && !path.is_empty());
+    named.map_or_else(|| PathBuf::from(sealane_client::SOCKET), PathBuf::from)
+}
+
+/// Returns a serial number that differs between tokens: the beginning of a digest of the socket's path.
+fn serial_number(socket: &Path) -> [u8; 16] {
+    let mut text = String::new();
+    for byte in &digest(&SHA256, socket.as_os_str().as_bytes()).as_ref()[..8] {
+        // A string takes everything.
+        let _ = write!(text, "{byte:02x}");
+    }
+    padded(&text)
+}
+
+fn check_slot(slot: c::CK_SLOT_ID) -> Result<(), Refused> {
+    if slot == SLOT { Ok(()) } else { Err(Refused(c::CKR_SLOT_ID_INVALID)) }
+}
+
+/// Fails if a structure with functions for locking is wrong. The module locks by the operating system's means, whichever
+/// the program would like.
+///
+/// # Safety
+/// `arguments` is null or points to the structure.
+unsafe fn check_arguments(arguments: *const c::CK_C_INITIALIZE_ARGS) -> Result<(), Refused> {
+    if arguments.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller guarantees it.
+    let arguments = unsafe { arguments.read_unaligned() };
+    let given = [
+        arguments.CreateMutex.is_some(),
+        arguments.DestroyMutex.is_some(),
+        arguments.LockMutex.is_some(),
+        arguments.UnlockMutex.is_some(),
+    ];
+    if !arguments.pReserved.is_null() || given.iter().any(|is_given| *is_given != given[0]) {
+        return Err(BAD);
+    }
+    Ok(())
+}
+
+pub(super) unsafe extern "C" fn initialize(arguments: *mut c_void) -> c::CK_RV {
+    returned(|| {
+        // SAFETY: the standard says that the pointer is null or to this structure.
+        unsafe { check_arguments(arguments.cast()) }?;
+        module::initialize(socket())
+    })
+}
+
+pub(super) unsafe extern "C" fn finalize(reserved: *mut c_void) -> c::CK_RV {
+    returned(|| if reserved.is_null() { module::finalize() } else { Err(BAD) })
+}
+
+pub(super) unsafe extern "C" fn get_info(info: *mut c::CK_INFO) -> c::CK_RV {
+    with_module(|_| {
+        let value = c::CK_INFO {
+            cryptokiVersion: CRYPTOKI,
+            manufacturerID: padded(MANUFACTURER),
+            flags: 0,
+            libraryDescription: padded("Keys of the Sealane engine"),
+            libraryVersion: own_version(),
+        };
+        // SAFETY: the pointer is the caller's place for it, or null.
+        unsafe { put(info, value) }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_slot_list(
+    with_token: c::CK_BBOOL,
+    array: *mut c::CK_SLOT_ID,
+    count: *mut c::CK_ULONG,
+) -> c::CK_RV {
+    with_module(|module| {
+        let is_listed = with_token == c::CK_FALSE || module.has_token();
+        let list: &[c::CK_SLOT_ID] = if is_listed { &[SLOT] } else { &[] };
+        // SAFETY: the pointers are the caller's array and its length, or null.
+        unsafe { give_list(list, array, count) }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_slot_info(slot: c::CK_SLOT_ID, info: *mut c::CK_SLOT_INFO) -> c::CK_RV {
+    with_module(|module| {
+        check_slot(slot)?;
+        let present = if module.has_token() { c::CKF_TOKEN_PRESENT } else { 0 };
+        let value = c::CK_SLOT_INFO {
+            slotDescription: padded(&format!("Sealane engine at {}", module.socket.display())),
+            manufacturerID: padded(MANUFACTURER),
+            // The service may come and go.
+            flags: c::CKF_REMOVABLE_DEVICE | present,
+            hardwareVersion: c::CK_VERSION::default(),
+            firmwareVersion: own_version(),
+        };
+        // SAFETY: the pointer is the caller's place for it, or null.
+        unsafe { put(info, value) }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_token_info(slot: c::CK_SLOT_ID, info: *mut c::CK_TOKEN_INFO) -> c::CK_RV {
+    with_module(|module| {
+        check_slot(slot)?;
+        if !module.has_token() {
+            return Err(Refused(c::CKR_TOKEN_NOT_PRESENT));
+        }
+        let unknown = c::CK_UNAVAILABLE_INFORMATION;
+        let value = c::CK_TOKEN_INFO {
+            label: padded("Sealane engine"),
+            manufacturerID: padded(MANUFACTURER),
+            model: padded("engine service"),
+            serialNumber: serial_number(&module.socket),
+            flags: c::CKF_RNG | c::CKF_WRITE_PROTECTED | c::CKF_TOKEN_INITIALIZED,
+            ulMaxSessionCount: SESSIONS_MAX as c::CK_ULONG,
+            ulSessionCount: module.sessions().count() as c::CK_ULONG,
+            ulMaxRwSessionCount: SESSIONS_MAX as c::CK_ULONG,
+            ulRwSessionCount: unknown,
+            ulMaxPinLen: 255,
+            ulMinPinLen: 0,
+            ulTotalPublicMemory: unknown,
+            ulFreePublicMemory: unknown,
+            ulTotalPrivateMemory: unknown,
+            ulFreePrivateMemory: unknown,
+            hardwareVersion: c::CK_VERSION::default(),
+            firmwareVersion: own_version(),
+            utcTime: padded(""),
+        };
+        // SAFETY: the pointer is the caller's place for it, or null.
+        unsafe { put(info, value) }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_mechanism_list(
+    slot: c::CK_SLOT_ID,
+    array: *mut c::CK_MECHANISM_TYPE,
+    count: *mut c::CK_ULONG,
+) -> c::CK_RV {
+    with_module(|_| {
+        check_slot(slot)?;
+        // SAFETY: the pointers are the caller's array and its length, or null.
+        unsafe { give_list(&mechanism::all(), array, count) }
+    })
+}
+
+pub(super) unsafe extern "C" fn get_mechanism_info(
+    slot: c::CK_SLOT_ID,
+    kind: c::CK_MECHANISM_TYPE,
+    info: *mut c::CK_MECHANISM_INFO,
+) -> c::CK_RV {
+    with_module(|_| {
+        check_slot(slot)?;
+        let value = mechanism::info(kind)?;
+        // SAFETY: the pointer is the caller's place for it, or null.
+        unsafe { put(info, value) }
+    })
+}
+
+pub(super) unsafe extern "C" fn open_session(
+    slot: c::CK_SLOT_ID,
+    flags: c::CK_FLAGS,
+    _: *mut c_void,
+    _: c::CK_NOTIFY,
+    handle: *mut c::CK_SESSION_HANDLE,
+) -> c::CK_RV {
+    with_module(|module| {
+        check_slot(slot)?;
+        if handle.is_null() {
+            return Err(BAD);
+        }
+        if flags & c::CKF_SERIAL_SESSION == 0 {
+            return Err(Refused(c::CKR_SESSION_PARALLEL_NOT_SUPPORTED));
+        }
+        if !module.has_token() {
+            return Err(Refused(c::CKR_TOKEN_NOT_PRESENT));
+        }
+        let opened = module.sessions().open(flags & c::CKF_RW_SESSION != 0)?;
+        // SAFETY: the pointer is the caller's place for it.
+        unsafe { put(handle, opened) }
+    })
+}
+
+pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
+    with_module(|module| module.sessions().close(handle))
+}
+
+pub(super) unsafe extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK_RV {
+    with_module(|module| {
+        check_slot(slot)?;
+        module.sessions().close_all();
+        Ok(())
+    })
+}
+
+pub(super) unsafe extern "C" fn get_session_info(
+    handle: c::CK_SESSION_HANDLE,
+    info: *mut c::CK_SESSION_INFO,
+) -> c::CK_RV {
+    with_module(|module| {
+        let for_writing = module.with_session(handle, |session| Ok(session.is_for_writing()))?;
+        let (state, flags) = match (module.sessions().is_logged_in, for_writing) {
+            (false, false) => (c::CKS_RO_PUBLIC_SESSION, 0),
+            (true, false) => (c::CKS_RO_USER_FUNCTIONS, 0),
+            (false, true) => (c::CKS_RW_PUBLIC_SESSION, c::CKF_RW_SESSION),
+            (true, true) => (c::CKS_RW_USER_FUNCTIONS, c::CKF_RW_SESSION),
+        };
+        let value = c::CK_SESSION_INFO {
+            slotID: SLOT,
+            state,
+            flags: c::CKF_SERIAL_SESSION | flags,
+            ulDeviceError: 0,
+        };
+        // SAFETY: the pointer is the caller's place for it, or null.
+        unsafe { put(info, value) }
+    })
+}
+
+/// The service knows the caller by its user. Programs that log in anyway may do so with any PIN.
+pub(super) unsafe extern "C" fn login(
+    handle: c::CK_SESSION_HANDLE,
+    user: c::CK_USER_TYPE,
+    pin: *mut c::CK_UTF8CHAR,
+    pin_length: c::CK_ULONG,
+) -> c::CK_RV {
+    with_module(|module| {
+        let mut sessions = module.sessions();
+        sessions.get(handle)?;
+        if pin.is_null() && pin_length != 0 {
+            return Err(BAD);
+        }
+        match user {
+            c::CKU_USER if sessions.is_logged_in => Err(Refused(c::CKR_USER_ALREADY_LOGGED_IN)),
+            c::CKU_USER => {
+                sessions.is_logged_in = true;
+                Ok(())
+            }
+            // No key wants a PIN before each operation.
+            c::CKU_CONTEXT_SPECIFIC => Err(Refused(c::CKR_OPERATION_NOT_INITIALIZED)),
+            _ => Err(Refused(c::CKR_USER_TYPE_INVALID)),
+        }
+    })
+}
+
+pub(super) unsafe extern "C" fn logout(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
+    with_module(|module| {
+        let mut sessions = module.sessions();
+        sessions.get(handle)?;
+        if std::mem::take(&mut sessions.is_logged_in) {
+            Ok(())
+        } else {
+            Err(Refused(c::CKR_USER_NOT_LOGGED_IN))
+        }
+    })
+}

@@ -1,0 +1,259 @@
+//! Mechanisms, and their parameters as values.
+//!
+//! **Guarantee:** a [`Mechanism`] is one that the service or AWS-LC computes; any other, and any parameters that are not
+//! a mechanism's, are refused.
+
+use crate::refused::Refused;
+use cryptoki_sys as c;
+use sealane_client::{Hash, KeyKind};
+use std::mem::{offset_of, size_of};
+
+/// The algorithm of a mechanism, without the hash of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// PKCS#1 v1.5: RSASSA (RFC 8017, 8.2), or RSAES (RFC 8017, 7.2) to decrypt.
+    Pkcs1,
+    /// RSASSA-PSS (RFC 8017, 8.1).
+    Pss { hash: Hash, mask: Hash, salt_bytes: u16 },
+    /// RSAES-OAEP (RFC 8017, 7.1) with an empty label.
+    Oaep { hash: Hash, mask: Hash },
+    /// ECDSA (FIPS 186-5); signatures are r and s.
+    Ecdsa,
+    /// Ed25519 (RFC 8032).
+    Eddsa,
+}
+
+/// A mechanism with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mechanism {
+    pub(crate) scheme: Scheme,
+    /// The hash of the message; `None` if the data are signed as they are.
+    pub(crate) hash: Option<Hash>,
+}
+
+/// The groups of mechanisms with the same form of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Pkcs1,
+    Pss,
+    Oaep,
+    Ecdsa,
+    Eddsa,
+}
+
+/// All mechanisms: their numbers, their families, and the hashes of messages.
+const ALL: [(c::CK_MECHANISM_TYPE, Family, Option<Hash>); 20] = [
+    (c::CKM_RSA_PKCS, Family::Pkcs1, None),
+    (c::CKM_SHA1_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha1)),
+    (c::CKM_SHA224_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha224)),
+    (c::CKM_SHA256_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha256)),
+    (c::CKM_SHA384_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha384)),
+    (c::CKM_SHA512_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha512)),
+    (c::CKM_RSA_PKCS_PSS, Family::Pss, None),
+    (c::CKM_SHA1_RSA_PKCS_PSS, Family::Pss, Some(Hash::Sha1)),
+    (c::CKM_SHA224_RSA_PKCS_PSS, Family::Pss, Some(Hash::Sha224)),
+    (c::CKM_SHA256_RSA_PKCS_PSS, Family::Pss, Some(Hash::Sha256)),
+    (c::CKM_SHA384_RSA_PKCS_PSS, Family::Pss, Some(Hash::Sha384)),
+    (c::CKM_SHA512_RSA_PKCS_PSS, Family::Pss, Some(Hash::Sha512)),
+    (c::CKM_RSA_PKCS_OAEP, Family::Oaep, None),
+    (c::CKM_ECDSA, Family::Ecdsa, None),
+    (c::CKM_ECDSA_SHA1, Family::Ecdsa, Some(Hash::Sha1)),
+    (c::CKM_ECDSA_SHA224, Family::Ecdsa, Some(Hash::Sha224)),
+    (c::CKM_ECDSA_SHA256, Family::Ecdsa, Some(Hash::Sha256)),
+    (c::CKM_ECDSA_SHA384, Family::Ecdsa, Some(Hash::Sha384)),
+    (c::CKM_ECDSA_SHA512, Family::Ecdsa, Some(Hash::Sha512)),
+    (c::CKM_EDDSA, Family::Eddsa, None),
+];
+
+/// The maximum length of parameters in bytes; longer ones are no mechanism's.
+pub(crate) const PARAMETER_BYTES_MAX: usize = 64;
+
+/// The smallest and the largest key of a family, in bits, as in [`KeyKind`].
+const RSA_BITS: (c::CK_ULONG, c::CK_ULONG) = (2048, 8192);
+const EC_BITS: (c::CK_ULONG, c::CK_ULONG) = (256, 384);
+const ED25519_BITS: (c::CK_ULONG, c::CK_ULONG) = (255, 255);
+
+/// Returns the numbers of all mechanisms.
+pub(crate) fn all() -> Vec<c::CK_MECHANISM_TYPE> {
+    ALL.iter().map(|(number, ..)| *number).collect()
+}
+
+/// Returns the numbers of the mechanisms for keys of a kind.
+pub(crate) fn of_kind(kind: KeyKind) -> impl Iterator<Item = c::CK_MECHANISM_TYPE> {
+    ALL.iter().filter(move |(_, family, _)| family.suits(kind)).map(|(number, ..)| *number)
+}
+
+/// Returns the sizes of keys, and the uses, of a mechanism.
+///
+/// # Errors
+/// Fails if the number is not a mechanism's.
+pub(crate) fn info(number: c::CK_MECHANISM_TYPE) -> Result<c::CK_MECHANISM_INFO, Refused> {
+    let (_, family, hash) = row(number)?;
+    let signs = c::CKF_SIGN | c::CKF_VERIFY;
+    let curve = signs | c::CKF_EC_F_P | c::CKF_EC_NAMEDCURVE | c::CKF_EC_UNCOMPRESS;
+    let (bits, flags) = match (family, hash) {
+        (Family::Pkcs1, None) => (RSA_BITS, signs | c::CKF_DECRYPT),
+        (Family::Pkcs1 | Family::Pss, _) => (RSA_BITS, signs),
+        (Family::Oaep, _) => (RSA_BITS, c::CKF_DECRYPT),
+        (Family::Ecdsa, _) => (EC_BITS, curve),
+        (Family::Eddsa, _) => (ED25519_BITS, signs),
+    };
+    Ok(c::CK_MECHANISM_INFO { ulMinKeySize: bits.0, ulMaxKeySize: bits.1, flags })
+}
+
+fn row(number: c::CK_MECHANISM_TYPE) -> Result<(c::CK_MECHANISM_TYPE, Family, Option<Hash>), Refused> {
+    ALL.into_iter().find(|(known, ..)| *known == number).ok_or(Refused(c::CKR_MECHANISM_INVALID))
+}
+
+impl Family {
+    fn suits(self, kind: KeyKind) -> bool {
+        match self {
+            Self::Pkcs1 | Self::Pss | Self::Oaep => matches!(kind, KeyKind::Rsa { .. }),
+            Self::Ecdsa => matches!(kind, KeyKind::P256 | KeyKind::P384),
+            Self::Eddsa => kind == KeyKind::Ed25519,
+        }
+    }
+}
+
+impl Scheme {
+    fn family(self) -> Family {
+        match self {
+            Self::Pkcs1 => Family::Pkcs1,
+            Self::Pss { .. } => Family::Pss,
+            Self::Oaep { .. } => Family::Oaep,
+            Self::Ecdsa => Family::Ecdsa,
+            Self::Eddsa => Family::Eddsa,
+        }
+    }
+}
+
+impl Mechanism {
+    /// Reads a mechanism: its number, and the bytes of the structure of its parameters.
+    ///
+    /// # Errors
+    /// Fails if there is no such mechanism, or if the parameters are not its own.
+    pub(crate) fn of(number: c::CK_MECHANISM_TYPE, parameter: &[u8]) -> Result<Self, Refused> {
+        let (_, family, hash) = row(number)?;
+        let scheme = match family {
+            Family::Pkcs1 if parameter.is_empty() => Some(Scheme::Pkcs1),
+            Family::Ecdsa if parameter.is_empty() => Some(Scheme::Ecdsa),
+            Family::Pkcs1 | Family::Ecdsa => None,
+            Family::Pss => pss(parameter, hash),
+            Family::Oaep => oaep(parameter),
+            Family::Eddsa => is_pure_eddsa(parameter).then_some(Scheme::Eddsa),
+        };
+        let scheme = scheme.ok_or(Refused(c::CKR_MECHANISM_PARAM_INVALID))?;
+        Ok(Self { scheme, hash })
+    }
+
+    pub(crate) fn suits(self, kind: KeyKind) -> bool {
+        self.scheme.family().suits(kind)
+    }
+}
+
+/// Returns the number at an offset in bytes.
+fn number_at(parameter: &[u8], at: usize) -> Option<c::CK_ULONG> {
+    let (digits, _) = parameter.get(at..)?.split_first_chunk()?;
+    Some(c::CK_ULONG::from_ne_bytes(*digits))
+}
+
+fn hash_of(number: c::CK_MECHANISM_TYPE) -> Option<Hash> {
+    match number {
+        c::CKM_SHA_1 => Some(Hash::Sha1),
+        c::CKM_SHA224 => Some(Hash::Sha224),
+        c::CKM_SHA256 => Some(Hash::Sha256),
+        c::CKM_SHA384 => Some(Hash::Sha384),
+        c::CKM_SHA512 => Some(Hash::Sha512),
+        _ => None,
+    }
+}
+
+fn mask_of(number: c::CK_RSA_PKCS_MGF_TYPE) -> Option<Hash> {
+    match number {
+        c::CKG_MGF1_SHA1 => Some(Hash::Sha1),
+        c::CKG_MGF1_SHA224 => Some(Hash::Sha224),
+        c::CKG_MGF1_SHA256 => Some(Hash::Sha256),
+        c::CKG_MGF1_SHA384 => Some(Hash::Sha384),
+        c::CKG_MGF1_SHA512 => Some(Hash::Sha512),
+        _ => None,
+    }
+}
+
+/// Reads `CK_RSA_PKCS_PSS_PARAMS`, which name the hash of the message again.
+fn pss(parameter: &[u8], of_message: Option<Hash>) -> Option<Scheme> {
+    type Layout = c::CK_RSA_PKCS_PSS_PARAMS;
+    if parameter.len() != size_of::<Layout>() {
+        return None;
+    }
+    let hash = hash_of(number_at(parameter, offset_of!(Layout, hashAlg))?)?;
+    let mask = mask_of(number_at(parameter, offset_of!(Layout, mgf))?)?;
+    let salt_bytes = u16::try_from(number_at(parameter, offset_of!(Layout, sLen))?).ok()?;
+    of_message.is_none_or(|named| named == hash).then_some(Scheme::Pss { hash, mask, salt_bytes })
+}
+
+/// Reads `CK_RSA_PKCS_OAEP_PARAMS`, whose label must be empty.
+fn oaep(parameter: &[u8]) -> Option<Scheme> {
+    type Layout = c::CK_RSA_PKCS_OAEP_PARAMS;
+    if parameter.len() != size_of::<Layout>() {
+        return None;
+    }
+    let hash = hash_of(number_at(parameter, offset_of!(Layout, hashAlg))?)?;
+    let mask = mask_of(number_at(parameter, offset_of!(Layout, mgf))?)?;
+    let source = number_at(parameter, offset_of!(Layout, source))?;
+    let label_bytes = number_at(parameter, offset_of!(Layout, ulSourceDataLen))?;
+    // No source at all is how some programs say that there is no label.
+    let is_empty = [0, c::CKZ_DATA_SPECIFIED].contains(&source) && label_bytes == 0;
+    is_empty.then_some(Scheme::Oaep { hash, mask })
+}
+
+/// Returns whether the parameters, which may be missing, are those of Ed25519 itself: no hash before, and no context.
+fn is_pure_eddsa(parameter: &[u8]) -> bool {
+    type Layout = c::CK_EDDSA_PARAMS;
+    let context_bytes = number_at(parameter, offset_of!(Layout, ulContextDataLen));
+    parameter.is_empty()
+        || parameter.len() == size_of::<Layout>()
+            && parameter[offset_of!(Layout, phFlag)] == c::CK_FALSE
+            && context_bytes == Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn bytes(numbers: &[c::CK_ULONG]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn parameters_are_read() {
+        let parameter = bytes(&[c::CKM_SHA256, c::CKG_MGF1_SHA1, 20]);
+        let scheme = Scheme::Pss { hash: Hash::Sha256, mask: Hash::Sha1, salt_bytes: 20 };
+        let bare = Mechanism { scheme, hash: None };
+        assert_eq!(Mechanism::of(c::CKM_RSA_PKCS_PSS, &parameter), Ok(bare));
+        let whole = Mechanism { scheme, hash: Some(Hash::Sha256) };
+        assert_eq!(Mechanism::of(c::CKM_SHA256_RSA_PKCS_PSS, &parameter), Ok(whole));
+        let wrong = Err(Refused(c::CKR_MECHANISM_PARAM_INVALID));
+        assert_eq!(Mechanism::of(c::CKM_SHA512_RSA_PKCS_PSS, &parameter), wrong);
+        assert_eq!(Mechanism::of(c::CKM_RSA_PKCS, &parameter), wrong);
+        assert_eq!(Mechanism::of(c::CKM_RSA_PKCS_PSS, &[]), wrong);
+        let labelled = bytes(&[c::CKM_SHA_1, c::CKG_MGF1_SHA1, c::CKZ_DATA_SPECIFIED, 8, 3]);
+        assert_eq!(Mechanism::of(c::CKM_RSA_PKCS_OAEP, &labelled), wrong);
+        let plain = bytes(&[c::CKM_SHA_1, c::CKG_MGF1_SHA1, c::CKZ_DATA_SPECIFIED, 0, 0]);
+        let scheme = Scheme::Oaep { hash: Hash::Sha1, mask: Hash::Sha1 };
+        assert_eq!(Mechanism::of(c::CKM_RSA_PKCS_OAEP, &plain), Ok(Mechanism { scheme, hash: None }));
+        assert!(Mechanism::of(c::CKM_EDDSA, &bytes(&[0, 0, 0])).is_ok());
+        assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[1, 0, 0])), wrong);
+        assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[0, 1, 0])), wrong);
+        assert_eq!(Mechanism::of(c::CKM_MD5_RSA_PKCS, &[]), Err(Refused(c::CKR_MECHANISM_INVALID)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_parameters_are_read_or_refused(place in 0..ALL.len(), parameter in vec(any::<u8>(), 0..PARAMETER_BYTES_MAX)) {
+            let _ = Mechanism::of(ALL[place].0, &parameter);
+            prop_assert!(info(ALL[place].0).is_ok());
+        }
+    }
+}

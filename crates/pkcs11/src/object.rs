@@ -1,0 +1,279 @@
+//! Keys of the service as objects: each is a private key and a public key of the same name.
+//!
+//! **Guarantees:** a handle names the same half of the same key as long as the module is initialised, and no other one
+//! afterwards; no attribute has bytes of a private half, because none are here.
+
+use crate::der;
+use crate::mechanism;
+use crate::refused::Refused;
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use cryptoki_sys as c;
+use sealane_asymmetric::{NoKey, PublicKey};
+use sealane_client::{Key, KeyInfo, KeyKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The object identifiers of curves in DER: P-256 and P-384 (RFC 5480, 2.1.1.1), Ed25519 (RFC 8410, 3).
+const P256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P384: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22];
+const ED25519: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
+
+/// The public half as PKCS#11 has it.
+#[derive(Debug)]
+enum Numbers {
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    Curve { parameters: &'static [u8], point: Vec<u8> },
+}
+
+/// A key of the service for which there are mechanisms.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) key: Key,
+    numbers: Numbers,
+    /// The identifier of the public key (RFC 5280, 4.2.1.2, method 1), as certificates have it.
+    id: Vec<u8>,
+}
+
+impl Content {
+    /// Returns `None` for keys that no mechanism suits, and for public halves that cannot be read.
+    fn of(info: KeyInfo) -> Option<Self> {
+        let bits = der::of_public(&info.public)?;
+        let curve = |parameters| Numbers::Curve { parameters, point: der::octet_string(bits) };
+        let numbers = match info.kind {
+            KeyKind::Rsa { .. } => {
+                let (modulus, exponent) = der::of_rsa_public(bits)?;
+                Numbers::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() }
+            }
+            KeyKind::P256 => curve(P256),
+            KeyKind::P384 => curve(P384),
+            KeyKind::Ed25519 => curve(ED25519),
+            KeyKind::X25519 => return None,
+        };
+        let id = digest(&SHA1_FOR_LEGACY_USE_ONLY, bits).as_ref().to_vec();
+        Some(Self { key: Key { info }, numbers, id })
+    }
+
+    pub(crate) fn kind(&self) -> KeyKind {
+        self.key.info.kind
+    }
+
+    /// Returns the public half for verification.
+    pub(crate) fn public(&self) -> Result<PublicKey, NoKey> {
+        PublicKey::of_der(&self.key.info.public)
+    }
+
+    /// Returns the length of a signature in bytes; for RSA, that of the modulus.
+    pub(crate) fn signature_bytes(&self) -> usize {
+        match self.kind() {
+            KeyKind::Rsa { bits } => usize::from(bits) / 8,
+            KeyKind::P384 => 96,
+            KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 64,
+        }
+    }
+}
+
+/// The halves of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Private,
+    Public,
+}
+
+/// An object: a half of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) content: Arc<Content>,
+    pub(crate) half: Half,
+}
+
+fn flag(value: bool) -> Vec<u8> {
+    vec![if value { c::CK_TRUE } else { c::CK_FALSE }]
+}
+
+fn number(value: c::CK_ULONG) -> Vec<u8> {
+    value.to_ne_bytes().to_vec()
+}
+
+impl Object {
+    /// Returns the value of an attribute.
+    ///
+    /// # Errors
+    /// Fails with `CKR_ATTRIBUTE_SENSITIVE`, or with `CKR_ATTRIBUTE_TYPE_INVALID` if the object has none of this type.
+    pub(crate) fn attribute(&self, kind: c::CK_ATTRIBUTE_TYPE) -> Result<Vec<u8>, Refused> {
+        let of_half = match self.half {
+            Half::Private => self.of_private(kind)?,
+            Half::Public => self.of_public(kind),
+        };
+        of_half
+            .or_else(|| self.of_both(kind))
+            .or_else(|| self.of_numbers(kind))
+            .ok_or(Refused(c::CKR_ATTRIBUTE_TYPE_INVALID))
+    }
+
+    fn of_both(&self, kind: c::CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
+        let info = &self.content.key.info;
+        Some(match kind {
+            c::CKA_TOKEN => flag(true),
+            // It is visible without a login. The service cannot tell an imported key from one that it made.
+            c::CKA_PRIVATE | c::CKA_LOCAL => flag(false),
+            c::CKA_MODIFIABLE | c::CKA_COPYABLE | c::CKA_DESTROYABLE | c::CKA_DERIVE => flag(false),
+            c::CKA_LABEL => info.name.clone().into_bytes(),
+            c::CKA_ID => self.content.id.clone(),
+            c::CKA_SUBJECT | c::CKA_START_DATE | c::CKA_END_DATE => Vec::new(),
+            c::CKA_PUBLIC_KEY_INFO => info.public.clone(),
+            c::CKA_KEY_GEN_MECHANISM => number(c::CK_UNAVAILABLE_INFORMATION),
+            c::CKA_ALLOWED_MECHANISMS => {
+                mechanism::of_kind(info.kind).flat_map(c::CK_ULONG::to_ne_bytes).collect()
+            }
+            c::CKA_KEY_TYPE => number(match info.kind {
+                KeyKind::Rsa { .. } => c::CKK_RSA,
+                KeyKind::P256 | KeyKind::P384 => c::CKK_EC,
+                KeyKind::Ed25519 => c::CKK_EC_EDWARDS,
+                KeyKind::X25519 => c::CKK_EC_MONTGOMERY,
+            }),
+            _ => return None,
+        })
+    }
+
+    fn of_private(&self, kind: c::CK_ATTRIBUTE_TYPE) -> Result<Option<Vec<u8>>, Refused> {
+        let is_rsa = matches!(self.content.numbers, Numbers::Rsa { .. });
+        Ok(Some(match kind {
+            c::CKA_CLASS => number(c::CKO_PRIVATE_KEY),
+            c::CKA_SENSITIVE | c::CKA_SIGN => flag(true),
+            c::CKA_DECRYPT => flag(is_rsa),
+            // An imported key has been elsewhere before, so that neither can be promised.
+            c::CKA_ALWAYS_SENSITIVE | c::CKA_NEVER_EXTRACTABLE => flag(false),
+            c::CKA_EXTRACTABLE | c::CKA_ALWAYS_AUTHENTICATE | c::CKA_WRAP_WITH_TRUSTED => flag(false),
+            c::CKA_SIGN_RECOVER | c::CKA_UNWRAP => flag(false),
+            c::CKA_PRIVATE_EXPONENT
+            | c::CKA_PRIME_1
+            | c::CKA_PRIME_2
+            | c::CKA_EXPONENT_1
+            | c::CKA_EXPONENT_2
+            | c::CKA_COEFFICIENT
+                if is_rsa =>
+            {
+                return Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE));
+            }
+            c::CKA_VALUE if !is_rsa => return Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE)),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn of_public(&self, kind: c::CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
+        Some(match (kind, &self.content.numbers) {
+            (c::CKA_CLASS, _) => number(c::CKO_PUBLIC_KEY),
+            (c::CKA_VERIFY, _) => flag(true),
+            (c::CKA_ENCRYPT | c::CKA_WRAP | c::CKA_VERIFY_RECOVER | c::CKA_TRUSTED, _) => flag(false),
+            (c::CKA_MODULUS_BITS, Numbers::Rsa { modulus, .. }) => number(8 * modulus.len() as c::CK_ULONG),
+            _ => return None,
+        })
+    }
+
+    fn of_numbers(&self, kind: c::CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
+        match (kind, &self.content.numbers) {
+            (c::CKA_MODULUS, Numbers::Rsa { modulus, .. }) => Some(modulus.clone()),
+            (c::CKA_PUBLIC_EXPONENT, Numbers::Rsa { exponent, .. }) => Some(exponent.clone()),
+            (c::CKA_EC_PARAMS, Numbers::Curve { parameters, .. }) => Some(parameters.to_vec()),
+            (c::CKA_EC_POINT, Numbers::Curve { point, .. }) => Some(point.clone()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it has all attributes of a template, each with the same value.
+    fn matches(&self, template: &[(c::CK_ATTRIBUTE_TYPE, Vec<u8>)]) -> bool {
+        template.iter().all(|(kind, value)| self.attribute(*kind).as_ref() == Ok(value))
+    }
+}
+
+/// The objects of a token, by handles.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    by_number: BTreeMap<u64, Arc<Content>>,
+    last: u64,
+}
+
+impl Objects {
+    /// Takes over the present keys of the service. A key that is no longer there, or has another public half, loses its
+    /// handles.
+    pub(crate) fn update(&mut self, keys: Vec<KeyInfo>) {
+        let mut listed: BTreeMap<String, KeyInfo> =
+            keys.into_iter().map(|info| (info.name.clone(), info)).collect();
+        self.by_number.retain(|_, content| {
+            let info = &content.key.info;
+            let remains = listed.get(&info.name) == Some(info);
+            if remains {
+                listed.remove(&info.name);
+            }
+            remains
+        });
+        for content in listed.into_values().filter_map(Content::of) {
+            self.last += 1;
+            self.by_number.insert(self.last, Arc::new(content));
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (c::CK_OBJECT_HANDLE, Object)> {
+        self.by_number.iter().flat_map(|(number, content)| {
+            [Half::Private, Half::Public].into_iter().map(move |half| {
+                (2 * *number + u64::from(half == Half::Public), Object { content: Arc::clone(content), half })
+            })
+        })
+    }
+
+    /// Returns the handles of the objects that match a template.
+    pub(crate) fn find(&self, template: &[(c::CK_ATTRIBUTE_TYPE, Vec<u8>)]) -> Vec<c::CK_OBJECT_HANDLE> {
+        self.all().filter(|(_, object)| object.matches(template)).map(|(handle, _)| handle).collect()
+    }
+
+    pub(crate) fn get(&self, handle: c::CK_OBJECT_HANDLE) -> Option<Object> {
+        let half = if handle.is_multiple_of(2) { Half::Private } else { Half::Public };
+        self.by_number.get(&(handle / 2)).map(|content| Object { content: Arc::clone(content), half })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealane_asymmetric::PrivateKey;
+
+    fn info(name: &str, kind: KeyKind) -> KeyInfo {
+        let public = PrivateKey::generate(kind).unwrap().public().to_vec();
+        KeyInfo { name: name.to_owned(), kind, public }
+    }
+
+    #[test]
+    fn handles_stay_with_their_keys() {
+        let (web, mail) = (info("web", KeyKind::P256), info("mail", KeyKind::Ed25519));
+        let exchange = info("exchange", KeyKind::X25519);
+        let mut objects = Objects::default();
+        objects.update(vec![mail.clone(), web.clone(), exchange]);
+        let named = |objects: &Objects, name: &str| objects.find(&[(c::CKA_LABEL, name.as_bytes().to_vec())]);
+        let handles = named(&objects, "web");
+        assert_eq!(handles.len(), 2);
+        assert_eq!(objects.find(&[]).len(), 4, "there is no mechanism for X25519");
+        assert_eq!(objects.find(&[(c::CKA_CLASS, number(c::CKO_PRIVATE_KEY))]).len(), 2);
+        assert_eq!(objects.find(&[(c::CKA_VALUE, Vec::new())]), []);
+        objects.update(vec![web.clone()]);
+        assert_eq!((named(&objects, "web"), objects.find(&[]).len()), (handles.clone(), 2));
+        objects.update(vec![mail, info("web", KeyKind::P256)]);
+        assert!(named(&objects, "web").iter().all(|handle| !handles.contains(handle)));
+        assert!(handles.iter().all(|handle| objects.get(*handle).is_none()));
+        assert!(objects.get(0).is_none() && objects.get(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn private_halves_tell_what_is_public() {
+        for kind in [KeyKind::Rsa { bits: 2048 }, KeyKind::P384, KeyKind::Ed25519] {
+            let content = Arc::new(Content::of(info("key", kind)).unwrap());
+            let private = Object { content: Arc::clone(&content), half: Half::Private };
+            let public = Object { content, half: Half::Public };
+            let secret = if let KeyKind::Rsa { .. } = kind { c::CKA_PRIME_1 } else { c::CKA_VALUE };
+            assert_eq!(private.attribute(secret), Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE)));
+            assert_eq!(public.attribute(secret), Err(Refused(c::CKR_ATTRIBUTE_TYPE_INVALID)));
+            assert_eq!(private.attribute(c::CKA_ID), public.attribute(c::CKA_ID));
+            assert_eq!(private.attribute(c::CKA_VERIFY), Err(Refused(c::CKR_ATTRIBUTE_TYPE_INVALID)));
+            assert_eq!(private.attribute(c::CKA_EXTRACTABLE), Ok(flag(false)));
+        }
+    }
+}
