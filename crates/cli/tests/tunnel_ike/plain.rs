@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{ENDPOINT, INNER, connections, load, own_hosts, own_site, site, spis, transfer, two_hosts};
-use crate::network::Net;
+use super::{
+    ENDPOINT, INNER, PSK, behind_nat, connections, load, own_hosts, own_site, secret, site, spis, transfer,
+    two_hosts, wait_for_words,
+};
+use crate::network::{self, Net};
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
 use crate::program::skip;
@@ -101,5 +104,29 @@ fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
         net.wait_for_ping("a", INNER[1]);
         net.wait_for_ping("b", INNER[0]);
         transfer(&net, 1 << 20);
+    }
+}
+
+/// The ends agree on tunnel mode inside UDP in place of transport mode, and gateways that send ESP as a protocol of its own
+/// cannot carry that.
+#[test]
+fn a_nat_on_the_way_ends_transport_mode_with_words() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let Some(mut net) = behind_nat("kx") else { return };
+    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    for (end, host) in [(1, "b"), (0, "a")] {
+        let text = format!("{PLAIN}{}", own_site(end, "mode = \"transport\"\n"));
+        let text =
+            text.replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
+        // The router's address is not the peer's.
+        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
+    }
+    for place in [0, 1] {
+        wait_for_words(&mut net, place, "a NAT is on the way, and only ESP in UDP passes it");
+    }
+    for host in ["a", "b"] {
+        assert!(spis(&net, host).is_empty(), "{}", net.status(host));
     }
 }

@@ -83,8 +83,11 @@ impl ChildGoal {
         let broken = |problem: &str| Reason::Protocol(problem.to_owned());
         self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of ESP"))?;
         let is_transport = parts.has(NotifyType::USE_TRANSPORT_MODE);
-        if is_transport && (self.mode != Mode::Transport || is_behind_nat) {
+        if is_transport && self.mode != Mode::Transport {
             return Err(broken("it chose transport mode, which was not offered"));
+        }
+        if is_transport && is_behind_nat {
+            return Err(broken("it chose transport mode, which does not pass the NAT on the way"));
         }
         self.mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
         let (Some(local), Some(remote)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
