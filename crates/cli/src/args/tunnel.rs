@@ -101,7 +101,8 @@ gateway must listen on one of its addresses, and there must be no NAT on the way
 
 `mode = \"transport\"` in a peer joins two hosts: `networks` is the one inside address of the peer, and ours is the one in \
 `addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \
-supported. The inside addresses must differ from the outside ones.
+supported. The inside addresses may be the outside ones, as other gateways require; the peer's `endpoint` then says which \
+address that is.
 
 `up` adds routes to the networks, and never replaces one that exists: it refuses, and names it. A network that contains an \
 end point of a peer, such as the default routes 0.0.0.0/0 and ::/0, gets a routing table of its own, and rules that lead \

@@ -1,5 +1,6 @@
 //! Gateways that agree on keys by IKE and send ESP without UDP, as protocol 50.
 
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
 use crate::network::{self, Net};
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
-use crate::program::skip;
+use crate::program::{pattern, skip};
 
 const PLAIN: &str = "encapsulation = \"none\"\n";
 
@@ -129,4 +130,29 @@ fn a_nat_on_the_way_ends_transport_mode_with_words() {
     for host in ["a", "b"] {
         assert!(spis(&net, host).is_empty(), "{}", net.status(host));
     }
+}
+
+/// The hosts have no addresses but the outer ones, so that checksums are over those, too.
+#[test]
+fn two_gateways_of_ours_join_hosts_by_their_outer_addresses() {
+    let Some(mut net) = own_hosts("kj") else { return };
+    if let Err(why) = count(&net, "b") {
+        return skip(&format!("no counters: {why}"));
+    }
+    let outer = ["10.90.0.1", "10.90.0.2"];
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        let text = own_site(end, "mode = \"transport\"\n")
+            .replace(&format!("{}/24", INNER[end]), &format!("{}/32", outer[end]))
+            .replace(&format!("10.91.{}.0/24", 2 - end), &format!("{}/32", outer[1 - end]));
+        net.gateway(host, 1400, &format!("{PLAIN}{text}"));
+    }
+    net.wait_for_ping("a", outer[1]);
+    net.wait_for_ping("b", outer[0]);
+    let before = counted(&net, "b", 50);
+    let listener = net.inside("b", || TcpListener::bind((outer[1], 0)).expect("a port"));
+    let at = listener.local_addr().expect("a port");
+    let near = net.inside("a", || TcpStream::connect(at).expect("the other end"));
+    network::stream(near, &listener, &pattern(1 << 20));
+    let packets = counted(&net, "b", 50) - before;
+    assert!(packets > 500, "{packets} of ESP");
 }

@@ -27,8 +27,8 @@
 //! (EAP-TLS), and `ca` that of clients that prove themselves by certificates in IKE itself.
 //!
 //! ESP is sent in UDP, whether there is a NAT or not. With `encapsulation = "none"` beside `listen` it is sent as a
-//! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that, and a
-//! peer that is a gateway of this program too: others have one address for inside and outside.
+//! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that; with a peer
+//! that is no gateway of this program, the addresses inside are the outer ones.
 //!
 //! With `children = 4`, up to four pairs of associations share the peer's flows (RFC 9611), so that lanes do not all
 //! count in one sequence and one replay window. Both ends must allow them; the others are told so. They share one UDP
