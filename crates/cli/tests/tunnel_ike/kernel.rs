@@ -30,6 +30,13 @@ const ESP: Case = Case {
     mode: "tunnel",
 };
 const PLAIN: Case = Case { tag: "kf", head: "encapsulation = \"none\"\n", encap: "no", ..ESP };
+const AH: Case = Case {
+    tag: "kv",
+    head: "encapsulation = \"none\"\nprotocol = \"ah\"\n",
+    protocol: "ah",
+    proposal: "sha256-esn",
+    ..PLAIN
+};
 
 /// Joins our gateway with a strongSwan over the guest's kernel, and sends packets both ways while keys are renewed. In
 /// transport mode the guest's kernel joins outer addresses alone, so that these are inside, too.
@@ -45,6 +52,9 @@ fn joins(case: &Case) {
         .replace("esp_proposals", &format!("{protocol}_proposals"));
     let ike = format!("psk-file = \"psk\"\n{protocol}-proposals = [\"{proposal}\"]");
     let mut own = site(&format!("{ENDPOINT}rekey-seconds = 2\nmode = \"{mode}\"\n"), &ike);
+    if protocol == "ah" {
+        own = own.replace("0.0.0.0", OUTER[0]);
+    }
     let mut inner = INNER[1];
     if mode == "transport" {
         text = text.replace("local_ts = 10.91.2.0/24", "").replace("remote_ts = 10.91.1.0/24", "");
@@ -92,4 +102,12 @@ fn a_kernel_behind_strongswan_is_joined_in_transport_mode_by_its_outer_address()
         return skip(&why);
     }
     joins(&Case { tag: "ku", mode: "transport", ..PLAIN });
+}
+
+#[test]
+fn a_kernel_behind_strongswan_authenticates_packets_by_ah_in_either_mode() {
+    if let Some(why) = guest::missing() {
+        return skip(&why);
+    }
+    [AH, Case { tag: "kw", mode: "transport", ..AH }].iter().for_each(joins);
 }
