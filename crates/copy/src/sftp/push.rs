@@ -331,7 +331,8 @@ fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
     sending.control.ring();
 }
 
-/// Keeps only the entries of a journal that really exist.
+/// Keeps only the entries of a journal that really exist, and removes files of which nothing has arrived: they would stay for
+/// ever if their sources have changed, because they are begun under other names then.
 async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalState) -> Result<(), Error> {
     let mut present = std::collections::HashMap::new();
     for (identity, partial) in std::mem::take(&mut state.partial) {
@@ -343,11 +344,13 @@ async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalStat
         let above = path.split().0;
         let at = super::put::below(&place.at(above), name.as_bytes());
         let link = far.any()?;
-        let found = link.lstat(&at).await;
-        let is_begun = matches!(found, Ok(Some(found))
-            if found.kind() == FileKind::File && found.size_bytes == Some(partial.size));
-        if is_begun {
+        let Ok(Some(found)) = link.lstat(&at).await else { continue };
+        let is_begun = found.kind() == FileKind::File && found.size_bytes == Some(partial.size);
+        if is_begun && partial.ledger.ranges().next().is_some() {
             present.insert(identity, partial);
+        } else {
+            // A file that cannot be removed only occupies space.
+            let _ = link.act(&Request::Remove { path: &at }).await;
         }
     }
     state.partial = present.into_iter().collect();
