@@ -58,7 +58,7 @@ use crate::{
     },
     sftp::{
         far::{Far, Trouble},
-        link::{Link, UNDER_WAY_BYTES},
+        link::{Fault, Link, UNDER_WAY_BYTES},
         place,
         put::{Put, Rules},
         survey::{Survey, read_request},
@@ -113,7 +113,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
 async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
     let Some(name) = transfer.journal_name() else { return Ok(None) };
     let link = far.any()?;
-    let boot = boot_id(&link).await;
+    let boot = boot_id(far, &link).await?;
     let mut key = [0; 16];
     let mut hasher = blake3::Hasher::new();
     let host = format!("{:?}", transfer.far);
@@ -122,16 +122,21 @@ async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 1
     Ok(Some(key))
 }
 
-async fn boot_id(link: &Link) -> Vec<u8> {
-    let Ok(handle) = link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await else {
-        return Vec::new();
+/// Returns the identity of the far kernel's boot; empty if its server does not give it. A connection that is lost meanwhile
+/// says nothing about that: under another key the next run would not know what this one has begun.
+async fn boot_id(far: &Far, link: &Link) -> Result<Vec<u8>, Error> {
+    let handle = match link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await {
+        Ok(handle) => handle,
+        Err(Fault::Lost) => return Err(far.lost()),
+        Err(Fault::Said(_)) => return Ok(Vec::new()),
     };
     let read = link.begin(&read_request(&handle, 0, BOOT_ID_BYTES));
     let closed = link.begin(&Request::Close { handle: &handle });
     let (read, _) = join(read.reply(), closed.done()).await;
     match read {
-        Ok(Reply::Data(data)) => data.to_vec(),
-        _ => Vec::new(),
+        Ok(Reply::Data(data)) => Ok(data.to_vec()),
+        Err(Fault::Lost) => Err(far.lost()),
+        Ok(_) | Err(Fault::Said(_)) => Ok(Vec::new()),
     }
 }
 
