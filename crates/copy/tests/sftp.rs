@@ -476,7 +476,8 @@ fn a_copy_that_is_cut_off_goes_on() {
 fn a_source_that_has_changed_since_a_copy_was_cut_off_leaves_no_remains() {
     let Some(scene) = Scene::set() else { return };
     const BYTES: usize = 8 << 20;
-    let changes: [(&str, fn(&Path), bool); 4] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change, bool); 4] = [
         ("longer", |path| fs::write(path, pattern(BYTES + 1)).unwrap(), false),
         ("small", |path| fs::write(path, b"small").unwrap(), false),
         ("gone", |path| fs::remove_file(path).unwrap(), false),

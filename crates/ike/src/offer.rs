@@ -340,7 +340,8 @@ impl ChildSuite {
 
     /// Returns the length in bytes of the key material of one direction: encryption key, salt, integrity key.
     pub fn material_bytes(self) -> usize {
-        let encryption = self.encryption.map_or(0, |algorithm| algorithm.key_bytes() + algorithm.salt_bytes());
+        let encryption =
+            self.encryption.map_or(0, |algorithm| algorithm.key_bytes() + algorithm.salt_bytes());
         encryption + self.integrity.map_or(0, Integrity::key_bytes)
     }
 

@@ -181,7 +181,9 @@ fn suites_are_known_to_esp_by_name_and_length() {
     }
     assert_eq!(suites, 11);
     for integrity in ["sha512", "sha384", "sha256", "sha1"] {
-        let [suite, _] = Offer::ah(integrity).unwrap().child_suites()[..] else { panic!("with ESN and without") };
+        let [suite, _] = Offer::ah(integrity).unwrap().child_suites()[..] else {
+            panic!("with ESN and without")
+        };
         let ah: sealane_ipsec::suite::Suite = suite.name().parse().expect("AH knows it");
         assert!(ah.is_for_ah() && suite.protocol() == Protocol::Ah);
         assert_eq!(ah.material_bytes(), suite.material_bytes(), "{integrity}");

@@ -381,7 +381,11 @@ fn transport_mode_across_a_nat_falls_back_to_tunnel_mode() {
             for end in &pair.ends {
                 let child = end.only_child();
                 let is_in_udp = nat.is_some() || claim;
-                assert_eq!((child.mode, child.is_encapsulated), (expected, is_in_udp), "{nat:?} {claim} {by:?}");
+                assert_eq!(
+                    (child.mode, child.is_encapsulated),
+                    (expected, is_in_udp),
+                    "{nat:?} {claim} {by:?}"
+                );
             }
         }
         assert!(pair.ends.iter().all(|end| end.failed.is_empty()));

@@ -117,7 +117,8 @@ fn ike_end(
 fn of_children(folder: &Path, lanes: &str) -> Vec<(&'static str, Tunnel)> {
     let mut tunnels = Vec::new();
     for (name, children) in [("1 child", 1), ("4 children", 4)] {
-        let tunnel = Tunnel::up(|device, own, peer| ike_end(folder, (name, children, lanes), device, own, peer));
+        let tunnel =
+            Tunnel::up(|device, own, peer| ike_end(folder, (name, children, lanes), device, own, peer));
         let answers = || {
             let mut ping = tunnel.command(0, "ping", &format!("-c 1 -W 1 {}", INNER[1]));
             ping.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -125,7 +126,9 @@ fn of_children(folder: &Path, lanes: &str) -> Vec<(&'static str, Tunnel)> {
         assert!((0..60).any(|_| answers()), "{name}: the gateways do not agree on keys");
         // Flows ask for the children beside the first, one at a time; a short run of theirs brings the next.
         let count = || match control::ask(&folder.join(format!("{name}0/run")), "t0", Ask::Status) {
-            Ok(Answer::Status(status)) => status.peers[0].ike.iter().map(|ike| ike.children.len()).sum::<usize>(),
+            Ok(Answer::Status(status)) => {
+                status.peers[0].ike.iter().map(|ike| ike.children.len()).sum::<usize>()
+            }
             other => panic!("no status: {other:?}"),
         };
         let is_complete = || {

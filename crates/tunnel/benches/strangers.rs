@@ -85,7 +85,9 @@ fn site_of(folder: &Path, end: usize) -> String {
 /// Writes the site of the gateway that comes later. Returns its path.
 fn site_of_late(folder: &Path) -> String {
     let peer = peer("end1", INNER[1], ("late", LATE_INNER), Some(LATE_OUTER[1]));
-    let head = format!("device = \"t1\"\nlisten = \"0.0.0.0:4500\"\nmtu = 1436\naddresses = [\"{LATE_INNER}/32\"]\n");
+    let head = format!(
+        "device = \"t1\"\nlisten = \"0.0.0.0:4500\"\nmtu = 1436\naddresses = [\"{LATE_INNER}/32\"]\n"
+    );
     written(folder, "late", &(head + &peer))
 }
 
@@ -208,9 +210,10 @@ fn main() {
     );
     for (case, (name, _)) in CASES.iter().enumerate() {
         // A gateway that was not joined counts as the longest.
-        let longest = runs[case].iter().map(|run| run.seconds_to_join).fold(0.0, |most: f64, seconds| {
-            if seconds.is_nan() { f64::INFINITY } else { most.max(seconds) }
-        });
+        let longest = runs[case]
+            .iter()
+            .map(|run| run.seconds_to_join)
+            .fold(0.0, |most: f64, seconds| if seconds.is_nan() { f64::INFINITY } else { most.max(seconds) });
         println!(
             "{name:16} {:8.2} {:16.0} {:10.3} {:12.3} {:14.2} {longest:10.2}",
             of(case, |run| run.gigabits_per_s),

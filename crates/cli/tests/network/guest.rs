@@ -14,7 +14,8 @@ use super::{Net, namespaces::ip, settings};
 /// The folder in which `cargo xtask peers` unpacks the kernel and its modules.
 const ROOT: &str = "/usr/local/lib/sealane-peers/uml";
 /// The kernel's ESP and AH, AES-GCM, and the random numbers that its IVs begin with.
-const MODULES: &str = "xfrm_user esp4 ah4 gcm ctr ghash-generic seqiv hmac sha512_generic jitterentropy_rng drbg";
+const MODULES: &str =
+    "xfrm_user esp4 ah4 gcm ctr ghash-generic seqiv hmac sha512_generic jitterentropy_rng drbg";
 /// The time in which the guest ends by itself.
 const END_TIME: Duration = Duration::from_secs(5);
 

@@ -21,14 +21,8 @@ struct Case {
     mode: &'static str,
 }
 
-const ESP: Case = Case {
-    tag: "ke",
-    head: "",
-    encap: "yes",
-    protocol: "esp",
-    proposal: "aes256gcm16-esn",
-    mode: "tunnel",
-};
+const ESP: Case =
+    Case { tag: "ke", head: "", encap: "yes", protocol: "esp", proposal: "aes256gcm16-esn", mode: "tunnel" };
 const PLAIN: Case = Case { tag: "kf", head: "encapsulation = \"none\"\n", encap: "no", ..ESP };
 const AH: Case = Case {
     tag: "kv",
@@ -75,11 +69,7 @@ fn joins(case: &Case) {
     let kinds = [format!("proto {protocol} "), format!("mode {mode}"), "flag".to_owned(), "esn".to_owned()];
     assert!(kinds.iter().all(|kind| state.contains(kind)), "{state}\n{}", guest.log());
     assert_eq!(state.contains("espinudp"), encap == "yes", "{state}");
-    assert!(
-        guest.log().contains("rekeyed") || guest.log().contains("CHILD_SA closed"),
-        "{}",
-        guest.log()
-    );
+    assert!(guest.log().contains("rekeyed") || guest.log().contains("CHILD_SA closed"), "{}", guest.log());
     let status = net.status("a");
     let carried = status["peers"][0]["associations"].as_array().expect("a list").iter();
     let packets: u64 = carried.filter_map(|association| association["packets"].as_u64()).sum();

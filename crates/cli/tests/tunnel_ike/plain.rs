@@ -7,9 +7,9 @@ use super::{
     ENDPOINT, INNER, PSK, behind_nat, connections, load, own_hosts, own_site, secret, site, spis, transfer,
     two_hosts, wait_for_words,
 };
-use crate::network::{self, Net};
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
+use crate::network::{self, Net};
 use crate::program::{pattern, skip};
 
 const PLAIN: &str = "encapsulation = \"none\"\n";

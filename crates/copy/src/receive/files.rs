@@ -406,14 +406,12 @@ impl Files {
             return Ok(Lookup::Settled);
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
-        if let (Some(journal), Some(_), None, None, false) = (&self.journal, &writer, known, division, growing) {
+        let is_new = known.is_none() && division.is_none() && !growing;
+        if let (Some(journal), Some(_), true) = (&self.journal, &writer, is_new) {
             // This comes first, so that a later run knows of the file whenever this one ends.
-            let started = JournalEntry::Started {
-                identity,
-                temp_name: temp_name(identity).as_bytes().to_vec(),
-                path: entry.path.as_bytes().to_vec(),
-                size: entry.metadata.size_bytes,
-            };
+            let (temp_name, path) = (temp_name(identity).as_bytes().to_vec(), entry.path.as_bytes().to_vec());
+            let started =
+                JournalEntry::Started { identity, temp_name, path, size: entry.metadata.size_bytes };
             journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
         }
         let part = match writer {

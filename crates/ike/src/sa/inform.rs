@@ -2,7 +2,13 @@
 
 use subtle::ConstantTimeEq as _;
 
-use super::{Context, Parts, Phase, Sa, Task, child::{Child, Standing}, create::Goal, exchange::InFlight, nat};
+use super::{
+    Context, Parts, Phase, Sa, Task,
+    child::{Child, Standing},
+    create::Goal,
+    exchange::InFlight,
+    nat,
+};
 use crate::{
     event::{ChildId, Path, Reason},
     wire::{Delete, Exchange, Header, NotifyType, Payload, Payloads, Protocol},

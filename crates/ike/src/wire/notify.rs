@@ -108,12 +108,7 @@ impl Notify {
 
     /// Returns a notification about the association of a child that its sender receives under `spi`.
     pub fn about_child(kind: NotifyType, protocol: super::Protocol, spi: u32) -> Self {
-        Self {
-            protocol: protocol.number(),
-            spi: spi.to_be_bytes().to_vec(),
-            kind,
-            data: Vec::new(),
-        }
+        Self { protocol: protocol.number(), spi: spi.to_be_bytes().to_vec(), kind, data: Vec::new() }
     }
 
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {

@@ -17,7 +17,8 @@ use sealane_ike::{
 
 use crate::{
     charon::{
-        Driver, Foreign, Namespaces, OURS, Running, THEIRS, certificates, configured, has_namespaces, run, wait_for,
+        Driver, Foreign, Namespaces, OURS, Running, THEIRS, certificates, configured, has_namespaces, run,
+        wait_for,
     },
     common::key,
     skip,

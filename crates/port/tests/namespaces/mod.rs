@@ -80,8 +80,12 @@ impl Neighbour {
         let own = Self { name, program: None };
         let names = [&own.name, &tunnel.names[1]];
         let lists = addresses.map(|address| [address]);
-        let end =
-            |at: usize| End { namespace: names[at], device: ["n0", "n1"][at], addresses: &lists[at], settings: "" };
+        let end = |at: usize| End {
+            namespace: names[at],
+            device: ["n0", "n1"][at],
+            addresses: &lists[at],
+            settings: "",
+        };
         hosts::cable([end(0), end(1)]).expect("a cable");
         own
     }
