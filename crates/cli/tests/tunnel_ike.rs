@@ -55,6 +55,28 @@ fn two_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
     Some(net)
 }
 
+/// Makes `a` at 192.168.7.2, behind a router `r` that translates addresses, and `b` at 10.90.0.2; if that cannot be, the
+/// test is skipped.
+fn behind_nat(tag: &str) -> Option<Net> {
+    let net = Net::new(tag, &["a", "r", "b"]);
+    net.link([("a", "o0", "192.168.7.2/24"), ("r", "i0", "192.168.7.1/24")], 1500);
+    net.link([("r", "i1", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    ip(&format!("-n {} route add default via 192.168.7.1", net.name("a")));
+    ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
+    for rule in [
+        "add table ip nat",
+        "add chain ip nat out { type nat hook postrouting priority 100 ; }",
+        "add rule ip nat out oifname i1 masquerade random",
+    ] {
+        let output = net.command("r", "nft", "").arg(rule).output().expect("ip runs");
+        if !output.status.success() {
+            skip(&format!("no address translation: {}", text(&output.stderr)));
+            return None;
+        }
+    }
+    Some(net)
+}
+
 fn secret(folder: &Path, name: &str, content: &str) {
     let path = folder.join(name);
     fs::write(&path, content).expect("a file");
@@ -112,6 +134,16 @@ secrets {{
 }}
 "
     )
+}
+
+/// Reads what the program at `place` among those of the hosts says, until it has said these words.
+fn wait_for_words(net: &mut Net, place: usize, words: &str) {
+    let stderr = net.children[place].stderr.as_mut().expect("a pipe");
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !String::from_utf8_lossy(&said).contains(words) {
+        stderr.read_exact(&mut byte).expect("it says more");
+        said.push(byte[0]);
+    }
 }
 
 /// Returns the packets that our gateway has dropped for these reasons.
@@ -268,21 +300,7 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
     if let Some(why) = strongswan::missing() {
         return skip(&why);
     }
-    let mut net = Net::new("kn", &["a", "r", "b"]);
-    net.link([("a", "o0", "192.168.7.2/24"), ("r", "i0", "192.168.7.1/24")], 1500);
-    net.link([("r", "i1", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
-    ip(&format!("-n {} route add default via 192.168.7.1", net.name("a")));
-    ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
-    for rule in [
-        "add table ip nat",
-        "add chain ip nat out { type nat hook postrouting priority 100 ; }",
-        "add rule ip nat out oifname i1 masquerade random",
-    ] {
-        let output = net.command("r", "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            return skip(&format!("no address translation: {}", text(&output.stderr)));
-        }
-    }
+    let Some(mut net) = behind_nat("kn") else { return };
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
         return skip(&format!("no certificates: {problem}"));
@@ -457,12 +475,7 @@ fn the_log_says_what_does_not_match() {
     for (place, says) in
         [(0, "expected is else.example (towards branch.example)"), (1, "AUTHENTICATION_FAILED")]
     {
-        let stderr = net.children[place].stderr.as_mut().expect("a pipe");
-        let (mut said, mut byte) = (Vec::new(), [0]);
-        while !String::from_utf8_lossy(&said).contains(says) {
-            stderr.read_exact(&mut byte).expect("it says more");
-            said.push(byte[0]);
-        }
+        wait_for_words(&mut net, place, says);
     }
     // An error in a secret is reported before anything is begun.
     let path = net.folder.path().join("second.toml");

@@ -433,6 +433,23 @@ fn nothing_half(source: &Path, target: &Path) {
     }
 }
 
+/// Copies at this rate until so many bytes have moved, and interrupts the copy.
+fn cut_off(scene: &Scene, from: &str, to: &str, rate: u64, bytes: u64) {
+    let slow = Options { limit_rate: Some(rate), ..scene.options() };
+    let progress = Arc::new(Progress::default());
+    let outcome = std::thread::scope(|scope| {
+        let progress = &progress;
+        scope.spawn(move || {
+            while progress.bytes_moved.load(Relaxed) < bytes {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            progress.cancel.store(true, Relaxed);
+        });
+        scene.run_with(&[from], to, &slow, progress).0
+    });
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+}
+
 #[test]
 fn a_copy_that_is_cut_off_goes_on() {
     let Some(scene) = Scene::set() else { return };
@@ -445,24 +462,49 @@ fn a_copy_that_is_cut_off_goes_on() {
         ("tree", "host:cut", scene.at("near/tree"), scene.far("cut")),
         ("host:source", "cut", scene.far("source"), scene.at("near/cut")),
     ] {
-        let slow = Options { limit_rate: Some(20 << 20), ..scene.options() };
-        let progress = Arc::new(Progress::default());
-        let outcome = std::thread::scope(|scope| {
-            let progress = &progress;
-            scope.spawn(move || {
-                while progress.bytes_moved.load(Relaxed) < 6 << 20 {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                progress.cancel.store(true, Relaxed);
-            });
-            scene.run_with(&[from], to, &slow, progress).0
-        });
-        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+        cut_off(&scene, from, to, 20 << 20, 6 << 20);
         nothing_half(&source, &target);
         let (summary, notices) = scene.copy(from, to, &scene.options());
         assert!(summary.resumed_bytes > 1 << 20, "{summary:?}");
         assert!(notices.iter().any(|notice| matches!(notice, Notice::Resuming { .. })));
         same(&source, &target);
+    }
+}
+
+/// An interrupted file has a temporary name that follows from its size and time, so a run after a change begins another.
+#[test]
+fn a_source_that_has_changed_since_a_copy_was_cut_off_leaves_no_remains() {
+    let Some(scene) = Scene::set() else { return };
+    const BYTES: usize = 8 << 20;
+    type Change = fn(&Path);
+    let changes: [(&str, Change, bool); 4] = [
+        ("longer", |path| fs::write(path, pattern(BYTES + 1)).unwrap(), false),
+        ("small", |path| fs::write(path, b"small").unwrap(), false),
+        ("gone", |path| fs::remove_file(path).unwrap(), false),
+        // The earlier run was killed before the file had its size.
+        ("begun", |path| fs::write(path, pattern(BYTES + 1)).unwrap(), true),
+    ];
+    for (name, change, is_only_begun) in changes {
+        let (near, far) = (scene.at("near").join(name), scene.far(name));
+        for (from, to, source, target) in [
+            (format!("{name}/tree"), format!("host:{name}/sent"), near.join("tree"), far.join("sent")),
+            (format!("host:{name}/tree"), format!("{name}/got"), far.join("tree"), near.join("got")),
+        ] {
+            fs::create_dir_all(&source).unwrap();
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::write(source.join("large"), pattern(BYTES)).unwrap();
+            fs::write(source.join("other"), b"other").unwrap();
+            cut_off(&scene, &from, &to, 10 << 20, 1 << 20);
+            let is_part = |path: &Path| path.extension().is_some_and(|extension| extension == "part");
+            let parts: Vec<_> = look(&target).into_keys().filter(|path| is_part(path)).collect();
+            assert_eq!(parts.len(), 1, "{name}: {:?}", look(&target).keys());
+            if is_only_begun {
+                File::options().write(true).open(target.join(&parts[0])).unwrap().set_len(0).unwrap();
+            }
+            change(&source.join("large"));
+            scene.copy(&from, &to, &Options { as_named: true, ..scene.options() });
+            same(&source, &target);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, net::SocketAddr};
 use crate::{
     crypto::prf::Secret,
     identity::Identity,
-    offer::{EspSuite, Mismatch},
+    offer::{ChildSuite, Mismatch},
     pool::Assignment,
     wire::{NotifyType, TrafficSelector},
 };
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IkeId(pub(crate) u64);
 
-/// A pair of ESP associations. A rekeyed child has another number.
+/// A pair of ESP or AH associations. A rekeyed child has another number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChildId(pub(crate) u64);
 
@@ -32,7 +32,7 @@ pub struct Path {
 pub struct Direction {
     /// The SPI in its packets.
     pub spi: u32,
-    /// The key material: encryption key, salt, integrity key, [`EspSuite::material_bytes`] in all.
+    /// The key material: encryption key, salt, integrity key, [`ChildSuite::material_bytes`] in all.
     pub material: Secret,
 }
 
@@ -68,7 +68,7 @@ pub struct Install {
     /// The association that we send under.
     pub outbound: Direction,
     /// The algorithms that protect packets.
-    pub suite: EspSuite,
+    pub suite: ChildSuite,
     /// The part of a packet that is protected.
     pub mode: Mode,
     /// Whether ESP goes in UDP datagrams along the path.

@@ -107,7 +107,7 @@ impl IkeKeys {
 }
 
 /// Key material of a pair of associations: encryption key, salt, integrity key, with the lengths of
-/// [`crate::EspSuite`].
+/// [`crate::ChildSuite`].
 pub struct ChildKeys {
     /// The key material that the initiator of the exchange sends with.
     pub from_initiator: Secret,

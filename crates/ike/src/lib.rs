@@ -1,4 +1,4 @@
-//! IKEv2 (RFC 7296) as a state machine: two ends negotiate keys for ESP.
+//! IKEv2 (RFC 7296) as a state machine: two ends negotiate keys for ESP or AH.
 //!
 //! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a
 //!   deadline come out.
@@ -29,5 +29,5 @@ pub use eap::{EapClient, EapServer, EapTls, TlsIdentity, Users};
 pub use endpoint::Endpoint;
 pub use event::{ChildId, Event, IkeId, Install, Mode, Path, Reason, Transmit};
 pub use identity::Identity;
-pub use offer::{EspSuite, Offer};
+pub use offer::{ChildSuite, Offer};
 pub use pool::{Assignment, Pool};

@@ -87,14 +87,27 @@ impl Offer {
     /// # Errors
     /// Fails if a word is unknown, or if a type is missing.
     pub fn esp(text: &str) -> Result<Self, OfferError> {
-        let mut offer = Self::parse(Protocol::Esp, text)?;
+        Self::child(Protocol::Esp, text)
+    }
+
+    /// Reads a proposal for AH, such as `sha256-x25519`: integrities and key exchanges. Without `esn` or `noesn` both
+    /// lengths of sequence numbers are accepted.
+    ///
+    /// # Errors
+    /// Fails if a word is unknown, or if a type is missing.
+    pub fn ah(text: &str) -> Result<Self, OfferError> {
+        Self::child(Protocol::Ah, text)
+    }
+
+    fn child(protocol: Protocol, text: &str) -> Result<Self, OfferError> {
+        let mut offer = Self::parse(protocol, text)?;
         if offer.extended.is_empty() {
             offer.extended = vec![true, false];
         }
         if offer.prf.is_empty() {
             return Ok(offer);
         }
-        let problem = "has a pseudo-random function, which ESP does not need";
+        let problem = "has a pseudo-random function, which only IKE itself needs";
         Err(OfferError::Incomplete { text: text.to_owned(), problem })
     }
 
@@ -140,14 +153,20 @@ impl Offer {
         }
         let incomplete = |problem| Err(OfferError::Incomplete { text: text.to_owned(), problem });
         let combined = offer.encryption.iter().filter(|encryption| encryption.is_combined()).count();
-        if offer.encryption.is_empty() {
-            return incomplete("has no encryption");
-        }
-        if combined != 0 && combined != offer.encryption.len() {
-            return incomplete("mixes encryptions with and without integrity; make two proposals");
-        }
-        if (combined == 0) == offer.integrity.is_empty() {
-            return incomplete("needs an integrity exactly where its encryption has none");
+        match (protocol, offer.encryption.is_empty()) {
+            (Protocol::Ah, false) => return incomplete("has an encryption, and AH encrypts nothing"),
+            (Protocol::Ah, true) if offer.integrity.is_empty() => {
+                return incomplete("has no integrity, such as sha256");
+            }
+            (Protocol::Ah, true) => {}
+            (_, true) => return incomplete("has no encryption"),
+            (_, false) if combined != 0 && combined != offer.encryption.len() => {
+                return incomplete("mixes encryptions with and without integrity; make two proposals");
+            }
+            (_, false) if (combined == 0) == offer.integrity.is_empty() => {
+                return incomplete("needs an integrity exactly where its encryption has none");
+            }
+            (_, false) => {}
         }
         if offer.additional.iter().any(Vec::is_empty)
             || offer.exchange.is_empty() && !offer.additional.is_empty()
@@ -198,19 +217,23 @@ impl Offer {
         !self.additional.is_empty()
     }
 
-    /// Returns the suites of ESP in the proposal.
-    pub fn esp_suites(&self) -> Vec<EspSuite> {
+    /// Returns the suites of ESP or AH in the proposal.
+    pub fn child_suites(&self) -> Vec<ChildSuite> {
         let integrities: Vec<Option<Integrity>> = match self.integrity.is_empty() {
             true => vec![None],
             false => self.integrity.iter().copied().map(Some).collect(),
         };
-        let of = |&encryption: &Encryption| {
+        let encryptions: Vec<Option<Encryption>> = match self.encryption.is_empty() {
+            true => vec![None],
+            false => self.encryption.iter().copied().map(Some).collect(),
+        };
+        let of = |&encryption: &Option<Encryption>| {
             let beside = integrities.iter().flat_map(move |&integrity| {
-                self.extended.iter().map(move |&extended| EspSuite { encryption, integrity, extended })
+                self.extended.iter().map(move |&extended| ChildSuite { encryption, integrity, extended })
             });
             beside.collect::<Vec<_>>()
         };
-        self.encryption.iter().flat_map(of).collect()
+        encryptions.iter().flat_map(of).collect()
     }
 
     /// Returns the proposal without any key exchange, as IKE_AUTH sends it.
@@ -272,66 +295,73 @@ impl FromStr for Offer {
 /// The chosen algorithms, which both ends accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Encryption.
-    pub encryption: Encryption,
+    /// Encryption; `None` for AH.
+    pub encryption: Option<Encryption>,
     /// Integrity, unless the encryption provides it.
     pub integrity: Option<Integrity>,
-    /// The pseudo-random function; `None` for ESP.
+    /// The pseudo-random function; `None` for ESP and AH.
     pub prf: Option<Prf>,
-    /// The key exchange; `None` for ESP whose keys are derived from those of the IKE SA alone.
+    /// The key exchange; `None` for a child whose keys are derived from those of the IKE SA alone.
     pub exchange: Option<KeyExchange>,
     /// Additional key exchanges, in order.
     pub additional: Vec<KeyExchange>,
-    /// Whether ESP uses sequence numbers of 64 bits.
+    /// Whether ESP or AH uses sequence numbers of 64 bits.
     pub extended: bool,
 }
 
 impl Choice {
-    /// Returns the algorithms for which an IKE SA's keys are derived; `None` for ESP.
+    /// Returns the algorithms for which an IKE SA's keys are derived; `None` for ESP and AH.
     pub fn key_plan(&self) -> Option<KeyPlan> {
-        Some(KeyPlan { encryption: self.encryption, integrity: self.integrity, prf: self.prf? })
+        Some(KeyPlan { encryption: self.encryption?, integrity: self.integrity, prf: self.prf? })
     }
 
-    /// Returns the suite of ESP.
-    pub fn esp_suite(&self) -> EspSuite {
-        EspSuite { encryption: self.encryption, integrity: self.integrity, extended: self.extended }
+    /// Returns the suite of ESP or AH.
+    pub fn child_suite(&self) -> ChildSuite {
+        ChildSuite { encryption: self.encryption, integrity: self.integrity, extended: self.extended }
     }
 }
 
-/// The algorithms with which an ESP association protects packets.
+/// The algorithms with which an ESP or AH association protects packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EspSuite {
-    /// Encryption.
-    pub encryption: Encryption,
+pub struct ChildSuite {
+    /// Encryption; `None` for AH.
+    pub encryption: Option<Encryption>,
     /// Integrity, unless the encryption provides it.
     pub integrity: Option<Integrity>,
     /// Whether sequence numbers have 64 bits.
     pub extended: bool,
 }
 
-impl EspSuite {
-    /// Returns the length in bytes of the key material of one direction: encryption key, salt, integrity key.
-    pub fn material_bytes(self) -> usize {
-        let integrity = self.integrity.map_or(0, Integrity::key_bytes);
-        self.encryption.key_bytes() + self.encryption.salt_bytes() + integrity
+impl ChildSuite {
+    /// Returns the protocol of the association.
+    pub fn protocol(self) -> Protocol {
+        if self.encryption.is_some() { Protocol::Esp } else { Protocol::Ah }
     }
 
-    /// Returns the suite's name in crate `ipsec`, such as `aes-256-gcm` or `aes-256-cbc+hmac-sha256-128`.
+    /// Returns the length in bytes of the key material of one direction: encryption key, salt, integrity key.
+    pub fn material_bytes(self) -> usize {
+        let encryption =
+            self.encryption.map_or(0, |algorithm| algorithm.key_bytes() + algorithm.salt_bytes());
+        encryption + self.integrity.map_or(0, Integrity::key_bytes)
+    }
+
+    /// Returns the suite's name in crate `ipsec`, such as `aes-256-gcm`, `aes-256-cbc+hmac-sha256-128` or, for AH,
+    /// `hmac-sha256-128`.
     pub fn name(self) -> String {
-        let encryption = match self.encryption {
+        let encryption = self.encryption.map(|encryption| match encryption {
             Encryption::Aes256Gcm => "aes-256-gcm",
             Encryption::Aes128Gcm => "aes-128-gcm",
             Encryption::ChaCha20Poly1305 => "chacha20-poly1305",
             Encryption::Aes256Cbc => "aes-256-cbc",
             Encryption::Aes128Cbc => "aes-128-cbc",
-        };
-        let integrity = self.integrity.map(|integrity| match integrity {
-            Integrity::HmacSha512 => "+hmac-sha512-256",
-            Integrity::HmacSha384 => "+hmac-sha384-192",
-            Integrity::HmacSha256 => "+hmac-sha256-128",
-            Integrity::HmacSha1 => "+hmac-sha1-96",
         });
-        format!("{encryption}{}", integrity.unwrap_or_default())
+        let integrity = self.integrity.map(|integrity| match integrity {
+            Integrity::HmacSha512 => "hmac-sha512-256",
+            Integrity::HmacSha384 => "hmac-sha384-192",
+            Integrity::HmacSha256 => "hmac-sha256-128",
+            Integrity::HmacSha1 => "hmac-sha1-96",
+        });
+        encryption.into_iter().chain(integrity).collect::<Vec<_>>().join("+")
     }
 }
 
@@ -434,7 +464,7 @@ fn select_from(
     let mut selection = Selection { theirs, chosen: Vec::new() };
     let name = |a: Encryption| a.name().to_owned();
     let encryption = selection.pick(TransformType::ENCRYPTION, &ours.encryption, Encryption::transform, name);
-    let encryption = encryption.map_err(|mismatch| (0, mismatch))?.expect("every offer has an encryption");
+    let encryption = encryption.map_err(|mismatch| (0, mismatch))?;
     let integrity = selection
         .pick(TransformType::INTEGRITY, &ours.integrity, Integrity::transform, |a| a.name().to_owned());
     let integrity = integrity.map_err(|mismatch| (1, mismatch))?;

@@ -15,7 +15,7 @@ use sealane_ike::{
     },
     eap::mschapv2::{PasswordHash, challenge_hash, server_proof, session_key, user_proof},
     offer::{self, Exchanges},
-    wire::{Transform, TransformType},
+    wire::{Protocol, Transform, TransformType},
 };
 
 #[test]
@@ -173,13 +173,28 @@ fn suites_are_known_to_esp_by_name_and_length() {
             Exchanges::None,
         )
         .unwrap();
-        let suite = choice.esp_suite();
+        let suite = choice.child_suite();
         let esp: sealane_ipsec::suite::Suite = suite.name().parse().expect("ESP knows it");
         assert!(esp.is_for_esp());
         assert_eq!(esp.material_bytes(), suite.material_bytes(), "{text}");
         suites += 1;
     }
     assert_eq!(suites, 11);
+    for integrity in ["sha512", "sha384", "sha256", "sha1"] {
+        let [suite, _] = Offer::ah(integrity).unwrap().child_suites()[..] else {
+            panic!("with ESN and without")
+        };
+        let ah: sealane_ipsec::suite::Suite = suite.name().parse().expect("AH knows it");
+        assert!(ah.is_for_ah() && suite.protocol() == Protocol::Ah);
+        assert_eq!(ah.material_bytes(), suite.material_bytes(), "{integrity}");
+    }
+    for (text, says) in [
+        ("aes256-sha256", "encrypts nothing"),
+        ("x25519", "no integrity"),
+        ("sha256-prfsha256", "only IKE itself needs"),
+    ] {
+        assert!(Offer::ah(text).unwrap_err().to_string().contains(says), "{text}");
+    }
 }
 
 #[test]

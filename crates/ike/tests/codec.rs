@@ -52,8 +52,12 @@ fn any_payload() -> impl Strategy<Value = Payload> {
     let notify = (any::<u8>(), bytes(9), any::<u16>(), bytes(40)).prop_map(|(protocol, spi, kind, data)| {
         Payload::Notify(Notify { protocol, spi, kind: NotifyType(kind), data })
     });
-    let delete =
-        prop_oneof![Just(Delete::Ike), vec(any::<u32>(), 0..8).prop_map(Delete::Esp), Just(Delete::Other(2))];
+    let delete = prop_oneof![
+        Just(Delete::Ike),
+        vec(any::<u32>(), 0..8).prop_map(Delete::Esp),
+        vec(any::<u32>(), 0..8).prop_map(Delete::Ah),
+        Just(Delete::Other(4))
+    ];
     let configuration = vec((0u16..0x8000, bytes(20)), 0..6).prop_map(|attributes| Configuration {
         kind: ConfigurationType::Request,
         attributes: attributes.into_iter().map(|(kind, value)| Attribute { kind, value }).collect(),

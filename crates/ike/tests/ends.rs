@@ -15,7 +15,9 @@ use aws_lc_rs::{
 };
 use common::{End, Pair, Weather, peer};
 use sealane_ike::{
-    Expect, Identity, Mode, Offer, Peer, Prove, Reason, Settings, crypto::sign::SigningKey, wire::NotifyType,
+    Expect, Identity, Mode, Offer, Peer, Prove, Reason, Settings,
+    crypto::sign::SigningKey,
+    wire::{NotifyType, Protocol},
 };
 
 #[test]
@@ -314,6 +316,79 @@ fn transport_mode_is_taken_where_both_want_it_and_declined_elsewhere() {
         pair.run_seconds(5);
         pair.assert_up(1);
         assert!(pair.ends.iter().all(|end| end.only_child().mode == expected), "{wanted:?}");
+    }
+}
+
+/// AH is negotiated, rekeyed and deleted as ESP is, under its own protocol number.
+#[test]
+fn two_ends_agree_on_ah() {
+    let mut pair = Pair::of(|peer| peer.children[0].proposals = vec![Offer::ah("sha256-x25519").unwrap()]);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    for end in [0, 1] {
+        let child = pair.ends[end].only_child();
+        assert_eq!((child.suite.name().as_str(), child.suite.protocol()), ("hmac-sha256-128", Protocol::Ah));
+        assert_eq!(child.inbound.material.len(), 32);
+        let child = child.child;
+        pair.ends[end].endpoint.rekey_child(child, pair.now);
+        pair.run_seconds(5);
+        pair.assert_up(1);
+        assert!(!pair.ends[end].children.contains_key(&child));
+    }
+    let child = pair.ends[0].only_child().child;
+    pair.ends[0].endpoint.delete_child(child, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(0);
+    // An end that takes ESP refuses.
+    let mut peers = [peer(0), peer(1)];
+    peers[0].children[0].proposals = vec![Offer::ah("sha256").unwrap()];
+    let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(0);
+    assert_eq!(pair.ends[0].failed, [Reason::Refused { kind: NotifyType::NO_PROPOSAL_CHOSEN }]);
+}
+
+/// RFC 7296, section 2.23.1, leaves it to the responder to decline transport mode across a NAT; ours does, because the
+/// addresses that checksums and selectors are about would not be those on the wire. The child is in tunnel mode then, and
+/// so are its successors, whichever end asks for them.
+#[test]
+fn transport_mode_across_a_nat_falls_back_to_tunnel_mode() {
+    for (nat, claim, expected) in [
+        (None, false, Mode::Transport),
+        (Some("203.0.113.9:39374"), false, Mode::Tunnel),
+        // Either end may claim a NAT that is not there, so that ESP is sent in UDP.
+        (None, true, Mode::Tunnel),
+    ] {
+        let mut peers = [peer(0), peer(1)];
+        peers.iter_mut().for_each(|peer| peer.children[0].mode = Mode::Transport);
+        peers[0].always_encapsulate = claim;
+        // The end behind the NAT is known by its identity alone.
+        peers[1].remote = None;
+        let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+        pair.nat = nat.map(|outside| outside.parse().unwrap());
+        pair.initiate(0);
+        pair.run_seconds(5);
+        for by in [None, Some(0), Some(1)] {
+            if let Some(end) = by {
+                let child = pair.ends[end].only_child().child;
+                pair.ends[end].endpoint.rekey_child(child, pair.now);
+                pair.run_seconds(5);
+                assert!(!pair.ends[end].children.contains_key(&child), "{nat:?}: it has a successor");
+            }
+            pair.assert_up(1);
+            for end in &pair.ends {
+                let child = end.only_child();
+                let is_in_udp = nat.is_some() || claim;
+                assert_eq!(
+                    (child.mode, child.is_encapsulated),
+                    (expected, is_in_udp),
+                    "{nat:?} {claim} {by:?}"
+                );
+            }
+        }
+        assert!(pair.ends.iter().all(|end| end.failed.is_empty()));
     }
 }
 

@@ -8,7 +8,9 @@
 //!
 //! Prints a table of medians with ratios, and a JSON object per run. All tunnels are up at the same time; each round
 //! runs each of them once. The environment sets the length: `ROUNDS` (5), `SECONDS` (4). It may name another program
-//! to compare: `NULL_TUNNEL`, which is called with device, own address, peer's address and `gso`.
+//! to compare: `NULL_TUNNEL`, which is called with device, own address, peer's address and `gso`. The test `children4`
+//! compares gateways with `LANES` (2) lanes that are joined by IKE, with one pair of associations and with four that share
+//! the flows of four connections (RFC 9611); its ratio is that of the former to the latter.
 
 mod gateway;
 #[allow(dead_code)]
@@ -31,12 +33,14 @@ use sealane_port::{
     udp::Udp,
 };
 use sealane_stack::Batch;
+use sealane_tunnel::control::{self, Answer, Ask};
 use serde_json::{Value, json};
 
 /// The tests: the name, and iperf3's arguments; tests without arguments run ping.
-const TESTS: [(&str, Option<&str>); 9] = [
+const TESTS: [(&str, Option<&str>); 10] = [
     ("tcp1", Some("")),
     ("tcp4", Some("-P 4")),
+    (CHILDREN, Some("-P 4")),
     ("udp1400", Some("-u -b 0 -l 1400")),
     ("udp64", Some("-u -b 0 -l 64")),
     ("no-loss1400", Some("-u -w 4M -l 1400")),
@@ -47,6 +51,9 @@ const TESTS: [(&str, Option<&str>); 9] = [
     // The link splits trains into packets.
     ("tcp1-no-segmentation", Some("")),
 ];
+
+/// The test of tunnels of their own.
+const CHILDREN: &str = "children4";
 
 /// The suite of every tunnel; both peers use it on links of 1500 bytes.
 const SUITE: &str = "aes-128-gcm";
@@ -78,6 +85,60 @@ fn gateway_end(
     let path = folder.join("site.toml");
     write(&path, &site);
     own(&["gateway", path.to_str().expect("a path in UTF-8")])
+}
+
+/// Returns our gateway's arguments for one end of a tunnel whose keys are agreed by IKE, with so many children.
+fn ike_end(
+    folder: &Path,
+    (name, children, lanes): (&str, u16, &str),
+    device: &str,
+    own_address: &str,
+    peer: &str,
+) -> Vec<String> {
+    let end = usize::from(own_address > peer);
+    let folder = folder.join(format!("{name}{end}"));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    write(&folder.join("psk"), "0123456789abcdef0123456789abcdef\n");
+    let endpoint = if end == 0 { format!("endpoint = \"{peer}:4500\"\n") } else { String::new() };
+    let site = format!(
+        "device = \"{device}\"\nlisten = \"{own_address}:4500\"\nmtu = 1436\n[[peers]]\nname = \"other\"\n{endpoint}\
+         networks = [\"{}/32\"]\n[peers.ike]\nid = \"end{}.example\"\nlocal-id = \"end{end}.example\"\n\
+         local-networks = [\"{}/32\"]\npsk-file = \"psk\"\nesp-proposals = [\"aes128gcm16\"]\nchildren = {children}\n",
+        INNER[1 - end],
+        1 - end,
+        INNER[end],
+    );
+    let path = folder.join("site.toml");
+    write(&path, &site);
+    own(&["gateway", path.to_str().expect("a path in UTF-8"), lanes])
+}
+
+/// Starts the tunnels of the test [`CHILDREN`], and waits until they have all their children.
+fn of_children(folder: &Path, lanes: &str) -> Vec<(&'static str, Tunnel)> {
+    let mut tunnels = Vec::new();
+    for (name, children) in [("1 child", 1), ("4 children", 4)] {
+        let tunnel =
+            Tunnel::up(|device, own, peer| ike_end(folder, (name, children, lanes), device, own, peer));
+        let answers = || {
+            let mut ping = tunnel.command(0, "ping", &format!("-c 1 -W 1 {}", INNER[1]));
+            ping.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        assert!((0..60).any(|_| answers()), "{name}: the gateways do not agree on keys");
+        // Flows ask for the children beside the first, one at a time; a short run of theirs brings the next.
+        let count = || match control::ask(&folder.join(format!("{name}0/run")), "t0", Ask::Status) {
+            Ok(Answer::Status(status)) => {
+                status.peers[0].ike.iter().map(|ike| ike.children.len()).sum::<usize>()
+            }
+            other => panic!("no status: {other:?}"),
+        };
+        let is_complete = || {
+            drop(measure(&tunnel, CHILDREN, Some("-P 4"), "1"));
+            count() >= usize::from(children)
+        };
+        assert!((0..20).any(|_| is_complete()), "{name}: there are {}", count());
+        tunnels.push((name, tunnel));
+    }
+    tunnels
 }
 
 /// Moves superpackets between a device and a socket without changes: the system calls of a tunnel, and nothing else.
@@ -369,10 +430,12 @@ fn main() {
         if !arguments.is_empty() && !arguments.iter().any(|argument| argument == test) {
             continue;
         }
+        let own_tunnels = (test == CHILDREN).then(|| of_children(folder.path(), &number("LANES", "2")));
+        let tunnels = own_tunnels.as_ref().unwrap_or(&tunnels);
         let is_cut = test.ends_with("no-segmentation");
-        if is_cut && let Err(why) = segmentation(&tunnels, "off") {
+        if is_cut && let Err(why) = segmentation(tunnels, "off") {
             println!("{test:22} left out: tx-udp-segmentation was not switched off: {why}");
-            let _ = segmentation(&tunnels, "on");
+            let _ = segmentation(tunnels, "on");
             continue;
         }
         let can = |name: &str| !is_cut || !["null-gso", "NULL_TUNNEL"].contains(&name);
@@ -389,7 +452,7 @@ fn main() {
                 }
             }
         }
-        if is_cut && let Err(why) = segmentation(&tunnels, "on") {
+        if is_cut && let Err(why) = segmentation(tunnels, "on") {
             println!("what follows is without tx-udp-segmentation, which was not switched on again: {why}");
         }
         let of =

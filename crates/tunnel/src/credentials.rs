@@ -348,7 +348,7 @@ mod tests {
             takes_resolvers: false,
             proof,
             proposals: Vec::new(),
-            esp_proposals: Vec::new(),
+            child_proposals: Vec::new(),
             children: 1,
             rekey: std::time::Duration::ZERO,
             ike_rekey: std::time::Duration::ZERO,

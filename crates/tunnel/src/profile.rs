@@ -512,8 +512,9 @@ mod tests {
         let (esp, first) = (Offer::esp(esp).expect("a proposal"), Exchanges::None);
         let wire = [esp.without_exchange().to_wire(1, vec![0; 4])];
         offer::select(&peer.proposals, &[ike], Exchanges::Required).is_ok()
-            && offer::select(&peer.esp_proposals, &wire, first).is_ok()
-            && offer::select(&peer.esp_proposals, &[esp.to_wire(1, vec![0; 4])], Exchanges::Optional).is_ok()
+            && offer::select(&peer.child_proposals, &wire, first).is_ok()
+            && offer::select(&peer.child_proposals, &[esp.to_wire(1, vec![0; 4])], Exchanges::Optional)
+                .is_ok()
     }
 
     #[test]

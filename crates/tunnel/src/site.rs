@@ -41,9 +41,9 @@
 //!
 //! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has
 //! one address of its family, so the inner header need not be sent; it is restored at the other end. On the wire,
-//! this is transport mode (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside must differ
-//! from them: otherwise the route into the device would apply to the tunnel's own packets. Fragments and packets with
-//! IPv4 options are not carried.
+//! this is transport mode (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside may be the outer
+//! ones, as other implementations require, if `endpoint` says which address that is: then the route into the device
+//! does not apply to the tunnel's own packets. Fragments and packets with IPv4 options are not carried.
 //!
 //! `up` and `down` beside `listen` are commands for the shell, run when packets flow and when the gateway has ended,
 //! with the rights of the user who starts the gateway. `dns` names resolvers that this host uses while the gateway is
@@ -508,7 +508,6 @@ fn hosts(
     place: &Text<'_>,
     at: usize,
     networks: &[Prefix],
-    endpoint: Option<SocketAddr>,
     outside: Option<SocketAddr>,
     addresses: &[(IpAddr, u8)],
 ) -> Result<Hosts, SiteError> {
@@ -519,12 +518,6 @@ fn hosts(
     let remote = network.address();
     if network != Prefix::host(remote) {
         return fail(format!("transport mode joins two hosts: {network} is more than one"));
-    }
-    if endpoint.is_some_and(|endpoint| endpoint.ip() == remote) {
-        return fail(format!(
-            "{remote} is the peer's end point: the route into the device would lead the tunnel's own packets there; give the \
-             hosts addresses of their own inside"
-        ));
     }
     let mut own = addresses.iter().filter(|(address, _)| address.is_ipv4() == remote.is_ipv4());
     let (Some(&(local, _)), None) = (own.next(), own.next()) else {
@@ -568,8 +561,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
     let hosts = match (mode, &raw.mode) {
         (Mode::Transport, Some(word)) => {
             let outside = (protocol == Protocol::Ah).then_some(listen);
-            let at = endpoint.as_ref().and_then(Endpoint::address);
-            Some(hosts(place, word.span().start, &networks, at, outside, addresses)?)
+            Some(hosts(place, word.span().start, &networks, outside, addresses)?)
         }
         _ => None,
     };

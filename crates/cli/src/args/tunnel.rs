@@ -51,7 +51,7 @@ A peer that is another implementation, such as strongSwan, is spoken with by IKE
 networks on our side, by default those of `addresses`. In place of `psk-file`, the file of a shared secret, there may be \
 `private-key` with our `certificate`, and `ca`, the file of the authority that answers for the peer, or the peer's \
 `public-key`; all are PEM. `crls` are lists of certificates that the authority has revoked. With `key = \"sealane1:...\"`, which \
-`sealane id` prints at the peer, both ends have no other files than their identities. `proposals` and `esp-proposals` are lists in strongSwan's words, such as \
+`sealane id` prints at the peer, both ends have no other files than their identities. `proposals` and `esp-proposals` (`ah-proposals` with `protocol = \"ah\"`) are lists in strongSwan's words, such as \
 \"aes256gcm16-prfsha384-x25519-ke1_mlkem768\" and \"aes256gcm16-x25519\"; by default the strongest that both ends have is taken. \
 Associations are renewed after `rekey-seconds` in the peer, an IKE SA after `ike-rekey-seconds` in the table (default four hours). \
 `status` shows what was agreed on, and the log says which proposal or identity did not match.
@@ -101,7 +101,8 @@ gateway must listen on one of its addresses, and there must be no NAT on the way
 
 `mode = \"transport\"` in a peer joins two hosts: `networks` is the one inside address of the peer, and ours is the one in \
 `addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \
-supported. The inside addresses must differ from the outside ones.
+supported. The inside addresses may be the outside ones, as other gateways require; the peer's `endpoint` then says which \
+address that is.
 
 `up` adds routes to the networks, and never replaces one that exists: it refuses, and names it. A network that contains an \
 end point of a peer, such as the default routes 0.0.0.0/0 and ::/0, gets a routing table of its own, and rules that lead \

@@ -9,12 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::strongswan::{self, wait_for};
-use super::{Net, namespaces::ip};
+use super::{Net, namespaces::ip, settings};
 
 /// The folder in which `cargo xtask peers` unpacks the kernel and its modules.
 const ROOT: &str = "/usr/local/lib/sealane-peers/uml";
-/// The kernel's ESP, AES-GCM, and the random numbers that its IVs begin with.
-const MODULES: &str = "xfrm_user esp4 gcm ctr ghash-generic seqiv hmac sha512_generic jitterentropy_rng drbg";
+/// The kernel's ESP and AH, AES-GCM, and the random numbers that its IVs begin with.
+const MODULES: &str =
+    "xfrm_user esp4 ah4 gcm ctr ghash-generic seqiv hmac sha512_generic jitterentropy_rng drbg";
 /// The time in which the guest ends by itself.
 const END_TIME: Duration = Duration::from_secs(5);
 
@@ -43,28 +44,15 @@ impl Guest {
             fs::create_dir_all(folder.join("swanctl").join(sub)).expect("a folder");
         }
         let shown = folder.display();
-        let configuration = format!(
-            "charon-systemd {{
-    load = random nonce openssl pem pkcs1 pkcs8 x509 pubkey constraints kdf hmac kernel-netlink socket-default vici
-    plugins {{
-        vici {{
-            socket = unix:///run/vici
-        }}
-    }}
-    journal {{
-        default = -1
-    }}
-    filelog {{
-        f {{
-            path = {shown}/log
-            flush_line = yes
-            default = 1
-        }}
-    }}
-}}
-"
-        );
-        fs::write(folder.join("strongswan.conf"), configuration).expect("a file");
+        let configuration = settings::Settings {
+            load: "random nonce openssl pem pkcs1 pkcs8 x509 pubkey constraints kdf hmac kernel-netlink socket-default vici",
+            socket: "/run/vici",
+            log: &format!("{shown}/log"),
+            levels: "default = 1",
+            plugins: "",
+            more: "",
+        };
+        fs::write(folder.join("strongswan.conf"), configuration.text()).expect("a file");
         fs::write(folder.join("swanctl/swanctl.conf"), connections).expect("a file");
         // Its clock and its processes are the guest's own; it writes what the kernel has, until it is told to end.
         let script = format!(

@@ -7,6 +7,8 @@ pub(crate) mod guest;
 #[path = "../../../../testing/namespaces.rs"]
 pub(crate) mod namespaces;
 pub(crate) mod pair;
+#[path = "../../../../testing/charon.rs"]
+mod settings;
 pub(crate) mod strongswan;
 
 use std::fs;

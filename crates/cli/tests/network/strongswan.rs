@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Net;
+use super::{Net, settings};
 use crate::program::text;
 
 /// Returns the reason why it cannot run here.
@@ -89,37 +89,18 @@ impl StrongSwan {
             let set = net.run(host, "sysctl", &format!("-qw net.ipv4.conf.{setting}.rp_filter=0"));
             assert!(set.status.success(), "{}", text(&set.stderr));
         }
-        let shown = folder.display();
-        let configuration = format!(
-            "charon-systemd {{
-                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 eap-tls kernel-libipsec kernel-netlink socket-default vici
-                plugins {{
-                    vici {{
-                        socket = unix://{shown}/vici
-                    }}
-                    kernel-libipsec {{
-                        allow_peer_ts = yes
-                        raw_esp = {is_plain}
-                    }}
-                }}
-                tls {{
-                    version_max = 1.2
-                }}
-                journal {{
-                    default = -1
-                }}
-                filelog {{
-                    f {{
-                        path = {shown}/log
-                        flush_line = yes
-                        default = 1
-                    }}
-                }}
-            }}
-"
-        );
-        // Version 5.9 omits a message of TLS 1.3 in EAP (RFC 9190, section 2.5).
-        fs::write(folder.join("strongswan.conf"), configuration).expect("a file");
+        let at = |name: &str| folder.join(name).display().to_string();
+        let configuration = settings::Settings {
+            load: "random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 \
+                   eap-tls kernel-libipsec kernel-netlink socket-default vici",
+            socket: &at("vici"),
+            log: &at("log"),
+            levels: "default = 1",
+            plugins: &format!("kernel-libipsec {{\n allow_peer_ts = yes\n raw_esp = {is_plain}\n }}"),
+            // Version 5.9 omits a message of TLS 1.3 in EAP (RFC 9190, section 2.5).
+            more: "tls {\n version_max = 1.2\n }",
+        };
+        fs::write(folder.join("strongswan.conf"), configuration.text()).expect("a file");
         fs::write(folder.join("swanctl/swanctl.conf"), connections).expect("a file");
         let out = fs::File::create(folder.join("out")).expect("a file");
         let mut command = match root {

@@ -1,12 +1,16 @@
 //! Gateways that agree on keys by IKE and send ESP without UDP, as protocol 50.
 
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use super::{ENDPOINT, INNER, connections, load, own_hosts, own_site, site, spis, transfer, two_hosts};
-use crate::network::Net;
+use super::{
+    ENDPOINT, INNER, PSK, behind_nat, connections, load, own_hosts, own_site, secret, site, spis, transfer,
+    two_hosts, wait_for_words,
+};
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
-use crate::program::skip;
+use crate::network::{self, Net};
+use crate::program::{pattern, skip};
 
 const PLAIN: &str = "encapsulation = \"none\"\n";
 
@@ -102,4 +106,53 @@ fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
         net.wait_for_ping("b", INNER[0]);
         transfer(&net, 1 << 20);
     }
+}
+
+/// The ends agree on tunnel mode inside UDP in place of transport mode, and gateways that send ESP as a protocol of its own
+/// cannot carry that.
+#[test]
+fn a_nat_on_the_way_ends_transport_mode_with_words() {
+    if let Some(why) = network::missing() {
+        return skip(&why);
+    }
+    let Some(mut net) = behind_nat("kx") else { return };
+    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    for (end, host) in [(1, "b"), (0, "a")] {
+        let text = format!("{PLAIN}{}", own_site(end, "mode = \"transport\"\n"));
+        let text =
+            text.replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
+        // The router's address is not the peer's.
+        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
+    }
+    for place in [0, 1] {
+        wait_for_words(&mut net, place, "a NAT is on the way, and only ESP in UDP passes it");
+    }
+    for host in ["a", "b"] {
+        assert!(spis(&net, host).is_empty(), "{}", net.status(host));
+    }
+}
+
+/// The hosts have no addresses but the outer ones, so that checksums are over those, too.
+#[test]
+fn two_gateways_of_ours_join_hosts_by_their_outer_addresses() {
+    let Some(mut net) = own_hosts("kj") else { return };
+    if let Err(why) = count(&net, "b") {
+        return skip(&format!("no counters: {why}"));
+    }
+    let outer = ["10.90.0.1", "10.90.0.2"];
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        let text = own_site(end, "mode = \"transport\"\n")
+            .replace(&format!("{}/24", INNER[end]), &format!("{}/32", outer[end]))
+            .replace(&format!("10.91.{}.0/24", 2 - end), &format!("{}/32", outer[1 - end]));
+        net.gateway(host, 1400, &format!("{PLAIN}{text}"));
+    }
+    net.wait_for_ping("a", outer[1]);
+    net.wait_for_ping("b", outer[0]);
+    let before = counted(&net, "b", 50);
+    let listener = net.inside("b", || TcpListener::bind((outer[1], 0)).expect("a port"));
+    let at = listener.local_addr().expect("a port");
+    let near = net.inside("a", || TcpStream::connect(at).expect("the other end"));
+    network::stream(near, &listener, &pattern(1 << 20));
+    let packets = counted(&net, "b", 50) - before;
+    assert!(packets > 500, "{packets} of ESP");
 }

@@ -406,6 +406,14 @@ impl Files {
             return Ok(Lookup::Settled);
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
+        let is_new = known.is_none() && division.is_none() && !growing;
+        if let (Some(journal), Some(_), true) = (&self.journal, &writer, is_new) {
+            // This comes first, so that a later run knows of the file whenever this one ends.
+            let (temp_name, path) = (temp_name(identity).as_bytes().to_vec(), entry.path.as_bytes().to_vec());
+            let started =
+                JournalEntry::Started { identity, temp_name, path, size: entry.metadata.size_bytes };
+            journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
+        }
         let part = match writer {
             Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some(), division) {
                 Ok(part) => Some(part),
@@ -427,17 +435,6 @@ impl Files {
             Some((division, piece)) => others(ledger, division, piece)?,
             None => ledger,
         };
-        if let (Some(journal), Some(temp), None, None) =
-            (&self.journal, part.as_ref().and_then(PartFile::temp_name), known, division)
-        {
-            let started = JournalEntry::Started {
-                identity,
-                temp_name: temp.as_bytes().to_vec(),
-                path: entry.path.as_bytes().to_vec(),
-                size,
-            };
-            journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
-        }
         let digest = self.intake.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
         let state = FileState { ledger, digest, closing: None };
         let file = Arc::new(ReceiveFile {

@@ -473,7 +473,7 @@ fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
 }
 
 /// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an
-/// interruption.
+/// interruption. Files of which nothing has arrived are removed: if their sources have changed, nobody would take them up.
 pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     // The order of their paths ensures that every parent is opened once.
     let mut done: Vec<_> = std::mem::take(&mut state.done).into_iter().collect();
@@ -481,7 +481,14 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     let mut writer = target.writer();
     done.retain(|(known, path)| is_finished(&mut writer, path, known));
     state.done = done.into_iter().collect();
-    state.partial.retain(|&identity, partial| is_begun(&mut writer, identity, partial));
+    state.partial.retain(|&identity, partial| {
+        let is_begun = is_begun(&mut writer, identity, partial);
+        if let (false, Ok(path)) = (is_begun, RelativePath::new(&partial.path)) {
+            // A file that cannot be removed only occupies space.
+            let _ = writer.discard(&path, &temp_name(identity));
+        }
+        is_begun
+    });
 }
 
 /// Restores the modes of directories that an interrupted run made writable, at the end of this one.
@@ -503,9 +510,11 @@ fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     }
 }
 
-/// Returns whether an unfinished file has its temporary name and its size.
+/// Returns whether an unfinished file has its temporary name, its size, and some of its content.
 fn is_begun(writer: &mut Writer, identity: Identity, partial: &journal::Partial) -> bool {
     let Ok(path) = RelativePath::new(&partial.path) else { return false };
     let name = temp_name(identity);
-    partial.temp_name == name.as_bytes() && writer.unfinished_bytes(&path, &name) == Some(partial.size)
+    partial.temp_name == name.as_bytes()
+        && partial.ledger.ranges().next().is_some()
+        && writer.unfinished_bytes(&path, &name) == Some(partial.size)
 }

@@ -58,7 +58,7 @@ use crate::{
     },
     sftp::{
         far::{Far, Trouble},
-        link::{Link, UNDER_WAY_BYTES},
+        link::{Fault, Link, UNDER_WAY_BYTES},
         place,
         put::{Put, Rules},
         survey::{Survey, read_request},
@@ -113,7 +113,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
 async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
     let Some(name) = transfer.journal_name() else { return Ok(None) };
     let link = far.any()?;
-    let boot = boot_id(&link).await;
+    let boot = boot_id(far, &link).await?;
     let mut key = [0; 16];
     let mut hasher = blake3::Hasher::new();
     let host = format!("{:?}", transfer.far);
@@ -122,16 +122,21 @@ async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 1
     Ok(Some(key))
 }
 
-async fn boot_id(link: &Link) -> Vec<u8> {
-    let Ok(handle) = link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await else {
-        return Vec::new();
+/// Returns the identity of the far kernel's boot; empty if its server does not give it. A connection that is lost meanwhile
+/// says nothing about that: under another key the next run would not know what this one has begun.
+async fn boot_id(far: &Far, link: &Link) -> Result<Vec<u8>, Error> {
+    let handle = match link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await {
+        Ok(handle) => handle,
+        Err(Fault::Lost) => return Err(far.lost()),
+        Err(Fault::Said(_)) => return Ok(Vec::new()),
     };
     let read = link.begin(&read_request(&handle, 0, BOOT_ID_BYTES));
     let closed = link.begin(&Request::Close { handle: &handle });
     let (read, _) = join(read.reply(), closed.done()).await;
     match read {
-        Ok(Reply::Data(data)) => data.to_vec(),
-        _ => Vec::new(),
+        Ok(Reply::Data(data)) => Ok(data.to_vec()),
+        Err(Fault::Lost) => Err(far.lost()),
+        Ok(_) | Err(Fault::Said(_)) => Ok(Vec::new()),
     }
 }
 
@@ -331,7 +336,8 @@ fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
     sending.control.ring();
 }
 
-/// Keeps only the entries of a journal that really exist.
+/// Keeps only the entries of a journal that really exist, and removes files of which nothing has arrived: they would stay for
+/// ever if their sources have changed, because they are begun under other names then.
 async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalState) -> Result<(), Error> {
     let mut present = std::collections::HashMap::new();
     for (identity, partial) in std::mem::take(&mut state.partial) {
@@ -343,11 +349,13 @@ async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalStat
         let above = path.split().0;
         let at = super::put::below(&place.at(above), name.as_bytes());
         let link = far.any()?;
-        let found = link.lstat(&at).await;
-        let is_begun = matches!(found, Ok(Some(found))
-            if found.kind() == FileKind::File && found.size_bytes == Some(partial.size));
-        if is_begun {
+        let Ok(Some(found)) = link.lstat(&at).await else { continue };
+        let is_begun = found.kind() == FileKind::File && found.size_bytes == Some(partial.size);
+        if is_begun && partial.ledger.ranges().next().is_some() {
             present.insert(identity, partial);
+        } else {
+            // A file that cannot be removed only occupies space.
+            let _ = link.act(&Request::Remove { path: &at }).await;
         }
     }
     state.partial = present.into_iter().collect();

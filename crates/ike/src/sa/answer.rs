@@ -217,12 +217,10 @@ impl Sa {
                         | NotifyType::CHILD_SA_NOT_FOUND
                 );
                 if kind == NotifyType::CHILD_SA_NOT_FOUND {
-                    let spi = parts
-                        .notify(NotifyType::REKEY_SA)
-                        .map(|notify| notify.spi.clone())
-                        .unwrap_or_default();
+                    let asked = parts.notify(NotifyType::REKEY_SA);
+                    let (protocol, spi) =
+                        asked.map(|asked| (asked.protocol, asked.spi.clone())).unwrap_or_default();
                     let mut payloads = Payloads::new();
-                    let protocol = Protocol::Esp.number();
                     payloads.push(&Payload::Notify(Notify { protocol, spi, kind, data: Vec::new() }));
                     self.respond(context, header, path, &payloads);
                 } else {

@@ -1,4 +1,4 @@
-//! Children: pairs of ESP associations, and the agreement of both ends about one (RFC 7296, sections 2.8 and 2.9).
+//! Children: pairs of ESP or AH associations, and the agreement of both ends about one (RFC 7296, sections 2.8 and 2.9).
 //!
 //! Guarantees: traffic of a child lies within our policy and within the peer's agreement; the responder of a rekeying
 //! sends under the new keys only after the initiator is known to have them.
@@ -12,7 +12,7 @@ use crate::{
     event::{ChildId, Direction, Event, Install, Mode, Reason},
     keys::{ChildKeys, Nonces},
     offer::{self, Choice, Exchanges, Offer},
-    wire::{NotifyType, Payload, Payloads, Proposal, TrafficSelector, selector::narrow},
+    wire::{NotifyType, Payload, Payloads, Proposal, Protocol, TrafficSelector, selector::narrow},
 };
 
 /// Longest name of a resource that is accepted, in bytes.
@@ -35,10 +35,11 @@ pub(crate) enum Standing {
     Redundant,
 }
 
-/// A pair of ESP associations.
+/// A pair of associations.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) id: ChildId,
+    pub(super) protocol: Protocol,
     pub(crate) policy: usize,
     pub(crate) inbound_spi: u32,
     pub(crate) outbound_spi: u32,
@@ -162,7 +163,7 @@ pub(super) fn agree(
             }
         };
         let outbound_spi = theirs.iter().find(|theirs| theirs.number == reply.number).and_then(esp_spi);
-        let outbound_spi = outbound_spi.ok_or_else(|| protocol_refusal("its SPI is none of ESP"))?;
+        let outbound_spi = outbound_spi.ok_or_else(|| protocol_refusal("its SPI is none of a child"))?;
         let is_transport =
             child.mode == Mode::Transport && parts.has(NotifyType::USE_TRANSPORT_MODE) && !is_behind_nat;
         let mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
@@ -254,7 +255,7 @@ impl Sa {
         shared: &[SharedSecret],
     ) -> Option<ChildId> {
         let (plan, keys) = (self.plan?, self.keys.as_ref()?);
-        let suite = made.choice.esp_suite();
+        let suite = made.choice.child_suite();
         let material = ChildKeys::derive(plan.prf, &keys.derive, nonces, shared, suite.material_bytes());
         let (send, receive) = if made.is_ours {
             (material.from_initiator, material.from_responder)
@@ -288,6 +289,7 @@ impl Sa {
         })));
         self.children.push(Child {
             id,
+            protocol: suite.protocol(),
             policy: made.policy,
             inbound_spi: made.inbound_spi,
             outbound_spi: made.outbound_spi,

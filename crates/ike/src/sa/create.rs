@@ -81,10 +81,13 @@ impl ChildGoal {
     /// Reads SPI, mode and traffic of an answer; the traffic must lie within that of the request.
     fn take_answer(&mut self, answer: &Proposal, parts: &Parts, is_behind_nat: bool) -> Result<(), Reason> {
         let broken = |problem: &str| Reason::Protocol(problem.to_owned());
-        self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of ESP"))?;
+        self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of a child"))?;
         let is_transport = parts.has(NotifyType::USE_TRANSPORT_MODE);
-        if is_transport && (self.mode != Mode::Transport || is_behind_nat) {
+        if is_transport && self.mode != Mode::Transport {
             return Err(broken("it chose transport mode, which was not offered"));
+        }
+        if is_transport && is_behind_nat {
+            return Err(broken("it chose transport mode, which does not pass the NAT on the way"));
         }
         self.mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
         let (Some(local), Some(remote)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
@@ -182,7 +185,11 @@ impl Sa {
     fn send_create(&mut self, context: &mut Context<'_>, goal: ChildGoal, method: Option<KeyExchange>) {
         let mut payloads = Payloads::new();
         if let Some(child) = goal.replaces.and_then(|id| self.child(id)) {
-            payloads.push(&Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, child.inbound_spi)));
+            payloads.push(&Payload::Notify(Notify::about_child(
+                NotifyType::REKEY_SA,
+                child.protocol,
+                child.inbound_spi,
+            )));
         }
         write_request(&mut payloads, goal.mode, &goal.offers, goal.inbound_spi, &goal.local, &goal.remote);
         if let Some(resource) = &goal.resource {

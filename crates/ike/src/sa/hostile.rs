@@ -10,7 +10,7 @@ use crate::{
     event::Path,
     wire::{
         Attribute, Configuration, ConfigurationType, Delete, Exchange, HEADER_BYTES, Header, Identification,
-        Notify, NotifyType, Payload, Payloads, TrafficSelector,
+        Notify, NotifyType, Payload, Payloads, Protocol, TrafficSelector,
     },
 };
 
@@ -162,8 +162,9 @@ fn payload(dice: &mut Dice, known_spi: u32) -> Payload {
         },
         4 => Payload::SelectorsInitiator(selectors),
         5 => Payload::SelectorsResponder(selectors),
-        6 | 7 => Payload::Notify(Notify::about_esp(
+        6 | 7 => Payload::Notify(Notify::about_child(
             dice.one(&[NotifyType::REKEY_SA, NotifyType::CHILD_SA_NOT_FOUND]),
+            dice.one(&[Protocol::Esp, Protocol::Esp, Protocol::Ah]),
             spi,
         )),
         8 => Payload::Notify(Notify {
@@ -173,8 +174,11 @@ fn payload(dice: &mut Dice, known_spi: u32) -> Payload {
             data: dice.bytes(40),
         }),
         9 => Payload::Notify(Notify::new(dice.one(&kinds), dice.bytes(100))),
-        10 => Payload::Delete(Delete::Esp(vec![spi; dice.below(4)])),
-        11 => Payload::Delete(if dice.below(12) == 0 { Delete::Ike } else { Delete::Other(2) }),
+        10 => Payload::Delete(Delete::children(
+            dice.one(&[Protocol::Esp, Protocol::Esp, Protocol::Ah]),
+            vec![spi; dice.below(4)],
+        )),
+        11 => Payload::Delete(if dice.below(12) == 0 { Delete::Ike } else { Delete::Other(4) }),
         12 => Payload::IdInitiator(Identification { kind: dice.below(12) as u8, data: dice.bytes(20) }),
         13 => Payload::Authentication { method: dice.one(&[1, 2, 9, 14]), data: dice.bytes(80) },
         14 => Payload::Certificate { encoding: 4, data: dice.bytes(60) },
@@ -198,7 +202,7 @@ fn child_request(dice: &mut Dice, known_spi: u32) -> Payloads {
         Payload::SelectorsResponder(network(1)),
     ];
     if dice.below(2) == 0 {
-        payloads.push(Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, known_spi)));
+        payloads.push(Payload::Notify(Notify::about_child(NotifyType::REKEY_SA, Protocol::Esp, known_spi)));
     }
     if dice.below(3) == 0 {
         let at = dice.below(payloads.len());

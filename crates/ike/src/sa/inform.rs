@@ -2,19 +2,25 @@
 
 use subtle::ConstantTimeEq as _;
 
-use super::{Context, Parts, Phase, Sa, Task, child::Standing, create::Goal, exchange::InFlight, nat};
+use super::{
+    Context, Parts, Phase, Sa, Task,
+    child::{Child, Standing},
+    create::Goal,
+    exchange::InFlight,
+    nat,
+};
 use crate::{
     event::{ChildId, Path, Reason},
-    wire::{Delete, Exchange, Header, NotifyType, Payload, Payloads},
+    wire::{Delete, Exchange, Header, NotifyType, Payload, Payloads, Protocol},
 };
 
 impl Sa {
     /// Asks the peer to delete a child; the child ends here when the peer answers.
     pub(super) fn request_child_deletion(&mut self, context: &mut Context<'_>, id: ChildId) {
         let Some(child) = self.child(id) else { return };
-        let spi = child.inbound_spi;
         child.rekey_at = None;
-        let payloads = [Payload::Delete(Delete::Esp(vec![spi]))].into_iter().collect();
+        let delete = Delete::children(child.protocol, vec![child.inbound_spi]);
+        let payloads = [Payload::Delete(delete)].into_iter().collect();
         self.request(context, Exchange::Informational, &payloads, InFlight::DeleteChild(id));
     }
 
@@ -79,22 +85,26 @@ impl Sa {
             let reason = parts.error().map_or(Reason::DeletedByPeer, |kind| Reason::Refused { kind });
             return self.fail(context, reason);
         }
-        let spis = parts.deletes.iter().flat_map(|delete| match delete {
-            Delete::Esp(spis) => spis.as_slice(),
-            Delete::Ike | Delete::Other(_) => &[],
-        });
-        let mut ended = Vec::new();
-        for spi in spis {
-            let Some(child) = self.children.iter().find(|child| child.outbound_spi == *spi) else { continue };
-            let (id, inbound_spi) = (child.id, child.inbound_spi);
-            // If two deletions cross, neither is answered with another deletion (RFC 7296, section 1.4.1).
-            if self.deleting() != Some(id) {
-                ended.push(inbound_spi);
+        for delete in &parts.deletes {
+            let (protocol, spis) = match delete {
+                Delete::Esp(spis) => (Protocol::Esp, spis),
+                Delete::Ah(spis) => (Protocol::Ah, spis),
+                Delete::Ike | Delete::Other(_) => continue,
+            };
+            let mut ended = Vec::new();
+            for spi in spis {
+                let is_meant = |child: &&Child| child.protocol == protocol && child.outbound_spi == *spi;
+                let Some(child) = self.children.iter().find(is_meant) else { continue };
+                let (id, inbound_spi) = (child.id, child.inbound_spi);
+                // If two deletions cross, neither is answered with another deletion (RFC 7296, section 1.4.1).
+                if self.deleting() != Some(id) {
+                    ended.push(inbound_spi);
+                }
+                self.remove_child(context, id, &Reason::DeletedByPeer);
             }
-            self.remove_child(context, id, &Reason::DeletedByPeer);
-        }
-        if !ended.is_empty() {
-            payloads.push(&Payload::Delete(Delete::Esp(ended)));
+            if !ended.is_empty() {
+                payloads.push(&Payload::Delete(Delete::children(protocol, ended)));
+            }
         }
         let moves = self.features.mobike && parts.has(NotifyType::UPDATE_SA_ADDRESSES);
         if let Some(cookie) = parts.notify(NotifyType::COOKIE2).filter(|cookie| cookie.data.len() <= 64) {

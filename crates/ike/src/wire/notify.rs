@@ -106,14 +106,9 @@ impl Notify {
         Self { protocol: 0, spi: Vec::new(), kind, data: data.into() }
     }
 
-    /// Returns a notification about the ESP association that its sender receives under `spi`.
-    pub fn about_esp(kind: NotifyType, spi: u32) -> Self {
-        Self {
-            protocol: super::Protocol::Esp.number(),
-            spi: spi.to_be_bytes().to_vec(),
-            kind,
-            data: Vec::new(),
-        }
+    /// Returns a notification about the association of a child that its sender receives under `spi`.
+    pub fn about_child(kind: NotifyType, protocol: super::Protocol, spi: u32) -> Self {
+        Self { protocol: protocol.number(), spi: spi.to_be_bytes().to_vec(), kind, data: Vec::new() }
     }
 
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use super::{
-    Configuration, MAX_DELETED_SPIS, MAX_PAYLOADS, Malformed, Notify, Proposal, Reader, TrafficSelector,
-    with_length,
+    Configuration, MAX_DELETED_SPIS, MAX_PAYLOADS, Malformed, Notify, Proposal, Protocol, Reader,
+    TrafficSelector, with_length,
 };
 
 /// The number of a payload's type.
@@ -155,11 +155,21 @@ pub enum Delete {
     Ike,
     /// ESP associations, by the SPIs under which the sender of the payload receives.
     Esp(Vec<u32>),
+    /// AH associations, by the SPIs under which the sender of the payload receives.
+    Ah(Vec<u32>),
     /// Associations of a protocol that is not supported here.
     Other(u8),
 }
 
 impl Delete {
+    /// Returns the deletion of the associations of a child's protocol that we receive under these SPIs.
+    pub fn children(protocol: Protocol, spis: Vec<u32>) -> Self {
+        match protocol {
+            Protocol::Ah => Self::Ah(spis),
+            _ => Self::Esp(spis),
+        }
+    }
+
     fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new("a deletion", body);
         let protocol = reader.u8()?;
@@ -170,15 +180,15 @@ impl Delete {
         }
         match (protocol, spi_bytes, count) {
             (1, 0, 0) if reader.is_empty() => Ok(Self::Ike),
-            (3, 4, _) => {
+            (2 | 3, 4, _) => {
                 let spis = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
                 if reader.is_empty() {
-                    Ok(Self::Esp(spis))
+                    Ok(Self::children(Protocol::from_number(protocol), spis))
                 } else {
                     Err(Malformed::Length { what: "a deletion" })
                 }
             }
-            (1 | 3, ..) => Err(Malformed::Value { what: "a deletion" }),
+            (1..=3, ..) => Err(Malformed::Value { what: "a deletion" }),
             (other, ..) => Ok(Self::Other(other)),
         }
     }
@@ -186,8 +196,9 @@ impl Delete {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ike => out.extend([1, 0, 0, 0]),
-            Self::Esp(spis) => {
-                out.extend([3, 4]);
+            Self::Esp(spis) | Self::Ah(spis) => {
+                let protocol = if matches!(self, Self::Ah(_)) { Protocol::Ah } else { Protocol::Esp };
+                out.extend([protocol.number(), 4]);
                 out.extend(u16::try_from(spis.len()).expect("at most MAX_DELETED_SPIS").to_be_bytes());
                 out.extend(spis.iter().flat_map(|spi| spi.to_be_bytes()));
             }

@@ -2,6 +2,8 @@
 
 #[path = "../../../../testing/namespaces.rs"]
 pub(crate) mod namespaces;
+#[path = "../../../../testing/charon.rs"]
+mod settings;
 
 use std::{
     fs,
@@ -84,18 +86,21 @@ impl Namespaces {
     }
 }
 
-/// A strongSwan process, ended when the value is dropped.
-pub(crate) struct Charon {
-    process: Child,
-    folder: tempfile::TempDir,
-    namespaces: Namespaces,
+/// A process, ended when the value is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
-impl Drop for Charon {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A strongSwan process.
+pub(crate) struct Charon {
+    process: Running,
+    folder: tempfile::TempDir,
+    namespaces: Namespaces,
 }
 
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -140,37 +145,19 @@ impl Charon {
             fs::create_dir_all(at.join(sub)).expect("a folder");
         }
         prepare(&at.join("swanctl"));
-        let shown = at.display();
         // The log has every secret, except in measurements.
         let (level, secrets) = if at.join("more/quiet.conf").exists() { (-1, -1) } else { (1, 4) };
-        let configuration = format!(
-            "charon-systemd {{
-                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 eap-tls kernel-libipsec kernel-netlink socket-default vici
-                include {shown}/more/*.conf
-                plugins {{
-                    vici {{
-                        socket = unix://{shown}/vici
-                    }}
-                    kernel-libipsec {{
-                        allow_peer_ts = yes
-                    }}
-                }}
-                journal {{
-                    default = -1
-                }}
-                filelog {{
-                    f {{
-                        path = {shown}/log
-                        flush_line = yes
-                        default = {level}
-                        ike = {secrets}
-                        chd = {secrets}
-                    }}
-                }}
-            }}
-"
-        );
-        fs::write(at.join("strongswan.conf"), configuration).expect("a file");
+        let path = |name: &str| at.join(name).display().to_string();
+        let configuration = settings::Settings {
+            load: "random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 \
+                   eap-tls kernel-libipsec kernel-netlink socket-default vici",
+            socket: &path("vici"),
+            log: &path("log"),
+            levels: &format!("default = {level}\n            ike = {secrets}\n            chd = {secrets}"),
+            plugins: "kernel-libipsec {\n            allow_peer_ts = yes\n        }",
+            more: &format!("include {}", path("more/*.conf")),
+        };
+        fs::write(at.join("strongswan.conf"), configuration.text()).expect("a file");
         fs::write(at.join("swanctl/swanctl.conf"), connections).expect("a file");
         let out = fs::File::create(at.join("out")).expect("a file");
         let program = if root.is_none() { "charon-systemd" } else { "unshare" };
@@ -193,7 +180,7 @@ impl Charon {
             .stdin(Stdio::null())
             .spawn()
             .expect("ip was found before");
-        let charon = Self { process, folder, namespaces };
+        let charon = Self { process: Running(process), folder, namespaces };
         wait_for("strongSwan's control socket", || charon.path("vici").exists());
         // The socket exists a moment before the process listens on it.
         wait_for("strongSwan's taking its configuration", || charon.control(&["--load-all"]).is_ok());
@@ -203,7 +190,7 @@ impl Charon {
     /// Returns the process's number.
     #[allow(dead_code, reason = "for who measures")]
     pub(crate) fn process(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -6,7 +6,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::Arc,
     time::Instant,
 };
@@ -17,7 +17,8 @@ use sealane_ike::{
 
 use crate::{
     charon::{
-        Driver, Foreign, Namespaces, OURS, THEIRS, certificates, configured, has_namespaces, run, wait_for,
+        Driver, Foreign, Namespaces, OURS, Running, THEIRS, certificates, configured, has_namespaces, run,
+        wait_for,
     },
     common::key,
     skip,
@@ -30,16 +31,9 @@ const PROPOSAL: &str = "aes256gcm16-prfsha384-x25519";
 
 /// A running libreswan, whose files are in a folder of its own.
 struct Libreswan {
-    process: Child,
+    _process: Running,
     folder: tempfile::TempDir,
     namespaces: Namespaces,
-}
-
-impl Drop for Libreswan {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 impl Foreign for Libreswan {
@@ -135,7 +129,7 @@ conn t
         command.env("LD_LIBRARY_PATH", libraries());
         command.stdin(Stdio::null()).stdout(out.try_clone().expect("a file")).stderr(out);
         let process = command.spawn().expect("ip was found before");
-        let own = Self { process, folder, namespaces };
+        let own = Self { _process: Running(process), folder, namespaces };
         wait_for("libreswan's taking its configuration", || {
             own.said().contains("\"t\": added") && own.said().contains("loading secrets")
         });

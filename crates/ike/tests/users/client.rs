@@ -415,7 +415,11 @@ impl Client {
             Event::Install(install) => Some(install.outbound.spi),
             _ => None,
         });
-        payloads.push(&Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, ours.unwrap_or(0xc001_0201))));
+        payloads.push(&Payload::Notify(Notify::about_child(
+            NotifyType::REKEY_SA,
+            Protocol::Esp,
+            ours.unwrap_or(0xc001_0201),
+        )));
         payloads.push(&Payload::SecurityAssociation(proposals));
         payloads.push(&Payload::Nonce(vec![9; 32]));
         if let Some(method) = method {

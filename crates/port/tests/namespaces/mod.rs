@@ -65,6 +65,61 @@ impl Drop for Alone {
     }
 }
 
+/// A host beside the far end of a tunnel, with a program. It is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    name: String,
+    program: Option<Child>,
+}
+
+impl Neighbour {
+    /// Makes a host at the first of two addresses, with their networks' bits; the tunnel's far end has the second.
+    pub(crate) fn of(tunnel: &Tunnel, addresses: [&str; 2]) -> Self {
+        let name = format!("slN{:x}", std::process::id());
+        hosts::add(&name).expect("a namespace");
+        let own = Self { name, program: None };
+        let names = [&own.name, &tunnel.names[1]];
+        let lists = addresses.map(|address| [address]);
+        let end = |at: usize| End {
+            namespace: names[at],
+            device: ["n0", "n1"][at],
+            addresses: &lists[at],
+            settings: "",
+        };
+        hosts::cable([end(0), end(1)]).expect("a cable");
+        own
+    }
+
+    /// Returns a command that runs there.
+    pub(crate) fn command(&self, program: &str, arguments: &[String]) -> Command {
+        let mut command = hosts::command(&self.name, program);
+        command.args(arguments);
+        command
+    }
+
+    /// Starts a program there, in place of the one that may run.
+    pub(crate) fn start(&mut self, words: &[String]) {
+        self.end();
+        let mut command = self.command(&words[0], &words[1..]);
+        self.program = Some(command.stdout(Stdio::null()).spawn().expect("ip is there"));
+    }
+
+    /// Ends the program, without a farewell.
+    pub(crate) fn end(&mut self) {
+        if let Some(mut program) = self.program.take() {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.end();
+        hosts::remove(&self.name);
+    }
+}
+
 /// Two namespaces with a tunnel between them. All of it is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
@@ -149,6 +204,16 @@ impl Tunnel {
             fields.get(11..13).map_or(0.0, |times| times.iter().sum::<f64>() / TICKS_PER_SECOND)
         };
         self.daemons.iter().map(used).sum()
+    }
+
+    /// Returns the memory that the program of an end has at present, and the most that it has had, in KiB.
+    pub(crate) fn resident_kib(&self, end: usize) -> [u64; 2] {
+        let path = format!("/proc/{}/status", self.daemons[end].id());
+        let status = fs::read_to_string(path).expect("it runs");
+        ["VmRSS:", "VmHWM:"].map(|field| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux has it");
+            line.trim().trim_end_matches(" kB").parse().expect("a number")
+        })
     }
 
     /// Runs one TCP stream through the tunnel for some seconds; returns Gb/s received, and segments sent again.

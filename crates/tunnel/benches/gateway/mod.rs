@@ -28,7 +28,8 @@ pub(crate) fn write(path: &Path, text: &str) {
 /// Runs a gateway, or the process that keeps its host's state, if the arguments ask for that. Returns whether they did.
 pub(crate) fn has_run(arguments: &[&str]) -> bool {
     match arguments {
-        ["gateway", site] => run(Path::new(site)),
+        ["gateway", site] => run(Path::new(site), NonZeroUsize::MIN),
+        ["gateway", site, lanes] => run(Path::new(site), lanes.parse().expect("a number of lanes")),
         ["keep-host"] => {
             let gateway = io::stdin().as_fd().try_clone_to_owned().expect("a gateway has started it");
             keeper::run(gateway, |message| eprintln!("{message}")).expect("the host is kept");
@@ -38,11 +39,11 @@ pub(crate) fn has_run(arguments: &[&str]) -> bool {
     true
 }
 
-fn run(path: &Path) {
+fn run(path: &Path, lanes: NonZeroUsize) {
     let site = Site::load(path).expect("a site of this bench");
     let settings = Settings {
         site: &site,
-        lanes: Some(NonZeroUsize::MIN),
+        lanes: Some(lanes),
         allowed: Allowed { manual_counter: true, legacy: false },
         implementations: Implementations::default(),
         engine: &EngineChoice::default(),

@@ -25,7 +25,7 @@ use sealane_ike::{
     Assignment, ChildId, Endpoint, Event, Identity, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
 use sealane_ipsec::{
-    association::{Protocol, Whereabouts},
+    association::Whereabouts,
     database::Request,
     key_maker::{KeyMaker, Transmit},
     lifetime::Age,
@@ -745,7 +745,7 @@ impl KeyMaker for Ike<'_> {
     fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.handle_timeout(now);
         while let Some((_, spi)) = self.draining.pop_front_if(|(at, _)| *at <= now) {
-            self.peers.database().remove_inbound(Protocol::Esp, spi);
+            self.peers.database().remove_inbound(self.peers.protocol(), spi);
         }
         while let Some(&(at, place)) = self.begins.first()
             && at <= now

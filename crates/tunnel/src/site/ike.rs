@@ -27,8 +27,10 @@
 //! (EAP-TLS), and `ca` that of clients that prove themselves by certificates in IKE itself.
 //!
 //! ESP is sent in UDP, whether there is a NAT or not. With `encapsulation = "none"` beside `listen` it is sent as a
-//! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that, and a
-//! peer that is a gateway of this program too: others have one address for inside and outside.
+//! protocol of its own, and associations are refused to peers behind a NAT. `mode = "transport"` takes that; with a peer
+//! that is no gateway of this program, the addresses inside are the outer ones.
+//!
+//! `protocol = "ah"` beside `listen` negotiates AH, with `ah-proposals` such as `sha256-x25519`.
 //!
 //! With `children = 4`, up to four pairs of associations share the peer's flows (RFC 9611), so that lanes do not all
 //! count in one sequence and one replay window. Both ends must allow them; the others are told so. They share one UDP
@@ -64,6 +66,8 @@ const ESP_PROPOSALS_DEFAULT: [&str; 2] = [
     "aes256gcm16-aes128gcm16-chacha20poly1305-x25519-ecp384-ecp256-modp3072-modp2048",
     "aes256gcm16-aes128gcm16-chacha20poly1305",
 ];
+/// The default proposals for AH, likewise.
+const AH_PROPOSALS_DEFAULT: [&str; 2] = ["sha256-x25519-ecp384-ecp256-modp3072-modp2048", "sha256"];
 /// The default age in seconds at which an IKE SA gets new keys.
 const IKE_REKEY_S_DEFAULT: u32 = 14_400;
 /// The maximum number of networks of one side: a message has room for 32 selectors, and the packet that causes the
@@ -164,8 +168,8 @@ pub struct IkePeer {
     pub proof: Proof,
     /// The proposals for IKE, the preferred one first.
     pub proposals: Vec<Offer>,
-    /// The proposals for ESP.
-    pub esp_proposals: Vec<Offer>,
+    /// The proposals for ESP, or for AH if that is the site's protocol.
+    pub child_proposals: Vec<Offer>,
     /// The number of children that share the peer's flows, the first one included.
     pub children: u16,
     /// The age at which associations get successors.
@@ -175,11 +179,11 @@ pub struct IkePeer {
 }
 
 impl IkePeer {
-    /// Returns the suites of the ESP proposals.
+    /// Returns the suites of the proposals for ESP or AH.
     pub fn suites(&self) -> impl Iterator<Item = Suite> {
-        self.esp_proposals
+        self.child_proposals
             .iter()
-            .flat_map(Offer::esp_suites)
+            .flat_map(Offer::child_suites)
             .map(|suite| suite.name().parse().expect("crate `ike` names suites as crate `ipsec` does"))
     }
 
@@ -189,7 +193,7 @@ impl IkePeer {
             let shape = Shape::of(*suite);
             shape.header_bytes() + shape.align_bytes() + shape.check_bytes()
         };
-        self.suites().max_by_key(added).expect("a proposal has an encryption")
+        self.suites().max_by_key(added).expect("a proposal has a suite")
     }
 }
 
@@ -220,6 +224,8 @@ pub(super) struct RawIke {
     proposals: Vec<Spanned<String>>,
     #[serde(default)]
     esp_proposals: Vec<Spanned<String>>,
+    #[serde(default)]
+    ah_proposals: Vec<Spanned<String>>,
     ike_rekey_seconds: Option<Spanned<u32>>,
     children: Option<Spanned<u16>>,
 }
@@ -241,8 +247,13 @@ pub(super) fn read(
 ) -> Result<IkePeer, SiteError> {
     let (at, raw) = (raw.span().start, raw.get_ref());
     let fail = |at: usize, message: String| Err(place.error(Some(at), message));
-    if site.protocol == Protocol::Ah {
-        return fail(at, "a peer with `ike` takes ESP: leave out `protocol`".to_owned());
+    if site.protocol == Protocol::Ah && raw.any {
+        return fail(at, "clients take ESP: leave out `protocol`".to_owned());
+    }
+    let others = if site.protocol == Protocol::Ah { &raw.esp_proposals } else { &raw.ah_proposals };
+    if let Some(word) = others.first() {
+        let message = "`esp-proposals` are for ESP, and `ah-proposals` for a gateway with protocol = \"ah\"";
+        return fail(word.span().start, message.to_owned());
     }
     if site.listen.port() != PORT_DEFAULT {
         let message =
@@ -256,7 +267,7 @@ pub(super) fn read(
     if let Some(word) = &peer.suite {
         return fail(
             word.span().start,
-            "a peer with `ike` has `esp-proposals` in place of `suite`".to_owned(),
+            "a peer with `ike` has `esp-proposals` or `ah-proposals` in place of `suite`".to_owned(),
         );
     }
     let is_virtual = raw.virtual_addresses.as_ref().filter(|word| *word.get_ref());
@@ -330,7 +341,10 @@ pub(super) fn read(
         takes_resolvers: peer_dns.is_some(),
         proof: proof(place, at, raw)?,
         proposals: offers(&raw.proposals, &PROPOSALS_DEFAULT, Offer::ike)?,
-        esp_proposals: offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
+        child_proposals: match site.protocol {
+            Protocol::Esp => offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
+            Protocol::Ah => offers(&raw.ah_proposals, &AH_PROPOSALS_DEFAULT, Offer::ah)?,
+        },
         children: children(place, raw)?,
         rekey: parsed_seconds(place, peer.rekey_seconds.as_ref(), REKEY_S_DEFAULT)?,
         ike_rekey: parsed_seconds(place, raw.ike_rekey_seconds.as_ref(), IKE_REKEY_S_DEFAULT)?,
@@ -568,6 +582,27 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_of_ah_negotiates_integrity_alone() {
+        let text = |more: &str| {
+            let head = HEAD.replace(
+                "listen = \"0.0.0.0",
+                "protocol = \"ah\"\nencapsulation = \"none\"\nlisten = \"192.0.2.1",
+            );
+            format!("{head}[peers.ike]\nid = \"b\"\nlocal-id = \"a\"\npsk-file = \"k\"\n{more}\n")
+        };
+        let kind = |more: &str| parse(&text(more)).map(|site| site.peers[0].kind().to_string());
+        assert_eq!(kind("").expect("a good file"), "ah hmac-sha256-128");
+        assert_eq!(kind("ah-proposals = [\"sha512\"]").expect("a good file"), "ah hmac-sha512-256");
+        for (more, says) in [
+            ("esp-proposals = [\"aes256gcm16\"]", "are for ESP"),
+            ("ah-proposals = [\"aes256gcm16\"]", "encrypts nothing"),
+        ] {
+            let error = kind(more).expect_err(more).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
     fn a_peer_has_the_key_that_its_identity_file_has() {
         let key = "sealane1:izc2lja226xppxb4oyeqgtk3qsnyrwvyxf2cd6rsaswzyvljxqhdyaz4";
         let peer = peer(&format!("key = \"{key}\"")).expect("a good file");
@@ -670,11 +705,7 @@ mod tests {
         let whole = HEAD.to_owned() + "ike = { id = \"b\", local-id = \"a\", psk-file = \"k\" }\n";
         for (from, to, says) in [
             (":4500", ":4501", "listen on port 4500"),
-            (
-                "listen = \"0.0.0.0",
-                "protocol = \"ah\"\nencapsulation = \"none\"\nlisten = \"192.0.2.1",
-                "takes ESP",
-            ),
+            ("psk-file", "ah-proposals = [\"sha256\"], psk-file", "are for ESP"),
             (
                 "networks = [\"10.91.2.0/24\"]",
                 "networks = [\"10.91.2.1/32\"]\nmode = \"transport\"",

@@ -137,13 +137,18 @@ fn transport_mode_joins_two_hosts() {
     assert_eq!(site.peers[0].kind().to_string(), "transport aes-128-cbc+hmac-sha256-128");
     for (from, to, says) in [
         ("10.91.2.1/32", "10.91.2.0/24", "more than one"),
-        ("10.91.2.1/32", "198.51.100.7/32", "end point"),
         ("10.91.1.1/24", "fd91:3::1/64", "one address of our own"),
         ("10.91.1.1/24\"", "10.91.1.1/24\", \"10.91.1.2/24\"", "one address of our own"),
     ] {
         let error = parse(&good.replacen(from, to, 1)).expect_err(from);
         assert!(error.to_string().contains(says) && error.at == Some((9, 8)), "{error}");
     }
+    // The hosts may be joined by their outer addresses: such a network gets a routing table of its own.
+    let outer = good.replace("10.91.2.1/32", "198.51.100.7/32").replace("10.91.1.1/24", "192.0.2.1/32");
+    let site = parse(&outer).expect("a good file");
+    let [local, remote] = ["192.0.2.1", "198.51.100.7"].map(|word| word.parse().expect("an address"));
+    assert_eq!(site.peers[0].hosts, Some(Hosts { local, remote }));
+    assert!(crate::host::Wanted::of(&site, "sl0").is_apart(site.peers[0].networks[0]));
     let ah = good
         .replace("addresses", "encapsulation = \"none\"\nprotocol = \"ah\"\naddresses")
         .replace("aes-128-cbc+", "")

@@ -12,6 +12,7 @@ use sealane_tree::RelativePath;
 use super::{Folder, Found, Put, attributes::times};
 use crate::{
     error::Error,
+    journal::Entry as JournalEntry,
     receive::files::temp_name,
     sftp::{far::Trouble, link::Link},
 };
@@ -56,8 +57,10 @@ impl Put {
         let made = link.act(&Request::MakeDirectory { path: &at, attributes: unfinished }).await;
         let fault = match made {
             Ok(()) => {
-                // Go's pkg/sftp makes a folder without the attributes of the request.
+                // Go's pkg/sftp makes a folder without the attributes of the request. If it ends before it sets them, a later
+                // copy recognises the folder by the journal.
                 if !link.behaves_as_openssh() {
+                    self.note(&[JournalEntry::Opened { mode: UNFINISHED_FOLDER, path: path.to_vec() }])?;
                     let mode = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await;
                     if let Err(fault) = mode {
                         return Err(self.trouble(link, "set the folder's mode", path, fault).await);
@@ -75,7 +78,7 @@ impl Put {
         self.check_is_folder(path, &attributes)?;
         let mode = attributes.permissions().unwrap_or(0o777);
         // A copy that was cut off has left this folder.
-        let is_made = mode == UNFINISHED_FOLDER;
+        let is_made = mode == UNFINISHED_FOLDER || self.resumable.opened.contains_key(path);
         let mut original_mode = None;
         if mode & 0o700 != 0o700 {
             let opened = Attributes { mode: Some(mode | 0o700), ..Attributes::default() };

@@ -83,6 +83,8 @@ impl Put {
             link.open(&file.part, Access::Write).await
         } else {
             self.folder(link, file.entry.path.split().0).await?;
+            // This comes first, so that a later run knows of the file whenever this one ends.
+            self.note_start(file)?;
             self.create(link, &file.part).await
         };
         let handle = match handle {
@@ -97,7 +99,20 @@ impl Put {
         Ok(handle)
     }
 
-    /// Gives a new file its size, and records its beginning in the journal.
+    /// Records in the journal that a file is about to be begun.
+    fn note_start(&self, file: &PutFile) -> Result<(), Trouble> {
+        if file.is_growing {
+            return Ok(());
+        }
+        self.note(&[JournalEntry::Started {
+            identity: file.identity,
+            temp_name: temp_name(file.identity).as_bytes().to_vec(),
+            path: file.entry.path.as_bytes().to_vec(),
+            size: file.entry.metadata.size_bytes,
+        }])
+    }
+
+    /// Gives a new file its size.
     pub(super) async fn begin(&self, link: &Link, file: &PutFile, handle: &Handle) -> Result<(), Trouble> {
         let Entry { path, metadata, .. } = &file.entry;
         if file.is_growing {
@@ -106,16 +121,10 @@ impl Put {
         let size_bytes = Some(metadata.size_bytes);
         let attributes = Attributes { size_bytes, ..Attributes::default() };
         let sized = link.act(&Request::FsetStat { handle, attributes }).await;
-        if let Err(fault) = sized {
-            return Err(self.trouble(link, "give it its size", path.as_bytes(), fault).await);
+        match sized {
+            Ok(()) => Ok(()),
+            Err(fault) => Err(self.trouble(link, "give it its size", path.as_bytes(), fault).await),
         }
-        let started = JournalEntry::Started {
-            identity: file.identity,
-            temp_name: temp_name(file.identity).as_bytes().to_vec(),
-            path: path.as_bytes().to_vec(),
-            size: metadata.size_bytes,
-        };
-        self.note(&[started])
     }
 
     /// Writes consecutive records of a file.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sealane_engine::Implementations;
-use sealane_ike::{ChildId, IkeId, Install, Mode};
+use sealane_ike::{ChildId, IkeId, Install, Mode, wire};
 use sealane_ipsec::{
     association::{self, Inbound, Outbound, Parameters, Protocol, Whereabouts},
     lifetime::{Lifetime, Limits},
@@ -86,8 +86,11 @@ impl Child {
             Mode::Transport => association::Mode::Transport,
         };
         let sequence = if install.suite.extended { SequenceBits::Extended } else { SequenceBits::Short };
-        let parameters =
-            |spi| Parameters { spi, peer, protocol: Protocol::Esp, mode, suite, sequence, lifetime };
+        let protocol = match install.suite.protocol() {
+            wire::Protocol::Ah => Protocol::Ah,
+            _ => Protocol::Esp,
+        };
+        let parameters = |spi| Parameters { spi, peer, protocol, mode, suite, sequence, lifetime };
         let (inward, outward) = (&install.inbound, &install.outbound);
         let inbound = parameters(inward.spi);
         let inbound =

@@ -47,7 +47,7 @@ pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Pe
             name: peer.name.clone(),
             local: selectors(&local),
             remote: selectors(&peer.networks),
-            proposals: ike.esp_proposals.clone(),
+            proposals: ike.child_proposals.clone(),
             mode,
             resources: ike.children - 1,
         };

@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, rc::Rc};
 
+use sealane_ipsec::association::Protocol;
 use sealane_stack::Bells;
 
 use super::*;
