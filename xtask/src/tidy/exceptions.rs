@@ -42,6 +42,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/client/src/memory.rs", "mmap(2) of the memory that two processes share"),
         ("crates/service/src/keyring.rs", "request_key(2) and keyctl(2), which no library here wraps"),
         (
+            "crates/service/benches/rings/openssl.rs",
+            "OpenSSL's library, loaded at run time and called through C",
+        ),
+        (
             "crates/service/benches/rings/token.rs",
             "a module of PKCS#11, loaded at run time and called through C",
         ),
