@@ -540,20 +540,6 @@ const CIPHERS: [(&str, usize, usize, bool); 10] = [
     ("ChaCha20-Poly1305", 32, 12, true),
 ];
 
-const HASHES: [&str; 11] = [
-    "SHA1",
-    "SHA2-224",
-    "SHA2-256",
-    "SHA2-384",
-    "SHA2-512",
-    "SHA2-512/224",
-    "SHA2-512/256",
-    "SHA3-224",
-    "SHA3-256",
-    "SHA3-384",
-    "SHA3-512",
-];
-
 fn libcrypto() -> Option<LibCrypto> {
     let found = LibCrypto::load(&library());
     if found.is_none() {
@@ -604,22 +590,6 @@ fn ciphers_do_what_openssls_own_do() {
                 changed[usize::from(secrets[0]) % 16] ^= 1;
                 let forged = Case { tag: &changed, ..back };
                 prop_assert!(libcrypto.cipher(Side::Ours, &forged).is_none());
-            }
-            Ok(())
-        })
-        .unwrap();
-}
-
-#[test]
-fn codes_are_what_openssls_own_are() {
-    let Some(libcrypto) = libcrypto() else { return };
-    let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
-    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config)
-        .run(&(0..HASHES.len(), bytes(200), bytes(400)), |(hash, key, text)| {
-            for name in [HASHES[hash], "MD5"] {
-                let ours = libcrypto.hmac(Side::Ours, name, &key, &text);
-                prop_assert_eq!(ours, libcrypto.hmac(Side::Theirs, name, &key, &text), "HMAC-{}", name);
             }
             Ok(())
         })
