@@ -15,8 +15,8 @@ pub(crate) fn with_libraries(folder: &str, program: &str) -> Command {
     let libraries = format!("{folder}/lib/x86_64-linux-gnu");
     let mut command = Command::new(format!("{libraries}/ld-linux-x86-64.so.2"));
     command.args(["--library-path", &format!("{libraries}:/usr/lib/x86_64-linux-gnu")]);
-    let own = format!("{folder}/bin/{program}");
-    command.arg(if Path::new(&own).exists() { own } else { format!("/usr/bin/{program}") });
+    let own = Path::new(folder).join("bin").join(program);
+    command.arg(if own.exists() { own } else { Path::new("/usr/bin").join(program) });
     command
 }
 
