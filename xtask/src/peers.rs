@@ -132,6 +132,15 @@ const CRYPTO_MB: (&str, &str, &str) = ("sid", "/usr/local/lib/sealane-peers/cryp
 /// version has them, and no package.
 const OPENSSL: &str = "/usr/local/lib/sealane-peers/openssl";
 
+/// The OpenSSL that is supported for years, beside the machine's own and the newest: the release of Debian whose packages are
+/// unpacked, never installed; their place; and the program and its libraries, with those that they need. Tests of crate
+/// `provider` expect it there.
+const OPENSSL_NEWER: (&str, &str, &[&str]) = (
+    "trixie",
+    "/usr/local/lib/sealane-peers/openssl-3.5",
+    &["openssl", "libssl3t64", "libc6", "zlib1g", "libzstd1"],
+);
+
 /// The queue's server, of which distributions have versions that are out of support.
 const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
@@ -154,7 +163,8 @@ pub(crate) fn install() -> Result<()> {
     crypto_mb()?;
     scapy()?;
     captures()?;
-    openssl()
+    openssl()?;
+    openssl_newer()
 }
 
 /// Downloads packages or sources of a release of Debian into the folder `work`, apart from the machine's own lists.
@@ -267,6 +277,24 @@ fn openssl() -> Result<()> {
     ensure!(status.success(), "building OpenSSL's evp_test failed: {status}");
     fs::remove_dir_all(&work)?;
     Ok(())
+}
+
+/// Unpacks OpenSSL 3.5.
+fn openssl_newer() -> Result<()> {
+    let (release, root, packages) = OPENSSL_NEWER;
+    let root = Path::new(root);
+    if root.join("usr/bin/openssl").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: tests with OpenSSL 3.5 will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    let list = format!("deb {{}} {release} main");
+    download(&work, &mirror, &list, &[&["download"][..], packages].concat())?;
+    fs::create_dir_all(root)?;
+    unpack(&work, root)
 }
 
 /// Unpacks the newer strongSwan, with a newer OpenSSL.

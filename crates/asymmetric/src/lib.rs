@@ -16,4 +16,4 @@ mod together;
 pub use private::{NoKey, PrivateKey};
 pub use public::{PublicKey, Verification};
 pub use scrypt::{SCRYPT_LOG_N, Sealer, random};
-pub use together::{Request, WORTHWHILE, run_together};
+pub use together::{Request, WORTHWHILE, pass, run_together};

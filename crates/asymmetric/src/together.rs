@@ -7,9 +7,11 @@
 use crate::PrivateKey;
 use crate::private::LaneKey;
 use crate::scrypt::random;
-use sealane_client::{Answer, Hash, Operation, Status};
+use sealane_client::{Answer, Hash, KeyKind, Operation, Status};
 use sealane_transform::rsa::{RsaHash, pkcs1_block, pss_block};
-use sealane_transform::{AsymmetricJob, AsymmetricOperation, Kernels, Refusal, ed25519, p256, rsa, x25519};
+use sealane_transform::{
+    ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, ed25519, p256, rsa, x25519,
+};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -27,6 +29,15 @@ pub struct Request<'a> {
 /// The least number of requests for which [`run_together`] may be faster than one call for each: that of RSA, the
 /// dearest of the usual operations.
 pub const WORTHWHILE: usize = 3;
+
+/// Returns the number of operations with keys of a kind that fill one pass of the kernels' lanes. One of RSA takes two lanes, a
+/// lane for each prime.
+pub fn pass(kind: KeyKind) -> usize {
+    match kind {
+        KeyKind::Rsa { .. } => ASYMMETRIC_LANES / 2,
+        KeyKind::P256 | KeyKind::P384 | KeyKind::Ed25519 | KeyKind::X25519 => ASYMMETRIC_LANES,
+    }
+}
 
 /// Answers all requests, in their order.
 pub fn run_together(kernels: &Kernels, requests: &[Request<'_>]) -> Vec<Answer> {

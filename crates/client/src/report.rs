@@ -14,7 +14,11 @@ impl ServiceStatus {
             format!("{}, up {} s, {} workers", self.service, self.up_seconds, self.workers),
             format!("keys: {}, sealed by {}, {memory}", self.keys, self.sealed_by),
             format!("connections: {}, ended for nonsense: {}", self.connections, self.lies),
-            format!("jobs: {done} done, {refused} refused; computing took {:.3} s", seconds(self.busy_ns)),
+            format!(
+                "jobs: {done} done, {refused} refused; {} computations took {:.3} s",
+                self.batches,
+                seconds(self.busy_ns)
+            ),
         ];
         for line in lines {
             text += &line;
@@ -53,6 +57,7 @@ impl ServiceStatus {
         metric("memory_locked", "gauge", "Whether memory is locked.", &one(self.memory_locked.into()));
         metric("lies_total", "counter", "Connections ended because they made no sense.", &one(self.lies));
         metric("wakes_total", "counter", "Times that a worker was woken.", &one(self.wakes));
+        metric("batches_total", "counter", "Computations of one job or several.", &one(self.batches));
         let busy = [(String::new(), format!("{:.9}", seconds(self.busy_ns)))];
         metric("busy_seconds_total", "counter", "Seconds of computing.", &busy);
         let labelled = |label: &str, counts: &std::collections::BTreeMap<String, u64>| -> Vec<_> {

@@ -148,6 +148,8 @@ pub struct ServiceStatus {
     pub lies: u64,
     /// The number of times that a worker slept and was woken.
     pub wakes: u64,
+    /// The number of computations, each of one job or of several side by side.
+    pub batches: u64,
     /// The nanoseconds that workers have computed.
     pub busy_ns: u64,
     /// The present clients, those with most computing time first; at most 64.

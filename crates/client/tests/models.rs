@@ -128,6 +128,8 @@ fn neither_end_sleeps_while_there_is_something_for_it() {
                     if let Some(head) = requests.take(&*own, &mut found, false).unwrap() {
                         requests.release(&*own);
                         answers.push(&*own, head, &[]).unwrap();
+                        // It looks once more before it sleeps.
+                        own.bells.service_is_awake();
                         answers.publish(&*own);
                         if own.bells.must_wake_client() {
                             own.client.ring();
@@ -184,6 +186,7 @@ fn workers_that_spin_and_sleep_in_turn_miss_nothing() {
         let Some(head) = ends.requests.take(world, &mut Vec::new(), false).unwrap() else { return false };
         ends.requests.release(world);
         ends.answers.push(world, head, &[]).unwrap();
+        world.bells.service_is_awake();
         ends.answers.publish(world);
         if world.bells.must_wake_client() {
             world.client.ring();

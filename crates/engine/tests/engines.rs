@@ -8,6 +8,8 @@ mod common;
 mod failures;
 #[path = "../../../testing/late_engine.rs"]
 mod late_engine;
+#[path = "engines/published.rs"]
+mod published;
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -1,6 +1,7 @@
-//! Measures ciphers through the provider beside OpenSSL's own, by `openssl speed`, in turns; and ML-KEM-768, which OpenSSL has
-//! since 3.5, by a newer OpenSSL if `cargo xtask peers` has brought one. Run it with
-//! `cargo bench -p sealane-provider --bench ciphers [SECONDS]`: that is the time of each of four runs per row.
+//! Measures ciphers through the provider beside OpenSSL's own, by `openssl speed`, in turns, with this machine's OpenSSL
+//! and with a newer one if `cargo xtask peers` has brought it; and ML-KEM-768, which OpenSSL has since 3.5. Run it with
+//! `cargo bench -p sealane-provider --bench ciphers [SECONDS [NAME...]]`: that is the time of each of four runs per row, and
+//! the rows whose names begin so.
 //!
 //! The provider's counters show that it computed; a row fails if they do not.
 
@@ -8,13 +9,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// `openssl speed`'s names.
 const ALGORITHMS: [&str; 5] =
     ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305", "aes-128-cbc", "aes-128-ctr"];
 const LENGTHS: [u32; 4] = [16, 1024, 8192, 16_384];
 
+/// An OpenSSL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Own,
+    Newer,
+}
+
 fn main() {
-    let seconds = std::env::args().skip(1).find(|argument| argument != "--bench");
-    let seconds: u32 = seconds.map_or(1, |text| text.parse().expect("a number of whole seconds"));
+    let mut words = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let seconds: u32 = words.next().map_or(1, |text| text.parse().expect("a number of whole seconds"));
+    let names: Vec<String> = words.collect();
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| name.starts_with(&**wanted));
     let folder = std::env::temp_dir().join(format!("sealane-ciphers-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let config = format!(
@@ -25,36 +36,54 @@ fn main() {
         folder.join("counters").display()
     );
     fs::write(folder.join("openssl.cnf"), config).expect("a file");
-    println!("MB/s of OpenSSL's own and of the provider in turns, and the ratio of their medians:");
-    for algorithm in ALGORITHMS {
-        for length in LENGTHS {
-            let run = |is_ours: bool| speed(algorithm, length, seconds, is_ours.then_some(folder.as_path()));
-            let [a1, b1, a2, b2] = [run(false), run(true), run(false), run(true)];
-            let ratio = (b1 + b2) / (a1 + a2);
-            println!("{algorithm:<18} {length:>6} B  {a1:>9.1} {b1:>9.1} {a2:>9.1} {b2:>9.1}   {ratio:.3}");
+    for version in [Version::Own, Version::Newer] {
+        let Some(mut command) = openssl(version) else {
+            println!("no newer OpenSSL (`cargo xtask peers` brings it): nothing is measured with it");
+            continue;
+        };
+        let output = command.arg("version").output().expect("openssl");
+        print!("MB/s of its own and of the provider in turns, and the ratio of their medians, with ");
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        for algorithm in ALGORITHMS.into_iter().filter(|name| is_wanted(name)) {
+            for length in LENGTHS {
+                let run =
+                    |is_ours: bool| speed(version, algorithm, length, seconds, is_ours.then_some(&*folder));
+                let [a1, b1, a2, b2] = [run(false), run(true), run(false), run(true)];
+                let ratio = (b1 + b2) / (a1 + a2);
+                println!(
+                    "{algorithm:<18} {length:>6} B  {a1:>9.1} {b1:>9.1} {a2:>9.1} {b2:>9.1}   {ratio:.3}"
+                );
+            }
+        }
+        if version == Version::Newer && is_wanted("ml-kem-768") {
+            kem(seconds, &folder);
         }
     }
-    kem(seconds, &folder);
     let _ = fs::remove_dir_all(&folder);
 }
 
 /// The folder of a newer OpenSSL, its libraries and the loader that goes with them.
 const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan/usr";
 
-/// Prints operations of ML-KEM-768 a second by the newer OpenSSL.
-fn kem(seconds: u32, folder: &Path) {
+/// Returns the program, if it is here.
+fn openssl(version: Version) -> Option<Command> {
+    if version == Version::Own {
+        return Some(Command::new("openssl"));
+    }
     let libraries = format!("{NEWER}/lib/{}-linux-gnu", std::env::consts::ARCH);
-    let Some(loader) = ["ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"]
+    let loader = ["ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"]
         .map(|name| Path::new(&libraries).join(name))
         .into_iter()
-        .find(|loader| loader.exists() && Path::new(NEWER).join("bin/openssl").exists())
-    else {
-        println!("no newer OpenSSL (`cargo xtask peers` brings it): ML-KEM is not measured");
-        return;
-    };
+        .find(|loader| loader.exists() && Path::new(NEWER).join("bin/openssl").exists())?;
+    let mut command = Command::new(loader);
+    command.args(["--library-path", &libraries]).arg(format!("{NEWER}/bin/openssl"));
+    Some(command)
+}
+
+/// Prints operations of ML-KEM-768 a second by the newer OpenSSL.
+fn kem(seconds: u32, folder: &Path) {
     let run = |is_ours: bool| -> [f64; 3] {
-        let mut command = Command::new(&loader);
-        command.args(["--library-path", &libraries]).arg(format!("{NEWER}/bin/openssl"));
+        let mut command = openssl(Version::Newer).expect("it was there");
         command.args(["speed", "-mr", "-seconds", &seconds.to_string(), "ML-KEM-768"]);
         command.env("OPENSSL_CONF", if is_ours { folder.join("openssl.cnf") } else { "/dev/null".into() });
         let _ = fs::remove_file(folder.join("counters"));
@@ -88,10 +117,10 @@ fn library() -> PathBuf {
 }
 
 /// Returns the megabytes that one core computes a second.
-fn speed(algorithm: &str, length: u32, seconds: u32, ours: Option<&Path>) -> f64 {
-    let mut command = Command::new("openssl");
+fn speed(version: Version, algorithm: &str, length: u32, seconds: u32, ours: Option<&Path>) -> f64 {
+    let mut command = openssl(version).expect("it was there");
     command.args(["speed", "-mr", "-seconds", &seconds.to_string(), "-bytes", &length.to_string()]);
-    command.args(["-evp", algorithm]).env_remove("OPENSSL_CONF");
+    command.args(["-evp", algorithm]).env("OPENSSL_CONF", "/dev/null");
     if let Some(folder) = ours {
         command.env("OPENSSL_CONF", folder.join("openssl.cnf"));
         let _ = fs::remove_file(folder.join("counters"));

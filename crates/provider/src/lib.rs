@@ -4,7 +4,7 @@
 //! reference, which a decoder reads (nginx, HAProxy). Its private operations go to the service; public operations,
 //! keys that the program itself has, and symmetric algorithms are computed in process by AWS-LC, and ChaCha20-Poly1305
 //! by Sealane where there is AVX-512: a wake-up of the service takes as long as 250 KB of AES-GCM. For algorithms that
-//! this provider does not have, OpenSSL uses its default provider. Digests are among these: AWS-LC has no hash
+//! this provider does not have, OpenSSL uses its default provider. Digests and HMAC are among these: AWS-LC has no hash
 //! function that is faster than OpenSSL's at any length, and SHA-512 takes half as long again. Counters of operations
 //! show which one has computed.
 //!
@@ -17,7 +17,6 @@
 #![deny(unsafe_code)]
 
 mod asn1;
-mod authenticating;
 mod ciphering;
 mod counters;
 mod engine;

@@ -5,6 +5,8 @@
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
 mod libcrypto;
+#[path = "openssl/newer.rs"]
+mod newer;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 #[path = "openssl/vectors.rs"]
@@ -60,10 +62,21 @@ struct World {
     folder: tempfile::TempDir,
     engine: Engine,
     keys: Vec<(&'static str, PrivateKey)>,
+    /// The folder of another OpenSSL, with which programs run.
+    libraries: Option<&'static str>,
 }
 
 impl World {
     fn new() -> Self {
+        Self::of(None)
+    }
+
+    /// Returns a world of this machine's OpenSSL, and one of each newer that is here.
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(None).chain(newer::folders().into_iter().map(Some)).map(Self::of)
+    }
+
+    fn of(libraries: Option<&'static str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::start(folder.path(), None);
         let mut client = engine.client();
@@ -86,7 +99,7 @@ impl World {
         let preferred = config.replace("[all]\n", "[all]\nalg_section = preferred\n")
             + "[preferred]\ndefault_properties = ?provider=sealane\n";
         fs::write(folder.path().join("preferred.cnf"), preferred).unwrap();
-        Self { folder, engine, keys }
+        Self { folder, engine, keys, libraries }
     }
 
     fn path(&self, name: &str) -> String {
@@ -97,9 +110,17 @@ impl World {
         format!("sealane:{name}?socket={}", self.engine.socket.display())
     }
 
+    /// Returns a command that runs a program without the provider.
+    fn plain(&self, program: &str) -> Command {
+        match self.libraries {
+            None => Command::new(program),
+            Some(folder) => newer::with_libraries(folder, program),
+        }
+    }
+
     /// Returns a command that runs a program with the provider.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = self.plain(program);
         command
             .env("OPENSSL_CONF", self.path("openssl.cnf"))
             .current_dir(self.folder.path())
@@ -146,7 +167,9 @@ impl World {
 fn good(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {errors}{}", String::from_utf8_lossy(&output.stdout));
+    let status = output.status;
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(status.success(), "{command:?}: {status}: {errors}{told}");
     output
 }
 
@@ -231,10 +254,13 @@ fn the_search_finds_a_key_that_is_in_memory() {
 
 #[test]
 fn openssl_signs_decrypts_and_agrees_with_keys_by_reference() {
-    if !have(&["openssl"]) {
-        return;
+    if have(&["openssl"]) {
+        World::all().for_each(|world| signs_decrypts_and_agrees(&world));
     }
-    let world = World::new();
+}
+
+/// Every version's results are checked by this machine's.
+fn signs_decrypts_and_agrees(world: &World) {
     let (message, signature) = (world.path("message"), world.path("signature"));
     fs::write(&message, "a message").unwrap();
     for (name, _) in KINDS {
@@ -243,6 +269,8 @@ fn openssl_signs_decrypts_and_agrees_with_keys_by_reference() {
         assert_eq!(printed.stdout, fs::read(&public).unwrap(), "{name}");
         let certificate = world.certificate(name);
         good(Command::new("openssl").args(["verify", "-CAfile", &certificate, &certificate]));
+        let shown = world.openssl(&["x509", "-in", &certificate, "-noout", "-pubkey"]);
+        assert_eq!(shown.stdout, fs::read(&public).unwrap(), "{name}");
         let before = world.done();
         for key in [world.uri(name), world.path(&format!("{name}.key"))] {
             let raw: &[&str] = if name == "ed" { &["-rawin"] } else { &["-rawin", "-digest", "sha256"] };
@@ -306,10 +334,12 @@ fn what_is_wrong_is_said_in_openssls_words() {
 
 #[test]
 fn a_tls_server_and_its_client_have_no_key_in_their_memory() {
-    if !have(&["openssl", "curl"]) {
-        return;
+    if have(&["openssl", "curl"]) {
+        World::all().for_each(|world| serves_without_keys_in_memory(&world));
     }
-    let world = World::new();
+}
+
+fn serves_without_keys_in_memory(world: &World) {
     for (name, key) in &world.keys {
         let certificate = world.certificate(name);
         let port = free_port();
@@ -510,20 +540,6 @@ const CIPHERS: [(&str, usize, usize, bool); 10] = [
     ("ChaCha20-Poly1305", 32, 12, true),
 ];
 
-const HASHES: [&str; 11] = [
-    "SHA1",
-    "SHA2-224",
-    "SHA2-256",
-    "SHA2-384",
-    "SHA2-512",
-    "SHA2-512/224",
-    "SHA2-512/256",
-    "SHA3-224",
-    "SHA3-256",
-    "SHA3-384",
-    "SHA3-512",
-];
-
 fn libcrypto() -> Option<LibCrypto> {
     let found = LibCrypto::load(&library());
     if found.is_none() {
@@ -574,22 +590,6 @@ fn ciphers_do_what_openssls_own_do() {
                 changed[usize::from(secrets[0]) % 16] ^= 1;
                 let forged = Case { tag: &changed, ..back };
                 prop_assert!(libcrypto.cipher(Side::Ours, &forged).is_none());
-            }
-            Ok(())
-        })
-        .unwrap();
-}
-
-#[test]
-fn codes_are_what_openssls_own_are() {
-    let Some(libcrypto) = libcrypto() else { return };
-    let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
-    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config)
-        .run(&(0..HASHES.len(), bytes(200), bytes(400)), |(hash, key, text)| {
-            for name in [HASHES[hash], "MD5"] {
-                let ours = libcrypto.hmac(Side::Ours, name, &key, &text);
-                prop_assert_eq!(ours, libcrypto.hmac(Side::Theirs, name, &key, &text), "HMAC-{}", name);
             }
             Ok(())
         })
@@ -691,52 +691,6 @@ fn tls_works_with_each_suite_where_the_provider_is_preferred() {
             let counted = fs::read_to_string(&counters).unwrap_or_default();
             assert!(counted.contains(&format!("\"{}\":", suite.cipher)), "{what}: {counted}");
             assert!(counted.contains("\"derive\":"), "{what}: {counted}");
-        }
-    }
-}
-
-/// The folder of a newer OpenSSL's libraries, and the loader that goes with them (`cargo xtask peers`).
-const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan/usr/lib/x86_64-linux-gnu";
-
-/// ML-KEM is in TLS since OpenSSL 3.5. The program is this machine's; its libraries are newer.
-#[test]
-fn a_newer_openssl_agrees_by_ml_kem() {
-    if !have(&["openssl"]) {
-        return;
-    }
-    let newer = || {
-        let mut command = Command::new(format!("{NEWER}/ld-linux-x86-64.so.2"));
-        command.args(["--library-path", NEWER, "/usr/bin/openssl"]);
-        command
-    };
-    let version = newer().arg("version").output();
-    let version =
-        version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    if !["Library: OpenSSL 3.5", "Library: OpenSSL 3.6"].iter().any(|new| version.contains(new)) {
-        skip::skip("no libraries of OpenSSL 3.5 or 3.6");
-        return;
-    }
-    let world = World::new();
-    let certificate = world.certificate("ec");
-    for group in ["X25519MLKEM768", "MLKEM768"] {
-        for ours_serves in [true, false] {
-            let (counting, counters) = world.counting();
-            let accept = format!("127.0.0.1:{}", free_port());
-            let (mut server, mut client) = (newer(), newer());
-            server.env("OPENSSL_CONF", world.path("openssl.cnf")).stdin(Stdio::null());
-            (if ours_serves { &mut server } else { &mut client }).env("OPENSSL_CONF", &counting);
-            let reference = world.path("ec.key");
-            server.args(["s_server", "-accept", &accept, "-cert", &certificate, "-key", &reference]);
-            server.args(["-groups", group]);
-            let mut server = turning_server(server);
-            client.args(["s_client", "-connect", &accept, "-groups", group]);
-            client.args(["-CAfile", &certificate, "-verify_return_error", "-quiet", "-no_ign_eof"]);
-            let (answer, errors) = converse(client);
-            server.wait().unwrap();
-            assert_eq!(answer, "egassem a", "{group}, ours serves: {ours_serves}: {errors}");
-            let counted = fs::read_to_string(&counters).unwrap_or_default();
-            let operation = if ours_serves { "\"encapsulate\":" } else { "\"decapsulate\":" };
-            assert!(counted.contains(operation), "{group}, ours serves: {ours_serves}: {counted}");
         }
     }
 }

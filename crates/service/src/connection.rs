@@ -6,7 +6,7 @@
 
 use crate::counters::Counters;
 use crate::record::RecordKey;
-use sealane_asymmetric::{PrivateKey, Request, run_together};
+use sealane_asymmetric::{PrivateKey, Request, pass, run_together};
 use sealane_client::job::{Use, answer_bytes_max};
 use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
 use sealane_client::{Answer, Bell, KeyInfo, KeyKind, Memory, Operation, Status};
@@ -74,7 +74,15 @@ pub(crate) fn compute(kernels: &Kernels, jobs: &mut [Job]) {
 }
 
 impl Job {
-    /// Puts the answer into the ring; a job without an answer has failed.
+    /// Returns the number of jobs like it that fill one pass of the kernels' lanes.
+    pub(crate) fn pass(&self) -> usize {
+        match &self.key {
+            JobKey::Private(key) => pass(key.info.kind),
+            JobKey::Record(_) => 1,
+        }
+    }
+
+    /// Puts the answer into the ring; a job without an answer has failed. The caller must look into all rings after this.
     pub(crate) fn deliver(self, counters: &Counters) {
         let answer = self.answer.unwrap_or(Err(Status::Failed));
         match &answer {
@@ -118,11 +126,13 @@ impl End {
         answers.fits(&self.memory, slots + self.under_way.load(Ordering::Acquire))
     }
 
-    /// Puts an answer into the ring, and wakes the client if it waits.
+    /// Puts an answer into the ring, and wakes the client if it waits. The caller must look into all rings after this: the
+    /// client sees with the answer that its next request needs no wake-up, until the service asks for one again.
     fn put(&self, tag: u64, status: Status, content: &[u8]) {
         if self.is_over.load(Ordering::Acquire) {
             return;
         }
+        self.memory.bells().service_is_awake();
         let mut answers = self.answers();
         if !self.push(&mut answers, tag, status, content) {
             return;

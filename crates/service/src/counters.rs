@@ -38,6 +38,7 @@ pub(crate) struct Counters {
     refused: [AtomicU64; STATUSES.len()],
     pub(crate) lies: AtomicU64,
     pub(crate) wakes: AtomicU64,
+    pub(crate) batches: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
 }
 

@@ -5,7 +5,7 @@
 //! connection with a lie is dropped here at once; a connection is in this list before its client can submit anything,
 //! so no request is missed.
 
-use crate::connection::{End, Handle, Intake, Work};
+use crate::connection::{End, Handle, Intake, Job, Work};
 use crate::counters::Counters;
 use crate::fair::{Account, Turns};
 use sealane_client::setup::ClientStatus;
@@ -61,6 +61,12 @@ pub(crate) enum Next {
     Nothing(Option<Instant>),
 }
 
+/// Returns how many of `share` jobs to take, if `pass` of them take as long as fewer: what is left over waits for others
+/// that fill its pass.
+const fn whole_passes(share: usize, pass: usize) -> usize {
+    if share > pass { share - share % pass } else { share }
+}
+
 impl Scheduler {
     pub(crate) fn add(&mut self, id: Id, end: Arc<End>, user: u32, rate: Option<u32>, now: Instant) {
         let client = self.clients.entry(user).or_insert_with(|| Client {
@@ -104,8 +110,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes the next work for one of `free` workers: its share of the waiting requests if that is at least
-    /// `batch.least`, and otherwise one job. Each job is from the connection whose turn it is.
+    /// Takes the next work for one of `free` workers: its share of the waiting requests, in whole passes of the kernels' lanes,
+    /// if that is at least `batch.least`, and otherwise one job. Each job is from the connection whose turn it is.
     pub(crate) fn next(
         &mut self,
         batch: Batch,
@@ -123,10 +129,13 @@ impl Scheduler {
             };
             let had = work.jobs.len();
             self.take(user, id, now, work, counters);
-            if had == 0 && !work.jobs.is_empty() && batch.most > 1 {
+            if had == 0
+                && let Some(pass) = work.jobs.first().map(Job::pass)
+                && batch.most > 1
+            {
                 let waiting = 1 + self.waiting(batch.most * free, now);
                 if waiting >= batch.least * free {
-                    most = waiting.div_ceil(free.max(1)).min(batch.most);
+                    most = whole_passes(waiting.div_ceil(free.max(1)).min(batch.most), pass);
                 }
             }
             // A client that waits for answers without computation is woken before more is taken. A client that changes
@@ -251,5 +260,18 @@ impl Scheduler {
         all.sort_by_key(|client| std::cmp::Reverse(client.busy_ns));
         all.truncate(most);
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_passes;
+
+    #[test]
+    fn a_pass_that_would_hardly_be_filled_waits() {
+        let all = |pass| (1..=8).map(|share| whole_passes(share, pass)).collect::<Vec<_>>();
+        assert_eq!(all(4), [1, 2, 3, 4, 4, 4, 4, 8]);
+        assert_eq!(all(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(all(1), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 }

@@ -1,8 +1,9 @@
 //! The threads that take jobs from rings, compute them, and sleep when there are none.
 //!
-//! **Guarantees:** while a request waits and a worker sleeps, a wake-up is under way: clients wake one worker, and a
-//! worker that starts a computation wakes the next if more requests wait. The worker that is woken computes, and wakes
-//! the client: no request passes from thread to thread. At most one worker spins, for at most [`SPIN`], only while a core
+//! **Guarantees:** while a request waits and a worker sleeps, a wake-up or a look into the rings is under way: clients wake one
+//! worker, and a worker that starts a computation wakes the next if more requests wait. The worker that is woken computes,
+//! and wakes the client: no request passes from thread to thread. It looks into the rings after it has answered, so its clients
+//! wake no other worker by their next requests. At most one worker spins, for at most [`SPIN`], only while a core
 //! is free, and rarely if its spins are in vain.
 
 use crate::connection::{Work, compute};
@@ -185,6 +186,7 @@ impl Shared {
             job.deliver(&self.counters);
         }
         // Clients go on meanwhile.
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
         let mut scheduler = self.scheduler();
         for (user, expected_ns) in costs {

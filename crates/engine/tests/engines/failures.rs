@@ -9,14 +9,14 @@ use std::{
 };
 
 use sealane_engine::{
-    Buffer, Card, Clock, Condition, Cost, Direction, Engine, EngineChoice, Implementations, Inline,
-    JobStatus, Lanes, MemberReport, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span,
-    Submitter, Timing, Trust, Work,
+    Buffer, Card, Clock, Condition, Direction, Engine, EngineChoice, Implementations, Inline, JobStatus,
+    Lanes, MemberReport, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span, Submitter,
+    Timing, Trust, Work,
 };
 use sealane_transform::{Aead, Kernels};
 
 use crate::{
-    cards::{World, rate},
+    cards::World,
     common::{AES_CTR, ESP_CBC, FAST, Random, SHA256_128, copy_of, random_work, run, session},
     late_engine::LateEngine,
 };
@@ -274,28 +274,6 @@ fn jobs_that_share_bytes_stay_with_trusted_engines() {
     door.submit(&mut VecDeque::from([work]));
     assert!(door.finished().unwrap().buffer.bytes() == own.buffer.bytes());
     assert_eq!(world.reports()[1].answered_works, 1);
-}
-
-/// Small jobs run in software, large ones on the card, and both are used if that helps: the result is never much
-/// worse than the better of the two.
-#[test]
-fn a_hybrid_is_as_fast_as_the_better_engine_at_every_size() {
-    const JOBS: usize = 250;
-    // A processor of the card's time that computes triple DES.
-    let processor = Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 });
-    let rarely = Trust::Checked { one_in: NonZeroU32::MAX };
-    let (card, software) = ((Timing::FOUR_HIFN_7751, None, rarely), (processor, None, Trust::Full));
-    for clients in [1, 4, 32] {
-        for bytes in [16, 64, 160, 176, 256, 1024, 4096, 16384] {
-            let alone = [card, software].map(|engine| {
-                rate(&World::new(Policy::LeastExpected, &[engine], false), clients, bytes, JOBS)
-            });
-            let hybrid =
-                rate(&World::new(Policy::LeastExpected, &[card, software], false), clients, bytes, JOBS);
-            let better = alone[0].max(alone[1]);
-            assert!(hybrid > 0.95 * better, "{clients} clients, {bytes} bytes: {hybrid:.0} for {alone:.0?}");
-        }
-    }
 }
 
 #[test]

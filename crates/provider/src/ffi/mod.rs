@@ -14,7 +14,6 @@ mod groups;
 pub(crate) mod jobs;
 mod kem;
 mod keymgmt;
-mod mac;
 mod params;
 mod signature;
 mod store;
@@ -290,8 +289,6 @@ static CIPHER: &[Algorithm] = &[
     Algorithm::END,
 ];
 
-static MAC: &[Algorithm] = &[Algorithm::new(c"HMAC", PROPERTIES, mac::TABLE), Algorithm::END];
-
 static KEM: &[Algorithm] = &[Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE), Algorithm::END];
 
 const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
@@ -345,7 +342,6 @@ unsafe extern "C" fn query_operation(
     }
     match operation {
         2 => CIPHER.as_ptr(),
-        3 => MAC.as_ptr(),
         10 => KEYMGMT.as_ptr(),
         11 => EXCHANGE.as_ptr(),
         12 => SIGNATURE.as_ptr(),

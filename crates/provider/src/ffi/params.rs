@@ -238,11 +238,6 @@ impl<'a> Params<'a> {
         Some(digits)
     }
 
-    /// Returns a length.
-    pub(super) fn length(self, key: &CStr) -> Option<usize> {
-        self.number(key).and_then(|number| usize::try_from(number).ok())
-    }
-
     pub(super) fn number(self, key: &CStr) -> Option<i64> {
         self.find(key)?.number()
     }

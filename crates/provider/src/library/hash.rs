@@ -11,7 +11,6 @@ pub(crate) struct Hash {
     /// The name, in capitals and without signs.
     name: &'static str,
     pub(crate) bytes: usize,
-    pub(crate) block_bytes: usize,
     function: unsafe extern "C" fn() -> *const c::EVP_MD,
 }
 
@@ -19,19 +18,19 @@ pub(crate) struct Hash {
 pub(crate) const DIGEST_BYTES_MAX: usize = 64;
 
 impl Hash {
-    /// The hash functions that signatures and message authentication codes may use.
+    /// The hash functions that signatures may use.
     pub(crate) const ALL: [Self; 11] = [
-        Self::new("SHA1", 20, 64, c::EVP_sha1),
-        Self::new("SHA2224", 28, 64, c::EVP_sha224),
-        Self::new("SHA2256", 32, 64, c::EVP_sha256),
-        Self::new("SHA2384", 48, 128, c::EVP_sha384),
-        Self::new("SHA2512", 64, 128, c::EVP_sha512),
-        Self::new("SHA2512224", 28, 128, c::EVP_sha512_224),
-        Self::new("SHA2512256", 32, 128, c::EVP_sha512_256),
-        Self::new("SHA3224", 28, 144, c::EVP_sha3_224),
-        Self::new("SHA3256", 32, 136, c::EVP_sha3_256),
-        Self::new("SHA3384", 48, 104, c::EVP_sha3_384),
-        Self::new("SHA3512", 64, 72, c::EVP_sha3_512),
+        Self::new("SHA1", 20, c::EVP_sha1),
+        Self::new("SHA2224", 28, c::EVP_sha224),
+        Self::new("SHA2256", 32, c::EVP_sha256),
+        Self::new("SHA2384", 48, c::EVP_sha384),
+        Self::new("SHA2512", 64, c::EVP_sha512),
+        Self::new("SHA2512224", 28, c::EVP_sha512_224),
+        Self::new("SHA2512256", 32, c::EVP_sha512_256),
+        Self::new("SHA3224", 28, c::EVP_sha3_224),
+        Self::new("SHA3256", 32, c::EVP_sha3_256),
+        Self::new("SHA3384", 48, c::EVP_sha3_384),
+        Self::new("SHA3512", 64, c::EVP_sha3_512),
     ];
 
     /// OpenSSL's names of them.
@@ -49,19 +48,15 @@ impl Hash {
         "SHA3-512",
     ];
 
-    /// MD5, which is offered for message authentication alone: TLS 1.0 and RADIUS need it.
-    const MD5: Self = Self::new("MD5", 16, 64, c::EVP_md5);
-
     const fn new(
         name: &'static str,
         bytes: usize,
-        block_bytes: usize,
         function: unsafe extern "C" fn() -> *const c::EVP_MD,
     ) -> Self {
-        Self { name, bytes, block_bytes, function }
+        Self { name, bytes, function }
     }
 
-    /// Returns the hash of a message authentication code by a name of OpenSSL's.
+    /// Returns the hash by a name of OpenSSL's.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let mut plain: String =
             name.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_uppercase()).collect();
@@ -69,14 +64,13 @@ impl Hash {
         if matches!(plain.as_str(), "SHA224" | "SHA256" | "SHA384" | "SHA512" | "SHA512224" | "SHA512256") {
             plain.insert(3, '2');
         }
-        Self::ALL.into_iter().chain([Self::MD5]).find(|hash| hash.name == plain)
+        Self::ALL.into_iter().find(|hash| hash.name == plain)
     }
 
     /// Returns the hash of a signature by a name of OpenSSL's.
     pub(crate) fn of_signature(name: &str) -> Option<Self> {
         let is_of_tls = name.eq_ignore_ascii_case("SSL3-SHA1");
-        let hash = if is_of_tls { Some(Self::ALL[0]) } else { Self::of_name(name) };
-        hash.filter(|hash| !hash.is(&Self::MD5))
+        if is_of_tls { Some(Self::ALL[0]) } else { Self::of_name(name) }
     }
 
     /// Returns its place in [`Self::ALL`].

@@ -1,4 +1,4 @@
-//! AWS-LC's ciphers, digests and message authentication codes, called through C.
+//! AWS-LC's ciphers and digests, called through C.
 //!
 //! **Guarantees:** every pointer that is passed to C is to memory of a checked length, or to an object that lives
 //! through the call; each object is freed once by its owner, which zeroes it; the library's error queue is empty after
@@ -11,14 +11,12 @@ mod cipher;
 mod gcm;
 mod hash;
 mod kem;
-mod mac;
 mod record;
 mod text;
 
 pub(crate) use cipher::{Cipher, Kind, Mode};
 pub(crate) use hash::{DIGEST_BYTES_MAX, Digest, Hash};
 pub(crate) use kem::{CIPHERTEXT_BYTES, Kem, SECRET_BYTES, SEED_BYTES};
-pub(crate) use mac::{HEADER_BYTES, Mac};
 pub(crate) use record::unpad;
 pub(crate) use text::Text;
 

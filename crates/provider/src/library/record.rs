@@ -1,13 +1,13 @@
-//! TLS records that CBC has encrypted (RFC 5246, 6.2.3.2): padding and code are found, and codes computed, in a time
-//! that does not depend on the secret length of the padding.
+//! TLS records that CBC has encrypted (RFC 5246, 6.2.3.2): padding and code are found in a time that does not depend on the
+//! secret length of the padding.
 //!
 //! The functions are AWS-LC's own, which its header for programs does not declare. The names contain the library's
 //! version, so another version does not link.
 
 use super::hash::DIGEST_BYTES_MAX;
-use super::{Hash, No, yes};
+use super::{No, yes};
 use aws_lc_sys as c;
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 use subtle::{Choice, ConditionallySelectable as _};
 
 unsafe extern "C" {
@@ -22,20 +22,6 @@ unsafe extern "C" {
     ) -> c_int;
     #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_copy_mac"]
     fn copy_mac(out: *mut u8, bytes: usize, record: *const u8, length: usize, record_length: usize);
-    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_record_digest_supported"]
-    fn record_digest_supported(hash: *const c::EVP_MD) -> c_int;
-    #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_digest_record"]
-    fn digest_record(
-        hash: *const c::EVP_MD,
-        out: *mut u8,
-        out_length: *mut usize,
-        header: *const u8,
-        record: *const u8,
-        length: usize,
-        record_length: usize,
-        key: *const u8,
-        key_length: c_uint,
-    ) -> c_int;
 }
 
 /// A record without its padding.
@@ -73,37 +59,4 @@ pub(crate) fn unpad(record: &[u8], code_bytes: usize) -> Result<Unpadded, No> {
         }
     }
     Ok(Unpadded { length: length - code_bytes, code, is_good })
-}
-
-/// Returns HMAC of a header and the first `length` bytes of a record. The caller has checked the lengths.
-pub(super) fn digest(
-    hash: Hash,
-    header: &[u8; 13],
-    record: &[u8],
-    length: usize,
-    key: &[u8],
-) -> Result<[u8; DIGEST_BYTES_MAX], No> {
-    let function = hash.function();
-    // SAFETY: the function's description is static.
-    if unsafe { record_digest_supported(function) } != 1 {
-        return Err(No);
-    }
-    let mut code = [0; DIGEST_BYTES_MAX];
-    let mut written = 0;
-    // SAFETY: all bytes are slices with their lengths, the content is within the record, and no code is longer than
-    // the buffer.
-    yes(unsafe {
-        digest_record(
-            function,
-            code.as_mut_ptr(),
-            &mut written,
-            header.as_ptr(),
-            record.as_ptr(),
-            length,
-            record.len(),
-            key.as_ptr(),
-            key.len() as c_uint,
-        )
-    })?;
-    Ok(code)
 }

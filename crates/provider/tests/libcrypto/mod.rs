@@ -44,20 +44,6 @@ functions! {
     EVP_CipherInit_ex2: fn(Object, Object, *const c_uchar, *const c_uchar, c_int, *const c_void) -> c_int;
     EVP_CipherUpdate: fn(Object, *mut c_uchar, *mut c_int, *const c_uchar, c_int) -> c_int;
     EVP_CipherFinal_ex: fn(Object, *mut c_uchar, *mut c_int) -> c_int;
-    EVP_Q_mac: fn(
-        Object,
-        *const c_char,
-        *const c_char,
-        *const c_char,
-        *const c_void,
-        *const c_void,
-        usize,
-        *const c_uchar,
-        usize,
-        *mut c_uchar,
-        usize,
-        *mut usize
-    ) -> *mut c_uchar;
 }
 
 /// A provider.
@@ -215,33 +201,5 @@ impl LibCrypto {
             }
             Some(Done { text: out, tag, iv: next })
         }
-    }
-
-    /// Returns an HMAC.
-    pub(crate) fn hmac(&self, side: Side, hash: &str, key: &[u8], text: &[u8]) -> Vec<u8> {
-        let hash = CString::new(hash).unwrap();
-        let f = &self.functions;
-        let mut code = vec![0; 64];
-        let mut length = 0;
-        // SAFETY: this is a call as documented.
-        let made = unsafe {
-            (f.EVP_Q_mac)(
-                self.context,
-                c"HMAC".as_ptr(),
-                side.properties().as_ptr(),
-                hash.as_ptr(),
-                null(),
-                key.as_ptr().cast(),
-                key.len(),
-                text.as_ptr(),
-                text.len(),
-                code.as_mut_ptr(),
-                code.len(),
-                &mut length,
-            )
-        };
-        assert!(!made.is_null(), "{hash:?} of {side:?}");
-        code.truncate(length);
-        code
     }
 }

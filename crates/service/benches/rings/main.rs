@@ -1,39 +1,50 @@
 //! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
-//! signatures of processes with one operation under way each, compared with the same in process, and with SoftHSM behind
-//! p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings [SECONDS]`; `-- null SECONDS` leaves the
-//! signatures out, and `-- token SECONDS` all but those of SoftHSM. After `cargo build --release -p sealane-pkcs11`, the caller
-//! of SoftHSM also signs by our module, with the service's key.
+//! signatures of processes with one operation under way each, compared with the same in process by OpenSSL and by AWS-LC; and
+//! both beside SoftHSM, alone and behind p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings
+//! [SECONDS]`; `-- null SECONDS`, `-- signatures SECONDS [PROCESSES...]` and `-- token SECONDS` do one of the three. After
+//! `cargo build --release -p sealane-pkcs11`, clients also sign by our module of PKCS#11.
 //!
 //! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
-//! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone.
+//! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone. Whatever is compared
+//! takes turns, three times; the row has the medians of the rates, and of the three ratios.
 
+mod clients;
+mod openssl;
 mod softhsm;
 mod token;
 
-use sealane_asymmetric::PrivateKey;
+use clients::{Found, Way};
+use sealane_asymmetric::{PrivateKey, Request, run_together};
 use sealane_client::ring::{Consumer, Direction, Head, Producer};
 use sealane_client::{Channel, Client, Hash, KeyKind, Memory, Operation};
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
-use std::ffi::OsStr;
+use sealane_transform::Kernels;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
+
+/// The numbers of processes that sign.
+const PROCESSES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["client", socket, seconds] => service_client(Path::new(socket), number(seconds)),
-        ["alone", folder, seconds] => own_client(Path::new(folder), number(seconds)),
-        ["pkcs11", module, seconds] => token_client(Path::new(module), number(seconds)),
-        ["null", seconds] => report(number(seconds), [true, false, false]),
-        ["token", seconds] => report(number(seconds), [false, false, true]),
-        rest => report(rest.first().map_or(2.0, |seconds| number(seconds)), [true; 3]),
+        ["sign", kind, place, threads, seconds] => {
+            clients::sign(kind, Path::new(place), number(threads) as usize, number(seconds));
+        }
+        ["null", seconds] => report(number(seconds), [true, false, false], &[]),
+        ["signatures", seconds, counts @ ..] => {
+            let counts: Vec<usize> = counts.iter().map(|count| number(count) as usize).collect();
+            let counts = if counts.is_empty() { PROCESSES.to_vec() } else { counts };
+            report(number(seconds), [false, true, false], &counts);
+        }
+        ["token", seconds] => report(number(seconds), [false, false, true], &[]),
+        rest => report(rest.first().map_or(2.0, |seconds| number(seconds)), [true; 3], &PROCESSES),
     }
 }
 
@@ -41,7 +52,7 @@ fn number(text: &str) -> f64 {
     text.parse().expect("a number of seconds")
 }
 
-fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3]) {
+fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3], counts: &[usize]) {
     let folder = env::temp_dir().join(format!("sealane-rings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let socket = folder.join("socket");
@@ -65,7 +76,8 @@ fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3]) {
         without_work(&socket, &mut client, seconds);
     }
     if with_signatures {
-        signatures(&folder, &socket, seconds);
+        floors(&key, seconds);
+        signatures(&folder, &socket, &mut client, seconds, counts);
     }
     if with_token {
         tokens(&folder, &socket, seconds);
@@ -87,58 +99,108 @@ fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
     asleep(socket, client, seconds);
 }
 
-fn signatures(folder: &Path, socket: &Path, seconds: f64) {
+/// Prints the time of one signature in this thread, alone and in lanes: no service can undercut it.
+fn floors(key: &PrivateKey, seconds: f64) {
+    let kernels = Kernels::best();
+    let request = Request { key, operation: Operation::SignPkcs1(Some(Hash::Sha256)), content: &[7; 32] };
+    println!("RSA-2048 signatures of one thread:");
+    for (count, what) in [(1, "AWS-LC, alone"), (4, "four in lanes"), (8, "eight in lanes")] {
+        let (start, mut done) = (Instant::now(), 0);
+        while start.elapsed().as_secs_f64() < seconds {
+            let answers = run_together(&kernels, &vec![request; count]);
+            done += answers.iter().filter(|answer| answer.is_ok()).count();
+        }
+        println!("  {what:<14} {:>8.1} us each", start.elapsed().as_nanos() as f64 / 1000.0 / done as f64);
+    }
+}
+
+/// Returns the medians of what each way does in three rounds, and of the last way's rate over each other's.
+fn in_turns(ways: &[Way], count: usize, threads: usize, seconds: f64) -> Vec<(Found, f64)> {
+    let rounds: Vec<Vec<Found>> =
+        (0..3).map(|_| ways.iter().map(|way| clients::run(way, count, threads, seconds)).collect()).collect();
+    let median = |of: &dyn Fn(&[Found]) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(|round| of(round)).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let last = ways.len() - 1;
+    (0..ways.len())
+        .map(|way| {
+            let found = Found {
+                rate: median(&|round| round[way].rate),
+                cpu_us: median(&|round| round[way].cpu_us),
+                own_us: median(&|round| round[way].own_us),
+            };
+            (found, median(&|round| round[last].rate / round[way].rate))
+        })
+        .collect()
+}
+
+/// Returns the ways to have the key in the process.
+fn in_process(folder: &Path) -> Vec<(&'static str, Way)> {
+    let key = folder.join("key.der");
+    let mut ways = vec![("AWS-LC", Way::AwsLc(key.clone()))];
+    if openssl::OpenSsl::load().is_some() {
+        ways.insert(0, ("OpenSSL", Way::OpenSsl(key)));
+    }
+    ways
+}
+
+/// Prints the signatures of processes that have the key, and of clients of the service.
+fn signatures(folder: &Path, socket: &Path, client: &mut Client, seconds: f64, counts: &[usize]) {
     println!("RSA-2048 signatures a second, and client CPU of each:");
-    for processes in [1, 2, 4, 8, 16, 32] {
-        let own = processes_of(processes, "alone", folder, seconds, &[]);
-        let service = processes_of(processes, "client", socket, seconds, &[]);
+    let (names, mut ways): (Vec<_>, Vec<_>) = in_process(folder).into_iter().unzip();
+    ways.push(Way::Service(socket.to_owned()));
+    for &processes in counts {
+        let before = client.status().expect("a status");
+        let found = in_turns(&ways, processes, 1, seconds);
+        let after = client.status().expect("a status");
+        let [own @ .., (service, _)] = found.as_slice() else { continue };
+        print!("  {processes:>2} processes:");
+        for (name, (own, ratio)) in names.iter().zip(own) {
+            print!(" {name} {:>6.0}, {:>5.1} us, {ratio:.2} x;", own.rate, own.cpu_us);
+        }
+        let done = |status: &sealane_client::setup::ServiceStatus| status.done.values().sum::<u64>() as f64;
+        let jobs = done(&after) - done(&before);
         println!(
-            "  {processes:>2} processes: in process {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
-            own.0,
-            own.1,
-            service.0,
-            service.1,
-            service.0 / own.0
+            " service {:>6.0}, {:>5.1} us and its own {:>5.1} us; {:.2} jobs a computation, {:.2} wakes of workers a job",
+            service.rate,
+            service.cpu_us,
+            service.own_us,
+            jobs / (after.batches - before.batches) as f64,
+            (after.wakes - before.wakes) as f64 / jobs
         );
     }
 }
 
-/// Prints the signatures of clients whose key is in another process: SoftHSM's behind p11-kit, and the service's, in turns.
+/// Prints the signatures of eight clients in every form: threads of one process, or processes; with the key in the process, or
+/// in another one.
 fn tokens(folder: &Path, socket: &Path, seconds: f64) {
     let module = match softhsm::module() {
         Ok(module) => module,
         Err(missing) => return println!("no {missing}: nothing to compare isolated keys with"),
     };
     let server = softhsm::serve(folder);
-    let at_server = [("P11_KIT_SERVER_ADDRESS", OsStr::new(&server.address))];
-    let own_module = own_module();
-    let at_service = [("SEALANE_ENGINE", socket.as_os_str())];
-    println!("RSA-2048 signatures a second with the key in another process, and client CPU of each:");
-    for processes in [1, 8] {
-        let theirs = || processes_of(processes, "pkcs11", &module, seconds, &at_server);
-        let client = || processes_of(processes, "client", socket, seconds, &[]);
-        beside(processes, theirs, "service", client);
-        if let Some(module) = &own_module {
-            let by_module = || processes_of(processes, "pkcs11", module, seconds, &at_service);
-            beside(processes, theirs, "service by our module", by_module);
+    let mut rows = in_process(folder);
+    let alone = ("SOFTHSM2_CONF", server.config.clone());
+    rows.push(("SoftHSM in the process", Way::Token(softhsm::MODULE.into(), alone)));
+    let apart = ("P11_KIT_SERVER_ADDRESS", server.address.clone());
+    rows.push(("p11-kit's server with SoftHSM", Way::Token(module, apart)));
+    if let Some(module) = own_module() {
+        let at_service = ("SEALANE_ENGINE", socket.display().to_string());
+        rows.push(("service by our module", Way::Token(module, at_service)));
+    }
+    rows.push(("service", Way::Service(socket.to_owned())));
+    let (names, ways): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    println!("RSA-2048 signatures a second, client CPU of each, and the service's rate over it:");
+    for (what, processes, threads) in
+        [("one thread", 1, 1), ("eight threads of one process", 1, 8), ("eight processes", 8, 1)]
+    {
+        println!("  {what}:");
+        for (name, (found, ratio)) in names.iter().zip(in_turns(&ways, processes, threads, seconds)) {
+            println!("    {name:<30} {:>8.0}, {:>6.1} us; {ratio:.2} x", found.rate, found.cpu_us);
         }
     }
-}
-
-/// Measures SoftHSM and another way three times in turns, and prints the pair whose ratio is the median.
-fn beside(processes: usize, theirs: impl Fn() -> (f64, f64), name: &str, ours: impl Fn() -> (f64, f64)) {
-    let pair = || (theirs(), ours());
-    let mut pairs = [pair(), pair(), pair()];
-    pairs.sort_by(|((a, _), (b, _)), ((c, _), (d, _))| (b / a).total_cmp(&(d / c)));
-    let (theirs, ours) = pairs[1];
-    println!(
-        "  {processes:>2} processes: p11-kit and SoftHSM {:>8.0}, {:>6.1} us; {name} {:>8.0}, {:>6.1} us; {:.2} x",
-        theirs.0,
-        theirs.1,
-        ours.0,
-        ours.1,
-        ours.0 / theirs.0
-    );
 }
 
 /// Returns the module of PKCS#11 whose token is the service, if it has been built.
@@ -256,70 +318,4 @@ fn after_a_pause(call: impl FnOnce()) -> Duration {
     let began = Instant::now();
     call();
     began.elapsed()
-}
-
-/// Returns the signatures per second of all processes together, and the microseconds of client CPU per signature.
-fn processes_of(
-    count: usize,
-    kind: &str,
-    place: &Path,
-    seconds: f64,
-    variables: &[(&str, &OsStr)],
-) -> (f64, f64) {
-    let start = || {
-        let mut command = Command::new(env::current_exe().expect("a program"));
-        command.arg(kind).arg(place).arg(seconds.to_string()).stdout(Stdio::piped());
-        command.envs(variables.iter().copied());
-        command.spawn().expect("a process")
-    };
-    let children: Vec<_> = (0..count).map(|_| start()).collect();
-    let (mut rate, mut cpu_us, mut jobs) = (0.0, 0.0, 0.0);
-    for child in children {
-        let output = child.wait_with_output().expect("a process");
-        let text = String::from_utf8(output.stdout).expect("numbers");
-        let numbers: Vec<f64> = text.split_whitespace().map(number).collect();
-        rate += numbers[0] / numbers[1];
-        jobs += numbers[0];
-        cpu_us += numbers[2];
-    }
-    (rate, cpu_us / jobs)
-}
-
-fn service_client(socket: &Path, seconds: f64) {
-    let mut client = Client::connect(socket, "bench").expect("a client");
-    let key = client.open("bench").expect("a key");
-    measure(seconds, || {
-        client.sign(&key, Hash::Sha256, &[7; 32]).expect("a signature");
-    });
-}
-
-fn token_client(module: &Path, seconds: f64) {
-    /// The DER before a digest of SHA-256 (RFC 8017, 9.2).
-    const SHA256: [u8; 19] = [
-        0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
-        0x04, 0x20,
-    ];
-    let info = [&SHA256[..], &[7; 32]].concat();
-    let token = token::Token::open(module, softhsm::PIN).expect("a token");
-    measure(seconds, || assert_eq!(token.sign(&info), 256));
-}
-
-fn own_client(folder: &Path, seconds: f64) {
-    let der = std::fs::read(folder.join("key.der")).expect("a file");
-    let key = PrivateKey::of_pkcs8(&der).expect("a key");
-    measure(seconds, || {
-        key.run(Operation::SignPkcs1(Some(Hash::Sha256)), &[7; 32]).expect("a signature");
-    });
-}
-
-/// Prints the number of calls, the seconds and the microseconds of CPU.
-fn measure(seconds: f64, mut call: impl FnMut()) {
-    let (start, mut calls) = (Instant::now(), 0);
-    while start.elapsed().as_secs_f64() < seconds {
-        call();
-        calls += 1;
-    }
-    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("schedstat");
-    let cpu_ns: f64 = stat.split_whitespace().next().expect("a number").parse().expect("a number");
-    println!("{calls} {} {}", start.elapsed().as_secs_f64(), cpu_ns / 1000.0);
 }

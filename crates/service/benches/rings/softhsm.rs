@@ -1,5 +1,5 @@
-//! The rival: a SoftHSM token with the same key, behind p11-kit's server, so that the key is in another process than its
-//! users.
+//! The rival: a SoftHSM token with the same key. Behind p11-kit's server the key is in another process than its users; the
+//! module alone has it in theirs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ pub(crate) struct Server {
     process: Child,
     /// The address that clients get in `P11_KIT_SERVER_ADDRESS`.
     pub(crate) address: String,
+    /// The file that users of the module alone get in `SOFTHSM2_CONF`.
+    pub(crate) config: String,
 }
 
 impl Drop for Server {
@@ -36,6 +38,9 @@ pub(crate) fn module() -> Result<PathBuf, &'static str> {
     let place = PathBuf::from(place);
     if place.exists() { Ok(place) } else { Err("p11-kit-client.so") }
 }
+
+/// SoftHSM's module.
+pub(crate) const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
 /// Runs a program that must succeed.
 fn run(command: &mut Command) {
@@ -66,10 +71,11 @@ pub(crate) fn serve(folder: &Path) -> Server {
     run(util(&["--token", "sealane", "--label", "bench", "--id", "01", "--pin", PIN, "--import"]).arg(&pem));
     let socket = folder.join("p11-kit");
     let mut command = Command::new("p11-kit");
-    command.args(["server", "--foreground", "--provider", "/usr/lib/softhsm/libsofthsm2.so", "--name"]);
+    command.args(["server", "--foreground", "--provider", MODULE, "--name"]);
     command.arg(&socket).arg("pkcs11:token=sealane").env("SOFTHSM2_CONF", &config);
     let process = command.stdout(Stdio::null()).spawn().expect("a server");
-    let server = Server { process, address: format!("unix:path={}", socket.display()) };
+    let (address, config) = (format!("unix:path={}", socket.display()), config.display().to_string());
+    let server = Server { process, address, config };
     for _ in 0..200 {
         if socket.exists() {
             return server;

@@ -1,0 +1,80 @@
+//! The simulated card behind the scheduler gives the published figures, in virtual time: Keromytis, Wright and de Raadt, "The
+//! design of the OpenBSD cryptographic framework" (USENIX 2003), table 1; and a hybrid of card and software is never much
+//! slower than the better of the two.
+
+use std::num::NonZeroU32;
+
+use sealane_engine::{Cost, Policy, Timing, Trust};
+
+use crate::cards::{World, rate};
+
+/// An engine alone, or members of a hybrid. Results are compared with software so rarely that it takes no time.
+const CARD: (Timing, Option<u64>, Trust) =
+    (Timing::FOUR_HIFN_7751, None, Trust::Checked { one_in: NonZeroU32::MAX });
+/// A processor of the card's time that computes triple DES.
+const PROCESSOR: (Timing, Option<u64>, Trust) =
+    (Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 }), None, Trust::Full);
+
+/// Mb/s of table 1, by threads and bytes.
+const BYTES: [u32; 6] = [16, 64, 256, 1024, 8192, 16384];
+const TABLE_1: [(usize, [f64; 6]); 5] = [
+    (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
+    (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
+    (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
+    (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
+    (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
+];
+
+fn jobs_per_second(engines: &[(Timing, Option<u64>, Trust)], clients: usize, bytes: u32, jobs: usize) -> f64 {
+    rate(&World::new(Policy::LeastExpected, engines, false), clients, bytes, jobs)
+}
+
+#[test]
+fn each_cell_of_the_published_table_is_met() {
+    for (threads, row) in TABLE_1 {
+        for (bytes, published) in BYTES.into_iter().zip(row) {
+            let found = jobs_per_second(&[CARD], threads, bytes, 2000) * f64::from(bytes) * 8e-6;
+            let off = found / published - 1.0;
+            assert!(off.abs() < 0.15, "{threads} threads, {bytes} bytes: {found:.2} for {published} Mb/s");
+        }
+    }
+}
+
+/// The line is that of four units that are never idle, or of a host that is never idle. Where one of the two takes less than half
+/// as long again as the other, each waits for the other, because the host's times are random: the model reaches 0.94 of the line at
+/// 256 bytes and 0.92 at 1,024. No parameters of the model were found that reach 0.95 there and meet each cell of the table as well.
+#[test]
+fn thirty_two_threads_reach_the_cards_line() {
+    let Timing { line, host, units, .. } = Timing::FOUR_HIFN_7751;
+    let mut lengths = 0;
+    for bytes in BYTES {
+        let (units_ns, host_ns) = (line.job_ns(bytes as usize) / units as f64, host.job_ns(bytes as usize));
+        let pace_ns = units_ns.max(host_ns);
+        if pace_ns > 1.5 * units_ns.min(host_ns) {
+            let found = jobs_per_second(&[CARD], 32, bytes, 2000);
+            assert!(found > 0.95e9 / pace_ns, "{bytes} bytes: {found:.0} for {:.0} a second", 1e9 / pace_ns);
+            lengths += 1;
+        }
+    }
+    assert_eq!(lengths, 4, "short jobs wait for the host, long ones for the units");
+}
+
+/// Small jobs run in software, large ones on the card, and both are used if that helps. One client's crossover is near 174 bytes,
+/// that of many near 50.
+#[test]
+fn a_hybrid_is_as_fast_as_the_better_engine_at_every_size() {
+    const JOBS: usize = 250;
+    const SIZES: [u32; 20] =
+        [16, 32, 48, 52, 64, 96, 128, 160, 168, 174, 176, 180, 192, 256, 512, 1024, 1500, 4096, 8192, 16384];
+    for clients in [1, 4, 32] {
+        for bytes in SIZES {
+            let of = |engines: &[_]| jobs_per_second(engines, clients, bytes, JOBS);
+            let [card, processor, hybrid] = [of(&[CARD]), of(&[PROCESSOR]), of(&[CARD, PROCESSOR])];
+            let better = card.max(processor);
+            assert!(
+                hybrid > 0.95 * better,
+                "{clients} clients, {bytes} bytes: {hybrid:.0}, card {card:.0}, processor {processor:.0}"
+            );
+        }
+    }
+}
