@@ -2,7 +2,7 @@
 //! samples of a study; Kubernetes' against the schemas of its objects.
 //!
 //! Guarantees: daemons run in the foreground on loopback, with all their files in a folder of their own, and end with the
-//! command; a template that cannot be tried here is named with the reason.
+//! command, as do jobs; a template that cannot be tried here is named with the reason.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, OpenOptions, Permissions};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The study whose samples the workers take: short, and in one process.
 const STUDY: &str = "N26";
+/// The name of the template's jobs.
+const JOB: &str = "sealane-fleet";
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Ports of the controller and of the two nodes.
 const PORTS: [u16; 3] = [16820, 16821, 16822];
@@ -66,7 +68,7 @@ fn kubernetes(folder: &Path) -> Result<()> {
 
 /// Returns the reason why Slurm cannot be tried here.
 fn slurm_is_missing() -> Option<String> {
-    for program in ["munged", "slurmctld", "slurmd", "sbatch", "nats-server"] {
+    for program in ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "nats-server"] {
         let found = std::env::var_os("PATH")
             .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
         if !found {
@@ -130,6 +132,12 @@ fn slurm(root: &Path) -> Result<()> {
     command.env("XDG_STATE_HOME", at.join("state")).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut study = command.spawn().context("starting the study")?;
     let outcome = workers(&mut study, root, at, &server, &path);
+    if outcome.is_err() {
+        // The daemons do not take their jobs with them.
+        let _ =
+            Command::new("scancel").args(["--name", JOB]).env("SLURM_CONF", at.join("slurm.conf")).status();
+        let _ = wait_for("the end of the jobs", || are_no_jobs(at));
+    }
     // It has ended, or must.
     let _ = study.kill();
     let _ = study.wait();
@@ -227,8 +235,16 @@ fn workers(study: &mut Child, root: &Path, at: &Path, server: &str, path: &std::
         }
         bail!("the study has failed: {status}");
     }
-    println!("Slurm: its workers have taken all samples");
+    wait_for("the end of the workers", || are_no_jobs(at))?;
+    println!("Slurm: its workers have taken all samples, and have ended");
     Ok(())
+}
+
+/// Returns whether no job waits or runs.
+fn are_no_jobs(at: &Path) -> bool {
+    let mut command = Command::new("squeue");
+    command.arg("--noheader").env("SLURM_CONF", at.join("slurm.conf")).stderr(Stdio::null());
+    command.output().is_ok_and(|output| output.status.success() && output.stdout.trim_ascii().is_empty())
 }
 
 fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<()> {
