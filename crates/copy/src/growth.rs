@@ -12,13 +12,17 @@ use std::time::{Duration, Instant};
 
 /// From this round trip on, a connection is limited by its buffers and not by processors.
 pub(crate) const LONG_PATH: Duration = Duration::from_millis(5);
-/// The number of connections that a long path gets at once.
+/// The maximum number of connections that a long path gets at once.
 const LONG_PATH_CONNECTIONS: u16 = 8;
+/// The rate for which a long path gets connections at once: more than the processors of small machines seal for ssh.
+const BYTES_PER_SECOND_AT_ONCE: f64 = 800e6;
 /// The content that must be left per connection of a long path.
 const SHARE_BYTES: u64 = 1 << 20;
 /// The maximum that one connection carries per round trip before anything has been measured: the window of an ssh
 /// channel.
 const TRIP_BYTES: f64 = (2 << 20) as f64;
+/// The rate from which it is processors that keep connections from filling half of their windows, and not the path.
+const PROCESSORS_BYTES_PER_SECOND: f64 = 100e6;
 /// The factor by which a doubling must have raised the rate to justify another.
 const GAIN: f64 = 1.2;
 /// The number of losses since the last look from which a short path counts as lossy.
@@ -109,11 +113,25 @@ impl Growth {
         left >= u64::from(connections) * SHARE_BYTES && left as f64 >= meanwhile
     }
 
+    /// Returns the number of connections that a long path gets at once: as many as can carry together what processors seal,
+    /// if each carries a window per round trip.
+    fn at_once(&self) -> u16 {
+        let needed = BYTES_PER_SECOND_AT_ONCE * self.round_trip.as_secs_f64() / TRIP_BYTES;
+        (needed.ceil() as u16).clamp(2, LONG_PATH_CONNECTIONS).min(self.most)
+    }
+
+    /// Returns whether processors are the limit at this rate: connections leave half of their windows empty although the
+    /// path is fast.
+    fn is_bound_by_processors(&self, rate: f64) -> bool {
+        let windows = f64::from(self.wanted) * TRIP_BYTES / self.round_trip.as_secs_f64();
+        self.is_long && rate >= PROCESSORS_BYTES_PER_SECOND && rate < windows / 2.0
+    }
+
     /// Looks at the path. Returns the wanted number of connections.
     pub(crate) fn look(&mut self, now: Instant, sight: Sight) -> u16 {
         match self.stage {
             Stage::Watching if self.is_long => {
-                let at_once = LONG_PATH_CONNECTIONS.min(self.most);
+                let at_once = self.at_once();
                 if self.wanted >= at_once {
                     self.stage = Stage::Settling(now + self.period);
                 } else if self.is_worth(at_once, sight.left) {
@@ -126,7 +144,7 @@ impl Growth {
             Stage::Measuring(since, moved) if now >= since + self.period => {
                 let rate = sight.moved.saturating_sub(moved) as f64 / (now - since).as_secs_f64();
                 // More connections do not help a path that carries nothing at all.
-                if rate <= 0.0 || rate < self.rate_before * GAIN {
+                if rate <= 0.0 || rate < self.rate_before * GAIN || self.is_bound_by_processors(rate) {
                     self.stage = Stage::Over;
                 } else if sight.left as f64 > rate * (2 * self.cost + 2 * self.period).as_secs_f64() {
                     self.rate_before = rate;
@@ -187,6 +205,12 @@ mod tests {
     }
 
     #[test]
+    fn a_longer_path_gets_more_connections_at_once() {
+        let at_once = |ms| Growth::new(1, 16, Duration::from_millis(ms), Duration::ZERO).at_once();
+        assert_eq!([5, 10, 20, 100].map(at_once), [2, 4, 8, 8]);
+    }
+
+    #[test]
     fn a_long_path_gets_what_brings_more() {
         let path = |each, ends| Path { round_trip: Duration::from_millis(100), each, ends, losses: 0 };
         assert_eq!(reached(&path(2e7, 1e10), LARGE, 2, 16), 16);
@@ -194,6 +218,9 @@ mod tests {
         // Each of eight connections carries its full rate; with sixteen the ends are the limit, which one attempt
         // shows.
         assert_eq!(reached(&path(2e7, 1.7e8), LARGE, 2, 64), 16);
+        // On a shorter path four connections fill no half of their windows, because the ends are the limit.
+        let shorter = Path { round_trip: Duration::from_millis(10), each: 2e8, ends: 3e8, losses: 0 };
+        assert_eq!(reached(&shorter, LARGE, 1, 64), 4);
         // The ends are too slow for eight already.
         assert_eq!(reached(&path(2e7, 1e8), LARGE, 2, 64), 16);
     }
