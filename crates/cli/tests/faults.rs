@@ -91,9 +91,12 @@ fn check_placed(source: &Path, target: &Path) -> Result<(), String> {
 }
 
 /// The state that the run before the last one left.
+#[derive(Default)]
 struct Before {
     placed_bytes: u64,
     acknowledged_bytes: u64,
+    /// The number of times that streams of the last run were cut; each time all that is under way is lost.
+    cuts: u64,
 }
 
 /// Checks the last run: it succeeds, sends no more than necessary, and leaves the same tree and nothing else.
@@ -115,13 +118,13 @@ fn check_end(source: &Source, target: &Path, ended: &Ended, before: &Before) -> 
     if ![0, holes].contains(&(bytes + resumed).wrapping_sub(source.data_bytes)) {
         return Err(format!("{bytes} sent and {resumed} resumed are not {}", source.data_bytes));
     }
-    if resent > WINDOW_BYTES.min(source.bytes) {
+    if resent > WINDOW_BYTES.min(source.bytes) * before.cuts.max(1) {
         return Err(format!("{resent} bytes were sent again"));
     }
     // A batch that is not written down yet may contain any hole.
     let uncertain = BATCHES_BYTES + holes;
     if resumed + uncertain < before.acknowledged_bytes || resumed + uncertain < before.placed_bytes {
-        let Before { placed_bytes, acknowledged_bytes } = before;
+        let Before { placed_bytes, acknowledged_bytes, .. } = before;
         return Err(format!("resumed {resumed} of {acknowledged_bytes} acknowledged, {placed_bytes} placed"));
     }
     Ok(())
@@ -153,7 +156,7 @@ fn local_case(source: &Source, seed: u64) -> Result<(), String> {
     let target = folder.path().join("copy");
     let mut arguments = options(&mut chance);
     arguments.extend([utf8(&source.path), utf8(&target)]);
-    let mut before = Before { placed_bytes: 0, acknowledged_bytes: 0 };
+    let mut before = Before::default();
     for _ in 0..=chance.below(KILLS_MAX) {
         let mut run = Run::start(folder.path(), &arguments);
         sleep(Duration::from_millis(chance.below(250)));
@@ -182,7 +185,7 @@ fn local_case(source: &Source, seed: u64) -> Result<(), String> {
         }
         if ended.code == Some(0) && !has_journal_left(&target) {
             // The journal was removed at the end; the next run would begin anew.
-            return check_end(source, &target, &ended, &Before { placed_bytes: 0, acknowledged_bytes: 0 });
+            return check_end(source, &target, &ended, &Before::default());
         }
     }
     check_end(source, &target, &run_to_end(folder.path(), &arguments)?, &before)
@@ -341,10 +344,11 @@ fn daemon_case(source: &Source, served: &mut Served, seed: u64) -> Result<(), St
     let home = served.home();
     let mut arguments = options(&mut chance);
     arguments.extend(["--accept-new", &from, &to]);
-    let mut before = Before { placed_bytes: 0, acknowledged_bytes: 0 };
+    let mut before = Before::default();
     let mut last = None;
     for _ in 0..=chance.below(KILLS_MAX) {
         let mut run = Run::start(&home, &arguments);
+        let mut cuts = 0;
         let cut = chance.one_of(&[
             Cut::SomeStreams,
             Cut::SomeStreams,
@@ -357,6 +361,7 @@ fn daemon_case(source: &Source, served: &mut Served, seed: u64) -> Result<(), St
         match cut {
             Cut::SomeStreams | Cut::AllStreams => {
                 for _ in 0..=chance.below(4) {
+                    cuts += 1;
                     served.proxy.cut_data(|| cut == Cut::AllStreams || chance.clone().below(2) == 0);
                     sleep(Duration::from_millis(chance.below(120)));
                 }
@@ -388,7 +393,7 @@ fn daemon_case(source: &Source, served: &mut Served, seed: u64) -> Result<(), St
             }
         }
         if ended.code == Some(0) && !has_journal_left(&target) {
-            before = Before { placed_bytes: 0, acknowledged_bytes: 0 };
+            before = Before { cuts, ..Before::default() };
             last = Some(ended);
             break;
         }
@@ -468,8 +473,11 @@ fn a_full_disk_is_said_and_made_good() {
         assert_eq!((full.code, full.kind()), (Some(5), "disk-full"), "{bytes} bytes: {full:?}");
         assert_eq!(check_placed(&source.path, &target), Ok(()), "{bytes} bytes");
         disk.resize(64 << 20);
-        let before =
-            Before { placed_bytes: tree::placed_bytes(&target), acknowledged_bytes: moved(&full.events) };
+        let before = Before {
+            placed_bytes: tree::placed_bytes(&target),
+            acknowledged_bytes: moved(&full.events),
+            cuts: 0,
+        };
         let ended = run_to_end(disk.folder.path(), &arguments).expect("it ends");
         assert_eq!(check_end(&source, &target, &ended, &before), Ok(()), "{bytes} bytes");
     }
