@@ -95,3 +95,10 @@ pub enum ClientError {
     #[error("talking to the engine")]
     Io(#[from] io::Error),
 }
+
+impl ClientError {
+    /// Returns whether the connection cannot be used any more after this error, nor could it be made again.
+    pub fn loses_connection(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Ended | Self::Protocol { .. } | Self::Io(_))
+    }
+}

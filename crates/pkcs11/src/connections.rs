@@ -78,13 +78,7 @@ impl Connections {
         };
         let outcome = call(&mut client);
         // A connection that cannot be made again is given up; the next call tries to connect.
-        let is_lost = matches!(
-            outcome,
-            Err(ClientError::Unreachable { .. }
-                | ClientError::Ended
-                | ClientError::Protocol { .. }
-                | ClientError::Io(_))
-        );
+        let is_lost = outcome.as_ref().is_err_and(ClientError::loses_connection);
         lent.client = (!is_lost).then_some(client);
         outcome
     }

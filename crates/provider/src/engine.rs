@@ -51,13 +51,7 @@ fn with_client<T>(
         let mut client = client.map_err(|error| Reason::from(&error))?;
         let outcome = call(&mut client);
         // A connection that cannot be made again is given up; the next call tries to connect.
-        let is_lost = matches!(
-            outcome,
-            Err(ClientError::Unreachable { .. }
-                | ClientError::Ended
-                | ClientError::Protocol { .. }
-                | ClientError::Io(_))
-        );
+        let is_lost = outcome.as_ref().is_err_and(ClientError::loses_connection);
         if !is_lost {
             connections.by_socket.insert(socket.to_owned(), client);
         }
