@@ -66,6 +66,8 @@ pub(super) struct Rules {
 #[derive(Debug, Default)]
 struct Folder {
     state: Mutex<Option<Found>>,
+    /// The journal names it as made here: if the answer is lost, the folder may be there.
+    is_noted: Cell<bool>,
     /// Its attributes as they were sent.
     sent: RefCell<Option<Metadata>>,
 }

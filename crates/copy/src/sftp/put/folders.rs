@@ -3,7 +3,7 @@
 //! Guarantees: a name that is a link is not entered; until folders made here are finished, only the writing user may
 //! enter them.
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use sealane_sftp::{Attributes, FileKind, Request};
@@ -42,25 +42,34 @@ impl Put {
             let above =
                 path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..slash]);
             self.folder(link, above).await?;
-            let found = self.make_folder(link, path).await?;
+            let found = self.make_folder(link, path, &folder.is_noted).await?;
             *state = Some(found);
             Ok(found)
         })
     }
 
-    pub(super) async fn make_folder(&self, link: &Link, path: &[u8]) -> Result<Found, Trouble> {
+    async fn make_folder(&self, link: &Link, path: &[u8], is_noted: &Cell<bool>) -> Result<Found, Trouble> {
         let at = self.at(path);
         if self.rules.dry_run {
             return self.find_folder(link, path).await;
         }
         let unfinished = Attributes { mode: Some(UNFINISHED_FOLDER), ..Attributes::default() };
+        // Go's pkg/sftp makes a folder without the attributes of the request. If it ends before it sets them, this copy or a
+        // later one recognises the folder by the journal.
+        if !link.behaves_as_openssh() && !is_noted.get() {
+            match link.lstat(&at).await {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.note(&[JournalEntry::Opened { mode: UNFINISHED_FOLDER, path: path.to_vec() }])?;
+                    is_noted.set(true);
+                }
+                Err(fault) => return Err(self.trouble(link, "look at it", path, fault).await),
+            }
+        }
         let made = link.act(&Request::MakeDirectory { path: &at, attributes: unfinished }).await;
         let fault = match made {
             Ok(()) => {
-                // Go's pkg/sftp makes a folder without the attributes of the request. If it ends before it sets them, a later
-                // copy recognises the folder by the journal.
                 if !link.behaves_as_openssh() {
-                    self.note(&[JournalEntry::Opened { mode: UNFINISHED_FOLDER, path: path.to_vec() }])?;
                     let mode = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await;
                     if let Err(fault) = mode {
                         return Err(self.trouble(link, "set the folder's mode", path, fault).await);
@@ -78,9 +87,13 @@ impl Put {
         self.check_is_folder(path, &attributes)?;
         let mode = attributes.permissions().unwrap_or(0o777);
         // A copy that was cut off has left this folder.
-        let is_made = mode == UNFINISHED_FOLDER || self.resumable.opened.contains_key(path);
+        let is_made = mode == UNFINISHED_FOLDER || is_noted.get() || self.resumable.opened.contains_key(path);
         let mut original_mode = None;
-        if mode & 0o700 != 0o700 {
+        if is_made && mode != UNFINISHED_FOLDER {
+            if let Err(fault) = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await {
+                return Err(self.trouble(link, "set the folder's mode", path, fault).await);
+            }
+        } else if mode & 0o700 != 0o700 {
             let opened = Attributes { mode: Some(mode | 0o700), ..Attributes::default() };
             // Missing permission is noticed when something is made in it.
             if link.act(&Request::SetStat { path: &at, attributes: opened }).await.is_ok() {
