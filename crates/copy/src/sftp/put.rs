@@ -14,7 +14,7 @@ pub(super) use attributes::metadata;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -23,7 +23,12 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use futures_util::{StreamExt, future::LocalBoxFuture, lock::Mutex, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt,
+    future::{LocalBoxFuture, join},
+    lock::Mutex,
+    stream::FuturesUnordered,
+};
 use sealane_sftp::{Access, Attributes, Handle, Request, StatusCode};
 use sealane_tree::{Backups, Kind, Metadata, RelativePath, ShownPath, TempName};
 
@@ -105,8 +110,6 @@ struct PutFile {
     /// The size according to the closing record.
     closing: Cell<Option<u64>>,
     is_finishing: Cell<bool>,
-    /// Its name was requested: if the answer is lost, the file may have it.
-    is_named: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -133,6 +136,10 @@ pub(super) struct Put {
     files: RefCell<HashMap<u32, Rc<PutFile>>>,
     /// Numbers of files that are finished, failed or abandoned.
     settled: RefCell<Ledger>,
+    /// Small entries that are done, or reported as failed, and whose batch is repeated because its connection was lost.
+    repeated: RefCell<HashSet<RelativePath>>,
+    /// Entries that may have their names: a connection was lost before it answered the request.
+    maybe_named: RefCell<HashSet<RelativePath>>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
@@ -175,6 +182,8 @@ impl Put {
             folders: RefCell::default(),
             files: RefCell::default(),
             settled: RefCell::new(Ledger::new(1 << 32)),
+            repeated: RefCell::default(),
+            maybe_named: RefCell::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),
@@ -267,7 +276,9 @@ impl Put {
 
     /// Writes the records of a batch to their places.
     pub(super) async fn batch(&self, link: &Link, records: &[(Header, Body<'_>)]) -> Result<(), Trouble> {
-        let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Trouble>>> = FuturesUnordered::new();
+        let large: FuturesUnordered<LocalBoxFuture<'_, Result<(), Trouble>>> = FuturesUnordered::new();
+        let small: FuturesUnordered<LocalBoxFuture<'_, Result<RelativePath, Trouble>>> =
+            FuturesUnordered::new();
         let mut touched: Vec<Rc<PutFile>> = Vec::new();
         let mut rest = records;
         while let Some(&(header, body)) = rest.first() {
@@ -280,7 +291,7 @@ impl Put {
                 }
                 RecordKind::Data => {
                     if let Some(file) = self.file(header.file) {
-                        work.push(Box::pin(self.data(link, file, &rest[..run])));
+                        large.push(Box::pin(self.data(link, file, &rest[..run])));
                     }
                 }
                 RecordKind::Hole => {
@@ -294,29 +305,40 @@ impl Put {
                     if let Some(file) = self.file(header.file) {
                         match closing {
                             Closing::Complete { size_bytes, .. } => file.closing.set(Some(size_bytes)),
-                            Closing::Abandoned { .. } => work.push(Box::pin(self.abandon(link, file))),
+                            Closing::Abandoned { .. } => large.push(Box::pin(self.abandon(link, file))),
                         }
                     }
                 }
                 RecordKind::Pack => {
                     for packed in Pack::new(bytes) {
                         let (entry, content) = packed.map_err(own_fault)?;
-                        work.push(Box::pin(self.entry(link, entry, content)));
+                        if !self.repeated.borrow_mut().remove(&entry.path) {
+                            small.push(Box::pin(self.entry(link, entry, content)));
+                        }
                     }
                 }
                 RecordKind::Acknowledge => {}
             }
             rest = &rest[run.max(1)..];
         }
-        let mut outcome = Ok(());
-        while let Some(done) = work.next().await {
-            outcome = outcome.and(done);
+        let (large, small) = join(large.collect::<Vec<_>>(), small.collect::<Vec<_>>()).await;
+        let mut outcome: Result<(), Trouble> = large.into_iter().collect();
+        let mut done = Vec::with_capacity(small.len());
+        for small in small {
+            match small {
+                Ok(path) => done.push(path),
+                Err(trouble) => outcome = outcome.and(Err(trouble)),
+            }
         }
-        outcome?;
         for file in touched {
-            self.finish_if_complete(link, &file).await?;
+            if outcome.is_ok() {
+                outcome = self.finish_if_complete(link, &file).await;
+            }
         }
-        Ok(())
+        if outcome.is_err() {
+            self.repeated.borrow_mut().extend(done);
+        }
+        outcome
     }
 
     fn note(&self, entries: &[JournalEntry]) -> Result<(), Trouble> {

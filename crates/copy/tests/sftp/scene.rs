@@ -190,6 +190,7 @@ pub(crate) fn same(one: &Path, other: &Path) {
 }
 
 /// Compares all but the times of symbolic links, which a server without extensions cannot set.
+#[track_caller]
 pub(crate) fn same_but_links(one: &Path, other: &Path) {
     let (mut one, mut other) = (look(one), look(other));
     for seen in one.values_mut().chain(other.values_mut()).filter(|seen| seen.kind == 'l') {
@@ -198,13 +199,15 @@ pub(crate) fn same_but_links(one: &Path, other: &Path) {
     same_entries(&one, &other);
 }
 
+#[track_caller]
 fn same_entries(one: &BTreeMap<PathBuf, Seen>, other: &BTreeMap<PathBuf, Seen>) {
     let facts = |seen: &Seen| (seen.kind, seen.mode, seen.seconds, seen.content.len());
     for (path, seen) in one {
         let found = other.get(path).unwrap_or_else(|| panic!("{path:?} is missing"));
         assert!(seen == found, "{path:?}: {:?} {:?}", facts(seen), facts(found));
     }
-    let more = other.keys().filter(|path| !one.contains_key(*path)).collect::<Vec<_>>();
+    let more = other.iter().filter(|(path, _)| !one.contains_key(*path));
+    let more = more.map(|(path, seen)| (path, facts(seen))).collect::<Vec<_>>();
     assert!(more.is_empty(), "{more:?}");
 }
 

@@ -11,7 +11,7 @@ use std::{
 use futures_util::lock::Mutex;
 use sealane_sftp::{Access, Attributes, Handle, Request};
 
-use super::{Put, PutFile, naming::is_same};
+use super::{Put, PutFile};
 use crate::{
     error::Error,
     journal::Entry as JournalEntry,
@@ -65,7 +65,6 @@ impl Put {
             source: RefCell::default(),
             closing: Cell::new(None),
             is_finishing: Cell::new(false),
-            is_named: Cell::new(false),
         });
         self.files.borrow_mut().insert(number, file.clone());
         Some(file)
@@ -149,7 +148,7 @@ impl Put {
     }
 
     async fn write(&self, link: &Link, file: &PutFile, run: &[(Header, Body<'_>)]) -> Result<(), Trouble> {
-        if self.has_name(link, file).await {
+        if self.has_name(link, &file.entry, &file.part).await {
             return Ok(());
         }
         let handle = self.handle(link, file).await?;
@@ -260,7 +259,7 @@ impl Put {
     }
 
     pub(super) async fn finish(&self, link: &Link, file: &PutFile) -> Result<bool, Trouble> {
-        if self.has_name(link, file).await {
+        if self.has_name(link, &file.entry, &file.part).await {
             return Ok(true);
         }
         let source = file.source.borrow().clone();
@@ -279,17 +278,7 @@ impl Put {
             Ok(found) => found,
             Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
         };
-        file.is_named.set(true);
         self.take_name(link, &file.entry, &file.part, found).await
-    }
-
-    /// Returns whether a file has got its name by a request whose answer was lost.
-    pub(super) async fn has_name(&self, link: &Link, file: &PutFile) -> bool {
-        if !file.is_named.get() || !matches!(link.lstat(&file.part).await, Ok(None)) {
-            return false;
-        }
-        let found = link.lstat(&self.at(file.entry.path.as_bytes())).await;
-        matches!(found, Ok(Some(found)) if is_same(&file.entry, &found))
     }
 
     pub(super) async fn close(&self, file: &PutFile) {

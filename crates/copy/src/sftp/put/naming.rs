@@ -1,7 +1,8 @@
 //! Names: the existing entry of a name, and its replacement.
 //!
 //! Guarantees: an existing entry is replaced only by a complete one, and backed up first if requested; a folder, a
-//! device, a pipe or a socket is not replaced.
+//! device, a pipe or a socket is not replaced; an entry that has its name is not made again because an answer was lost,
+//! since a second copy under a temporary name would stay if the next connection is lost, too.
 
 use sealane_sftp::{Attributes, Extension, Request};
 use sealane_tree::{Differences, EntryType, Kind, Metadata, RelativePath};
@@ -28,10 +29,19 @@ impl Put {
         folder: Found,
         path: &RelativePath,
     ) -> Result<Option<Attributes>, Fault> {
-        match folder.is_new {
+        match folder.is_new && !self.maybe_named.borrow().contains(path) {
             true => Ok(None),
             false => link.lstat(&self.at(path.as_bytes())).await,
         }
+    }
+
+    /// Returns whether a file has got its name by a request whose answer was lost.
+    pub(super) async fn has_name(&self, link: &Link, entry: &Entry, part: &[u8]) -> bool {
+        let path = &entry.path;
+        if !self.maybe_named.borrow().contains(path) || !matches!(link.lstat(part).await, Ok(None)) {
+            return false;
+        }
+        matches!(link.lstat(&self.at(path.as_bytes())).await, Ok(Some(found)) if is_same(entry, &found))
     }
 
     /// Renames an entry from its temporary name to its final one. Returns false if the existing entry is newer, and
@@ -61,7 +71,9 @@ impl Put {
         };
         if let Err(fault) = renamed {
             let trouble = self.trouble(link, "give it its name", path.as_bytes(), fault).await;
-            if !matches!(trouble, Trouble::Lost) {
+            if matches!(trouble, Trouble::Lost) {
+                self.maybe_named.borrow_mut().insert(path.clone());
+            } else {
                 let _ = link.act(&Request::Remove { path: part }).await;
             }
             return Err(trouble);

@@ -14,8 +14,14 @@ use crate::{
 };
 
 impl Put {
-    /// Makes a small entry; the function for its kind returns whether it changed anything.
-    pub(super) async fn entry(&self, link: &Link, entry: Entry, content: &[u8]) -> Result<(), Trouble> {
+    /// Makes a small entry, or reports why it cannot be made, and returns its path. The function for its kind returns
+    /// whether it changed anything.
+    pub(super) async fn entry(
+        &self,
+        link: &Link,
+        entry: Entry,
+        content: &[u8],
+    ) -> Result<RelativePath, Trouble> {
         let placed = match &entry.kind {
             Kind::File => self.small_file(link, &entry, content).await,
             Kind::Attributes => self.attributes(link, &entry).await,
@@ -27,14 +33,12 @@ impl Put {
             Ok(true) => {
                 self.entry_done();
                 self.count_xattrs(&entry.metadata);
-                Ok(())
             }
-            Ok(false) => {
-                self.entry_unchanged();
-                Ok(())
-            }
-            Err(trouble) => self.entry_failed(&entry, trouble),
+            Ok(false) if self.maybe_named.borrow_mut().remove(&entry.path) => self.entry_done(),
+            Ok(false) => self.entry_unchanged(),
+            Err(trouble) => self.entry_failed(&entry, trouble)?,
         }
+        Ok(entry.path)
     }
 
     pub(super) async fn small_file(
@@ -47,6 +51,9 @@ impl Put {
         let folder = self.folder(link, path.split().0).await?;
         let leave = link.leave().await;
         let part = self.temp(path);
+        if self.has_name(link, entry, &part).await {
+            return Ok(true);
+        }
         let handle = match self.create(link, &part).await {
             Ok(handle) => handle,
             Err(fault) => return Err(self.trouble(link, "create it", path.as_bytes(), fault).await),
@@ -232,9 +239,10 @@ impl Put {
         if let Err(fault) = link_anew(link, &self.at(to.as_bytes()), &part).await {
             return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
         }
+        let is_replaced = found.is_some();
         let done = self.take_name(link, entry, &part, found).await;
         // Renaming one name of a file to another name of the same file does nothing, and leaves both.
-        if matches!(done, Ok(true)) && !folder.is_new {
+        if matches!(done, Ok(true)) && is_replaced {
             let _ = link.act(&Request::Remove { path: &part }).await;
         }
         done
