@@ -131,7 +131,10 @@ fn check_stacks(report: &Report) {
         assert!(text.contains(words), "{words}: {text}");
     }
     for claim in report.outcomes.iter().flat_map(|outcome| &outcome.claims) {
-        let is_open = claim.note.contains("cannot give a 90 % interval") || claim.claim.metric == "jain";
+        // In the profile smoke a cell's cost may be less than that of the cell that is taken from it.
+        let is_open =
+            ["cannot give a 90 % interval", "is not positive"].iter().any(|why| claim.note.contains(why))
+                || claim.claim.metric == "jain";
         assert!(is_open || claim.estimate.is_some(), "{}: {}", claim.claim.statement, claim.note);
     }
 }

@@ -9,7 +9,7 @@ mod skip;
 use common::Engine;
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{KeyKind, key};
-use std::fs;
+use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -298,11 +298,12 @@ fn gnutls_certifies_and_serves_with_keys_of_the_service() {
         };
         let certifying = ["--generate-self-signed", "--template", "template", "--load-privkey", &key];
         good(&mut by_module("certtool", &[&certifying[..], &["--outfile", "certificate"]].concat()));
-        let port = free_port().to_string();
-        let serving = ["--http", "--port", &port, "--x509keyfile", &key, "--x509certfile", "certificate"];
-        let mut server = by_module("gnutls-serv", &serving);
-        let _server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        wait_for(port.parse().unwrap(), String::new);
+        let (_server, port) = serve(&world.path("server.log"), |port, log| {
+            let port = port.to_string();
+            let serving = ["--http", "--port", &port, "--x509keyfile", &key, "--x509certfile", "certificate"];
+            let mut server = by_module("gnutls-serv", &serving);
+            server.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+        });
         let before = world.done();
         let address = format!("127.0.0.1:{port}");
         let client = ["s_client", "-connect", &address, "-CAfile", "certificate", "-verify_return_error"];
@@ -366,17 +367,23 @@ impl Drop for Running {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Waits until somebody listens on a port; fails with what the server has said.
-fn wait_for(port: u16, last_words: impl Fn() -> String) {
-    let start = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(start.elapsed() < PATIENCE, "nobody listens on port {port}: {}", last_words());
-        thread::sleep(Duration::from_millis(20));
+/// Starts a server on a free port of the loopback address, and waits until it listens. A server that ends at once is
+/// started on another port, because somebody else may have taken the first one. Fails with the words of its log.
+fn serve(log: &str, start: impl Fn(u16, File) -> Child) -> (Running, u16) {
+    let begun = Instant::now();
+    for _ in 0..5 {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = Running(start(port, File::create(log).unwrap()));
+        while server.0.try_wait().unwrap().is_none() {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return (server, port);
+            }
+            let words = || fs::read_to_string(log).unwrap();
+            assert!(begun.elapsed() < PATIENCE, "nobody listens on port {port}: {}", words());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
+    panic!("the server ends: {}", fs::read_to_string(log).unwrap());
 }
 
 /// Starts an OpenSSH server on a free port of the loopback address, which knows the keys of the file `authorised`.
@@ -389,20 +396,19 @@ fn private_sshd(world: &World) -> Option<(Running, u16)> {
     }
     let keygen = ["-q", "-t", "ed25519", "-N", "", "-f", "host"];
     good(world.command("ssh-keygen").args(keygen));
-    let port = free_port();
     let config = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \"{}\"\nPidFile none\n\
+        "ListenAddress 127.0.0.1\nHostKey \"{}\"\nAuthorizedKeysFile \"{}\"\nPidFile none\n\
          AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nPermitUserRC no\nStrictModes no\nUsePAM no\nPrintMotd no\n",
         world.path("host"),
         world.path("authorised")
     );
     fs::write(world.path("sshd_config"), config).unwrap();
-    let mut command = world.command(sshd);
-    command.args(["-D", "-f", "sshd_config", "-E", "sshd.log"]);
-    let server = Running(command.stdout(Stdio::null()).spawn().unwrap());
-    wait_for(port, || fs::read_to_string(world.path("sshd.log")).unwrap());
-    Some((server, port))
+    Some(serve(&world.path("sshd.log"), |port, log| {
+        let mut command = world.command(sshd);
+        command.args(["-D", "-e", "-f", "sshd_config", "-p", &port.to_string()]);
+        command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    }))
 }
 
 #[test]
