@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -116,6 +116,12 @@ pub struct Endpoint {
     ways: HashMap<usize, (IpAddr, IpAddr)>,
     next_ike: u64,
     counters: Counters,
+}
+
+/// Returns whether a message asks for a new IKE SA.
+fn is_first(header: &Header) -> bool {
+    let begins = header.exchange == Exchange::Init && !header.is_response && header.is_from_initiator;
+    begins && header.message_id == 0 && header.spis.responder == 0
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -288,18 +294,13 @@ impl Endpoint {
     /// many wait as are computed side by side.
     pub fn take_in(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
         let path = Path { local: to, remote: from };
-        let message = if to.port() == self.common.settings.ike_port {
-            Some(datagram)
-        } else {
-            datagram.strip_prefix(&[0; 4])
-        };
-        let Some(message) = message else { return };
+        let Some(message) = self.message(datagram, to.port()) else { return };
         let Ok(header) = Header::parse(message) else {
             self.counters.unknown += 1;
             return;
         };
         if header.exchange == Exchange::Init && !header.is_response {
-            if header.is_from_initiator && header.message_id == 0 && header.spis.responder == 0 {
+            if is_first(&header) {
                 return self.handle_first(&header, message, path, now);
             }
             self.counters.unknown += 1;
@@ -318,6 +319,62 @@ impl Endpoint {
             Exchange::Init => sa.handle_init_response(context, &header, message, path),
             _ => sa.handle(context, &header, message, path),
         });
+    }
+
+    /// Handles a stranger's first message like [`Self::take_in`], if a cookie is wanted and it carries none: the only
+    /// thing that the sender gets needs no address of ours, but only the port `to` on which the message arrived. In a
+    /// flood a caller need not find out an address for every stranger. Returns false, and does nothing, about any
+    /// other datagram.
+    pub fn demands_cookie(&mut self, datagram: &[u8], from: SocketAddr, to: u16, now: Instant) -> bool {
+        if !self.is_cookie_wanted() {
+            return false;
+        }
+        let Some(message) = self.message(datagram, to) else { return false };
+        let Ok(header) = Header::parse(message) else { return false };
+        let any = match from {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let path = Path { local: SocketAddr::new(any, to), remote: from };
+        let is_new = is_first(&header) && !self.is_known((from, header.spis.initiator));
+        is_new && self.is_without_cookie(&header, message, path, now)
+    }
+
+    /// Returns the message of a datagram that arrived on port `to`; `None` if it is ESP or a keepalive.
+    fn message<'d>(&self, datagram: &'d [u8], to: u16) -> Option<&'d [u8]> {
+        match to == self.common.settings.ike_port {
+            true => Some(datagram),
+            false => datagram.strip_prefix(&[0; 4]),
+        }
+    }
+
+    /// Returns whether this stranger has an IKE SA that is half open, or one that will be.
+    fn is_known(&self, key: (SocketAddr, u64)) -> bool {
+        self.half_open.contains_key(&key) || self.waiting.iter().any(|waiting| waiting.key() == key)
+    }
+
+    fn half_open_count(&self) -> usize {
+        self.half_open.len() + self.waiting.len()
+    }
+
+    fn is_cookie_wanted(&self) -> bool {
+        self.half_open_count() >= self.common.settings.cookie_threshold
+    }
+
+    /// Asks the sender of a first message without a cookie of ours for one. Returns false if it carries one.
+    fn is_without_cookie(&mut self, header: &Header, message: &[u8], path: Path, now: Instant) -> bool {
+        match self.check_cookie(header, message, path, now) {
+            Ok(Some(answer)) => {
+                self.counters.cookies += 1;
+                self.send(path, &answer);
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.counters.unknown += 1;
+                true
+            }
+        }
     }
 
     fn send(&mut self, path: Path, message: &[u8]) {
@@ -339,22 +396,11 @@ impl Endpoint {
         if self.waiting.iter().any(|waiting| waiting.key() == key) {
             return;
         }
-        let half_open = self.half_open.len() + self.waiting.len();
-        let is_cookie_wanted = half_open >= self.common.settings.cookie_threshold;
-        if is_cookie_wanted {
-            match self.check_cookie(header, message, path, now) {
-                Ok(Some(answer)) => {
-                    self.counters.cookies += 1;
-                    return self.send(path, &answer);
-                }
-                Ok(None) => {}
-                Err(_) => {
-                    self.counters.unknown += 1;
-                    return;
-                }
-            }
+        let is_cookie_wanted = self.is_cookie_wanted();
+        if is_cookie_wanted && self.is_without_cookie(header, message, path, now) {
+            return;
         }
-        let is_full = half_open >= self.common.settings.max_half_open;
+        let is_full = self.half_open_count() >= self.common.settings.max_half_open;
         if is_full && !is_cookie_wanted {
             self.counters.overload += 1;
             return;

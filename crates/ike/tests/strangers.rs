@@ -80,6 +80,55 @@ fn a_flood_leaves_as_much_behind_as_the_bounds_say() {
     );
 }
 
+#[test]
+fn cookies_are_demanded_alike_with_and_without_an_address_of_ours() {
+    let settings = Settings { cookie_threshold: 20, max_half_open: 50, ..Settings::default() };
+    let [mut asked, mut other] = [(); 2].map(|()| responder(settings.clone()));
+    let (message, now, mut dice) = (first_message(), Instant::now(), Dice::new(9));
+    let mut answered: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut demanded = 0;
+    for index in 0..1000 {
+        // Some come twice, some are damaged, some return a cookie, some come to the other port.
+        let mut stranger = if dice.percent(10) { dice.below(index + 1) } else { index } as u32;
+        let mut message = message.clone();
+        message[..8].copy_from_slice(&(u64::from(stranger) + 1).to_be_bytes());
+        if let Some((genuine, answer)) = answered.pop().filter(|_| dice.percent(20)) {
+            stranger = genuine;
+            message = with_cookie(&message, genuine, &answer);
+        }
+        if dice.percent(10) {
+            let at = dice.below(message.len() as u64) as usize;
+            message[at] ^= 1 << dice.below(8);
+        }
+        let (from, mut to) = ends(stranger);
+        if dice.percent(10) {
+            to.set_port(4500);
+            message.splice(..0, [0; 4]);
+        }
+        if asked.demands_cookie(&message, from, to.port(), now) {
+            demanded += 1;
+        } else {
+            asked.handle(&message, from, to, now);
+        }
+        other.handle(&message, from, to, now);
+        assert_eq!(asked.counters(), other.counters(), "{index}");
+        loop {
+            let (one, same) = (asked.poll_transmit(), other.poll_transmit());
+            assert_eq!(one.is_some(), same.is_some());
+            let Some((one, same)) = one.zip(same) else { break };
+            // Longer answers have a public key, which is always a new one.
+            let is_cookie = same.bytes.len() < 100;
+            assert!(if is_cookie { one.bytes == same.bytes } else { one.bytes.len() == same.bytes.len() });
+            assert_eq!((one.path.remote, one.path.local.port()), (same.path.remote, same.path.local.port()));
+            if is_cookie && to.port() == 500 {
+                answered.push((stranger, same.bytes));
+            }
+        }
+    }
+    assert!(demanded > 500, "{demanded}");
+    assert!(asked.sas() > 20 && asked.sas() == other.sas(), "some returned their cookie: {}", asked.sas());
+}
+
 /// Returns a stranger's message, preceded by the cookie that the stranger was given.
 fn with_cookie(message: &[u8], index: u32, answer: &[u8]) -> Vec<u8> {
     let header = Header::parse(message).unwrap();

@@ -25,7 +25,8 @@ pub trait KeyMaker {
     /// replace an expired one. A request is repeated until the peer gets an outbound association.
     fn request(&mut self, request: Request, now: Instant);
 
-    /// Handles a datagram that is not ESP, from `from` to our address `to`.
+    /// Handles a datagram that is not ESP, from `from` to our address `to`; the IP address of `to` is unspecified if
+    /// our socket receives at all addresses.
     fn handle(&mut self, _datagram: &[u8], _from: SocketAddr, _to: SocketAddr, _now: Instant) {}
 
     /// Returns the next datagram to send.

@@ -253,7 +253,7 @@ pub fn run(
         let ike_listen = SocketAddr::new(site.listen.ip(), IKE_PORT);
         let routes = Routes::open(site.listen.ip(), mark).map_err(|error| (ike_listen, error))?;
         let routes = Arc::new(routes);
-        Ok((Carrier::open(site.listen, letters_out, mark, Arc::clone(&routes))?, routes))
+        Ok((Carrier::open(site.listen, letters_out, mark)?, routes))
     };
     let spoken = (!negotiated.is_empty()).then(|| speaks_ike(letters_out)).transpose();
     let spoken = spoken.map_err(|(listen, source)| GatewayError::Listen { listen, source })?;

@@ -8,7 +8,6 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::{AsFd as _, BorrowedFd},
-    sync::Arc,
 };
 
 use sealane_ipsec::key_maker::Transmit;
@@ -38,7 +37,6 @@ pub struct Carrier {
     other: Other,
     buffer: Vec<u8>,
     listen: SocketAddr,
-    routes: Arc<Routes>,
 }
 
 impl std::fmt::Debug for Carrier {
@@ -104,7 +102,6 @@ impl Carrier {
         listen: SocketAddr,
         outside: Option<Outside>,
         mark: Option<u32>,
-        routes: Arc<Routes>,
     ) -> Result<Self, (SocketAddr, io::Error)> {
         let open = |port: u16| {
             let at = SocketAddr::new(listen.ip(), port);
@@ -119,7 +116,7 @@ impl Carrier {
             Some(outside) => Other::Lanes(Box::new((outside, Batch::new(DATAGRAM_BYTES_MAX, 1)))),
             None => Other::Own(open(listen.port())?),
         };
-        Ok(Self { ike: open(IKE_PORT)?, other, buffer: vec![0; DATAGRAM_BYTES_MAX], listen, routes })
+        Ok(Self { ike: open(IKE_PORT)?, other, buffer: vec![0; DATAGRAM_BYTES_MAX], listen })
     }
 
     /// Returns the descriptors to poll for datagrams; the second is `None` where lanes receive those of its port.
@@ -131,14 +128,15 @@ impl Carrier {
         [Some(self.ike.as_fd()), other]
     }
 
-    /// Passes on the datagrams of both ports, with their source and destination. Returns whether more datagrams may
-    /// wait.
+    /// Passes on the datagrams of both ports, with their source, and with the port and the address that the socket is
+    /// bound to. Returns whether more datagrams may wait.
     pub fn receive(
         &mut self,
         mailbox: Option<&Mailbox>,
         mut hand_on: impl FnMut(&[u8], SocketAddr, SocketAddr),
     ) -> bool {
         let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        let own = self.listen.ip().to_canonical();
         let own_port = match &self.other {
             Other::Lanes(..) => None,
             Other::Own(other) => Some((other, self.listen.port())),
@@ -150,9 +148,7 @@ impl Carrier {
                 left -= 1;
                 match socket.recv_from(&mut self.buffer) {
                     Ok((bytes, from)) => {
-                        if let Some(own) = self.routes.own_address(from.ip()) {
-                            hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, port));
-                        }
+                        hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, port));
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // The error is about an earlier datagram of ours.
@@ -166,9 +162,7 @@ impl Carrier {
             && let Some((datagram, from)) = mailbox.and_then(Mailbox::take)
         {
             left -= 1;
-            if let Some(own) = self.routes.own_address(from.ip()) {
-                hand_on(&datagram, canonical(from), SocketAddr::new(own, self.listen.port()));
-            }
+            hand_on(&datagram, canonical(from), SocketAddr::new(own, self.listen.port()));
         }
         is_more || left == 0
     }

@@ -722,8 +722,16 @@ impl KeyMaker for Ike<'_> {
     }
 
     fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
-        self.endpoint.take_in(datagram, from, to, now);
-        self.take_events(now);
+        if self.endpoint.demands_cookie(datagram, from, to.port(), now) {
+            return;
+        }
+        // Datagrams that we have no address to answer from are lost.
+        let own =
+            Some(to.ip()).filter(|ip| !ip.is_unspecified()).or_else(|| self.ways.own_address(from.ip()));
+        if let Some(own) = own {
+            self.endpoint.take_in(datagram, from, SocketAddr::new(own, to.port()), now);
+            self.take_events(now);
+        }
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {
