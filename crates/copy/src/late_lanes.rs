@@ -6,7 +6,7 @@ use std::{
     os::unix::net::UnixStream,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sealane_engine::{Engine, EngineChoice, Implementations, Lanes, Suite};
@@ -28,6 +28,9 @@ use crate::{
 
 const LARGE_BYTES: usize = 12 << 20;
 const SMALL_FILES: usize = 400;
+/// The time after which a copy is given up: nobody opens a connection anew here if a lane finds it stalled, which it
+/// must not while other programs have the processors.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Copies a tree from one end to the other in this process.
 fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u16, lanes: u16) {
@@ -42,7 +45,8 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
     }
 
     let terms = Terms { level: Level::Private, suite, streams, streams_max: streams, lanes, placement };
-    let plan = Plan { terms, engine, sink: Sink::Files, open_files_max: 64, ..Plan::bare() };
+    let plan =
+        Plan { terms, engine, sink: Sink::Files, open_files_max: 64, timeout: PATIENCE, ..Plan::bare() };
     let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);
     let (notices, _kept) = crossbeam_channel::unbounded();
     let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
@@ -68,11 +72,16 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
             source.reader()
         });
         sending.bells.ring();
-        while !sending.filling.queue.is_done() && !sending.stop.is_set() && !receiving.stop.is_set() {
+        let is_over = || sending.filling.queue.is_done() || sending.stop.is_set() || receiving.stop.is_set();
+        let begun = Instant::now();
+        while !is_over() && begun.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(sending.stop.reason().is_none() && receiving.stop.reason().is_none());
+        let is_done = sending.filling.queue.is_done();
+        let reasons = [sending.stop.reason(), receiving.stop.reason()];
+        sending.stop.finish(&sending.bells);
         receiving.stop.finish(&receiving.bells);
+        assert!(is_done && reasons.iter().all(Option::is_none), "done: {is_done}, {reasons:?}");
     });
     let copied = to.join("tree");
     assert!(fs::read(copied.join("large")).unwrap() == large, "the large file");
