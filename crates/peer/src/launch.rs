@@ -111,6 +111,12 @@ impl RemoteProcess {
     pub(crate) fn into_parts(self) -> (UnixStream, ChildGuard, ChannelKind, PeerName) {
         (self.socket, self.guard, self.kind, self.peer)
     }
+
+    /// Signals the program to end, for a caller that has everything it wants from it: otherwise ssh waits for the far
+    /// program's end, a round trip after ours.
+    pub fn terminate(&mut self) {
+        self.guard.terminate();
+    }
 }
 
 impl AsFd for RemoteProcess {
@@ -176,6 +182,15 @@ impl ChildGuard {
         }
     }
 
+    /// Signals the child to end. ssh closes its connection properly then.
+    fn terminate(&mut self) {
+        if self.status.is_none()
+            && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
     /// Waits for an orderly exit.
     pub(crate) fn finish(&mut self, deadline: Instant) -> Result<(), ChannelError> {
         match self.exited_by(deadline) {
@@ -197,10 +212,7 @@ impl Drop for ChildGuard {
         if self.exited_by(Instant::now() + GRACE).is_some() {
             return;
         }
-        // A signal comes first, because ssh then closes its connection properly.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        self.terminate();
         if self.exited_by(Instant::now() + GRACE).is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();

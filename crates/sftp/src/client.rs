@@ -43,8 +43,6 @@ struct Asked {
 enum State {
     /// `VERSION` has not arrived.
     Greeting,
-    /// The answer to `limits@openssh.com` has not arrived.
-    Limits(Server),
     Ready(Server),
 }
 
@@ -89,6 +87,8 @@ impl PacketInHand {
 #[derive(Debug)]
 pub struct Client {
     state: State,
+    /// The answer to `limits@openssh.com` has not arrived.
+    awaits_limits: bool,
     next: u32,
     asked: HashMap<u32, Asked>,
     bytes_under_way: usize,
@@ -117,6 +117,7 @@ impl Client {
         let init = [0, 0, 0, 5, request::INIT, 0, 0, 0, 3].to_vec();
         Self {
             state: State::Greeting,
+            awaits_limits: false,
             next: 0,
             asked: HashMap::new(),
             bytes_under_way: 0,
@@ -131,13 +132,20 @@ impl Client {
         }
     }
 
-    /// Returns the server, once it has reported everything about itself.
+    /// Returns the server, once it has greeted. Requests may follow at once; until [`Self::knows_limits`] its limits are
+    /// those of a server that tells none.
     #[must_use]
     pub fn server(&self) -> Option<&Server> {
         match &self.state {
             State::Ready(server) => Some(server),
-            State::Greeting | State::Limits(_) => None,
+            State::Greeting => None,
         }
+    }
+
+    /// Returns whether the server has greeted, and has told its limits if it tells any.
+    #[must_use]
+    pub fn knows_limits(&self) -> bool {
+        matches!(self.state, State::Ready(_)) && !self.awaits_limits
     }
 
     /// Returns the number of bytes of the requests in flight: those to be written, and those to be read.
@@ -407,13 +415,11 @@ impl Client {
                 return Err(Malformed::Type { code });
             }
             let server = Server::parse(&packet[1..])?;
-            self.state = match server.has(Extension::Limits) {
-                true => {
-                    self.request(&Request::Limits);
-                    State::Limits(server)
-                }
-                false => State::Ready(server),
-            };
+            self.awaits_limits = server.has(Extension::Limits);
+            if self.awaits_limits {
+                self.request(&Request::Limits);
+            }
+            self.state = State::Ready(server);
             return Ok(Some(packet));
         }
         let id = Fields::new(&packet[1..], "packet").u32()?;
@@ -421,15 +427,15 @@ impl Client {
         self.bytes_under_way -= asked.cost_bytes;
         let body = &packet[5..];
         if asked.extension == Some(Extension::Limits)
-            && let State::Limits(server) = self.state
+            && let State::Ready(server) = &mut self.state
         {
-            let limits = match code {
+            server.limits = match code {
                 reply::EXTENDED_REPLY => Limits::parse(body)?,
                 // The extension was announced but is not supported: it counts as not announced.
                 reply::STATUS => Limits::default(),
                 _ => return Err(Malformed::Unfit { code, asked: asked.code }),
             };
-            self.state = State::Ready(Server { limits, ..server });
+            self.awaits_limits = false;
             return Ok(Some(packet));
         }
         if code == reply::DATA && asked.code == request::READ {

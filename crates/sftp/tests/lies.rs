@@ -49,10 +49,12 @@ fn what_a_server_says_of_itself_is_believed_within_bounds() {
     let limits = |read: u64, write: u64, handles: u64| {
         let mut client = Client::new();
         client.handle(&version(&[Extension::Limits.announced(), ("posix-rename@openssh.com", "7")])).unwrap();
-        assert!(client.server().is_none(), "its limits are still to come");
+        assert_eq!(client.server().unwrap().limits, Limits::default(), "its limits are still to come");
+        assert!(!client.knows_limits());
         let fields = [u64::MAX, read, write, handles].map(u64::to_be_bytes).concat();
         client.handle(&packet(201, &[&0_u32.to_be_bytes(), &fields])).unwrap();
         let server = *client.server().unwrap();
+        assert!(client.knows_limits());
         assert!(server.has(Extension::Limits) && !server.has(Extension::PosixRename), "another version");
         server.limits
     };
@@ -63,6 +65,7 @@ fn what_a_server_says_of_itself_is_believed_within_bounds() {
     let mut client = Client::new();
     client.handle(&version(&[Extension::Limits.announced()])).unwrap();
     client.handle(&status(0, 8)).unwrap();
+    assert!(client.knows_limits() && greeted().knows_limits() && !Client::new().knows_limits());
     assert_eq!(client.server().unwrap().limits, Limits::default());
     for greeting in [
         packet(2, &[&4_u32.to_be_bytes()]),

@@ -43,7 +43,7 @@ impl Session {
             .unwrap();
         let mut session =
             Self { client: Client::new(), socket, child, data: VecDeque::new(), replies: HashMap::new() };
-        while session.client.server().is_none() {
+        while !session.client.knows_limits() {
             session.turn();
         }
         Some(session)

@@ -46,6 +46,9 @@ const LOGINS_MAX: usize = 8;
 const SHORT_PATH_MAX: u16 = 4;
 /// The content for which one more channel is opened: eight windows of one.
 const CHANNEL_BYTES_MIN: u64 = 16 << 20;
+/// The number of entries for which one more channel is opened: each file takes three round trips, and a server
+/// completes those of one channel one after the other.
+const CHANNEL_ENTRIES_MIN: u64 = 2000;
 /// The interval between two checks of the need for more connections.
 const LOOK: Duration = Duration::from_millis(50);
 /// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.
@@ -78,6 +81,7 @@ pub(super) struct Far {
     next: Cell<usize>,
     /// Wall time of the first login.
     login_time: Cell<Duration>,
+    /// The round trip as measured at a server that tells no limits.
     round_trip: Cell<Duration>,
     timeout: Duration,
     /// The program for digests there: the outer option is set once it was looked for.
@@ -143,19 +147,12 @@ impl Far {
             if asked.is_some_and(|asked| asked > 1) {
                 *far.second.borrow_mut() = far.start(Sharing::Apart).ok();
             }
-            let round_trip = match first.round_trip() {
-                Some(round_trip) => round_trip,
-                None => {
-                    let asked = Instant::now();
-                    let home = Request::RealPath { path: b"." };
-                    first
-                        .path_of(&home)
-                        .await
-                        .map_err(|fault| far.error(&first, "its home folder", fault))?;
-                    asked.elapsed()
-                }
-            };
-            far.round_trip.set(round_trip);
+            if !first.has(Extension::Limits) {
+                let asked = Instant::now();
+                let home = Request::RealPath { path: b"." };
+                first.path_of(&home).await.map_err(|fault| far.error(&first, "its home folder", fault))?;
+                far.round_trip.set(asked.elapsed());
+            }
             *far.first.borrow_mut() = Some(first);
             Ok(())
         })?;
@@ -219,14 +216,16 @@ impl Far {
         join(self.widen(asked), self.add_connections(asked, processors)).await;
     }
 
-    /// Opens one more channel of the first connection on a long path, whose windows it doubles without a login, once
-    /// there is enough content to fill them.
+    /// Opens one more channel of the first connection on a long path, whose windows and servers it doubles without a
+    /// login, once there is enough content to fill them.
     async fn widen(&self, asked: Option<u16>) {
-        let is_long = self.round_trip.get() >= LONG_PATH && asked != Some(1);
+        let is_long = self.round_trip() >= LONG_PATH && asked != Some(1);
         let Some(socket) = self.socket.clone().filter(|_| is_long) else { return };
         loop {
             let (found, moved) = self.content();
-            if found.saturating_sub(moved) >= CHANNEL_BYTES_MIN {
+            let entries = self.progress.files_found.load(Relaxed);
+            let entries_left = entries.saturating_sub(self.progress.files_done.load(Relaxed));
+            if found.saturating_sub(moved) >= CHANNEL_BYTES_MIN || entries_left >= CHANNEL_ENTRIES_MIN {
                 break;
             }
             self.reactor.sleep(LOOK).await;
@@ -245,7 +244,7 @@ impl Far {
             Some(asked) => {
                 self.log_in(1, asked).await;
             }
-            None if self.round_trip.get() >= LONG_PATH => self.grow_on_a_long_path().await,
+            None if self.round_trip() >= LONG_PATH => self.grow_on_a_long_path().await,
             None => self.grow_on_a_short_path(processors).await,
         }
     }
@@ -266,7 +265,7 @@ impl Far {
     /// Adds connections for as long as they raise the rate.
     async fn grow_on_a_long_path(&self) {
         let most = agree::STREAMS_DEFAULT_MAX;
-        let mut growth = Growth::new(1, most, self.round_trip.get(), self.login_time.get());
+        let mut growth = Growth::new(1, most, self.round_trip(), self.login_time.get());
         while let Some(pause) = growth.next_look() {
             self.reactor.sleep(pause).await;
             let (found, moved) = self.content();
@@ -319,6 +318,12 @@ impl Far {
         left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
     }
 
+    /// Returns the round trip to the far host, as far as its server has answered.
+    fn round_trip(&self) -> Duration {
+        let first = self.first.borrow();
+        first.as_ref().and_then(|first| first.round_trip()).unwrap_or(self.round_trip.get())
+    }
+
     /// Returns the connection with the least in flight.
     pub(super) fn link(&self) -> Option<Rc<Link>> {
         let usable = |link: &Rc<Link>| link.is_greeted();
@@ -336,6 +341,14 @@ impl Far {
         first.unwrap_or_else(|| {
             Error::new(ErrorKind::Disconnected, format!("every connection to {} was lost", self.host))
         })
+    }
+
+    /// Ends all connections after a transfer that has succeeded, without waiting for the far servers to end, unless the
+    /// user's configuration shares them with other programs.
+    pub(super) fn end(&self) {
+        if self.socket.is_some() {
+            self.reactor.live().iter().for_each(|link| link.end());
+        }
     }
 
     /// Returns whether the user has requested the end.
@@ -485,7 +498,15 @@ fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> (SshCommand, boo
     let resolved = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline);
     let mut telling = ssh.clone();
     telling.options.push(TELLING.into());
-    let users = match resolved(&telling) {
+    let mut bare = SshCommand::new(ssh.host.clone());
+    bare.program.clone_from(&ssh.program);
+    bare.config = Some("none".into());
+    let (users, default) = std::thread::scope(|scope| {
+        let default = agree::has_aes().then(|| scope.spawn(|| resolved(&bare).ok()));
+        let users = resolved(&telling);
+        (users, default.and_then(|default| default.join().ok().flatten()))
+    });
+    let users = match users {
         Ok(users) => {
             ssh = telling;
             Ok(users)
@@ -494,13 +515,7 @@ fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> (SshCommand, boo
     };
     // A configuration that is not known may share them.
     let shares = users.as_ref().map_or(true, |users| users.shares);
-    if !agree::has_aes() {
-        return (ssh, shares);
-    }
-    let mut bare = SshCommand::new(ssh.host.clone());
-    bare.program.clone_from(&ssh.program);
-    bare.config = Some("none".into());
-    if let (Ok(users), Ok(default)) = (users, resolved(&bare))
+    if let (Ok(users), Some(default)) = (users, default)
         && users.ciphers == default.ciphers
         && let Some(reordered) = fast_first(&default.ciphers)
     {

@@ -77,10 +77,14 @@ pub(crate) fn copy(
         // The user can act on the first reason.
         (Err(error), Some(absence)) => return Err(absence.advising(&format!("nor does SFTP go: {error}"))),
     };
-    match transfer.role {
+    let outcome = match transfer.role {
         Role::Push => push::run(transfer, &far, observer),
         Role::Pull => pull::run(transfer, &far, observer),
+    };
+    if outcome.is_ok() {
+        far.end();
     }
+    outcome
 }
 
 /// Runs the work of a transfer while a thread passes on its notices.

@@ -24,6 +24,8 @@ pub(super) struct Place {
     pub(super) root: Vec<u8>,
     /// Whether the folder must be created.
     pub(super) is_new: bool,
+    /// Whether nothing of the sources is there: the folder is new, or the only name in it is free.
+    pub(super) is_free: bool,
     /// The name of the only source there; `None` if sources keep their names.
     pub(super) name: Option<Vec<u8>>,
     /// The name of the folder in messages.
@@ -87,7 +89,7 @@ impl Sight {
         let Self { asked, path, link, found, above } = self;
         let shown = String::from_utf8_lossy(&asked).escape_debug().to_string();
         let found = found.map_err(|fault| far.error(&link, &shown, fault))?;
-        let name = last_component(&path);
+        let (name, is_missing) = (last_component(&path), found.is_none());
         let must_be_folder = into_folder || wants_folder(&path);
         let (at, name) = meaning(found.as_ref().map(entry_type), name, must_be_folder, as_named, || began)
             .map_err(|what| Error::new(ErrorKind::Usage, format!("{shown} {what}")))?;
@@ -102,6 +104,7 @@ impl Sight {
             At::New => (path.clone(), None),
         };
         let is_new = there.is_none();
+        let is_free = is_new || (name.is_some() && is_missing);
         if let Some(there) = there {
             let there = there.map_err(|fault| far.error(&link, &shown.display().to_string(), fault))?;
             if there.as_ref().map(Attributes::kind) != Some(FileKind::Directory) {
@@ -113,7 +116,7 @@ impl Sight {
                 ));
             }
         }
-        Ok(Place { root, is_new, name: name.map(<[u8]>::to_vec), shown })
+        Ok(Place { root, is_new, is_free, name: name.map(<[u8]>::to_vec), shown })
     }
 }
 

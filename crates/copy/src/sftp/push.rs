@@ -207,9 +207,8 @@ pub(super) fn run(
         reactor.run(check_presence(far, &place, &mut state))?;
         journal = Some((opened, state));
     }
-    let is_there = !(place.is_new && options.dry_run);
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
-    if is_there && !place.is_new {
+    if !place.is_free {
         let survey = Survey {
             far,
             root: &place.root,

@@ -21,7 +21,7 @@ use crate::{
 /// copy recognises it.
 const UNFINISHED_FOLDER: u32 = 0o1700;
 /// The number of folders finished at once.
-const FOLDERS_AT_ONCE: usize = 64;
+const FOLDERS_AT_ONCE: usize = 1024;
 
 impl Put {
     /// Returns a folder of the target, creating it and its parents if they are missing.
