@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::beneath::{Beneath, HANDLE};
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, resolve_error};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
-use crate::target::{Target, resolve_error};
-use crate::writer::{Writer, back_up, make_parents};
+use crate::place::{back_up, make_parents};
+use crate::target::Target;
+use crate::writer::Writer;
 
 /// The decision about a name in the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
