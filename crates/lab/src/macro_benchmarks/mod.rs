@@ -24,7 +24,8 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
 use crate::studies::{COSTS, Cost, Family, Study, cost, study};
-use crate::tunnel::net::{self, Between, Ground, Net};
+use crate::tunnel::between::Between;
+use crate::tunnel::net::{self, Ground, Net};
 use crate::tunnel::{
     ABOUT_CARDS, CARD, CLEAR, DEFAULT_SUITE, HYBRID, NATIVE, OWN, PAPER, TRIPLE_DES, UNITS, Unit, traffic,
 };

@@ -3,10 +3,10 @@
 //! Guarantees: rigs that are compared take turns, so that other load affects all of them alike; a rig sleeps outside
 //! of its turn; all its threads have ended when it is dropped.
 
+use super::assignments;
 use super::catalogue;
 use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
-use super::layers;
 use crate::LabError;
 use crate::experiment::{Coordinates, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
@@ -96,7 +96,7 @@ impl Setup {
         let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
         let by = match self.placement {
             _ if self.is_apart => THREADS.to_owned(),
-            Placement::Layer(assignment) => layers::name(assignment, &self.stack, self.lanes),
+            Placement::Layer(assignment) => assignments::name(assignment, &self.stack, self.lanes),
             placement => placement.name().to_owned(),
         };
         at([

@@ -5,7 +5,7 @@
 //! first copy is compared byte for byte.
 
 use super::copies::Copies;
-use super::emulated::{Crossed, name, through};
+use super::crossing::{Crossed, name, through};
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{
