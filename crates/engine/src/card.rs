@@ -8,6 +8,7 @@
 //! not the CPU time that a card saves.
 
 mod core;
+mod published;
 mod timing;
 
 use std::{
@@ -23,7 +24,11 @@ use std::{
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::core::{Core, run};
-pub use self::{core::Condition, timing::Timing};
+pub use self::{
+    core::Condition,
+    published::{OCF_BYTES, OCF_TABLE_1},
+    timing::Timing,
+};
 use crate::{
     Clock, Cost, Engine, Protection, Queue, Software, Trust, Work,
     kind::{Kind, Make, Parse},

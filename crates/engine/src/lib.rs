@@ -45,7 +45,7 @@ mod tree_key;
 mod work;
 
 pub use buffer::{Buffer, Memory};
-pub use card::{Card, Condition, Timing};
+pub use card::{Card, Condition, OCF_BYTES, OCF_TABLE_1, Timing};
 pub use choice::{EngineChoice, KINDS, UnknownEngine};
 pub use clock::Clock;
 pub use engine::{Cost, Engine, Queue, Trust};

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU32;
 
-use sealane_engine::{Cost, Policy, Timing, Trust};
+use sealane_engine::{Cost, OCF_BYTES, OCF_TABLE_1, Policy, Timing, Trust};
 
 use crate::cards::{World, rate};
 
@@ -15,24 +15,14 @@ const CARD: (Timing, Option<u64>, Trust) =
 const PROCESSOR: (Timing, Option<u64>, Trust) =
     (Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 }), None, Trust::Full);
 
-/// Mb/s of table 1, by threads and bytes.
-const BYTES: [u32; 6] = [16, 64, 256, 1024, 8192, 16384];
-const TABLE_1: [(usize, [f64; 6]); 5] = [
-    (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
-    (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
-    (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
-    (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
-    (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
-];
-
 fn jobs_per_second(engines: &[(Timing, Option<u64>, Trust)], clients: usize, bytes: u32, jobs: usize) -> f64 {
     rate(&World::new(Policy::LeastExpected, engines, false), clients, bytes, jobs)
 }
 
 #[test]
 fn each_cell_of_the_published_table_is_met() {
-    for (threads, row) in TABLE_1 {
-        for (bytes, published) in BYTES.into_iter().zip(row) {
+    for (threads, row) in OCF_TABLE_1 {
+        for (bytes, published) in OCF_BYTES.into_iter().zip(row) {
             let found = jobs_per_second(&[CARD], threads, bytes, 2000) * f64::from(bytes) * 8e-6;
             let off = found / published - 1.0;
             assert!(off.abs() < 0.15, "{threads} threads, {bytes} bytes: {found:.2} for {published} Mb/s");
@@ -47,7 +37,7 @@ fn each_cell_of_the_published_table_is_met() {
 fn thirty_two_threads_reach_the_cards_line() {
     let Timing { line, host, units, .. } = Timing::FOUR_HIFN_7751;
     let mut lengths = 0;
-    for bytes in BYTES {
+    for bytes in OCF_BYTES {
         let (units_ns, host_ns) = (line.job_ns(bytes as usize) / units as f64, host.job_ns(bytes as usize));
         let pace_ns = units_ns.max(host_ns);
         if pace_ns > 1.5 * units_ns.min(host_ns) {
