@@ -40,7 +40,7 @@ pub struct Cost {
     pub parts: &'static [&'static str],
     /// The approximate duration in the quick profile on two cores in seconds.
     pub seconds: u32,
-    /// Whether that is the duration for each arrangement of hosts.
+    /// Whether each arrangement of hosts takes that long.
     pub is_for_each_topology: bool,
 }
 
@@ -391,7 +391,7 @@ mod tests {
         assert!(words(&["X1"]).is_empty());
         let runs = runs(&["R10", "R14"], &Request::default());
         assert_eq!(runs.iter().map(|run| run.request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
-        // Neither overwrites the other's files.
+        // No run overwrites the files of another one.
         let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
         assert_eq!(names, ["sealane-tunnel-road-warrior-road-warrior-ends", "sealane-tunnel"]);
         let r10 = listed().into_iter().find(|study| study.id == "R10").unwrap();

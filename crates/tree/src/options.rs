@@ -17,7 +17,7 @@ pub struct TargetOptions {
     pub default_umask: u32,
     /// Whether existing directories get the mode sent; otherwise they keep theirs.
     pub change_existing_directories: bool,
-    /// Times of last change are set.
+    /// Whether times of last change are set.
     pub times: bool,
     /// Whether owners are set, where the system allows it. Without this option, and after a failure, set-user-id and
     /// set-group-id are dropped.

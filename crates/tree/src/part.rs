@@ -53,7 +53,7 @@ pub struct PartFile {
     role: Role,
     size_bytes: u64,
     resumed_bytes: Option<u64>,
-    /// Finished, discarded, or about to be.
+    /// Whether the file is finished or discarded, or is about to be.
     closed: AtomicBool,
 }
 
@@ -260,7 +260,7 @@ impl PartFile {
                 let link = |name: &[u8]| linkat(&self.fd, "", &*self.parent, name, AtFlags::EMPTY_PATH);
                 match link(name) {
                     Ok(()) => return Ok(()),
-                    // It takes a temporary name and is renamed over the entry that has its own.
+                    // The file takes a temporary name, and is renamed over the entry that has its own name.
                     Err(Errno::EXIST) => {
                         with_temp_name(&self.inner, &self.parent, &self.path, link).map_err(created)?.0
                     }

@@ -34,8 +34,8 @@ const READ: OFlags = OFlags::RDONLY
 pub struct Reader {
     source: Source,
     parents: Vec<ParentCache>,
-    /// Whether to ask for it: it is refused to users who do not own the file, and is not asked for again after the
-    /// first refusal.
+    /// Whether files are opened without a change of their access time. The system refuses that to users who do not own
+    /// the file; after the first refusal files are opened in the usual way.
     leave_access_time: bool,
     with_owner: bool,
 }

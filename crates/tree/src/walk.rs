@@ -22,11 +22,11 @@ pub struct WalkOptions {
     pub recursive: bool,
     /// Whether mount points are yielded as directories but not entered.
     pub one_file_system: bool,
-    /// Directories come with their owner.
+    /// Whether directories come with their owner.
     pub owner: bool,
-    /// Directories come with their extended attributes.
+    /// Whether directories come with their extended attributes.
     pub xattrs: bool,
-    /// Which entries to leave out.
+    /// The filter that leaves entries out.
     pub filter: Filter,
 }
 

@@ -34,7 +34,7 @@ pub struct Existing {
     pub entry_type: EntryType,
     /// Its mode, times, size and owner, without attributes.
     pub metadata: Metadata,
-    /// Which object it is.
+    /// The identity of the object.
     pub identity: Identity,
 }
 
@@ -256,7 +256,7 @@ impl Writer {
         })
     }
 
-    /// Returns the entry that has this name at the moment, if any. Makes nothing.
+    /// Returns the entry that has this name at the moment, if any. The call makes nothing.
     pub fn existing(&mut self, path: &RelativePath) -> Result<Option<Existing>> {
         let (parent, name) = path.split();
         let found =

@@ -91,7 +91,7 @@ impl Setup {
         if self.is_apart { self.lanes * self.connections } else { self.lanes }
     }
 
-    /// Returns its coordinates among cells of an id.
+    /// Returns the coordinates of the setup among cells of an id.
     pub(super) fn place(&self, id: &str) -> Coordinates {
         let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
         let by = match self.placement {
@@ -379,7 +379,7 @@ impl Rig {
         self.demuxes.iter().map(|demux| demux.waits()).sum()
     }
 
-    /// Lets it run for a while without counting, and then counts for `duration`.
+    /// Lets the rig run for a while without counting, and then counts for `duration`.
     pub(super) fn slice(&self, settle: Duration, duration: Duration) -> Slice {
         self.gate.store(true, Relaxed);
         self.ring();

@@ -447,7 +447,7 @@ impl Operation {
         self.key.library.good(result)
     }
 
-    /// Runs it.
+    /// Runs the operation.
     pub(in super::super) fn run(&mut self) -> bool {
         if self.restarts && !self.start() {
             return false;
@@ -499,7 +499,8 @@ impl Operation {
         &self.output[..self.output_bytes]
     }
 
-    /// Runs it twice, because some contexts serve only one message, and checks the result by the counterpart.
+    /// Runs the operation twice, because some contexts serve only one message, and checks the result by the
+    /// counterpart.
     fn is_right(&mut self, other: &Arc<Key>) -> bool {
         if !self.run() {
             return false;
