@@ -78,7 +78,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card::{OCF_BYTES, OCF_TABLE_1};
+    use crate::card::{OCF_BYTES, OCF_TABLE_1 as TABLE};
 
     fn megabits_a_second(threads: usize, bytes: usize) -> f64 {
         const JOBS: usize = 20_000;
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_meets_each_value_of_the_published_table() {
-        for (threads, row) in OCF_TABLE_1 {
+        for (threads, row) in TABLE {
             for (bytes, published) in OCF_BYTES.into_iter().zip(row) {
                 let found = megabits_a_second(threads, bytes as usize);
                 let off = found / published - 1.0;

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU32;
 
-use sealane_engine::{Cost, OCF_BYTES, OCF_TABLE_1, Policy, Timing, Trust};
+use sealane_engine::{Cost, OCF_BYTES as BYTES, OCF_TABLE_1 as TABLE_1, Policy, Timing, Trust};
 
 use crate::cards::{World, rate};
 
@@ -21,8 +21,8 @@ fn jobs_per_second(engines: &[(Timing, Option<u64>, Trust)], clients: usize, byt
 
 #[test]
 fn each_cell_of_the_published_table_is_met() {
-    for (threads, row) in OCF_TABLE_1 {
-        for (bytes, published) in OCF_BYTES.into_iter().zip(row) {
+    for (threads, row) in TABLE_1 {
+        for (bytes, published) in BYTES.into_iter().zip(row) {
             let found = jobs_per_second(&[CARD], threads, bytes, 2000) * f64::from(bytes) * 8e-6;
             let off = found / published - 1.0;
             assert!(off.abs() < 0.15, "{threads} threads, {bytes} bytes: {found:.2} for {published} Mb/s");
@@ -37,7 +37,7 @@ fn each_cell_of_the_published_table_is_met() {
 fn thirty_two_threads_reach_the_cards_line() {
     let Timing { line, host, units, .. } = Timing::FOUR_HIFN_7751;
     let mut lengths = 0;
-    for bytes in OCF_BYTES {
+    for bytes in BYTES {
         let (units_ns, host_ns) = (line.job_ns(bytes as usize) / units as f64, host.job_ns(bytes as usize));
         let pace_ns = units_ns.max(host_ns);
         if pace_ns > 1.5 * units_ns.min(host_ns) {
