@@ -1,4 +1,5 @@
-//! The settings of a strongSwan daemon in the form of strongswan.conf(5). Tests include this file with `#[path]`.
+//! The settings of a strongSwan daemon in the form of strongswan.conf(5). Tests, and the lab, which measures that daemon
+//! too, include this file with `#[path]`.
 //!
 //! Guarantees: the daemon is controlled by a socket and logs into a file, both of the caller's choice, and not into the
 //! system's log.

@@ -4,6 +4,7 @@
 //! A rule without exceptions has no list of them. A rule with exceptions takes them from [`exceptions`], each with
 //! its reason, and an exception that is no longer needed is a finding too.
 
+mod circles;
 mod exceptions;
 mod graph;
 mod layout;
@@ -67,6 +68,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = sources::check(&files, root, &exceptions::CURRENT);
     findings.extend(manifests::check(&files));
     findings.extend(visibility::check(&files));
+    findings.extend(circles::check(&files, exceptions::CURRENT.circles));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.extend(layout::check(root)?);

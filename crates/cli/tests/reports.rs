@@ -3,11 +3,15 @@
 
 mod program;
 
-use program::{sealane, text};
+use program::{sealane, skip, text};
+use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Output;
+use std::thread;
 
 /// Every command that writes a report.
 const STUDIES: &[&[&str]] = &[
@@ -132,4 +136,43 @@ fn a_site_is_made_of_stored_results() {
     assert!(text(&output.stderr).contains("no result yet: `sealane lab run N20"), "{}", text(&output.stderr));
     let page = fs::read_to_string(site.join("b8.html")).expect("a page");
     assert!(page.contains("Table bytes") && page.contains("data/sealane-speed-story.json"));
+}
+
+/// Copies beside installed programs, and to hosts with sshd alone: the parts of the study of copies that the lab's own
+/// tests leave out, because they need the real program and sshd. Both mostly wait for logins, so they run side by side.
+#[test]
+fn copies_are_measured_beside_installed_programs() {
+    if let Err(skipped) = PrivateSshd::start(&Surroundings::default()) {
+        return skip(&skipped.reason);
+    }
+    let run = |part: &str| {
+        let study = ["lab", "transfer", "--profile", "smoke", "--size", "64K", "--only", part];
+        sealane(&study).args(["--seed", "1", "--json", "--no-report"]).output().expect("it starts")
+    };
+    let outputs = thread::scope(|scope| {
+        let sftp = scope.spawn(|| run("sftp"));
+        [run("tools"), sftp.join().expect("no panic")]
+    });
+    let outcomes: Vec<Value> = outputs
+        .iter()
+        .flat_map(|output| {
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            report["outcomes"].as_array().expect("outcomes").clone()
+        })
+        .collect();
+    let measured = |id: &str, tool: &str| {
+        let of_id = outcomes.iter().filter(|outcome| outcome["experiment"]["id"] == id);
+        let mut cells = of_id.flat_map(|outcome| outcome["cells"].as_array().expect("cells"));
+        cells.any(|cell| cell["at"]["tool"] == tool && !cell["samples"].as_array().expect("runs").is_empty())
+    };
+    for (id, tools) in [
+        ("file", &["sealane cp", "scp", "rsync-ssh"][..]),
+        ("sftp-file", &["sealane cp, SFTP", "sealane cp, SFTP, pull", "scp"]),
+        ("sftp-tree", &["sealane cp, SFTP", "scp"]),
+    ] {
+        for tool in tools {
+            assert!(measured(id, tool), "{id} has no run of {tool}: {}", text(&outputs[1].stderr));
+        }
+    }
 }

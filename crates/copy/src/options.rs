@@ -10,8 +10,6 @@ use sealane_stack::Placement;
 use sealane_tree::{Following, RelativePath};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Error, session::agree};
-
 /// The protection of the data on the wire: the ladder of the multicore GridFTP study (`PROT` C, S, P with and without
 /// `DCAU`). Levels are ordered: a later level includes the guarantees of the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -294,16 +292,6 @@ pub struct Options {
     pub engine: EngineChoice,
     /// The way to reach the far end.
     pub remote: RemoteOptions,
-}
-
-impl Options {
-    /// Returns the suite that a session with these options agrees on, if there is one.
-    ///
-    /// # Errors
-    /// Fails if the requested suite does not fit the level, or is outdated and not allowed.
-    pub fn agreed_suite(&self) -> Result<Suite, Error> {
-        agree::suite(self)
-    }
 }
 
 impl Default for Options {

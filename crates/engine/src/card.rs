@@ -8,6 +8,7 @@
 //! not the CPU time that a card saves.
 
 mod core;
+mod published;
 mod timing;
 
 use std::{
@@ -23,8 +24,15 @@ use std::{
 use rustix::event::{EventfdFlags, eventfd};
 
 use self::core::{Core, run};
-pub use self::{core::Condition, timing::Timing};
-use crate::{Clock, Cost, Engine, Kind, Protection, Queue, Software, Trust, Work, choice::Make};
+pub use self::{
+    core::Condition,
+    published::{OCF_BYTES, OCF_TABLE_1},
+    timing::Timing,
+};
+use crate::{
+    Clock, Cost, Engine, Protection, Queue, Software, Trust, Work,
+    kind::{Kind, Make, Parse},
+};
 
 /// The number of works that the card holds, of all submitters together.
 const DEPTH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -34,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
     form: "card[:faults=SEED]",
     about: "a simulated accelerator card of 2003: 38.3 µs and 96.7 ns per byte a job, four at a time; with faults, it hangs, \
             lies, vanishes and comes back, and the program goes on",
-    parse: |argument| {
+    parse: Parse::Alone(|argument| {
         let faults = match argument {
             None => None,
             Some(argument) => Some(argument.strip_prefix("faults=")?.parse().ok()?),
@@ -42,7 +50,7 @@ pub(crate) const KIND: Kind = Kind {
         let make: Arc<Make> =
             Arc::new(move |_| Ok(Arc::new(Card::new(Timing::FOUR_HIFN_7751, DEPTH, faults, Clock::Real)?)));
         Some(make)
-    },
+    }),
 };
 
 /// A simulated card.

@@ -5,23 +5,11 @@
 
 use std::{fmt, io, str::FromStr, sync::Arc};
 
-use crate::{Engine, Implementations, Scheduler, Trust, card, inline, lanes, process, scheduler};
-
-/// Makes an engine whose software uses the given implementations.
-pub(crate) type Make = dyn Fn(Implementations) -> io::Result<Arc<dyn Engine>> + Send + Sync;
-
-/// A kind of engine that a user can choose.
-#[derive(Debug)]
-pub struct Kind {
-    /// The name with which its texts begin.
-    pub name: &'static str,
-    /// The form of its texts, for a help text, such as `lanes[:N]`.
-    pub form: &'static str,
-    /// A description for a help text.
-    pub about: &'static str,
-    /// Parses the text behind the name and a colon; returns `None` if it makes no sense.
-    pub(crate) parse: fn(Option<&str>) -> Option<Arc<Make>>,
-}
+use crate::{
+    Engine, Implementations, Scheduler, Trust, card, inline,
+    kind::{Kind, Make, Parse},
+    lanes, process, scheduler,
+};
 
 /// All kinds: an engine is added by its file and an entry here.
 pub const KINDS: &[Kind] = {
@@ -68,22 +56,33 @@ impl FromStr for EngineChoice {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let unknown = || UnknownEngine { text: text.to_owned() };
-        parse(text, KINDS.iter()).map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
+        parse(text).map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
     }
 }
 
-fn parse<'a>(text: &str, mut kinds: impl Iterator<Item = &'a Kind>) -> Option<Arc<Make>> {
+fn parse(text: &str) -> Option<Arc<Make>> {
+    let (kind, argument) = kind_and_argument(text)?;
+    match kind.parse {
+        Parse::Alone(parse) => parse(argument),
+        Parse::Over(parse) => parse(argument, &member),
+    }
+}
+
+/// Parses one engine of a list such as `card,lanes:2`; an engine over others would need brackets there.
+fn member(text: &str) -> Option<Arc<Make>> {
+    let (kind, argument) = kind_and_argument(text)?;
+    match kind.parse {
+        Parse::Alone(parse) => parse(argument),
+        Parse::Over(_) => None,
+    }
+}
+
+fn kind_and_argument(text: &str) -> Option<(&'static Kind, Option<&str>)> {
     let (name, argument) = match text.split_once(':') {
         Some((name, argument)) => (name, Some(argument)),
         None => (text, None),
     };
-    (kinds.find(|kind| kind.name == name)?.parse)(argument)
-}
-
-/// Returns the engines of a list such as `card,lanes:2`; a scheduler in the list would need brackets.
-pub(crate) fn members(list: &str) -> Option<Vec<Arc<Make>>> {
-    let is_scheduler = |kind: &&Kind| scheduler::KINDS.iter().any(|scheduler| scheduler.name == kind.name);
-    list.split(',').map(|text| parse(text, KINDS.iter().filter(|kind| !is_scheduler(kind)))).collect()
+    Some((KINDS.iter().find(|kind| kind.name == name)?, argument))
 }
 
 impl Default for EngineChoice {

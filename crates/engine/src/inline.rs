@@ -8,18 +8,19 @@ use std::{
 };
 
 use crate::{
-    Buffer, Cost, Engine, Implementations, Job, Kind, Operation, Protection, Queue, Session, Software, Span,
-    Work, at_once::AtOnce, choice::Make,
+    Buffer, Cost, Engine, Implementations, Job, Operation, Protection, Queue, Session, Software, Span, Work,
+    at_once::AtOnce,
+    kind::{Kind, Make, Parse},
 };
 
 pub(crate) const KIND: Kind = Kind {
     name: "inline",
     form: "inline",
     about: "each lane computes by itself",
-    parse: |argument| {
+    parse: Parse::Alone(|argument| {
         let make: Arc<Make> = Arc::new(|implementations| Ok(Arc::new(Inline::new(implementations))));
         argument.is_none().then_some(make)
-    },
+    }),
 };
 
 /// Computes on the calling lane: every work is finished when `submit` returns.

@@ -27,10 +27,10 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{
-    Cost, Engine, Implementations, Kind, Operation, Protection, Queue, Work,
-    choice::Make,
+    Cost, Engine, Implementations, Operation, Protection, Queue, Work,
     gathering::{Gathered, Gathering},
     inline::Costs,
+    kind::{Kind, Make, Parse},
     load::Load,
 };
 
@@ -47,7 +47,7 @@ pub(crate) const KIND: Kind = Kind {
     form: "lanes[:N[:MICROSECONDS]]",
     about: "N worker threads compute for all lanes; by default as many as there are CPUs. They wait so long for small works \
             that share a batch, by default not at all",
-    parse: |argument| {
+    parse: Parse::Alone(|argument| {
         let (lanes, window) = match argument {
             None => (None, None),
             Some(text) => match text.split_once(':') {
@@ -71,7 +71,7 @@ pub(crate) const KIND: Kind = Kind {
             Ok(Arc::new(Lanes::gathering(implementations, lanes, queue_works, window)?))
         });
         Some(make)
-    },
+    }),
 };
 
 /// A pool of worker lanes shared by any number of submitters. The pool lives as long as its last queue.

@@ -28,8 +28,11 @@ use sealane_transform::Aead;
 use zeroize::Zeroizing;
 
 use crate::{
-    Cost, Direction, Engine, Implementations, Job, JobStatus, Kind, Protection, Queue, Session, Trust, Work,
-    choice::Make, inline::Costs, notes::Notes, run::hull,
+    Cost, Direction, Engine, Implementations, Job, JobStatus, Protection, Queue, Session, Trust, Work,
+    inline::Costs,
+    kind::{Kind, Make, Parse},
+    notes::Notes,
+    run::hull,
 };
 
 /// The time for which the service may leave a message of set-up unanswered.
@@ -51,7 +54,7 @@ pub(crate) const KIND: Kind = Kind {
     form: "service[:SOCKET]",
     about: "the service of `sealane engine serve`, which must let this user lend keys; the program goes on by itself when \
             the service does not answer",
-    parse: |argument| {
+    parse: Parse::Alone(|argument| {
         if argument.is_some_and(str::is_empty) {
             return None;
         }
@@ -59,7 +62,7 @@ pub(crate) const KIND: Kind = Kind {
         let make: Arc<Make> =
             Arc::new(move |implementations| Ok(Arc::new(Process::new(socket.clone(), implementations))));
         Some(make)
-    },
+    }),
 };
 
 /// The service behind a socket.

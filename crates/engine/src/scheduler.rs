@@ -30,8 +30,8 @@ use arrayvec::ArrayVec;
 use self::member::Member;
 pub use self::{member::MemberReport, queue::SchedulerQueue};
 use crate::{
-    Clock, Cost, Engine, JobStatus, Kind, Maker, Protection, Queue, Work,
-    choice::{Make, members},
+    Clock, Cost, Engine, JobStatus, Maker, Protection, Queue, Work,
+    kind::{Kind, Make, Parse, ParsePart},
 };
 
 /// The maximum number of engines of one scheduler.
@@ -41,33 +41,33 @@ pub(crate) const KINDS: [Kind; 4] = [
         name: "hybrid",
         form: "hybrid:ENGINE,ENGINE…",
         about: "each work goes to the engine that is expected to be done with it first",
-        parse: |argument| make(Policy::LeastExpected, argument?),
+        parse: Parse::Over(|argument, member| make(Policy::LeastExpected, argument?, member)),
     },
     Kind {
         name: "round-robin",
         form: "round-robin:ENGINE,ENGINE…",
         about: "engines by turns",
-        parse: |argument| make(Policy::RoundRobin, argument?),
+        parse: Parse::Over(|argument, member| make(Policy::RoundRobin, argument?, member)),
     },
     Kind {
         name: "by-size",
         form: "by-size:BYTES:ENGINE,ENGINE…",
         about: "works whose jobs have fewer bytes go to the last engine, others to the first that can",
-        parse: |argument| {
+        parse: Parse::Over(|argument, member| {
             let (bytes, engines) = argument?.split_once(':')?;
-            make(Policy::BySize { bytes: bytes.parse().ok()? }, engines)
-        },
+            make(Policy::BySize { bytes: bytes.parse().ok()? }, engines, member)
+        }),
     },
     Kind {
         name: "fail-over",
         form: "fail-over:ENGINE,ENGINE…",
         about: "the first engine, and the next while that fails or is full",
-        parse: |argument| make(Policy::InOrder, argument?),
+        parse: Parse::Over(|argument, member| make(Policy::InOrder, argument?, member)),
     },
 ];
 
-fn make(policy: Policy, engines: &str) -> Option<Arc<Make>> {
-    let members = members(engines)?;
+fn make(policy: Policy, engines: &str, member: &ParsePart<'_>) -> Option<Arc<Make>> {
+    let members: Vec<_> = engines.split(',').map(member).collect::<Option<_>>()?;
     (2..=MEMBERS_MAX).contains(&members.len()).then(|| {
         let make: Arc<Make> = Arc::new(move |implementations| {
             let engines = members.iter().map(|make| make(implementations)).collect::<io::Result<_>>()?;

@@ -20,6 +20,7 @@ use crate::error::{FleetError, Result};
 use crate::hosts::{Places, shown_host};
 use crate::journal::Journal;
 use crate::memory::{Bounds, MemoryQueue, Standing};
+use crate::news::News;
 use crate::queue::{Put, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::serve::CoordinatorQueue;
@@ -50,32 +51,6 @@ pub struct Plan {
 
 /// Opens a queue elsewhere for the run of this name, whose results are kept in this journal too.
 pub type OpenQueue = Box<dyn FnOnce(&str, Journal) -> Result<Box<dyn CoordinatorQueue>> + Send>;
-
-/// An event that is reported to the user.
-#[derive(Clone, Debug)]
-pub enum News {
-    /// The run has begun.
-    Begun {
-        /// Its name.
-        run: String,
-        /// The number of shares that an earlier invocation has finished.
-        done: u64,
-    },
-    /// An entry failed.
-    EntryFailed {
-        /// Its path, as the session named it.
-        path: Vec<u8>,
-        /// Why, in words that name it.
-        reason: String,
-    },
-    /// A host no longer takes part.
-    LeftOut(LeftOut),
-    /// A host takes part from now on.
-    Joined {
-        /// The host.
-        host: String,
-    },
-}
 
 /// The totals of a run.
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,9 +14,9 @@ use std::time::Duration;
 use sealane_copy::{Location, Options};
 use sealane_peer::{Channel, RemoteCommand, StderrMode, chain, spawn_local_worker};
 
-use crate::coordinate::News;
 use crate::error::{FleetError, Result};
 use crate::hosts::shown_host;
+use crate::news::News;
 use crate::record::LeftOut;
 use crate::serve::{CoordinatorQueue, serve};
 use crate::wire::Part;

@@ -23,6 +23,7 @@ mod memory;
 mod mover;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod news;
 mod queue;
 mod record;
 mod remote;
@@ -34,11 +35,12 @@ mod wire;
 mod work;
 
 pub use child::{Tasks, work, work_from};
-pub use coordinate::{News, OpenQueue, Plan, Totals, coordinate};
+pub use coordinate::{OpenQueue, Plan, Totals, coordinate};
 pub use error::{FleetError, Result};
 pub use hosts::Places;
 pub use memory::{Bounds, MemoryQueue, Standing};
 pub use mover::Reading;
+pub use news::News;
 pub use queue::{
     BODY_BYTES_MAX, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_MAX, Taken, Weight,
 };

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use sealane_copy::{Error, ErrorKind, Options};
 use sealane_peer::{Channel, chain};
 
-use crate::coordinate::{News, OpenQueue};
+use crate::coordinate::OpenQueue;
 use crate::crew::{Crew, LOOK, Shared};
 use crate::error::{FleetError, Result};
 use crate::hosts::Places;
 use crate::keep::keeping;
 use crate::memory::{Bounds, MemoryQueue};
+use crate::news::News;
 use crate::queue::{Job, JobId, Lease, Outcome, Put, Queue, Taken};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::remote::Remote;

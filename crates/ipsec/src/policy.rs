@@ -49,7 +49,8 @@ pub struct Policies {
 impl Policies {
     /// Makes a database of policies, the most important first.
     pub fn new(ordered: Vec<Policy>) -> Self {
-        Self { lookup: Lookup::new(&ordered), ordered }
+        let selectors: Vec<&Selector> = ordered.iter().map(|policy| &policy.selector).collect();
+        Self { lookup: Lookup::new(&selectors), ordered }
     }
 
     /// Returns all policies, in order.

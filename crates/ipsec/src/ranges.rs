@@ -5,10 +5,7 @@
 
 use std::net::IpAddr;
 
-use crate::{
-    policy::Policy,
-    selector::{Prefix, Selector},
-};
+use crate::selector::{Prefix, Selector};
 
 /// The start and the end of a part of [`Ranges::indices`].
 type Candidates = (u32, u32);
@@ -132,14 +129,14 @@ fn bits_v6(address: IpAddr) -> Option<u128> {
 
 /// Returns the distinct remote networks of one family, each with its policies in their order.
 fn networks<N: Number>(
-    policies: &[Policy],
+    selectors: &[&Selector],
     bits: fn(IpAddr) -> Option<N>,
     last: impl Fn(N, u8) -> N,
 ) -> Vec<Network<N>> {
     let mut found: Vec<(N, N, u32)> = (0u32..)
-        .zip(policies)
-        .filter_map(|(index, policy)| {
-            let remote: Prefix = policy.selector.remote;
+        .zip(selectors)
+        .filter_map(|(index, selector)| {
+            let remote: Prefix = selector.remote;
             let first = bits(remote.address())?;
             Some((first, last(first, remote.bits()), index))
         })
@@ -157,14 +154,14 @@ fn networks<N: Number>(
 }
 
 impl Lookup {
-    /// Builds the table of `policies`, the most important first.
-    pub(crate) fn new(policies: &[Policy]) -> Self {
-        let is_last = |index: u32| is_for_all(&policies[index as usize].selector);
+    /// Builds the table of the policies that have these selectors, the most important first.
+    pub(crate) fn new(selectors: &[&Selector]) -> Self {
+        let is_last = |index: u32| is_for_all(selectors[index as usize]);
         let last_v4 = |first: u32, bits: u8| first | u32::MAX.checked_shr(bits.into()).unwrap_or(0);
         let last_v6 = |first: u128, bits: u8| first | u128::MAX.checked_shr(bits.into()).unwrap_or(0);
         Self {
-            v4: Ranges::of(networks(policies, bits_v4, last_v4), is_last),
-            v6: Ranges::of(networks(policies, bits_v6, last_v6), is_last),
+            v4: Ranges::of(networks(selectors, bits_v4, last_v4), is_last),
+            v6: Ranges::of(networks(selectors, bits_v6, last_v6), is_last),
         }
     }
 

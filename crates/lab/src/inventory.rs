@@ -4,8 +4,6 @@
 //! Guarantees: each id occurs once, in the papers' order; a row without a study gives the reason; the text states what
 //! the paper says and never what was found here.
 
-use crate::studies::{ATOMIC, COSTS, GRIDFTP, NDSS, NPCRYPTBENCH, OCF, OWN};
-
 /// A row of a paper: a table, a figure, a claim, or a part of its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -34,20 +32,6 @@ const fn without(id: &'static str, says: &'static str, absent: &'static str) -> 
 const TEXT: &str = "Text without a figure: there is nothing to measure.";
 const PRODUCT: &str = "A part that the product has, and no measurement.";
 const METHOD: &str = "A rule of method, which every study follows.";
-
-/// Returns the paper of an id.
-pub fn paper_of(id: &str) -> &'static str {
-    let is_numbered = id.len() > 1 && id[1..].bytes().all(|byte| byte.is_ascii_digit());
-    match id.as_bytes().first() {
-        Some(b'N') if is_numbered => NDSS,
-        Some(b'G') if is_numbered => GRIDFTP,
-        Some(b'R') if is_numbered => COSTS,
-        Some(b'B') if is_numbered => NPCRYPTBENCH,
-        Some(b'A') if is_numbered => ATOMIC,
-        Some(b'O') if is_numbered => OCF,
-        _ => OWN,
-    }
-}
 
 /// Returns the row of an id.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -648,7 +632,7 @@ pub const ROWS: &[Row] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::studies;
+    use crate::studies::{self, paper_of};
 
     /// The five papers' numbers: N1–N36, G1–G20, R1–R22, B1–B26, A1–A12.
     const COUNTS: [(char, usize); 5] = [('N', 36), ('G', 20), ('R', 22), ('B', 26), ('A', 12)];

@@ -10,7 +10,7 @@ use crate::program::{End, Program};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::surroundings::Surroundings;
-use crate::tunnel::Topology;
+use crate::topology::Topology;
 use sealane_engine::EngineChoice;
 use sealane_stack::available_lanes;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use crate::inventory::{ROWS, Row};
 use crate::program::End;
 use crate::report::Report;
 use crate::request::Request;
-use crate::tunnel::Topology;
+use crate::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub struct Cost {
     pub parts: &'static [&'static str],
     /// The approximate duration in the quick profile on two cores in seconds.
     pub seconds: u32,
-    /// Whether that is the duration for each arrangement of hosts.
+    /// Whether each arrangement of hosts takes that long.
     pub is_for_each_topology: bool,
 }
 
@@ -88,6 +88,20 @@ pub(crate) const ATOMIC_TITLE: &str = "ATOMIC-2: fast security (ISI, 1995)";
 
 /// The papers in the order of the list.
 pub(crate) const PAPERS: [&str; 7] = [NDSS, GRIDFTP, COSTS, OCF, NPCRYPTBENCH, ATOMIC, OWN];
+
+/// Returns the paper of an id.
+pub fn paper_of(id: &str) -> &'static str {
+    let is_numbered = id.len() > 1 && id[1..].bytes().all(|byte| byte.is_ascii_digit());
+    match id.as_bytes().first() {
+        Some(b'N') if is_numbered => NDSS,
+        Some(b'G') if is_numbered => GRIDFTP,
+        Some(b'R') if is_numbered => COSTS,
+        Some(b'B') if is_numbered => NPCRYPTBENCH,
+        Some(b'A') if is_numbered => ATOMIC,
+        Some(b'O') if is_numbered => OCF,
+        _ => OWN,
+    }
+}
 
 /// Returns a study over all topologies.
 pub(crate) const fn study(
@@ -377,7 +391,7 @@ mod tests {
         assert!(words(&["X1"]).is_empty());
         let runs = runs(&["R10", "R14"], &Request::default());
         assert_eq!(runs.iter().map(|run| run.request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
-        // Neither overwrites the other's files.
+        // No run overwrites the files of another one.
         let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
         assert_eq!(names, ["sealane-tunnel-road-warrior-road-warrior-ends", "sealane-tunnel"]);
         let r10 = listed().into_iter().find(|study| study.id == "R10").unwrap();

@@ -157,7 +157,8 @@ fn every_study_delivers_its_tables_and_claims() {
         work_directory: Some(places.work.path().to_owned()),
         ..Request::default()
     };
-    // Tunnels and cards are run by their own tests; the others need installed programs, or links.
+    // Tunnels and cards are run by their own tests, and `tools` and `sftp` by a test of the program; the others need
+    // installed programs, or links.
     let elsewhere = |id: &str, command: &str| {
         let commands = ["lab tunnel", "lab macro", "lab cards"];
         let ids = ["links", "streams", "sftp", "tools", "G17", "G18", "G19", "G20", "B21"];

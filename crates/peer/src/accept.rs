@@ -7,9 +7,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::ChannelError;
 
-/// The default TCP port of a daemon.
-pub const DEFAULT_PORT: u16 = 7522;
-
 /// The first byte of a data stream's magic. No TLS record and no text protocol begins with it.
 pub const DATA_FIRST_BYTE: u8 = 0xD5;
 

@@ -5,10 +5,10 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use crate::channel::PeerName;
+use crate::address::HostPort;
 use crate::frame::{FrameError, MAX_FRAME_BYTES};
 use crate::key::{KeyFault, PublicKey};
-use crate::location::HostPort;
+use crate::name::PeerName;
 
 /// A peer could not be reached, or may not be trusted.
 #[derive(Debug, thiserror::Error)]

@@ -12,9 +12,8 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::channel::{ChannelKind, PeerName};
 use crate::error::{ChannelError, PeerError};
-use crate::ssh::ServeLeave;
+use crate::name::{ChannelKind, PeerName};
 
 /// Time that a child has to exit by itself once its socket is closed, and again after a signal.
 const GRACE: Duration = Duration::from_millis(300);
@@ -40,6 +39,23 @@ impl fmt::Debug for StderrMode {
             Self::Inherit => "Inherit",
             Self::Relay(_) => "Relay(..)",
         })
+    }
+}
+
+/// The permissions of a far end that we start, besides serving one transfer. The default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServeLeave {
+    /// Outdated suites (`--allow-legacy`).
+    pub allow_legacy: bool,
+    /// The laboratory's modes (`--measuring`).
+    pub measuring: bool,
+}
+
+impl ServeLeave {
+    /// Returns the arguments that grant these permissions.
+    pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
+        let given = [(self.allow_legacy, "--allow-legacy"), (self.measuring, "--measuring")];
+        given.into_iter().filter_map(|(given, argument)| given.then_some(argument))
     }
 }
 

@@ -21,6 +21,7 @@
 #![deny(unsafe_code)]
 
 mod accept;
+mod address;
 mod certificate;
 mod channel;
 mod error;
@@ -29,24 +30,26 @@ mod identity;
 mod key;
 mod launch;
 mod location;
+mod name;
 mod ssh;
 mod tls;
 mod trust;
 
-pub use accept::{ConnectionKind, DATA_FIRST_BYTE, DEFAULT_PORT, peek_kind};
-pub use channel::{Channel, ChannelKind, PeerName, Received};
+pub use accept::{ConnectionKind, DATA_FIRST_BYTE, peek_kind};
+pub use address::{DEFAULT_PORT, HostPort};
+pub use channel::{Channel, Received, TlsFacts};
 pub use error::{ChannelError, PeerError, TrustFault, chain};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
 pub use identity::Identity;
 pub use key::{Fingerprint, KeyFault, PublicKey};
-pub use launch::{RemoteProcess, StderrMode, spawn_local, spawn_local_worker};
-pub use location::{HostPort, Location};
+pub use launch::{RemoteProcess, ServeLeave, StderrMode, spawn_local, spawn_local_worker};
+pub use location::Location;
+pub use name::{ChannelKind, PeerName};
 pub use ssh::{
-    AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, Sharing, SshAddresses, SshCommand,
-    ssh_resolved_host,
+    AddressFamily, RemoteCommand, ResolvedHost, Sharing, SshAddresses, SshCommand, ssh_resolved_host,
 };
 pub use tls::{
-    Agreements, Application, Dial, QueueTls, TlsArrival, TlsFacts, accept_tls, client_share, connect_tls,
+    Agreements, Application, Dial, QueueTls, TlsArrival, accept_tls, client_share, connect_tls,
     connect_tls_by, connect_tls_over,
 };
 pub use trust::{

@@ -12,52 +12,24 @@
 //! percent-decoded; in the others it is taken literally. Paths are bytes.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::accept::DEFAULT_PORT;
+use crate::address::HostPort;
 use crate::error::PeerError;
 
 /// The longest host name that DNS can carry.
 const MAX_HOST_BYTES: usize = 253;
 
-/// A host and a TCP port, printed as `host:port` or `[v6]:port`.
-///
-/// Host names compare without regard to case because parsing folds them to lower case.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HostPort {
-    /// A name or an address, an IPv6 one without brackets.
-    pub host: String,
-    /// The TCP port.
-    pub port: u16,
-}
-
-impl fmt::Display for HostPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
 impl FromStr for HostPort {
     type Err = PeerError;
 
-    /// Parses `host:port` and `[v6]:port`; the default port is [`DEFAULT_PORT`].
+    /// Parses `host:port` and `[v6]:port`; the default port is [`DEFAULT_PORT`](crate::DEFAULT_PORT).
     fn from_str(text: &str) -> Result<Self, PeerError> {
         let fault = |fault| PeerError::Location { text: text.to_owned(), fault };
         let (host, port) = split_authority(text.as_bytes()).map_err(fault)?;
         Ok(Self::folded(&host, port))
-    }
-}
-
-impl HostPort {
-    fn folded(host: &str, port: Option<u16>) -> Self {
-        Self { host: host.to_ascii_lowercase(), port: port.unwrap_or(DEFAULT_PORT) }
     }
 }
 
@@ -311,6 +283,7 @@ pub(crate) fn percent_decode(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::DEFAULT_PORT;
     use proptest::prelude::*;
 
     fn ssh(user: &str, host: &str, port: u16, path: &str) -> Option<Location> {

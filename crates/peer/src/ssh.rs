@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::channel::{ChannelKind, PeerName, Wire, now_or_never};
+use crate::channel::{Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
-use crate::launch::{RemoteProcess, StderrMode};
+use crate::launch::{RemoteProcess, ServeLeave, StderrMode};
 use crate::location::{check_host, check_user};
+use crate::name::{ChannelKind, PeerName};
 
 /// The default program at the far end.
 const DEFAULT_PROGRAM: &str = "sealane";
@@ -40,23 +41,6 @@ impl AddressFamily {
     #[must_use]
     pub fn has(self, address: IpAddr) -> bool {
         address.is_ipv4() == (self == Self::V4)
-    }
-}
-
-/// The permissions of a far end that we start, besides serving one transfer. The default is nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ServeLeave {
-    /// Outdated suites (`--allow-legacy`).
-    pub allow_legacy: bool,
-    /// The laboratory's modes (`--measuring`).
-    pub measuring: bool,
-}
-
-impl ServeLeave {
-    /// Returns the arguments that grant these permissions.
-    pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
-        let given = [(self.allow_legacy, "--allow-legacy"), (self.measuring, "--measuring")];
-        given.into_iter().filter_map(|(given, argument)| given.then_some(argument))
     }
 }
 

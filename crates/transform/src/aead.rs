@@ -2,19 +2,10 @@
 
 use core::fmt;
 
-use zeroize::Zeroizing;
-
-use crate::catalogue::Aead;
-use crate::gcm;
+use crate::algorithm::Aead;
 use crate::job::{Buffer, Status};
 use crate::key::KeyLengthError;
-
-/// The expanded key of an AEAD.
-pub(crate) enum AeadSchedule {
-    /// The key has a cache line of its own, with the powers of the hash key.
-    Gcm(Box<gcm::Key>),
-    ChaCha(Zeroizing<[u8; 32]>),
-}
+use crate::schedule::AeadSchedule;
 
 /// An AEAD with its key, expanded once, and wiped when dropped.
 pub struct AeadKey {

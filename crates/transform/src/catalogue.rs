@@ -8,28 +8,16 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::algorithm::{Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Gmac};
 use crate::asymmetric::{AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep};
 use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
-use crate::job::Direction;
+use crate::facts::Facts;
+use crate::modes::Mode;
 
-/// Defines an enum of a list's algorithms.
-macro_rules! enumerate {
-    (
-        $(#[$attribute:meta])*
-        $name:ident: $type:ty {
-            $($folder:ident { $($variant:ident = $descriptor:ident $(($key:ident))? $doc:literal),* })*
-        }
-    ) => {
-        $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $( $( #[doc = $doc] $variant, )* )*
-        }
-
+/// Leads from an enum of a list's algorithms to their descriptors.
+macro_rules! describe {
+    ($name:ident: $type:ty { $($folder:ident { $($variant:ident = $descriptor:ident $(($key:ident))? $doc:literal),* })* }) => {
         impl $name {
-            /// All of them, in the order of the list.
-            pub const ALL: [Self; [$( $( Self::$variant, )* )*].len()] = [$( $( Self::$variant, )* )*];
-
             pub(crate) const fn descriptor(self) -> &'static $type {
                 match self {
                     $( $( Self::$variant => &crate::$folder::$descriptor, )* )*
@@ -54,60 +42,35 @@ macro_rules! enumerate {
     };
 }
 
-macro_rules! enumerate_digests {
+macro_rules! describe_digests {
     (digest { $($list:tt)* }) => {
-        enumerate! {
-            /// Digests and message authentication codes.
-            Digest: DigestDescriptor { $($list)* }
-        }
+        describe! { Digest: DigestDescriptor { $($list)* } }
     };
 }
-digests!(enumerate_digests);
+digests!(describe_digests);
 
-macro_rules! enumerate_aeads {
-    (aead { $($list:tt)* }) => {
-        enumerate! {
-            /// Authenticated encryption.
-            Aead: AeadDescriptor { $($list)* }
-        }
+macro_rules! describe_aeads {
+    (aead { $($folder:ident($name:ident: $key:ident) { $($list:tt)* })* }) => {
+        describe! { Aead: AeadDescriptor { $($folder { $($list)* })* } }
     };
 }
-aeads!(enumerate_aeads);
+aeads!(describe_aeads);
 
-macro_rules! enumerate_asymmetrics {
+macro_rules! describe_asymmetrics {
     (asymmetric { $($folder:ident($name:ident) { $($list:tt)* })* }) => {
-        enumerate! {
-            /// Public-key algorithms.
-            Asymmetric: AsymmetricDescriptor { $($folder { $($list)* })* }
-        }
+        describe! { Asymmetric: AsymmetricDescriptor { $($folder { $($list)* })* } }
     };
 }
-asymmetrics!(enumerate_asymmetrics);
+asymmetrics!(describe_asymmetrics);
 
-macro_rules! enumerate_ciphers {
+macro_rules! describe_ciphers {
     (
         block { $($list:tt)* }
         stream { $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })* }
     ) => {
-        enumerate! {
-            /// Block ciphers.
-            BlockCipher: CipherDescriptor { $($list)* }
-        }
-
-        /// Ciphers without authentication.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Cipher {
-            /// Copies.
-            Null,
-            /// A block cipher in a mode.
-            Block(BlockCipher, Mode),
-            $( $( #[doc = $doc] $variant, )* )*
-        }
+        describe! { BlockCipher: CipherDescriptor { $($list)* } }
 
         impl Cipher {
-            /// All algorithms that are not a block cipher in a mode.
-            const STREAMS: &'static [Self] = &[Self::Null, $( $( Self::$variant, )* )*];
-
             pub(crate) const fn descriptor(self) -> &'static CipherDescriptor {
                 match self {
                     Self::Null => &crate::copy::COPY,
@@ -118,133 +81,7 @@ macro_rules! enumerate_ciphers {
         }
     };
 }
-ciphers!(enumerate_ciphers);
-
-/// A mode of a block cipher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Each block alone.
-    Ecb,
-    /// Cipher block chaining; the length must be a multiple of the block.
-    Cbc,
-    /// Counter mode: the IV is the first counter block, counted big-endian over the whole block.
-    Ctr,
-}
-
-/// Authentication without encryption, by an AEAD without data to encrypt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Gmac {
-    /// AES-128-GMAC, SP 800-38D: AES-128-GCM with the message as associated data.
-    Aes128,
-    /// AES-256-GMAC.
-    Aes256,
-}
-
-/// Any algorithm of the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// A digest or MAC.
-    Digest(Digest),
-    /// A cipher.
-    Cipher(Cipher),
-    /// An AEAD.
-    Aead(Aead),
-    /// A MAC that needs a nonce.
-    Gmac(Gmac),
-}
-
-/// The trust that an algorithm deserves today.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
-    /// In use and unbroken.
-    Current,
-    /// It is unbroken in practice but outdated (64-bit blocks, no analysis in years).
-    Legacy,
-    /// It is broken, and refused outside measurement and interoperation.
-    Broken,
-    /// It is not a cryptographic protection.
-    Benchmark,
-}
-
-/// The order in which an algorithm reads words from bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ByteOrder {
-    /// Least significant byte first.
-    Little,
-    /// Most significant byte first.
-    Big,
-    /// Works on bytes.
-    Bytes,
-}
-
-/// The key lengths that an algorithm accepts, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyBytes {
-    /// Shortest.
-    pub min: usize,
-    /// Longest.
-    pub max: usize,
-    /// The length that we use by default.
-    pub usual: usize,
-}
-
-impl KeyBytes {
-    /// No key.
-    pub(crate) const NONE: Self = Self::exactly(0);
-
-    /// Returns a range of one length.
-    pub(crate) const fn exactly(bytes: usize) -> Self {
-        Self { min: bytes, max: bytes, usual: bytes }
-    }
-}
-
-/// The amounts that may be protected before a key or a nonce must change; `u64::MAX` means no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Blocks of the primitive under one key.
-    pub blocks_a_key: u64,
-    /// Bytes of the longest message, which has one nonce.
-    pub bytes_a_nonce: u64,
-}
-
-impl Limits {
-    /// No limits.
-    pub(crate) const NONE: Self = Self { blocks_a_key: u64::MAX, bytes_a_nonce: u64::MAX };
-    /// The limits of ciphers with 64-bit blocks: SP 800-67 revision 2, section 3.3, sets them for triple DES.
-    pub(crate) const NARROW_BLOCKS: Self = Self { blocks_a_key: 1 << 20, bytes_a_nonce: u64::MAX };
-    /// The limits of ciphers with 128-bit blocks: two of that many blocks are equal with a probability of about
-    /// 2^-33.
-    pub(crate) const WIDE_BLOCKS: Self = Self { blocks_a_key: 1 << 48, bytes_a_nonce: u64::MAX };
-}
-
-/// The facts of an algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Bytes per block of the primitive; 1 for byte streams.
-    pub block_bytes: usize,
-    /// Rounds (steps for hashes) per block; 0 if the notion does not apply.
-    pub rounds: usize,
-    /// Key lengths.
-    pub key_bytes: KeyBytes,
-    /// IV or nonce bytes per job.
-    pub iv_bytes: usize,
-    /// Digest or tag bytes; 0 for ciphers.
-    pub output_bytes: usize,
-    /// Constant or key-dependent tables in the reference form, bytes.
-    pub table_bytes: usize,
-    /// Bytes of expanded key and tables that one association keeps in caches.
-    pub working_set_bytes: usize,
-    /// Whether a message's blocks depend on each other when sealing.
-    pub chained: bool,
-    /// Byte order of the primitive.
-    pub byte_order: ByteOrder,
-    /// Standing today.
-    pub standing: Standing,
-    /// Limits of a key and of a nonce.
-    pub limits: Limits,
-    /// The definition.
-    pub source: &'static str,
-}
+ciphers!(describe_ciphers);
 
 impl Digest {
     /// Returns the length of the digest or tag in bytes.
@@ -267,28 +104,6 @@ impl BlockCipher {
     /// Returns the facts of the bare cipher; `iv_bytes` and `chained` depend on the mode and are those of CBC.
     pub const fn facts(self) -> Facts {
         self.descriptor().facts
-    }
-}
-
-impl Mode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Ecb, Self::Cbc, Self::Ctr];
-
-    /// The mode that a block cipher's bare name implies.
-    const USUAL: Self = Self::Cbc;
-
-    /// Returns the catalogue's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ecb => "ecb",
-            Self::Cbc => "cbc",
-            Self::Ctr => "ctr",
-        }
-    }
-
-    /// Returns whether no block needs the result of another one, so that a message can be cut.
-    pub(crate) const fn can_cut(self, direction: Direction) -> bool {
-        !matches!((self, direction), (Self::Cbc, Direction::Encrypt))
     }
 }
 

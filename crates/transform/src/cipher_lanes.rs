@@ -13,7 +13,7 @@ use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use crate::isa::Isa;
 use crate::job::{CipherJob, Status};
-use crate::key::Schedule;
+use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Bytes by which lanes advance.

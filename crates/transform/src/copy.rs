@@ -1,8 +1,8 @@
 //! The cipher that copies its input.
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{CipherDescriptor, PeerNames, no_instructions, no_words};
-use crate::key::Schedule;
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::schedule::Schedule;
 
 /// The null cipher as the catalogue lists it.
 pub(crate) static COPY: CipherDescriptor = CipherDescriptor {

@@ -3,17 +3,17 @@
 //!
 //! A descriptor is used once per batch, never once per block: for blocks it gives out a function.
 
-use core::any::Any;
-
-use crate::aead::{AeadJob, AeadSchedule};
-use crate::catalogue::{Facts, Mode};
+use crate::aead::AeadJob;
 use crate::cipher_lanes::HandOver;
 use crate::cost::AeadCosts;
+use crate::facts::Facts;
 use crate::hash::Hash;
 use crate::isa::{Features, Isa, Tier};
-use crate::job::{Buffer, CipherJob, DigestJob, Direction};
-use crate::key::{DigestKey, Schedule};
+use crate::job::{Buffer, CipherJob, DigestJob};
+use crate::key::{DigestKey, Keyed, OwnKey};
+use crate::modes::{Direction, Mode};
 use crate::order::{LaneCost, Totals};
+use crate::schedule::{AeadSchedule, Schedule};
 use crate::word::Event;
 
 /// Names of an algorithm in other libraries; `None` if a library does not have it.
@@ -114,9 +114,6 @@ pub(crate) struct CipherDescriptor {
     pub(crate) promises: &'static [Promise],
 }
 
-/// The expanded key of a digest that is not a Merkle-Damgard hash; it wipes itself.
-pub(crate) type OwnKey = Option<Box<dyn Any + Send + Sync>>;
-
 /// The construction of a digest.
 pub(crate) enum Making {
     /// A Merkle-Damgard hash.
@@ -125,6 +122,20 @@ pub(crate) enum Making {
     Hmac(&'static Hash),
     /// A construction of its own, for one message at a time.
     Own(OwnDigest),
+}
+
+impl Making {
+    /// Returns the use of a key, whose length is one of those in the facts.
+    pub(crate) fn keyed(&self, key: &[u8]) -> Keyed {
+        match self {
+            Self::Hash(_) => Keyed::Own(None),
+            Self::Hmac(hash) => {
+                let (inner, outer) = hash.hmac_states(key);
+                Keyed::Hmac { inner, outer }
+            }
+            Self::Own(own) => Keyed::Own((own.expand)(key)),
+        }
+    }
 }
 
 /// Digests by a kernel that reports its operations to a sink.
@@ -199,13 +210,13 @@ pub(crate) fn words_to_bytes(words: &[u32]) -> Vec<u8> {
 macro_rules! block_after_block {
     ($name:ident, $($schedule:ident)|+ => $crypt:expr) => {
         fn $name(
-            key: &$crate::key::Schedule,
-            mode: $crate::catalogue::Mode,
-            direction: $crate::job::Direction,
+            key: &$crate::schedule::Schedule,
+            mode: $crate::modes::Mode,
+            direction: $crate::modes::Direction,
             iv: &[u8; 16],
             data: &mut $crate::job::Buffer<'_>,
         ) {
-            if let $($crate::key::Schedule::$schedule(key))|+ = key {
+            if let $($crate::schedule::Schedule::$schedule(key))|+ = key {
                 $crate::modes::crypt_blocks(mode, direction, iv, data.copied_in_place(), |d, b| $crypt(key, d, b));
             }
         }

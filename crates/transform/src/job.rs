@@ -27,15 +27,6 @@ pub enum Status {
     Forged,
 }
 
-/// Which way a cipher runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Plaintext in, ciphertext out.
-    Encrypt,
-    /// Ciphertext in, plaintext out.
-    Decrypt,
-}
-
 /// The two slices of an out-of-place buffer differ in length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source has {source_bytes} bytes, destination {destination_bytes}")]

@@ -1,11 +1,12 @@
 //! Expanded keys: each is made once per association, shared by all its jobs, and wiped when dropped.
 
+use core::any::Any;
 use core::fmt;
 
 use zeroize::Zeroize as _;
 
-use crate::catalogue::{Cipher, Digest};
-use crate::descriptor::{Making, OwnKey};
+use crate::algorithm::{Cipher, Digest};
+use crate::schedule::Schedule;
 
 /// The error of a key whose length the algorithm does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +24,9 @@ fn check(given_bytes: usize, min_bytes: usize, max_bytes: usize) -> Result<(), K
     let fits = (min_bytes..=max_bytes).contains(&given_bytes);
     fits.then_some(()).ok_or(KeyLengthError { given_bytes, min_bytes, max_bytes })
 }
+
+/// The expanded key of a digest that is not a Merkle-Damgard hash; it wipes itself.
+pub(crate) type OwnKey = Option<Box<dyn Any + Send + Sync>>;
 
 /// The use of a key in a digest of the catalogue.
 pub(crate) enum Keyed {
@@ -61,15 +65,7 @@ impl DigestKey {
     pub fn new(algorithm: Digest, key: &[u8]) -> Result<Self, KeyLengthError> {
         let lengths = algorithm.facts().key_bytes;
         check(key.len(), lengths.min, lengths.max)?;
-        let keyed = match &algorithm.descriptor().making {
-            Making::Hash(_) => Keyed::Own(None),
-            Making::Hmac(hash) => {
-                let (inner, outer) = hash.hmac_states(key);
-                Keyed::Hmac { inner, outer }
-            }
-            Making::Own(own) => Keyed::Own((own.expand)(key)),
-        };
-        Ok(Self { algorithm, keyed })
+        Ok(Self { algorithm, keyed: algorithm.descriptor().making.keyed(key) })
     }
 
     /// Returns the algorithm to which the key belongs.
@@ -89,21 +85,6 @@ impl DigestKey {
         }
     }
 }
-
-/// Defines the enum of all ciphers' expanded keys.
-macro_rules! schedules {
-    ($($kind:ident {
-        $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })*
-    })*) => {
-        /// The expanded key of a cipher.
-        #[derive(Clone)]
-        pub(crate) enum Schedule {
-            Null,
-            $( $( $( $variant(crate::$folder::$key), )* )* )*
-        }
-    };
-}
-ciphers!(schedules);
 
 /// A cipher with its key; the schedules wipe themselves.
 #[derive(Clone)]

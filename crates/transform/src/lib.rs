@@ -22,6 +22,7 @@ aeads!(folders);
 asymmetrics!(folders);
 
 mod aead;
+mod algorithm;
 mod asymmetric;
 pub mod catalogue;
 mod cipher_lanes;
@@ -31,6 +32,7 @@ mod counted;
 mod curve25519;
 mod descriptor;
 mod dispatch;
+mod facts;
 mod hash;
 mod isa;
 mod job;
@@ -42,6 +44,7 @@ mod montgomery;
 mod order;
 mod poly1305;
 mod prepared;
+mod schedule;
 #[cfg(target_arch = "x86_64")]
 mod short_lanes;
 mod simd;
@@ -52,13 +55,11 @@ mod word_lanes;
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use crate::des::double::DoubleBoxDes;
 pub use aead::{AeadJob, AeadKey};
+pub use algorithm::{Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Gmac};
 pub use asymmetric::{
     ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,
 };
 pub use bucket::BUCKET_WORDS;
-pub use catalogue::{
-    Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Facts, Gmac, Limits, Mode, Standing,
-};
 #[cfg(target_arch = "x86_64")]
 pub use chacha::parts::ChaChaParts;
 pub use checksum::{internet_sum, internet_sum_copying};
@@ -66,10 +67,12 @@ pub use cost::{AeadTotals, Cheaper};
 pub use counted::{PUBLIC_LOOPS, PublicLoop};
 pub use descriptor::{PeerNames, Promise};
 pub use dispatch::Kernels;
+pub use facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};
-pub use job::{Buffer, CipherJob, DIGEST_BYTES_MAX, DigestJob, Direction, LengthMismatch, Status};
+pub use job::{Buffer, CipherJob, DIGEST_BYTES_MAX, DigestJob, LengthMismatch, Status};
 pub use key::{CipherKey, DigestKey, KeyLengthError};
 pub use mix::{TEN, code_sites, instruction_mix, trace};
+pub use modes::{Direction, Mode};
 pub use prepared::{Prepared, prepared};
 pub use word::{Event, Mix, Place, Region};

@@ -46,12 +46,13 @@ macro_rules! digests {
     };
 }
 
+/// A line names, after the folder, the variant and the type of its expanded keys.
 macro_rules! aeads {
     ($then:ident) => {
         $then! {
             aead {
-                gcm { Aes128Gcm = AES_128_GCM "AES-128-GCM, SP 800-38D, 96-bit nonce, 128-bit tag.", Aes256Gcm = AES_256_GCM "AES-256-GCM." }
-                chacha { ChaCha20Poly1305 = CHACHA20_POLY1305 "ChaCha20-Poly1305, RFC 8439." }
+                gcm(Gcm: BoxedKey) { Aes128Gcm = AES_128_GCM "AES-128-GCM, SP 800-38D, 96-bit nonce, 128-bit tag.", Aes256Gcm = AES_256_GCM "AES-256-GCM." }
+                chacha(ChaCha: Key) { ChaCha20Poly1305 = CHACHA20_POLY1305 "ChaCha20-Poly1305, RFC 8439." }
             }
         }
     };
@@ -76,5 +77,6 @@ macro_rules! asymmetrics {
 /// Declares the folders of a list as modules.
 macro_rules! folders {
     (asymmetric { $($folder:ident($name:ident) { $($rest:tt)* })* }) => { $( pub mod $folder; )* };
+    (aead { $($folder:ident($name:ident: $key:ident) { $($rest:tt)* })* }) => { $( pub(crate) mod $folder; )* };
     ($($kind:ident { $($folder:ident { $($rest:tt)* })* })*) => { $( $( pub(crate) mod $folder; )* )* };
 }

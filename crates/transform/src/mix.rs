@@ -3,7 +3,7 @@
 //! As in NPCryptBench, only kernels are traced: keys are expanded and messages padded before. AES is traced in the
 //! form that the paper stores, with tables of 4 + 1 KB; the reference kernel computes the entries of these.
 
-use crate::catalogue::{Algorithm, Cipher, Digest};
+use crate::algorithm::{Algorithm, Cipher, Digest};
 use crate::descriptor::{Making, words_to_bytes};
 use crate::key::{CipherKey, DigestKey};
 use crate::word::{Event, Mix, begin, end_block, sites};
@@ -75,18 +75,6 @@ fn absorb(digest: Digest, data: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Ve
             let key = DigestKey::new(digest, &key(Algorithm::Digest(digest))).ok()?;
             (own.trace)(&key, data, sink)
         }
-    }
-}
-
-/// Runs every whole block of `N` bytes through a kernel that reports its operations.
-pub(crate) fn trace_blocks<const N: usize>(
-    data: &mut [u8],
-    sink: &mut dyn FnMut(Event),
-    crypt: impl Fn(&mut [u8; N]),
-) {
-    for block in data.as_chunks_mut().0 {
-        crypt(block);
-        end_block(sink);
     }
 }
 

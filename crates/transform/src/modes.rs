@@ -1,7 +1,46 @@
-//! ECB, CBC and CTR over any block cipher, one message at a time.
+//! ECB, CBC and CTR: their names, and each over any block cipher, one message at a time.
 
-use crate::catalogue::Mode;
-use crate::job::Direction;
+/// A mode of a block cipher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Each block alone.
+    Ecb,
+    /// Cipher block chaining; the length must be a multiple of the block.
+    Cbc,
+    /// Counter mode: the IV is the first counter block, counted big-endian over the whole block.
+    Ctr,
+}
+
+/// Which way a cipher runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Plaintext in, ciphertext out.
+    Encrypt,
+    /// Ciphertext in, plaintext out.
+    Decrypt,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Ecb, Self::Cbc, Self::Ctr];
+
+    /// The mode that a block cipher's bare name implies.
+    pub(crate) const USUAL: Self = Self::Cbc;
+
+    /// Returns the catalogue's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ecb => "ecb",
+            Self::Cbc => "cbc",
+            Self::Ctr => "ctr",
+        }
+    }
+
+    /// Returns whether no block needs the result of another one, so that a message can be cut.
+    pub(crate) const fn can_cut(self, direction: Direction) -> bool {
+        !matches!((self, direction), (Self::Cbc, Direction::Encrypt))
+    }
+}
 
 /// Adds to a big-endian counter that fills the block.
 pub(crate) fn increase<const N: usize>(counter: &mut [u8; N], by: usize) {

@@ -3,7 +3,7 @@
 //! NPCryptBench leaves initialisation to a control processor. So this module expands keys and fills tables; a kernel
 //! written elsewhere reads words, processes the message, and can be compared with ours byte by byte.
 
-use crate::catalogue::{Algorithm, Cipher};
+use crate::algorithm::{Algorithm, Cipher};
 use crate::descriptor::Making;
 use crate::key::CipherKey;
 use crate::mix::{key, message, trace};

@@ -4,9 +4,8 @@
 //! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
-use crate::catalogue::Mode;
 use crate::cipher_lanes::Rows;
-use crate::job::Direction;
+use crate::modes::{Direction, Mode};
 use crate::simd::shorts::{Shorts, carried, place};
 use crate::wipe::wipe;
 

@@ -193,6 +193,18 @@ pub(crate) fn end_block(sink: &mut dyn FnMut(Event)) {
     sink(Event::BlockEnd);
 }
 
+/// Runs every whole block of `N` bytes through a kernel that reports its operations.
+pub(crate) fn trace_blocks<const N: usize>(
+    data: &mut [u8],
+    sink: &mut dyn FnMut(Event),
+    crypt: impl Fn(&mut [u8; N]),
+) {
+    for block in data.as_chunks_mut().0 {
+        crypt(block);
+        end_block(sink);
+    }
+}
+
 /// A 32-bit machine word.
 pub(crate) trait Word:
     Copy

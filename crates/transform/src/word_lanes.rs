@@ -6,10 +6,9 @@
 
 use core::marker::PhantomData;
 
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, LaneKernel, Rows};
-use crate::job::Direction;
-use crate::key::Schedule;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::simd::Words;
 use crate::wipe::wipe;
 
@@ -287,8 +286,8 @@ macro_rules! word_lane_kernels {
             #[cfg(target_arch = "x86_64")]
             pub(crate) fn $name<'k>(
                 _: $token,
-                mode: $crate::catalogue::Mode,
-                direction: $crate::job::Direction,
+                mode: $crate::modes::Mode,
+                direction: $crate::modes::Direction,
                 key_words: usize,
                 jobs: &mut [$crate::job::CipherJob<'k>],
                 order: &[u16],

@@ -43,7 +43,7 @@ impl Identity {
 pub(crate) struct DescentOptions {
     /// Whether mount points are yielded but not entered.
     pub(crate) one_file_system: bool,
-    /// Regular files are inspected too.
+    /// Whether regular files are inspected too.
     pub(crate) inspect_files: bool,
     /// Whether symbolic links are yielded as their destinations, where `Beneath` follows them.
     pub(crate) follow: bool,
@@ -262,7 +262,7 @@ impl Descent {
         match inspected {
             Ok((fd, stat)) => {
                 let identity = Identity::of(&stat);
-                // Only over a link can a descent come back to a directory that it is in.
+                // A descent comes back to a directory that it is in only over a link.
                 if self.options.follow && self.frames.iter().any(|frame| frame.identity == identity) {
                     return Found::Unreachable(Errno::LOOP);
                 }
@@ -301,7 +301,7 @@ fn fill(fd: &impl AsFd, batch: &mut Batch, buffer: &mut Vec<u8>) -> Result<bool,
         };
         let name = entry.file_name().to_bytes();
         if name != b"." && name != b".." {
-            // At most BATCH_BYTES of names, each of at most NAME_MAX bytes: both fit.
+            // There are at most BATCH_BYTES of names, each of at most NAME_MAX bytes: both numbers fit.
             batch.names.push(Name {
                 start: batch.bytes.len() as u32,
                 length: name.len() as u16,

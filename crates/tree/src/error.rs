@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::beneath::is_blocked;
 use crate::path::{PathError, RelativePath, ShownPath};
 
 /// The operation that failed.
@@ -329,4 +331,19 @@ pub(crate) fn failed(operation: Operation, path: &RelativePath, errno: Errno) ->
 /// Makes the error of a root that cannot be used.
 pub(crate) fn root_failed(path: &Path, source: impl Into<io::Error>) -> Error {
     Error::Root { path: path.to_owned().into(), source: source.into() }
+}
+
+/// Returns the kind of entry that `stat` describes.
+pub(crate) fn entry_type(stat: &Stat) -> EntryType {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryType::File,
+        FileType::Directory => EntryType::Directory,
+        FileType::Symlink => EntryType::Symlink,
+        _ => EntryType::Other,
+    }
+}
+
+/// Returns the error of an operation on a path that could not be resolved.
+pub(crate) fn resolve_error(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
+    if is_blocked(errno) { Error::BlockedPath { path: path.into() } } else { failed(operation, path, errno) }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use crate::beneath::{Beneath, HANDLE};
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, resolve_error};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
-use crate::target::{Target, resolve_error};
-use crate::writer::{Writer, back_up, make_parents};
+use crate::place::{back_up, make_parents};
+use crate::target::Target;
+use crate::writer::Writer;
 
 /// The decision about a name in the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,7 +32,7 @@ pub enum Judgement {
 /// A name that the source does not have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Extra {
-    /// Which.
+    /// The path of the name.
     pub path: RelativePath,
     /// Whether it is a directory; its entries are extraneous as well, and come after it.
     pub is_directory: bool,
@@ -42,13 +43,13 @@ pub struct Extra {
 pub struct Extraneous {
     /// Names to be removed, from the last to the first.
     pub entries: Vec<Extra>,
-    /// Failures to look at entries.
+    /// The errors of entries that could not be examined.
     pub errors: Vec<Error>,
     /// Whether there are more names than were asked for; another search finds them once these are removed.
     pub has_more: bool,
 }
 
-/// A look in progress.
+/// A search in progress.
 #[derive(Debug, Default)]
 struct Look {
     above: Option<RelativePath>,

@@ -161,11 +161,11 @@ fn class(text: &[Character]) -> Option<(Token, &[Character])> {
 /// Bounds of the work on a pattern.
 #[derive(Debug)]
 pub struct ExpansionBounds {
-    /// Most folders that contain the matching names.
+    /// The maximum number of folders that contain matching names.
     pub folders_max: usize,
-    /// Names that are looked at.
+    /// The maximum number of names that are compared with the pattern.
     pub names_max: usize,
-    /// Names that it stands for.
+    /// The maximum number of names that match the pattern.
     pub matches_max: usize,
 }
 
@@ -174,14 +174,14 @@ pub struct ExpansionBounds {
 pub struct Expansion {
     /// The folder; empty if the pattern has no slash.
     pub folder: PathBuf,
-    /// In order.
+    /// The names, in order.
     pub names: Vec<ExpandedName>,
 }
 
 /// A name that matches a pattern.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ExpandedName {
-    /// One component.
+    /// The name, of one component.
     pub name: RelativePath,
     /// Whether it is a symbolic link.
     pub is_link: bool,

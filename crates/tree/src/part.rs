@@ -5,95 +5,30 @@
 //! system allows that, so that a killed process leaves nothing. No byte can be written beyond the size that the file
 //! was begun with. A file that several processes write together is described in [`ranges`](crate::ranges).
 
-use std::fmt;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, fallocate, flock, fstat, fsync,
-    ftruncate, linkat, openat, unlinkat,
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fsync, ftruncate, linkat,
+    openat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, pwritev};
-use rustix::process::geteuid;
-use serde::{Deserialize, Serialize};
 
 use crate::beneath::Parent;
 use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::inner::Inner;
 use crate::metadata::Metadata;
+use crate::options::SmallFiles;
 use crate::path::RelativePath;
+use crate::place::{rename_over, with_temp_name};
 use crate::ranges::Division;
 use crate::reader::Extents;
-use crate::target::{Inner, SmallFiles};
-use crate::writer::{rename_over, with_temp_name};
-
-const PREFIX: &[u8] = b".sealane-";
-const SUFFIX: &[u8] = b".part";
-const DIGITS: usize = 16;
-const NAME_BYTES: usize = PREFIX.len() + DIGITS + SUFFIX.len();
+use crate::temporary::{TempName, is_ours};
 
 /// Most buffers that the kernel takes in one call (`UIO_MAXIOV`).
 const MAX_BUFFERS: usize = 1024;
-
-/// The name of an unfinished file: `.sealane-`, 16 hexadecimal digits, `.part`. A peer cannot name an entry so.
-#[derive(Clone, Copy, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(from = "u64", into = "u64")]
-pub struct TempName {
-    number: u64,
-    name: [u8; NAME_BYTES],
-}
-
-impl TempName {
-    /// Returns the name with this number. To find a file again, derive the number from its identity (the transfer and
-    /// the path).
-    pub fn new(number: u64) -> Self {
-        let mut name = [0; NAME_BYTES];
-        name[..PREFIX.len()].copy_from_slice(PREFIX);
-        name[PREFIX.len() + DIGITS..].copy_from_slice(SUFFIX);
-        for (index, digit) in name[PREFIX.len()..PREFIX.len() + DIGITS].iter_mut().enumerate() {
-            let nibble = (number >> (60 - 4 * index)) & 0xf;
-            *digit = b"0123456789abcdef"[nibble as usize];
-        }
-        Self { number, name }
-    }
-
-    /// Returns the number that the name was made from.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the name as bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// Returns whether `name` is such a name.
-    pub fn matches(name: &[u8]) -> bool {
-        name.len() == NAME_BYTES
-            && name.starts_with(PREFIX)
-            && name.ends_with(SUFFIX)
-            && name[PREFIX.len()..PREFIX.len() + DIGITS].iter().all(u8::is_ascii_hexdigit)
-    }
-}
-
-impl fmt::Debug for TempName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ".sealane-{:016x}.part", self.number)
-    }
-}
-
-impl From<u64> for TempName {
-    fn from(number: u64) -> Self {
-        Self::new(number)
-    }
-}
-
-impl From<TempName> for u64 {
-    fn from(name: TempName) -> Self {
-        name.number
-    }
-}
 
 /// The part of a file that a [`PartFile`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +53,7 @@ pub struct PartFile {
     role: Role,
     size_bytes: u64,
     resumed_bytes: Option<u64>,
-    /// Finished, discarded, or about to be.
+    /// Whether the file is finished or discarded, or is about to be.
     closed: AtomicBool,
 }
 
@@ -325,7 +260,7 @@ impl PartFile {
                 let link = |name: &[u8]| linkat(&self.fd, "", &*self.parent, name, AtFlags::EMPTY_PATH);
                 match link(name) {
                     Ok(()) => return Ok(()),
-                    // It takes a temporary name and is renamed over the entry that has its own.
+                    // The file takes a temporary name, and is renamed over the entry that has its own name.
                     Err(Errno::EXIST) => {
                         with_temp_name(&self.inner, &self.parent, &self.path, link).map_err(created)?.0
                     }
@@ -447,11 +382,4 @@ fn take_up(parent: &Parent, temp: &TempName, path: &RelativePath) -> Result<Opti
         Ok(()) | Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(failed(Operation::Remove, path, errno)),
     }
-}
-
-/// Returns whether the file is a regular one of this user without another name.
-pub(crate) fn is_ours(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && stat.st_nlink == 1
-        && stat.st_uid == geteuid().as_raw()
 }

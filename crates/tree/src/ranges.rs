@@ -20,8 +20,8 @@ use rustix::io::{Errno, pread, pwrite};
 use crate::beneath::Parent;
 use crate::descent::Identity;
 use crate::error::{Error, Operation, Result, failed};
-use crate::part::{TempName, is_ours};
 use crate::path::RelativePath;
+use crate::temporary::{TempName, is_ours};
 
 /// The maximum number of ranges of one file.
 pub const RANGES_MAX: u64 = 65_536;

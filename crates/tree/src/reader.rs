@@ -12,14 +12,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat, unlinkat};
 use rustix::io::{Errno, pread};
 
 use crate::beneath::{Parent, ParentCache, is_blocked};
 use crate::descent::Identity;
-use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
 use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
 use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
@@ -36,14 +34,21 @@ const READ: OFlags = OFlags::RDONLY
 pub struct Reader {
     source: Source,
     parents: Vec<ParentCache>,
-    /// Whether to ask for it: it is refused to users who do not own the file, and is not asked for again after the
-    /// first refusal.
+    /// Whether files are opened without a change of their access time. The system refuses that to users who do not own
+    /// the file; after the first refusal files are opened in the usual way.
     leave_access_time: bool,
     with_owner: bool,
 }
 
+impl Source {
+    /// Returns a reader for one thread.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.clone())
+    }
+}
+
 impl Reader {
-    pub(crate) fn new(source: Source) -> Self {
+    fn new(source: Source) -> Self {
         let parents = source.roots().iter().map(|_| ParentCache::default()).collect();
         Self { source, parents, leave_access_time: true, with_owner: false }
     }
@@ -165,16 +170,6 @@ const SETTLING_TRIES: usize = 8;
 fn age(then: Timestamp) -> Option<Duration> {
     let since_epoch = Duration::new(u64::try_from(then.seconds).ok()?, then.nanoseconds);
     SystemTime::now().duration_since(UNIX_EPOCH + since_epoch).ok()
-}
-
-/// Returns the kind of entry that `stat` describes.
-pub(crate) fn entry_type(stat: &Stat) -> EntryType {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => EntryType::File,
-        FileType::Directory => EntryType::Directory,
-        FileType::Symlink => EntryType::Symlink,
-        _ => EntryType::Other,
-    }
 }
 
 /// A regular file open for reading, with its metadata at the opening. Reading takes `&self`, from any thread.

@@ -14,8 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
 use crate::beneath::{Beneath, HANDLE, Resolution};
-use crate::error::{EntryType, Error, Result, root_failed};
-use crate::reader::entry_type;
+use crate::error::{EntryType, Error, Result, entry_type, root_failed};
 
 /// The place at which the paths of roots begin.
 #[derive(Clone, Debug, Default)]

@@ -11,11 +11,11 @@ use rustix::io::{Errno, write};
 
 use crate::beneath::Parent;
 use crate::error::{EntryType, Operation, Result, failed};
+use crate::inner::Inner;
 use crate::metadata::Metadata;
-use crate::part::TempName;
 use crate::path::RelativePath;
-use crate::target::Inner;
-use crate::writer::{rename_over, with_temp_name};
+use crate::place::{rename_over, with_temp_name};
+use crate::temporary::TempName;
 
 const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
 const CREATE_NEW: OFlags = CREATE.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);

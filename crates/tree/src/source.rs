@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::beneath::{Beneath, Links, Resolution};
 use crate::error::{Error, Result, root_failed};
 use crate::path::{RelativePath, ShownPath};
-use crate::reader::Reader;
 use crate::root::Anchor;
-use crate::walk::{Walk, WalkOptions};
 
 /// The names that the entries of a root get.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -246,15 +244,5 @@ impl Source {
     /// Returns the user's name of an entry of root number `root`, for messages.
     pub fn show(&self, root: u32, path: &RelativePath) -> ShownPath {
         self.root(root).map_or_else(|_| path.into(), |root| root.show(path))
-    }
-
-    /// Returns all entries of all roots, depth first.
-    pub fn walk(&self, options: WalkOptions) -> Walk {
-        Walk::new(self.clone(), options)
-    }
-
-    /// Returns a reader for one thread.
-    pub fn reader(&self) -> Reader {
-        Reader::new(self.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! Entries that wait for a name that an entry of another kind has: [`Successors`].
+//! Entries that wait for a name that an entry of another kind has: how they wait, and how they get it.
 //!
 //! If a target may replace one kind by another ([`TargetOptions::replaces_other_kinds`](crate::TargetOptions)), the
 //! new entry is made complete beside the old one, under a temporary name, and the old one stays untouched until
@@ -6,20 +6,19 @@
 //! [`Inner::located`].
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
-use crate::error::{EntryType, Error, Operation, Result, failed};
-use crate::part::TempName;
+use crate::error::{EntryType, Error, Operation, Result, entry_type, failed, resolve_error};
+use crate::inner::{Inner, UNFINISHED_DIRECTORY};
 use crate::path::RelativePath;
-use crate::reader::entry_type;
-use crate::target::{Inner, Target, UNFINISHED_DIRECTORY, resolve_error};
-use crate::writer::{Writer, back_up};
+use crate::place::back_up;
+use crate::target::Target;
+use crate::temporary::TempName;
+use crate::waiting::{Waiting, prefixes, renamed};
+use crate::writer::Writer;
 
 /// An entry that waits for its name.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -32,70 +31,10 @@ pub struct Successor {
     pub is_incomplete: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    temp: TempName,
-    is_directory: bool,
-    is_incomplete: bool,
-}
-
-/// The entries of one target that wait for their names.
-#[derive(Debug, Default)]
-pub(crate) struct Successors {
-    /// Whether there are any, so that the usual path takes no lock.
-    any: AtomicBool,
-    waiting: Mutex<BTreeMap<RelativePath, Waiting>>,
-}
-
-impl Successors {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Waiting>> {
-        // No code panics while it holds this lock, and the map is valid at every step.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn insert(
-        &self,
-        waiting: &mut BTreeMap<RelativePath, Waiting>,
-        path: &RelativePath,
-        temp: TempName,
-        is_directory: bool,
-    ) {
-        waiting.insert(path.clone(), Waiting { temp, is_directory, is_incomplete: false });
-        self.any.store(true, Ordering::Release);
-    }
-
-    fn remove(&self, path: &RelativePath) {
-        let mut waiting = self.waiting();
-        waiting.remove(path);
-        self.any.store(!waiting.is_empty(), Ordering::Release);
-    }
-
-    /// Returns the temporary name of the entry that waits for the name `path`.
-    pub(crate) fn temp_name(&self, path: &RelativePath) -> Option<TempName> {
-        if !self.any.load(Ordering::Acquire) {
-            return None;
-        }
-        self.waiting().get(path).map(|waiting| waiting.temp)
-    }
-}
-
-/// Returns the directories above a path, the outermost first, and the path itself.
-fn prefixes(path: &[u8]) -> impl Iterator<Item = RelativePath> + '_ {
-    let slashes = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
-    slashes.chain([path.len()]).filter_map(|end| RelativePath::new(&path[..end]).ok())
-}
-
-/// Returns `path` with the last component of `prefix` replaced by `temp`.
-fn renamed(path: &[u8], prefix: &RelativePath, temp: TempName) -> Vec<u8> {
-    let (parent, _) = prefix.split();
-    let start = if parent.is_empty() { Vec::new() } else { [parent, b"/"].concat() };
-    [start.as_slice(), temp.as_bytes(), &path[prefix.as_bytes().len()..]].concat()
-}
-
 impl Inner {
     /// Returns the present place of `path`: below a waiting directory, it contains that directory's temporary name.
     pub(crate) fn located<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
-        if !self.successors.any.load(Ordering::Acquire) {
+        if !self.successors.any() {
             return Cow::Borrowed(path);
         }
         let waiting = self.successors.waiting();
@@ -222,7 +161,7 @@ impl Target {
 
     /// Notes that the entry `path` could not be made, so a directory above it is incomplete.
     pub fn mark_incomplete(&self, path: &RelativePath) {
-        if !self.inner.successors.any.load(Ordering::Acquire) {
+        if !self.inner.successors.any() {
             return;
         }
         let mut waiting = self.inner.successors.waiting();

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 
 use crate::beneath::Beneath;
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, resolve_error};
 use crate::metadata::Metadata;
-use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
-use crate::target::{Target, resolve_error};
+use crate::target::Target;
+use crate::temporary::TempName;
 
 /// A regular file of a target.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -10,9 +10,9 @@ use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
 use crate::metadata::Metadata;
-use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
+use crate::temporary::TempName;
 use crate::xattrs;
 
 /// Options of a walk.
@@ -22,11 +22,11 @@ pub struct WalkOptions {
     pub recursive: bool,
     /// Whether mount points are yielded as directories but not entered.
     pub one_file_system: bool,
-    /// Directories come with their owner.
+    /// Whether directories come with their owner.
     pub owner: bool,
-    /// Directories come with their extended attributes.
+    /// Whether directories come with their extended attributes.
     pub xattrs: bool,
-    /// Which entries to leave out.
+    /// The filter that leaves entries out.
     pub filter: Filter,
 }
 
@@ -100,6 +100,13 @@ struct Selected {
     pending: VecDeque<(RelativePath, bool)>,
     /// The path descended into last: its entries were yielded.
     walked: Option<RelativePath>,
+}
+
+impl Source {
+    /// Returns all entries of all roots, depth first.
+    pub fn walk(&self, options: WalkOptions) -> Walk {
+        Walk::new(self.clone(), options)
+    }
 }
 
 impl Walk {

@@ -61,16 +61,16 @@ pub(crate) enum Destination {
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) permit: Permit,
-    /// Newer entries are not replaced by older ones.
+    /// Whether newer entries are kept, and not replaced by older ones.
     pub(crate) keep_newer: bool,
-    /// Every change is reported.
+    /// Whether every change is reported.
     pub(crate) itemise: bool,
     pub(crate) fsync: bool,
-    /// Content is digested on arrival and compared, if records carry no integrity tags.
+    /// Whether content is digested on arrival and compared, where records carry no integrity tags.
     pub(crate) verify_digests: bool,
     /// The maximum number of unfinished large files.
     pub(crate) open_max: usize,
-    /// Only this part of a file is accepted.
+    /// The only part of a file that is accepted, if the transfer copies a part.
     pub(crate) portion: Option<Portion>,
 }
 
@@ -231,7 +231,7 @@ impl Files {
         }
     }
 
-    /// From now on, no incomplete file is kept.
+    /// Lets no file get its name from now on.
     pub(crate) fn poison(&self) {
         self.poisoned.store(true, SeqCst);
     }
@@ -264,36 +264,37 @@ impl Files {
         }
     }
 
-    /// An entry does not get the name that it waited for: another entry keeps it, for the given reason.
+    /// Reports that an entry does not get the name that it waited for, because another entry keeps the name for the
+    /// given reason.
     pub(crate) fn not_replaced(&self, path: &RelativePath, why: &str) {
         if let Destination::Tree { target, .. } = &self.destination {
             // An entry that cannot be removed only occupies space.
             let _ = target.withdraw(path);
         }
-        // It was counted when it was made.
+        // The entry was counted when it was made.
         self.counters.entries.fetch_sub(1, Relaxed);
         let shown = self.shown(path.as_bytes());
         let reason = format!("{shown} is of another kind than what was sent, and was not replaced: {why}");
         self.tell_failed(&shown, reason);
     }
 
-    /// The transfer failed and cannot be resumed: folders get the modes they were sent with, or are removed if only
-    /// their names had arrived.
+    /// Finishes the folders of a transfer that failed and cannot be resumed: they get the modes that they were sent
+    /// with, or are removed if only their names had arrived.
     pub(crate) fn abandon_folders(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.abandon_directories();
         }
     }
 
-    /// The transfer failed and can be resumed: folders that were made writable get their modes back.
+    /// Gives folders that were made writable their modes back, after a transfer that failed and can be resumed.
     pub(crate) fn restore_modes(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.restore_modes();
         }
     }
 
-    /// The transfer is complete: files that an earlier run began and this one did not continue, because they are no
-    /// longer sent or another of their names came first, are removed.
+    /// Removes the files of a complete transfer that an earlier run began and this one did not continue, because they
+    /// are no longer sent or another of their names came first.
     pub(crate) fn discard_abandoned(&self) {
         let Destination::Tree { target, .. } = &self.destination else { return };
         let mut writer = target.writer();
@@ -467,7 +468,8 @@ impl Files {
         }
     }
 
-    /// A file of which other transfers have written the ranges has its name now, or will be copied as a whole.
+    /// Removes the ranges that other transfers have written of a file, which has its name now or will be copied as a
+    /// whole.
     pub(crate) fn discard_ranges(&self) {
         let (Some(portion), Destination::Tree { target, .. }) = (self.intake.portion, &self.destination)
         else {
@@ -659,7 +661,7 @@ impl Files {
         part.finish(&metadata, self.intake.fsync)
     }
 
-    /// An entry is in place.
+    /// Counts an entry that is in place.
     pub(crate) fn entry_done(&self, entry: &Entry, digest: Option<[u8; 32]>) {
         self.counters.entries.fetch_add(1, Relaxed);
         self.progress.files_done.fetch_add(1, Relaxed);

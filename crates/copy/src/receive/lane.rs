@@ -46,9 +46,9 @@ pub(crate) struct Receiving {
     pub(crate) bells: Arc<Bells>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) first_byte: OnceLock<Instant>,
-    /// Woken when a stream must be opened.
+    /// The bell of the control thread, which rings when a stream must be opened.
     pub(crate) control: Arc<Bells>,
-    /// Count without opening or writing (laboratory).
+    /// Whether records are counted without being opened or written (laboratory).
     pub(crate) blind: bool,
 }
 
@@ -230,7 +230,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Records are in place, with this many bytes of content.
+/// Counts records that are in place, with this many bytes of content.
 fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), LineError> {
     // Names count as well: a tree of empty files has no content.
     let wire_bytes = in_hand.arrived.headers.iter().map(|header| header.body_bytes as u64).sum();

@@ -80,7 +80,7 @@ impl Inbound {
         self.association = Some(keys);
     }
 
-    /// The connection is gone. Returns its buffer.
+    /// Ends the connection, and returns its buffer.
     pub(crate) fn cut(&mut self) -> Option<Buffer> {
         self.association = None;
         self.filled = 0;
@@ -166,7 +166,7 @@ pub(crate) struct Outbound {
     association: Option<Association>,
     taken: u64,
     acknowledged: u64,
-    /// Records were lost; none after them count.
+    /// Whether records were lost; records after them do not count.
     has_gap: bool,
     /// An acknowledgement that the connection has not accepted completely.
     unsent: Vec<u8>,
@@ -210,7 +210,7 @@ impl Outbound {
         (!self.unsent.is_empty()).then_some(&*self.unsent)
     }
 
-    /// Records that the connection accepted this many of them.
+    /// Notes that the connection accepted this many bytes.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.unsent.drain(..bytes);
     }

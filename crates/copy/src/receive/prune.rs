@@ -138,7 +138,7 @@ pub(crate) struct Prune<T = Target> {
     pub(crate) dry_run: bool,
     /// The place of backups.
     pub(crate) backup: Option<Backups>,
-    /// Every deletion is reported.
+    /// Whether every deletion is reported.
     pub(crate) itemise: bool,
     /// In a dry run, the names of entries that would be replaced by entries of other kinds.
     pub(crate) replaced: Vec<RelativePath>,

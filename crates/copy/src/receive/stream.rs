@@ -45,7 +45,8 @@ struct Output<W> {
 pub(crate) struct ReceiveStream<W = Socket> {
     index: u16,
     suite: Suite,
-    /// A lane returns the number after its last record, or nothing if it could not take the records over.
+    /// The order of the records. A lane that has taken its records over returns the number after the last one; a lane
+    /// that could not take them over returns nothing.
     flow: Flow<Input<W>, Option<u64>, Output<W>>,
     /// The number of threads that wait until batches are settled.
     waiting: Mutex<usize>,
@@ -153,7 +154,7 @@ impl<W: Wire> ReceiveStream<W> {
         self.flow.with_given(|input| input.narrowed)
     }
 
-    /// The sender's segments do not arrive here; smaller ones may.
+    /// Notes that the sender's segments do not arrive here, and how many times smaller ones are to be tried.
     pub(crate) fn narrow(&self, times: u8) {
         self.flow.with_given(|input| input.narrowed = input.narrowed.max(times));
     }

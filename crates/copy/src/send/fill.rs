@@ -27,9 +27,8 @@ use crate::{
     send::{
         batch::{Builder, CLOSING_BYTES_MAX},
         manifest::{Manifest, Outgoing},
-        pack::Pack,
         removal::Sent,
-        work::{Bytes, Close, Content, Queue, SendFile, Work},
+        work::{Bytes, Close, Content, Pack, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
 };

@@ -24,7 +24,7 @@ use crate::{
         batch::Builder,
         fill::Filler,
         ranges::{align, complement, subtract, within},
-        work::{Bytes, Candidate, Content, OtherNames, SendFile},
+        work::{Bytes, Candidate, Content, OtherNames, Pack, SendFile},
     },
     summary::Notice,
 };
@@ -33,26 +33,6 @@ use crate::{
 const SMALL_FILE_BYTES: u64 = 32 * 1024;
 /// The number of attempts to read a small file that changes meanwhile.
 const SMALL_FILE_TRIES: usize = 3;
-
-/// Small entries held by a lane.
-#[derive(Debug)]
-pub(super) struct Pack {
-    candidates: std::vec::IntoIter<Candidate>,
-    /// The first entry's file, if it was opened and then did not fit.
-    opened: Option<OpenFile>,
-    /// The entries in the record that is not in the batch yet.
-    written: Vec<Candidate>,
-}
-
-impl Pack {
-    pub(super) fn new(candidates: Vec<Candidate>) -> Self {
-        Self { candidates: candidates.into_iter(), opened: None, written: Vec::new() }
-    }
-
-    pub(super) fn into_candidates(self) -> Vec<Candidate> {
-        self.written.into_iter().chain(self.candidates).collect()
-    }
-}
 
 /// The fate of an entry.
 enum Written {

@@ -53,6 +53,26 @@ pub(crate) enum OtherNames {
     Sent(sealane_tree::RelativePath),
 }
 
+/// Small entries held by a lane.
+#[derive(Debug)]
+pub(super) struct Pack {
+    pub(super) candidates: std::vec::IntoIter<Candidate>,
+    /// The first entry's file, if it was opened and then did not fit.
+    pub(super) opened: Option<OpenFile>,
+    /// The entries in the record that is not in the batch yet.
+    pub(super) written: Vec<Candidate>,
+}
+
+impl Pack {
+    pub(super) fn new(candidates: Vec<Candidate>) -> Self {
+        Self { candidates: candidates.into_iter(), opened: None, written: Vec::new() }
+    }
+
+    pub(super) fn into_candidates(self) -> Vec<Candidate> {
+        self.written.into_iter().chain(self.candidates).collect()
+    }
+}
+
 /// The source of a large file's bytes.
 #[derive(Debug)]
 pub(crate) enum Bytes {

@@ -107,6 +107,16 @@ fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
     Ok(())
 }
 
+impl Options {
+    /// Returns the suite that a session with these options agrees on, if there is one.
+    ///
+    /// # Errors
+    /// Fails if the requested suite does not fit the level, or is outdated and not allowed.
+    pub fn agreed_suite(&self) -> Result<Suite, Error> {
+        suite(self)
+    }
+}
+
 /// Returns the suite that the user's options select.
 pub(crate) fn suite(options: &Options) -> Result<Suite, Error> {
     let suite = options.suite.unwrap_or_else(|| default_suite(options.level));

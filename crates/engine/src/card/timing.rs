@@ -78,16 +78,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The table: Mb/s by threads and bytes.
-    const BYTES: [usize; 6] = [16, 64, 256, 1024, 8192, 16384];
-    const TABLE: [(usize, [f64; 6]); 5] = [
-        (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
-        (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
-        (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
-        (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
-        (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
-    ];
+    use crate::card::{OCF_BYTES, OCF_TABLE_1 as TABLE};
 
     fn megabits_a_second(threads: usize, bytes: usize) -> f64 {
         const JOBS: usize = 20_000;
@@ -104,8 +95,8 @@ mod tests {
     #[test]
     fn a_closed_loop_meets_each_value_of_the_published_table() {
         for (threads, row) in TABLE {
-            for (bytes, published) in BYTES.into_iter().zip(row) {
-                let found = megabits_a_second(threads, bytes);
+            for (bytes, published) in OCF_BYTES.into_iter().zip(row) {
+                let found = megabits_a_second(threads, bytes as usize);
                 let off = found / published - 1.0;
                 assert!(off.abs() < 0.15, "{threads} threads, {bytes} bytes: {found:.2} for {published}");
             }

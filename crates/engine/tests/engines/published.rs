@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU32;
 
-use sealane_engine::{Cost, Policy, Timing, Trust};
+use sealane_engine::{Cost, OCF_BYTES as BYTES, OCF_TABLE_1 as TABLE_1, Policy, Timing, Trust};
 
 use crate::cards::{World, rate};
 
@@ -14,16 +14,6 @@ const CARD: (Timing, Option<u64>, Trust) =
 /// A processor of the card's time that computes triple DES.
 const PROCESSOR: (Timing, Option<u64>, Trust) =
     (Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 }), None, Trust::Full);
-
-/// Mb/s of table 1, by threads and bytes.
-const BYTES: [u32; 6] = [16, 64, 256, 1024, 8192, 16384];
-const TABLE_1: [(usize, [f64; 6]); 5] = [
-    (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
-    (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
-    (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
-    (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
-    (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
-];
 
 fn jobs_per_second(engines: &[(Timing, Option<u64>, Trust)], clients: usize, bytes: u32, jobs: usize) -> f64 {
     rate(&World::new(Policy::LeastExpected, engines, false), clients, bytes, jobs)

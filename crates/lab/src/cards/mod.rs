@@ -17,7 +17,8 @@ use crate::request::Request;
 use crate::studies::{COSTS, Cost, Family, OCF, Study, cost, study};
 use closed_loop::{CARD, PROCESSOR, megabits, rate};
 use sealane_engine::{
-    Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Timing, Work,
+    Buffer, EngineChoice, Implementations, Job, JobStatus, OCF_BYTES, OCF_TABLE_1, Protection, Session, Span,
+    Submitter, Timing, Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Kernels, Mode, Tier};
 use std::io::Write;
@@ -64,15 +65,6 @@ const ENGINES: [(&str, &str); 4] = [
     ("hybrid:card,inline", "simulated hybrid"),
 ];
 
-/// The lengths, threads and Mb/s of table 1.
-const TABLE_LENGTHS: [u32; 6] = [16, 64, 256, 1024, 8192, 16384];
-const TABLE_1: [(usize, [f64; 6]); 5] = [
-    (1, [3.06, 11.45, 33.15, 59.49, 79.19, 80.75]),
-    (2, [5.53, 18.40, 56.07, 111.60, 154.18, 160.02]),
-    (3, [6.44, 23.25, 71.31, 152.28, 229.60, 238.24]),
-    (4, [6.83, 25.77, 80.91, 182.65, 292.15, 299.33]),
-    (32, [7.37, 27.51, 94.05, 249.17, 313.79, 320.19]),
-];
 /// The rows of table 2 that survive; its caption, which said how many cards, does not.
 const TABLE_2: [(usize, [f64; 6]); 2] =
     [(1, [5.42, 18.88, 61.94, 151.95, 300.88, 254.79]), (32, [9.91, 37.01, 120.71, 410.27, 758.85, 801.81])];
@@ -332,8 +324,8 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
     let mut claims = Vec::new();
     for cards in 1..=4_usize {
         let name = cards.to_string();
-        for (threads, published) in TABLE_1 {
-            for (bytes, published) in TABLE_LENGTHS.into_iter().zip(published) {
+        for (threads, published) in OCF_TABLE_1 {
+            for (bytes, published) in OCF_BYTES.into_iter().zip(published) {
                 let found = megabits(rate(&vec![CARD; cards], threads, bytes, jobs)?, bytes);
                 let mut cell = Cell { at: place(&name, threads, THE_MODEL, bytes), ..Cell::default() };
                 cell = cell.with(MEGABITS, exact(found));
@@ -367,7 +359,7 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
         }
     }
     for (threads, published) in TABLE_2 {
-        for (bytes, published) in TABLE_LENGTHS.into_iter().zip(published) {
+        for (bytes, published) in OCF_BYTES.into_iter().zip(published) {
             let cell = Cell { at: place("several", threads, THE_PAPER, bytes), ..Cell::default() };
             cells.push(cell.with(MEGABITS, published));
         }

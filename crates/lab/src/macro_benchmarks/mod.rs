@@ -1,5 +1,5 @@
-//! The macro studies of 2002 (R15 to R21): what a user notices of IPsec when files are copied, pages fetched, sites
-//! mirrored and programs built, and what other work on the machine notices.
+//! The macro studies of 2002 (R15 to R21): the effect of IPsec on the copying of files, the fetching of pages, the
+//! mirroring of sites and the building of programs, and on other work of the machine.
 //!
 //! Guarantees: hosts are namespaces with links of the study's rate; all connections of a table exist at once and take
 //! turns run by run; every run is kept, with the CPU seconds of the programs, of the tunnel and of the whole machine
@@ -24,7 +24,8 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
 use crate::studies::{COSTS, Cost, Family, Study, cost, study};
-use crate::tunnel::net::{self, Between, Ground, Net};
+use crate::tunnel::between::Between;
+use crate::tunnel::net::{self, Ground, Net};
 use crate::tunnel::{
     ABOUT_CARDS, CARD, CLEAR, DEFAULT_SUITE, HYBRID, NATIVE, OWN, PAPER, TRIPLE_DES, UNITS, Unit, traffic,
 };
@@ -193,7 +194,7 @@ impl Bench<'_> {
     }
 
     /// Returns the requested connections, in the quick profile only clear, the study's shortest and longest cipher in
-    /// software, and the default suite: what a part's claims are about.
+    /// software, and the default suite: the connections that a part's claims are about.
     fn few_connections(&self) -> Vec<Connection> {
         let mut connections = self.connections();
         if self.profile() == Profile::Quick && self.request.between.is_empty() {

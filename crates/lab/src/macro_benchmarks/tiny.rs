@@ -10,7 +10,8 @@ use crate::experiment::{
 };
 use crate::peers::tiny_pages;
 use crate::tunnel::Topology;
-use crate::tunnel::net::{Between, Ground, Keys, Links, Net, unavailable};
+use crate::tunnel::between::{self, Between, Keys};
+use crate::tunnel::net::{Ground, Links, Net, unavailable};
 use crate::tunnel::traffic::missing_for_web;
 use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN};
 use std::time::Instant;
@@ -40,7 +41,7 @@ fn with_keys(connections: Vec<Connection>) -> Vec<(Connection, &'static str)> {
     for (keys, name) in NEGOTIATED {
         let negotiated = default.clone().map(|(connection, _)| Connection {
             between: match connection.between {
-                Between::Ours(ours) => Between::Ours(crate::tunnel::net::Ours { keys, ..ours }),
+                Between::Ours(ours) => Between::Ours(between::Ours { keys, ..ours }),
                 other => other,
             },
             ..connection

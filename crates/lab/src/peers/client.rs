@@ -3,20 +3,17 @@
 //! Guarantees: the clock runs from before the first start to after the last end; no client outlives its limit or its
 //! owner; a failure carries the end of the clients' output, with bounds on both bytes and time.
 
-use super::rusage::{Ended, reap};
+use super::rusage::{Ended, reap, wait_until};
 use super::server::Server;
+use super::tail::Tail;
 use super::{RUN_LIMIT, Workload};
 use crate::LabError;
 use crate::experiment::{Copied, Sample};
 use crate::load::{MachineTime, is_disturbed};
 use crate::process_tree::Tree;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// One process of a pipeline.
@@ -185,57 +182,5 @@ impl Drop for Pipeline {
             // The process was killed, so this ends soon; an error cannot be handled.
             let _ = reap(child);
         }
-    }
-}
-
-/// Waits until the child has ended, without reaping it; returns `false` once the deadline has passed.
-pub(super) fn wait_until(pid: u32, deadline: Instant) -> io::Result<bool> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-        let mut handles = [PollFd::new(&handle, PollFlags::IN)];
-        match poll(&mut handles, Some(&timeout)) {
-            Ok(0) => return Ok(false),
-            Ok(_) => return Ok(true),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The end of the processes' output, collected while they run so that none of them ever blocks on a full pipe.
-#[derive(Debug)]
-pub(super) struct Tail {
-    text: Mutex<mpsc::Receiver<Vec<u8>>>,
-}
-
-impl Tail {
-    const BYTES: usize = 8_000;
-    /// A helper that keeps the pipe open must not delay a report.
-    const PATIENCE: Duration = Duration::from_secs(1);
-
-    /// Starts to collect the output of `from`.
-    pub(super) fn of(mut from: impl Read + Send + 'static) -> Self {
-        let (sender, text) = mpsc::sync_channel(1);
-        std::thread::spawn(move || {
-            let mut kept = VecDeque::with_capacity(2 * Self::BYTES);
-            let mut chunk = [0; Self::BYTES];
-            while let Ok(count @ 1..) = from.read(&mut chunk) {
-                kept.extend(&chunk[..count]);
-                kept.drain(..kept.len().saturating_sub(Self::BYTES));
-            }
-            // The output is not needed if all processes were successful.
-            let _ = sender.send(kept.into());
-        });
-        Self { text: Mutex::new(text) }
-    }
-
-    /// Returns the output once the last writer has closed its end; nothing if that takes too long.
-    pub(super) fn text(&self) -> String {
-        let receiver = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = receiver.recv_timeout(Self::PATIENCE).unwrap_or_default();
-        String::from_utf8_lossy(&text).into_owned()
     }
 }

@@ -17,6 +17,7 @@ mod own;
 mod rusage;
 mod server;
 mod sshd;
+mod tail;
 mod tool;
 mod version;
 mod wdt;

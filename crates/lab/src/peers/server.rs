@@ -3,8 +3,8 @@
 //! Guarantees: a server is ready when it is returned; it is ended when its value is dropped, with all its
 //! descendants; it is also ended when the lab is killed, because a guarding shell then sees its input close.
 
-use super::client::{Tail, wait_until};
-use super::rusage::{Ended, reap};
+use super::rusage::{Ended, reap, wait_until};
+use super::tail::Tail;
 use crate::LabError;
 use crate::process_tree::Tree;
 use std::ffi::OsString;

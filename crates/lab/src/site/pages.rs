@@ -198,7 +198,7 @@ pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String
     let paper = |&name: &&'static str| Paper {
         name,
         entries: results.iter().filter(|one| one.study.paper == name).map(entry).collect(),
-        absent: studies::absent().filter(|row| inventory::paper_of(row.id) == name).collect(),
+        absent: studies::absent().filter(|row| studies::paper_of(row.id) == name).collect(),
     };
     let newest = &stored[0].report;
     let conclusions = stored.iter().find(|one| !one.report.conclusions.is_empty());

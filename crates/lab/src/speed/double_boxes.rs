@@ -4,7 +4,7 @@
 //! message.
 
 use super::work::{Arena, Cursor, Runner, Task, Work, iv};
-use super::{Rule, SpeedError, clock, run::unavailable};
+use super::{Rule, SpeedError, clock, error::unavailable};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, RATE, Value, View, at, derive};
 use crate::studies::NDSS_TITLE;

@@ -3,6 +3,7 @@
 //! Guarantees: a plan exists only if its request can be met; rows come one by one in the plan's order, as they are
 //! measured; a stop ends the run between two slices.
 
+use super::error::unavailable;
 use super::public_key::{self, PublicKeyOptions, PublicKeyRow};
 use super::{Row, Rule, SpeedError, SpeedOptions, plan, ticks_per_ns};
 use crate::LabError;
@@ -133,9 +134,4 @@ impl Plan {
         .map_err(unavailable)?;
         Ok(lines)
     }
-}
-
-/// Returns an error of measurements as one of the lab.
-pub(super) fn unavailable(error: SpeedError) -> LabError {
-    LabError::Unavailable(error.to_string())
 }

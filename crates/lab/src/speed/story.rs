@@ -6,9 +6,9 @@
 //! bare kernels (ECB), as in the paper; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
+use super::error::unavailable;
 use super::public_key::{self, PublicKeyOptions, operations};
 use super::row::Row;
-use super::run::unavailable;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
 use super::{

@@ -4,7 +4,7 @@
 //! Guarantees: each message has a number at its start and at its end; a message counts once the receiving application
 //! has it whole and in order; both ends have as many lanes; between two slices everything that was sent has arrived.
 
-use super::parts::{at_least, ratio};
+use super::bounds::{at_least, ratio};
 use super::rig::{Lanes, lost_seconds};
 use super::{Bench, LONG_BYTES, TREES, Timing, catalogue, rate};
 use crate::LabError;

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: every figure is of setups that took turns; the paper's figures are as printed.
 
-use super::parts::PAPERS_TIER;
+use super::paper::PAPERS_TIER;
 use super::rig::{Direction, Setup};
 use super::{Bench, DES_ALONE, STACKS, paper};
 use crate::LabError;

@@ -3,34 +3,12 @@
 //!
 //! Guarantees: an assignment uses every lane for which there is a layer; equal assignments are measured once.
 
+use super::assignments::{is_layers, name};
 use super::rig::Setup;
 use super::{ALIKE, Bench};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, RATE, find};
 use sealane_stack::{Assignment, Placement};
-use std::collections::BTreeMap;
-
-/// The word for layers in the names of placements.
-const LAYERS: &str = "layer";
-
-/// Returns the name of an assignment: the layers of each lane.
-pub(super) fn name(assignment: Assignment, stack: &str, lanes: usize) -> String {
-    let mut of_lanes: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for (layer, name) in stack.split('/').enumerate() {
-        let lane = (0..lanes).find(|&lane| {
-            let at = sealane_stack::At { layer, ..Default::default() };
-            Placement::Layer(assignment).may_run(lane, lanes, at)
-        });
-        of_lanes.entry(lane.unwrap_or(0)).or_default().push(name);
-    }
-    let pieces: Vec<String> = of_lanes.into_values().map(|layers| layers.join("+")).collect();
-    format!("{LAYERS}: {}", pieces.join(" | "))
-}
-
-/// Returns whether a placement's name is that of layers.
-pub(super) fn is_layers(by: &str) -> bool {
-    by.starts_with(LAYERS)
-}
 
 /// Returns the lane of each layer: the dearest first, each to the lane with the least so far. A layer without a cost of
 /// its own stays with its neighbour, so that no packet changes lanes for it. Lanes are numbered as the layers reach them.

@@ -4,7 +4,9 @@
 //! model is computed before the cells that it predicts are read, and its error is printed; a claim whose cells were
 //! not measured is omitted, and none is hidden for being false.
 
+mod assignments;
 mod asymmetric;
+mod bounds;
 mod capture;
 mod demux;
 mod driver;
@@ -395,7 +397,7 @@ fn rate() -> Measure {
 fn published(rates: &[paper::Rate]) -> Vec<Cell> {
     let cell = |row: &paper::Rate| {
         let lanes = row.processors.to_string();
-        let place = [("stack", row.stack), ("way", "send"), ("tier", parts::PAPERS_TIER), ("lanes", &*lanes)];
+        let place = [("stack", row.stack), ("way", "send"), ("tier", paper::PAPERS_TIER), ("lanes", &*lanes)];
         let cell = Cell::new(place).with_some(RATE, row.megabits.map(|megabits| megabits / 8.0));
         cell.with("times", row.times).of_role(Role::Published)
     };

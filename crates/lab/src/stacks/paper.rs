@@ -1,6 +1,9 @@
 //! Figures of the paper: E. Nahum, D. Yates, S. O'Malley, H. Orman and R. Schroeppel, "Parallelized Network Security
 //! Protocols", NDSS 1996; twelve MIPS R4400 of 100 MHz, packets of 4 KB. Figures as printed.
 
+/// The tier of rows with the paper's figures.
+pub(super) const PAPERS_TIER: &str = "the paper";
+
 /// Microseconds per packet on one processor, sending and receiving.
 pub(super) struct Latency {
     pub(super) stack: &'static str,

@@ -3,13 +3,14 @@
 //! Guarantees: tables, claims and JSON give the same figures; a claim is shown below the table of its cells; every
 //! sentence about a figure of this run is a claim that can fail.
 
+use super::bounds::{at_least, ratio};
 use super::granularity;
 use super::latencies::{Table, latencies, sums};
 use super::rig::{Direction, Setup, THREADS};
 use super::signatures::{signatures, signed};
 use super::{
-    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, ids, lanes_of, layers, paper, passes,
-    predict, published, rate,
+    ALIKE, Bench, CONNECTIONS, LONG_BYTES, MODERN, PAIR, STACKS, TREES, assignments, ids, lanes_of, layers,
+    paper, passes, predict, published, rate,
 };
 use crate::LabError;
 use crate::experiment::{
@@ -18,9 +19,6 @@ use crate::experiment::{
 use crate::report::number::quantity;
 use sealane_stack::Placement;
 use sealane_transform::Tier;
-
-/// The tier of rows with the paper's figures.
-pub(super) const PAPERS_TIER: &str = "the paper";
 
 /// The parts that are not measured, with the reasons.
 pub(super) const REFUSED: [&str; 3] = [
@@ -31,22 +29,6 @@ pub(super) const REFUSED: [&str; 3] = [
     "A tree of digests (BLAKE3's) over one packet of 4 KB by blocks: it has four leaves and a bit, less than one vector, \
      which takes hardly longer than one leaf. Over links of 64 KiB a packet is cut.",
 ];
-
-/// Returns the bounds of at least `low`.
-pub(super) const fn at_least(low: f64) -> (Option<f64>, Option<f64>) {
-    (Some(low), None)
-}
-
-/// Returns a claim on the first cell over the second.
-pub(super) fn ratio(
-    source: &str,
-    statement: String,
-    measure: &str,
-    [top, bottom]: [&Cell; 2],
-    bounds: (Option<f64>, Option<f64>),
-) -> Claim {
-    Claim::ratio((statement, source), measure, (top.at.clone(), bottom.at.clone()), bounds)
-}
 
 /// Returns the cell with other values on some axes.
 fn other<'c>(cells: &'c [Cell], cell: &Cell, others: &[(&str, &str)]) -> Option<&'c Cell> {
@@ -577,7 +559,7 @@ fn units(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
     Ok(bench.outcome(experiment, &["N36"], Vec::new(), |cells| {
         let mut claims = Vec::new();
         let is_of_parts = |cell: &&Cell| {
-            lanes_of(cell) > 1 && cell.at["by"] != "packet" && !layers::is_layers(&cell.at["by"])
+            lanes_of(cell) > 1 && cell.at["by"] != "packet" && !assignments::is_layers(&cell.at["by"])
         };
         for cell in cells.iter().filter(is_of_parts) {
             let [stack, by, way, lanes] = axes.map(|axis| &*cell.at[axis]);

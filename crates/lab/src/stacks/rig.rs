@@ -3,10 +3,10 @@
 //! Guarantees: rigs that are compared take turns, so that other load affects all of them alike; a rig sleeps outside
 //! of its turn; all its threads have ended when it is dropped.
 
+use super::assignments;
 use super::catalogue;
 use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
-use super::layers;
 use crate::LabError;
 use crate::experiment::{Coordinates, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
@@ -91,12 +91,12 @@ impl Setup {
         if self.is_apart { self.lanes * self.connections } else { self.lanes }
     }
 
-    /// Returns its coordinates among cells of an id.
+    /// Returns the coordinates of the setup among cells of an id.
     pub(super) fn place(&self, id: &str) -> Coordinates {
         let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
         let by = match self.placement {
             _ if self.is_apart => THREADS.to_owned(),
-            Placement::Layer(assignment) => layers::name(assignment, &self.stack, self.lanes),
+            Placement::Layer(assignment) => assignments::name(assignment, &self.stack, self.lanes),
             placement => placement.name().to_owned(),
         };
         at([
@@ -379,7 +379,7 @@ impl Rig {
         self.demuxes.iter().map(|demux| demux.waits()).sum()
     }
 
-    /// Lets it run for a while without counting, and then counts for `duration`.
+    /// Lets the rig run for a while without counting, and then counts for `duration`.
     pub(super) fn slice(&self, settle: Duration, duration: Duration) -> Slice {
         self.gate.store(true, Relaxed);
         self.ring();

@@ -3,7 +3,7 @@
 //! Guarantees: a claim is made only about cells that were measured; a prediction is named so.
 
 use super::asymmetric::PACKETS;
-use super::parts::{at_least, ratio};
+use super::bounds::{at_least, ratio};
 use super::rig::Direction;
 use super::{Bench, STACKS, asymmetric, predict};
 use crate::LabError;

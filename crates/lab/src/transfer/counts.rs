@@ -1,7 +1,8 @@
 //! Many threads and many streams: the study's G16, whose plots are lost but whose conclusions are known.
 
 use super::copies::{Grid, Planned};
-use super::grid::{Mode, PAPER, PROTECTIONS, request};
+use super::grid::{PAPER, PROTECTIONS, request};
+use super::modes::Mode;
 use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Pivot, Plot, RATE, Repetition, Shape, View, at,
 };

@@ -5,7 +5,7 @@
 //! first copy is compared byte for byte.
 
 use super::copies::Copies;
-use super::emulated::{Crossed, name, through};
+use super::crossing::{Crossed, name, through};
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{
@@ -23,6 +23,8 @@ use std::time::Instant;
 
 /// The part's name.
 pub(super) const PART: &str = "sftp";
+/// The contestants of a smoke run: each of them logs in for each of its copies.
+const SMOKE: [&str; 3] = [OWN_OVER_SFTP, OWN_PULLS, "scp"];
 /// The link: 20 ms, without loss and without a limit of its rate.
 const LINK: (u64, u32) = (20_000, 0);
 /// Returns the largest file, here and behind the link.
@@ -189,6 +191,9 @@ fn hold(
     let file = scratch.random_file(NAME, bytes, request.seed)?;
     let tree = small_files(scratch, count, request.seed)?;
     let mut contestants = peers::beside_sftp(&request.surroundings, &program.path);
+    if request.profile == Profile::Smoke {
+        contestants.retain(|peer| SMOKE.contains(&peer.name()));
+    }
     let rules = |id, title, words, workload, renew| Rules {
         id,
         title,

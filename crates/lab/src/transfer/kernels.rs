@@ -1,7 +1,8 @@
 //! Compares the cost of a copy with the product's own kernels, with a library, and with one record after the other.
 
 use super::copies::{Grid, Planned};
-use super::grid::{Mode, Protection, RECORD_BY_RECORD, protection, request};
+use super::grid::{Protection, RECORD_BY_RECORD, protection, request};
+use super::modes::Mode;
 use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
 use crate::program::{End, Level};
 use sealane_stack::Placement;

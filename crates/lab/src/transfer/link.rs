@@ -5,7 +5,8 @@
 //! nothing behind. Guarantees: the device outside is never touched.
 
 use super::copies::Grid;
-use super::grid::{MODES, cells, experiment, place};
+use super::grid::{cells, experiment, place};
+use super::modes::MODES;
 use crate::experiment::{
     ANY, Cell, Claim, Experiment, Found, Measure, Outcome, RATE, Repetition, Sample, at,
 };

@@ -4,7 +4,8 @@
 //! milliseconds; the receiver discards, so that no file is part of it.
 
 use super::copies::Copies;
-use super::grid::{Mode, PAPER, Protection, protection, request};
+use super::grid::{PAPER, Protection, protection, request};
+use super::modes::Mode;
 use crate::LabError;
 use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,

@@ -6,12 +6,14 @@
 mod checksums;
 mod copies;
 mod counts;
+mod crossing;
 mod emulated;
 mod far_ends;
 mod grid;
 mod kernels;
 mod link;
 mod memory;
+mod modes;
 mod published;
 mod siblings;
 mod streams;
@@ -28,8 +30,6 @@ use crate::studies::{Cost, Family, GRIDFTP, OWN, Study, cost, study};
 use copies::Copies;
 use std::io::Write;
 use std::time::Instant;
-
-pub use emulated::behind;
 
 /// The family of `sealane lab transfer`.
 pub(crate) const FAMILIES: &[Family] =
@@ -263,4 +263,22 @@ fn method(scratch: &crate::scratch::Scratch, machine: &Machine) -> Vec<String> {
         .map(str::to_owned),
     );
     method
+}
+
+/// Runs a part of the study behind a link.
+///
+/// # Errors
+/// Fails if there is no room for its files, or progress cannot be written.
+pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let started = Instant::now();
+    let outcomes = match request.only.first().map(String::as_str) {
+        Some(streams::PART) => vec![streams::behind(request, progress)?],
+        Some(far_ends::PART) => far_ends::behind(request, progress)?,
+        _ => vec![emulated::one_file(request, progress)?],
+    };
+    Ok(Report {
+        seconds: started.elapsed().as_secs_f64(),
+        profile: Some(request.profile),
+        ..Report::new("sealane lab transfer", "Behind an emulated link", "", outcomes)
+    })
 }

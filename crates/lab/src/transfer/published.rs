@@ -3,7 +3,7 @@
 //! R. Kettimuthu, "Harnessing Multicore Processors for High Speed Secure Transfer" (slides, 2007), in Mb/s through
 //! Gigabit Ethernet. Guarantees: figures are as printed.
 
-use super::grid::MODES;
+use super::modes::MODES;
 use crate::experiment::{Cell, MEGABITS, Role};
 use crate::program::Level;
 

@@ -4,7 +4,8 @@
 //! no core has two threads the reason is given, and nothing is measured.
 
 use super::copies::{Grid, Planned};
-use super::grid::{Mode, PAPER, PROTECTIONS, Protection, request};
+use super::grid::{PAPER, PROTECTIONS, Protection, request};
+use super::modes::Mode;
 use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Pivot, Plot, RATE, Repetition, View, at,
 };

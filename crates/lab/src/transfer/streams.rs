@@ -4,7 +4,7 @@
 //! Guarantees: every number takes its turn on the same bytes through the same link; a claim is that the choice is
 //! nearly as fast as each fixed number.
 
-use super::emulated::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, name, seconds, through};
+use super::crossing::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, name, seconds, through};
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{Axis, Claim, Experiment, Outcome, Profile, RATE, Repetition, View, at};

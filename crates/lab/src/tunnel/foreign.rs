@@ -3,6 +3,9 @@
 //! Guarantees: a program that is missing, or too old for a comparison, is named with a remedy; its files lie in the
 //! given folder.
 
+#[path = "../../../../testing/charon.rs"]
+mod charon;
+
 use super::net::{Gate, INNER_MTU, Net, ip, run, unavailable, write_private};
 use crate::LabError;
 use std::fs;
@@ -33,6 +36,10 @@ pub(super) struct Peer {
 
 /// The first wireguard-go with superpackets on both sides and fewer locks: Debian 12 has a slower one of 2022.
 const WIREGUARD_GO_MIN: u32 = 20_250_522;
+
+/// The plugins that strongSwan needs for IKEv2 with a shared secret, and for ESP in its own process.
+const PLUGINS: &str = "random nonce openssl aes gcm hmac kdf pem pkcs1 x509 pubkey constraints kernel-libipsec \
+    kernel-netlink socket-default vici";
 
 /// strongSwan's daemon.
 const CHARON: &str = "/usr/sbin/charon-systemd";
@@ -177,15 +184,6 @@ fn wireguard_up(
     Ok(())
 }
 
-/// Returns the modules and paths of one strongSwan daemon.
-fn strongswan_conf(at: &str) -> String {
-    format!(
-        "charon-systemd {{\n load = random nonce openssl aes gcm hmac kdf pem pkcs1 x509 pubkey constraints kernel-libipsec \
-         kernel-netlink socket-default vici\n plugins {{\n vici {{ socket = unix://{at}/vici }}\n kernel-libipsec {{ \
-         allow_peer_ts = yes }}\n }}\n journal {{ default = -1 }}\n filelog {{ f {{ path = {at}/charon.log\n default = 1 }} }}\n}}\n"
-    )
-}
-
 /// Returns an IKEv2 connection with a shared secret and ESP in UDP.
 fn swanctl_conf(own: &Gate, other: &Gate) -> String {
     let (own_id, other_id) = (own.host, other.host);
@@ -206,7 +204,16 @@ fn libipsec_up(net: &mut Net, folder: &Path, gates: [&Gate; 2]) -> Result<(), La
             let path = at.join("swanctl").join(part);
             fs::create_dir_all(&path).map_err(LabError::file("cannot create", &path))?;
         }
-        write_private(&at.join("strongswan.conf"), &strongswan_conf(&at.to_string_lossy()))?;
+        let [socket, log] = ["vici", "charon.log"].map(|name| at.join(name).to_string_lossy().into_owned());
+        let settings = charon::Settings {
+            load: PLUGINS,
+            socket: &socket,
+            log: &log,
+            levels: "default = 1",
+            plugins: "kernel-libipsec { allow_peer_ts = yes }",
+            more: "",
+        };
+        write_private(&at.join("strongswan.conf"), &settings.text())?;
         write_private(&at.join("swanctl/swanctl.conf"), &swanctl_conf(own, other))?;
         if let Some(address) = &own.address {
             ip(&format!("-n {} addr add {address}/32 dev lo", net.name(own.host)))?;

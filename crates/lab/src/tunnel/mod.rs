@@ -4,6 +4,7 @@
 //! Guarantees: all tunnels of a topology exist at once and take turns run by run; every run is kept; parts that
 //! cannot be measured here are named.
 
+pub(crate) mod between;
 mod claims;
 mod components;
 mod foreign;
@@ -20,12 +21,13 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
 use crate::studies::{ATOMIC, COSTS, Cost, Family, Study, cost, cost_for_each_topology, study};
-use net::{Between, Keys, Net, Ours};
+use between::{Between, Keys, Ours};
+use net::Net;
 use std::io::Write;
 use std::time::Instant;
 use traffic::{Test, Traffic};
 
-pub use net::Topology;
+pub use crate::topology::Topology;
 pub use traffic::TESTS;
 
 /// The family of `sealane lab tunnel`.

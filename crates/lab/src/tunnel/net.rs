@@ -1,71 +1,22 @@
-//! Namespaces, links and gateways of one tunnel under test.
+//! Namespaces and links, between which a tunnel is measured.
 //!
 //! Guarantees: packets stay within namespaces that are made here; daemons and namespaces end when a net is dropped, and
-//! when the lab is killed (see [`crate::cleanup`]). On confined ground every process of one side runs on one core, but
-//! for the thread that plays a simulated card.
+//! when the lab is killed (see [`crate::cleanup`]). On confined ground every process of one side runs on one core.
 
-use super::foreign;
 use crate::LabError;
 use crate::cleanup::{Cleanup, stop_if_ending};
 use crate::peers::Hosts;
 use crate::process_tree::Tree;
 use crate::surroundings::Surroundings;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use crate::topology::Topology;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio, id};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// The arrangement of hosts and gateways (figures 2 to 4 of the 2002 study), and the ends of associations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Topology {
-    /// Two hosts, which are their own gateways.
-    HostHost,
-    /// Two hosts, each behind a gateway.
-    Gateways,
-    /// Three hosts on slow links, which are their own gateways, and one behind a gateway.
-    RoadWarrior,
-    /// The same hosts, all of them their own gateways: the gateway between them forwards packets that it cannot read.
-    RoadWarriorEnds,
-}
-
-impl Topology {
-    /// All topologies.
-    pub const ALL: [Self; 4] = [Self::HostHost, Self::Gateways, Self::RoadWarrior, Self::RoadWarriorEnds];
-
-    /// Returns the name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HostHost => "host-host",
-            Self::Gateways => "gateways",
-            Self::RoadWarrior => "road-warrior",
-            Self::RoadWarriorEnds => "road-warrior-ends",
-        }
-    }
-
-    /// Returns the name of the figure in results, which give the ends of associations separately.
-    pub const fn figure(self) -> &'static str {
-        match self {
-            Self::RoadWarriorEnds => "road-warrior",
-            other => other.name(),
-        }
-    }
-
-    /// Returns the end of the last host's associations.
-    pub const fn association(self) -> &'static str {
-        match self {
-            Self::HostHost | Self::RoadWarriorEnds => "end-to-end",
-            Self::Gateways | Self::RoadWarrior => "gateway",
-        }
-    }
-}
 
 /// The rate of the links between hosts and gateways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,56 +55,12 @@ fn first_and_last_core() -> [usize; 2] {
 
 /// The packets that fit into 1,500 bytes outside under any suite.
 pub(super) const INNER_MTU: u32 = 1400;
-/// The maximum of bytes that a daemon may print before it is ready.
-const SAID_BYTES_MAX: u64 = 4096;
 /// Hosts on slow links.
 const WARRIORS: usize = 3;
 /// The study's slow links. Its queue holds as much as it carries in the latency.
 const SLOW_LINK: &str = "root tbf rate 100mbit burst 32kb latency 50ms";
 /// The study's fast links. A burst holds two trains of packets, which the kernel moves whole.
 const FAST_LINK: &str = "root tbf rate 1gbit burst 128kb latency 10ms";
-/// The name of the thread of a simulated card.
-const CARD: &str = "card";
-/// The time in which such a thread starts.
-const CARD_TIME: Duration = Duration::from_secs(2);
-/// The secret of gateways that agree on keys by IKE; nothing of value goes through them.
-const SECRET: &str = "lab-0123456789abcdef0123456789abcdef";
-
-/// The connection between the hosts.
-#[derive(Clone, Debug)]
-pub(crate) enum Between {
-    /// The links alone.
-    Clear,
-    /// Our gateways.
-    Ours(Ours),
-    /// Another program.
-    Foreign(foreign::Kind),
-}
-
-/// The properties of our gateways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ours {
-    /// The suite.
-    pub(crate) suite: &'static str,
-    /// The forced tier, if any.
-    pub(crate) tier: Option<&'static str>,
-    /// The engine that seals and opens packets.
-    pub(crate) engine: &'static str,
-    /// The source of the keys.
-    pub(crate) keys: Keys,
-}
-
-/// The source of a tunnel's keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
-    /// Files.
-    Manual,
-    /// The gateways' own calls, by TLS.
-    Calls,
-    /// IKEv2 with a shared secret.
-    Ike,
-}
-
 /// The end of a tunnel.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
@@ -215,13 +122,15 @@ fn remove_those_of_killed_labs() {
 
 /// Hosts with a connection between them.
 pub(crate) struct Net {
+    /// The number of the net in this process.
+    pub(super) number: u32,
     names: Vec<String>,
     /// The removal of the namespaces, once there are some.
     cleanup: Option<Cleanup>,
-    daemons: Vec<Child>,
+    pub(super) daemons: Vec<Child>,
     links: Links,
     /// The cores of both halves of the hosts, if they are confined.
-    cores: Option<[usize; 2]>,
+    pub(super) cores: Option<[usize; 2]>,
     /// Hosts that send requests to the last one; each has one stream of a test.
     pub(crate) clients: usize,
     /// The address of the last host.
@@ -255,14 +164,9 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
 }
 
 impl Net {
-    /// Starts the hosts, the links and the tunnel. Files are written to `folder`.
-    pub(crate) fn up(
-        program: &Path,
-        folder: &Path,
-        ground: impl Into<Ground>,
-        between: &Between,
-    ) -> Result<Self, LabError> {
-        let Ground { topology, links, is_confined } = ground.into();
+    /// Starts the hosts and the links. Returns them with the gates of the requesting ends and of the last one.
+    pub(super) fn linked(ground: Ground) -> Result<(Self, Vec<Gate>, Gate), LabError> {
+        let Ground { topology, links, is_confined } = ground;
         remove_those_of_killed_labs();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
@@ -276,34 +180,19 @@ impl Net {
         let cores = is_confined.then(first_and_last_core);
         let cleanup = Some(Cleanup::new(REMOVE, &[OsStr::new(&tag)]));
         let (names, daemons) = (Vec::new(), Vec::new());
-        let mut net = Self { names, cleanup, daemons, links, cores, clients, server };
+        let mut net = Self { number, names, cleanup, daemons, links, cores, clients, server };
         for host in 0..hosts {
             let name = format!("{tag}{host}");
             ip(&format!("netns add {name}"))?;
             net.names.push(name.clone());
             ip(&format!("-n {name} link set lo up"))?;
         }
-        let folder = folder.join(number.to_string());
-        fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
         let (near, far) = match topology {
             Topology::HostHost => net.ends_of_pair([0, 1])?,
             Topology::Gateways => net.gateways()?,
             Topology::RoadWarrior | Topology::RoadWarriorEnds => net.road_warriors(topology)?,
         };
-        match between {
-            Between::Clear => net.clear(&near, &far, topology)?,
-            Between::Ours(ours) => {
-                let ends = near.iter().enumerate().map(|(at, near)| (at, near, &far));
-                for (at, own, other) in ends {
-                    net.ours(program, &folder, own, &[(2 * at, other)], ours)?;
-                }
-                let others: Vec<(usize, &Gate)> =
-                    near.iter().enumerate().map(|(at, near)| (2 * at + 1, near)).collect();
-                net.ours(program, &folder, &far, &others, ours)?;
-            }
-            Between::Foreign(kind) => foreign::up(&mut net, kind, &folder, &near, &far)?,
-        }
-        Ok(net)
+        Ok((net, near, far))
     }
 
     /// Links two hosts, and returns the gates of both ends.
@@ -400,7 +289,7 @@ impl Net {
     }
 
     /// Adds routes to the inner networks without a tunnel.
-    fn clear(&self, near: &[Gate], far: &Gate, topology: Topology) -> Result<(), LabError> {
+    pub(super) fn clear(&self, near: &[Gate], far: &Gate, topology: Topology) -> Result<(), LabError> {
         for gate in near.iter().chain([far]) {
             if let Some(address) = &gate.address {
                 ip(&format!("-n {} addr add {address}/32 dev lo", self.names[gate.host]))?;
@@ -450,82 +339,7 @@ impl Net {
         Ok(())
     }
 
-    /// Starts one of our gateways. `others` are the peers, each with the number of its pair of keys.
-    fn ours(
-        &mut self,
-        program: &Path,
-        folder: &Path,
-        own: &Gate,
-        others: &[(usize, &Gate)],
-        ours: &Ours,
-    ) -> Result<(), LabError> {
-        let folders = folder;
-        let folder = folders.join(own.host.to_string());
-        fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
-        let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
-        let mut site = format!(
-            "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n",
-            own.outer
-        );
-        if ours.keys == Keys::Calls {
-            site += "identity = \"identity\"\n";
-        }
-        for &(pair, other) in others {
-            let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
-            site += &format!(
-                "[[peers]]\nname = \"host{host}\"\nendpoint = \"{endpoint}:4500\"\nnetworks = [\"{inner}\"]\n"
-            );
-            site += &match ours.keys {
-                Keys::Manual => manual_keys(&folder, pair, ours.suite)?,
-                Keys::Calls => {
-                    let theirs = folders.join(host.to_string()).join("identity");
-                    let _ = identity(program, &folder.join("identity"))?;
-                    format!("suite = \"{}\"\nkey = \"{}\"\n", ours.suite, identity(program, &theirs)?)
-                }
-                Keys::Ike => {
-                    write_private(&folder.join("secret"), SECRET)?;
-                    format!(
-                        "[peers.ike]\nid = \"host{host}.example\"\nlocal-id = \"host{}.example\"\n\
-                         local-networks = [\"{}\"]\npsk-file = \"secret\"\n",
-                        own.host, own.inner
-                    )
-                }
-            };
-        }
-        let path = folder.join("site.toml");
-        write_private(&path, &site)?;
-        let mut command = self.command(own.host, &program.to_string_lossy(), "tunnel up");
-        command.arg(&path).args(["--allow-legacy", "--engine", ours.engine]);
-        if ours.keys == Keys::Manual {
-            command.arg("--allow-manual-counter");
-        }
-        command.env("SEALANE_RUN", folder.join("run")).stdin(Stdio::null()).stdout(Stdio::null());
-        if let Some(tier) = ours.tier {
-            command.env("SEALANE_TIER", tier);
-        }
-        let mut child = self.start(command.stderr(Stdio::piped()), program)?;
-        let pid = child.id();
-        let said = child.stderr.take().map(|stderr| {
-            let mut line = String::new();
-            // The daemon prints one line when it is ready, or the reason of its failure.
-            let _ = BufReader::new(stderr.take(SAID_BYTES_MAX)).read_line(&mut line);
-            line
-        });
-        self.daemons.push(child);
-        let said = said.unwrap_or_default();
-        if !said.contains(" is up") {
-            return Err(unavailable(said.trim()));
-        }
-        match self.cores {
-            Some(cores) if ours.engine.contains(CARD) => {
-                let other = cores[usize::from(self.core(own.host) == Some(cores[0]))];
-                move_card(pid, other)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {
+    pub(super) fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {
         command.spawn().map_err(|source| LabError::Start { program: program.into(), source })
     }
 
@@ -543,7 +357,7 @@ impl Net {
     }
 
     /// Returns the core of a confined host.
-    fn core(&self, host: usize) -> Option<usize> {
+    pub(super) fn core(&self, host: usize) -> Option<usize> {
         self.cores.map(|cores| cores[usize::from(2 * host >= self.names.len())])
     }
 
@@ -578,55 +392,6 @@ impl Net {
     pub(crate) fn cpu_seconds(&self) -> f64 {
         self.daemons.iter().map(|daemon| Tree::of(daemon.id()).cpu().as_secs_f64()).sum()
     }
-}
-
-/// Writes the keys of one pair of associations, and returns the peer's part of the site file.
-fn manual_keys(folder: &Path, pair: usize, suite: &str) -> Result<String, LabError> {
-    let bytes: usize =
-        super::material_bytes(suite).ok_or_else(|| unavailable(format_args!("no suite {suite}")))?;
-    // The two ends of a pair have neighbouring numbers.
-    let back = pair ^ 1;
-    for (name, seed) in [("send", pair), ("receive", back)] {
-        let key: String =
-            (0..bytes).map(|at| format!("{:02x}", (at * 29 + (seed + 3) * 101) % 256)).collect();
-        write_private(&folder.join(format!("{name}{pair}.key")), &key)?;
-    }
-    Ok(format!(
-        "[peers.manual]\nsuite = \"{suite}\"\nsend = {{ spi = {}, key-file = \"send{pair}.key\" }}\n\
-         receive = {{ spi = {}, key-file = \"receive{pair}.key\" }}\n",
-        0x1000 + pair,
-        0x1000 + back,
-    ))
-}
-
-/// Returns the public key of an identity, which is made if it does not exist.
-fn identity(program: &Path, path: &Path) -> Result<String, LabError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(LabError::file("cannot create", folder))?;
-    }
-    let output = Command::new(program).args(["id", "--identity"]).arg(path).output();
-    let output = output.map_err(|source| LabError::Start { program: program.into(), source })?;
-    let key = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if key.is_empty() { Err(unavailable(String::from_utf8_lossy(&output.stderr).trim())) } else { Ok(key) }
-}
-
-/// Moves the thread that simulates a card to a core of its own: a card's work takes no time of its host.
-fn move_card(pid: u32, core: usize) -> Result<(), LabError> {
-    let deadline = Instant::now() + CARD_TIME;
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    while Instant::now() < deadline {
-        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let is_card = fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == CARD);
-            let id = task.file_name().to_str().and_then(|id| Pid::from_raw(id.parse().ok()?));
-            if let (true, Some(id)) = (is_card, id) {
-                return sched_setaffinity(Some(id), &cores)
-                    .map_err(|error| unavailable(format_args!("a core for the card: {error}")));
-            }
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Err(unavailable("the simulated card has no thread"))
 }
 
 impl Drop for Net {

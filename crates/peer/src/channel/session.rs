@@ -10,6 +10,17 @@ use crate::error::ChannelError;
 use crate::frame::Framer;
 use crate::key::PublicKey;
 
+/// The parameters that the two ends of a TLS connection agreed upon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// The key exchange group, such as `X25519MLKEM768`.
+    pub group: String,
+    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
+    pub suite: String,
+    /// The key that the other end has proved to own.
+    pub peer_key: PublicKey,
+}
+
 /// Bytes read from the wire at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Most bytes of foreign text in a message.

@@ -8,15 +8,10 @@
 //! that it was computed from; an unused one is wiped when its connection goes on; an arrival without one, and a share
 //! that is refused here, are the library's, with its answer.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::{fmt, io};
 
 use aws_lc_rs::rand;
-use rustls::NamedGroup;
-use rustls::crypto::aws_lc_rs::kx_group::X25519MLKEM768;
-use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
-use rustls::ffdhe_groups::FfdheGroup;
 use sealane_engine::{Engine, Operations};
 use sealane_transform::ml_kem::{
     self, ML_KEM_768_CIPHERTEXT_BYTES, ML_KEM_768_ENCAPSULATION_KEY_BYTES, MlKem768EncapsulationKey,
@@ -25,6 +20,7 @@ use sealane_transform::x25519::{self, X25519_BYTES, X25519Key};
 use sealane_transform::{AsymmetricJob, Refusal};
 use zeroize::Zeroizing;
 
+use super::at_hand::Agreement;
 use super::hello::{SHARE_BYTES, client_share};
 use super::serve::TlsArrival;
 
@@ -108,62 +104,6 @@ fn jobs_of(share: &[u8; SHARE_BYTES]) -> Option<[AsymmetricJob; OPERATIONS]> {
 
 fn taken(job: Option<AsymmetricJob>) -> Option<Zeroizing<Vec<u8>>> {
     job.map_or(Err(Refusal::Fault), AsymmetricJob::into_answer).ok()
-}
-
-/// An agreement with a client, computed before TLS has asked for it.
-pub(super) struct Agreement {
-    /// The client's share.
-    share: Box<[u8; SHARE_BYTES]>,
-    /// The server's share: a ciphertext, then an X25519 public key.
-    answer: Vec<u8>,
-    /// The secret of ML-KEM, then that of X25519.
-    secret: Zeroizing<Vec<u8>>,
-}
-
-thread_local! {
-    /// The agreement of the connection that this thread advances.
-    static AT_HAND: RefCell<Option<Agreement>> = const { RefCell::new(None) };
-}
-
-/// Runs `advance` with an agreement at hand, which is wiped afterwards if it was not used.
-pub(super) fn with<T>(agreement: Option<Agreement>, advance: impl FnOnce() -> T) -> T {
-    AT_HAND.set(agreement);
-    let advanced = advance();
-    AT_HAND.take();
-    advanced
-}
-
-/// X25519MLKEM768, which takes the agreement that is at hand.
-#[derive(Debug)]
-pub(super) struct Group;
-
-impl SupportedKxGroup for Group {
-    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
-        X25519MLKEM768.start()
-    }
-
-    fn start_and_complete(&self, share: &[u8]) -> Result<CompletedKeyExchange, rustls::Error> {
-        match AT_HAND.take() {
-            Some(agreement) if agreement.share[..] == *share => Ok(CompletedKeyExchange {
-                group: self.name(),
-                secret: SharedSecret::from(&agreement.secret[..]),
-                pub_key: agreement.answer,
-            }),
-            _ => X25519MLKEM768.start_and_complete(share),
-        }
-    }
-
-    fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
-        None
-    }
-
-    fn name(&self) -> NamedGroup {
-        X25519MLKEM768.name()
-    }
-
-    fn usable_for_version(&self, version: rustls::ProtocolVersion) -> bool {
-        X25519MLKEM768.usable_for_version(version)
-    }
 }
 
 #[cfg(test)]

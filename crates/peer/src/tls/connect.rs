@@ -15,11 +15,12 @@ use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedSt
 use super::{
     Application, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire,
 };
-use crate::channel::{Channel, PeerName};
+use crate::address::HostPort;
+use crate::channel::Channel;
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
-use crate::location::HostPort;
+use crate::name::PeerName;
 use crate::ssh::AddressFamily;
 use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 

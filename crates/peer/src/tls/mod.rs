@@ -10,6 +10,7 @@
 //! * The client judges the server's key before it shows its own.
 
 mod ahead;
+mod at_hand;
 mod connect;
 mod hello;
 mod queue;
@@ -25,7 +26,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use rustls::{CertificateError, Connection, DigitallySignedStruct, SignatureScheme};
 
-use crate::channel::{Wire, explain, flush_tls, is_cut, now_or_never};
+use crate::channel::{TlsFacts, Wire, explain, flush_tls, is_cut, now_or_never};
 use crate::error::ChannelError;
 use crate::key::PublicKey;
 
@@ -55,20 +56,9 @@ impl Application {
     }
 }
 
-/// The parameters that the two ends of a TLS connection agreed upon.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFacts {
-    /// The key exchange group, such as `X25519MLKEM768`.
-    pub group: String,
-    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
-    pub suite: String,
-    /// The key that the other end has proved to own.
-    pub peer_key: PublicKey,
-}
-
 /// aws-lc-rs with the one group that our ends agree upon.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
-    Arc::new(CryptoProvider { kx_groups: vec![&ahead::Group], ..aws_lc_rs::default_provider() })
+    Arc::new(CryptoProvider { kx_groups: vec![&at_hand::Group], ..aws_lc_rs::default_provider() })
 });
 
 /// Prepares the connection for a handshake, and returns it with the other end's address.

@@ -13,11 +13,11 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::{PROVIDER, no_tls12, signature_schemes, verify_signature};
+use crate::address::HostPort;
 use crate::certificate::key_of;
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
-use crate::location::HostPort;
 use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 
 /// TLS to one queue's server, and the verdict on its key.

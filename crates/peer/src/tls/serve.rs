@@ -17,14 +17,15 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::ahead::{self, Agreement};
+use super::at_hand::{self, Agreement};
 use super::{
     Application, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire,
 };
-use crate::channel::{Channel, PeerName, Wire, now_or_never};
+use crate::channel::{Channel, Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
+use crate::name::PeerName;
 use crate::trust::{AuthorisedPeer, AuthorisedPeers};
 
 /// Time for which a refused client is listened to, so that it can read the reason.
@@ -103,7 +104,7 @@ impl TlsArrival {
         self.is_fresh = false;
         if self.refused.is_none() {
             let shake = || shake(self.application, &self.wire, &mut self.connection, self.ours);
-            match ahead::with(self.agreement.take(), shake) {
+            match at_hand::with(self.agreement.take(), shake) {
                 Ok(over) => return over,
                 // Closing at once over unread bytes would reset the connection, and the alert that explains the
                 // refusal would be lost.

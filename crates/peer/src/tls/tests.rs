@@ -8,10 +8,11 @@ use std::time::Duration;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::*;
-use crate::channel::{Channel, PeerName};
+use crate::address::HostPort;
+use crate::channel::Channel;
 use crate::error::PeerError;
 use crate::identity::Identity;
-use crate::location::HostPort;
+use crate::name::PeerName;
 use crate::trust::{AuthorisedPeer, AuthorisedPeers, ServerTrust};
 
 const APPLICATION: Application = Application::Tunnel;

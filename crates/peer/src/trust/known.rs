@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use super::file::{self, LineFault};
+use crate::address::HostPort;
 use crate::error::{PeerError, TrustFault};
 use crate::key::PublicKey;
-use crate::location::HostPort;
 
 /// One line of `known-peers`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Table I: the security protocols that the ten algorithms, and our catalogue, serve.
 
-use super::figures::{Figure, Kind};
+use super::figure::{Figure, Kind};
 use crate::work::{TEN, short};
 use sealane_transform::Algorithm;
 use std::collections::BTreeSet;

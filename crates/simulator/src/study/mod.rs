@@ -3,13 +3,15 @@
 mod bench;
 mod claims;
 mod coverage;
+mod figure;
 mod figures;
 mod guesses;
 mod public_key;
 
 pub use bench::{Bench, Cell, Found, built_in, works};
 pub use claims::{Bound, Checked, Sentence, TOLERANCE, check};
-pub use figures::{Figure, Kind, all, one};
+pub use figure::{Figure, Kind};
+pub use figures::{all, one};
 pub use guesses::{Listed, VARIANTS, Variant, listed};
 pub use public_key::PublicKey;
 

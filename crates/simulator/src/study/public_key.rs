@@ -5,7 +5,8 @@
 //! memories are not either, so that cycles are those in which an engine runs or loses a branch.
 
 use super::claims::{Bound, Checked};
-use super::figures::{CLASSES, Figure, Kind, mean_row, owned, shares};
+use super::figure::{Figure, Kind};
+use super::figures::{CLASSES, mean_row, owned, shares};
 use crate::lower::{Level, lower};
 use crate::machine::Machine;
 use crate::placement::Parallelism;

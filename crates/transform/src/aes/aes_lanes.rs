@@ -8,11 +8,11 @@ use core::marker::PhantomData;
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
 use crate::isa::Features;
-use crate::job::{CipherJob, Direction};
-use crate::key::Schedule;
+use crate::job::CipherJob;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Vectors in flight.

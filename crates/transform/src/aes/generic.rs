@@ -3,8 +3,7 @@
 //! The look-ups leak key and data through the cache; the native and batch tiers do not.
 
 use super::{INVERSE_S, Key, S, times_x};
-use crate::catalogue::Mode;
-use crate::job::Direction;
+use crate::modes::{Direction, Mode};
 
 /// `TABLE[i][byte]` is the contribution of a byte of row i to its column, little-endian.
 const fn tables(s: &[u8; 256], mix: [u8; 4]) -> [[u32; 256]; 4] {

@@ -12,16 +12,16 @@ pub(crate) mod vector;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, Words, block_after_block,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Isa, Tier};
-use crate::job::{Buffer, Direction};
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
+use crate::job::Buffer;
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
-use crate::word::{Counted, Event};
+use crate::schedule::Schedule;
+use crate::word::{Counted, Event, trace_blocks};
 
 /// AES-128 as the catalogue knows it.
 pub(crate) static AES_128: CipherDescriptor = CipherDescriptor {

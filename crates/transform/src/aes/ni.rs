@@ -10,12 +10,12 @@
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
-use crate::catalogue::Mode;
 use crate::descriptor::Alone;
 use crate::isa::Features;
-use crate::job::{Buffer, Direction};
-use crate::key::Schedule;
+use crate::job::Buffer;
 use crate::modes;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 
 /// Vectors in flight.
 const GROUP: usize = 8;

@@ -1,7 +1,7 @@
 //! AES as FIPS 197 section 5 defines it, one byte at a time.
 
 use super::{INVERSE_S, Key, S};
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 type State<W> = [W; 16];

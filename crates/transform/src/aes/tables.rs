@@ -45,7 +45,7 @@ pub(crate) fn encrypt<W: Word>(key: &Key, block: &mut [u8; 16]) {
 mod tests {
     use super::*;
     use crate::aes::reference;
-    use crate::job::Direction;
+    use crate::modes::Direction;
     use crate::word::Plain;
 
     #[test]

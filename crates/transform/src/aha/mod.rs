@@ -8,8 +8,8 @@
 pub(crate) mod generic;
 pub(crate) mod reference;
 
-use crate::catalogue::{ByteOrder, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, words_to_bytes};
+use crate::facts::{ByteOrder, Standing};
 use crate::hash;
 use crate::isa::Tier;
 use crate::md5;

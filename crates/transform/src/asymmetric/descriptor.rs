@@ -1,8 +1,9 @@
 //! The facts of public-key algorithms, and the functions that a folder gives to the dispatcher.
 
 use super::{ASYMMETRIC_LANES, Answer, AsymmetricOperation};
-use crate::catalogue::{Asymmetric, Standing};
+use crate::algorithm::Asymmetric;
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 use crate::isa::{Avx512, Isa};
 
 /// The facts of a public-key algorithm.

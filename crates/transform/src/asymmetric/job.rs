@@ -5,7 +5,7 @@ use core::fmt;
 use zeroize::Zeroizing;
 
 use super::{ASYMMETRIC_LANES, Answer, LaneCosts, Task};
-use crate::catalogue::Asymmetric;
+use crate::algorithm::Asymmetric;
 use crate::isa::{Avx512, Isa};
 
 /// The reason for which an operation has no answer.

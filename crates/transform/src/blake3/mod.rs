@@ -7,8 +7,8 @@ use ::blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subt
 
 pub(crate) mod reference;
 
-use crate::catalogue::{ByteOrder, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
+use crate::facts::{ByteOrder, Standing};
 use crate::hash;
 use crate::isa::Tier;
 use crate::word::{Counted, end_block};

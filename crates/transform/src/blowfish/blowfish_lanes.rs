@@ -10,11 +10,10 @@
 #![allow(unsafe_code)]
 
 use super::Key;
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
 use crate::isa::Avx2;
-use crate::job::Direction;
-use crate::key::Schedule;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Number of messages side by side: more would not fit the registers.

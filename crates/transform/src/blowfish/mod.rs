@@ -9,7 +9,6 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::{HandOver, Interleave};
 #[cfg(target_arch = "x86_64")]
 use crate::cipher_lanes::{few_lanes_do, one_key};
@@ -17,12 +16,13 @@ use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
-use crate::job::{CipherJob, Direction};
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
+use crate::job::CipherJob;
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
-use crate::word::Counted;
+use crate::schedule::Schedule;
+use crate::word::{Counted, trace_blocks};
 
 /// Blowfish as the catalogue knows it.
 pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {

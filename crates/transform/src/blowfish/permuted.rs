@@ -11,11 +11,10 @@
 use core::arch::x86_64::*;
 
 use super::Key;
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
-use crate::job::Direction;
-use crate::key::Schedule;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::short_lanes::{Chains, Rounds};
 use crate::simd::Words;
 use crate::simd::avx512::Z;

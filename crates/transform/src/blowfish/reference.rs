@@ -1,7 +1,7 @@
 //! Blowfish as its paper defines it.
 
 use super::Key;
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 fn f<W: Word>(key: &Key, x: W) -> W {

@@ -8,10 +8,11 @@ use core::fmt;
 
 use zeroize::Zeroize as _;
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::chacha::reference::one_time_key;
-use crate::descriptor::{DigestDescriptor, Making, OwnDigest, OwnKey, PeerNames, words_to_bytes};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, words_to_bytes};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
+use crate::key::OwnKey;
 use crate::poly1305::generic::Poly1305;
 use crate::sha256;
 use crate::word::{Counted, Plain, Region, Word, end_block};

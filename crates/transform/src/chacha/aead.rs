@@ -5,7 +5,8 @@ use zeroize::Zeroize as _;
 
 use super::reference::{block, input, one_time_key};
 use crate::aead::AeadJob;
-use crate::job::{Direction, Status};
+use crate::job::Status;
+use crate::modes::Direction;
 use crate::poly1305::Text;
 use crate::word::Plain;
 

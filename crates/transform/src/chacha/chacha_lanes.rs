@@ -3,7 +3,7 @@
 //!
 //! Up to sixteen messages make a group. Their one-time keys are computed first. Sealing then XORs and authenticates;
 //! opening authenticates, and XORs only genuine messages. Long messages, if there are many, are processed as in
-//! [`long`].
+//! [`super::long`].
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -13,12 +13,13 @@ use core::arch::x86_64::*;
 
 use subtle::ConstantTimeEq as _;
 
-use super::long;
-use crate::aead::{AeadJob, AeadSchedule};
+use crate::aead::AeadJob;
 use crate::isa::{Avx2, Avx512};
-use crate::job::{Direction, Status};
+use crate::job::Status;
+use crate::modes::Direction;
 use crate::poly1305::beside::Beside;
 use crate::poly1305::{self, Text};
+use crate::schedule::AeadSchedule;
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::{Bits as _, Words};
@@ -33,7 +34,7 @@ const BASES: usize = 64;
 const SIDE_BY_SIDE: usize = 3;
 
 /// Least bytes of data with which messages gain by being authenticated beside others.
-const LONG: usize = 192;
+pub(super) const LONG: usize = 192;
 
 /// Bytes of data from which on two messages are sealed faster one after the other; measured.
 const LONG_ALONE: usize = 512;
@@ -605,13 +606,13 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     wipe(&mut zeroth, [[0; 32]; 2]);
 }
 
-fn tags_one_by_one<P>(_: P, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
+pub(super) fn tags_one_by_one<P>(_: P, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     for (text, tag) in texts.iter().zip(tags) {
         *tag = text.tag();
     }
 }
 
-fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
+pub(super) fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     if texts.len() < SIDE_BY_SIDE {
         tags_one_by_one(proof, texts, tags);
     } else {
@@ -631,19 +632,13 @@ unsafe fn beside_avx2(wave: &mut Wave<'_, Y, 1>, beside: &mut Beside) {
     unsafe { wave.rounds::<1>(Some(beside)) }
 }
 
-const AVX2: Kernels<Y, 1> =
+pub(super) const AVX2: Kernels<Y, 1> =
     Kernels { one: rounds_avx2, all: rounds_avx2, one_beside: beside_avx2, all_beside: beside_avx2 };
 
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
-unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+pub(super) unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
     // SAFETY: the features of Y.
     unsafe { all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
-unsafe fn long_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    // SAFETY: the features of Y.
-    unsafe { long::all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
@@ -658,7 +653,7 @@ unsafe fn beside_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>, beside: &mut 
     unsafe { wave.rounds::<N>(Some(beside)) }
 }
 
-const AVX512: Kernels<Z, 2> = Kernels {
+pub(super) const AVX512: Kernels<Z, 2> = Kernels {
     one: rounds_avx512::<1>,
     all: rounds_avx512::<2>,
     one_beside: beside_avx512::<1>,
@@ -666,25 +661,14 @@ const AVX512: Kernels<Z, 2> = Kernels {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
-unsafe fn all_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+pub(super) unsafe fn all_avx512(
+    proof: Avx512,
+    direction: Direction,
+    jobs: &mut [AeadJob<'_>],
+    order: &[u16],
+) {
     // SAFETY: the features of Z.
     unsafe { all(AVX512, proof, tags_side_by_side, direction, jobs, order) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
-unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    // SAFETY: the features of Z.
-    unsafe {
-        long::all(AVX512, proof, tags_side_by_side, direction, jobs, order);
-    }
-}
-
-/// Returns the messages that are long enough to be authenticated beside others, if they make enough groups; and the
-/// rest.
-fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
-    let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < LONG;
-    let long = order.iter().position(is_short).unwrap_or(order.len());
-    order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }
 
 /// Returns whether these messages are too few to gain by sharing vectors; measured. Two short messages gain when they
@@ -697,33 +681,5 @@ pub(super) fn one_by_one(direction: Direction, jobs: &[AeadJob<'_>]) -> bool {
         (2, Direction::Encrypt) => !none_from(LONG_ALONE),
         (3, Direction::Decrypt) => !none_from(LONG),
         _ => false,
-    }
-}
-
-/// Runs the jobs that `order` lists, all of them pending, in eight lanes.
-pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    let (long, others) = split::<Y>(jobs, order);
-    // SAFETY: the token.
-    unsafe {
-        if !long.is_empty() {
-            long_avx2(proof, direction, jobs, long);
-        }
-        if !others.is_empty() {
-            all_avx2(proof, direction, jobs, others);
-        }
-    }
-}
-
-/// Does as [`avx2`], in sixteen lanes.
-pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    let (long, others) = split::<Z>(jobs, order);
-    // SAFETY: the token.
-    unsafe {
-        if !long.is_empty() {
-            long_avx512(proof, direction, jobs, long);
-        }
-        if !others.is_empty() {
-            all_avx512(proof, direction, jobs, others);
-        }
     }
 }

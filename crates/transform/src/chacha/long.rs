@@ -5,11 +5,16 @@
 //! `unsafe`: see [`super::chacha_lanes`].
 #![allow(unsafe_code)]
 
-use super::chacha_lanes::{Kernels, Streams, Tags, Wave, Zeroth, crypt, settle, text};
+use super::chacha_lanes::{
+    AVX2, AVX512, Kernels, LONG, Streams, Tags, Wave, Zeroth, all_avx2, all_avx512, crypt, settle,
+    tags_one_by_one, tags_side_by_side, text,
+};
 use crate::aead::AeadJob;
-use crate::job::Direction;
+use crate::isa::{Avx2, Avx512};
+use crate::modes::Direction;
 use crate::poly1305::Text;
 use crate::poly1305::beside::Beside;
+use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 
@@ -132,5 +137,55 @@ unsafe fn finish<V: Streams>(
         state.update_padded(text.data.as_chunks::<16>().1);
         state.update_padded(&text.lengths());
         settle(direction, job, state.tag());
+    }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn long_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    // SAFETY: the features of Y.
+    unsafe { all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    // SAFETY: the features of Z.
+    unsafe {
+        all(AVX512, proof, tags_side_by_side, direction, jobs, order);
+    }
+}
+
+/// Returns the messages that are long enough to be authenticated beside others, if they make enough groups; and the
+/// rest.
+fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
+    let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < LONG;
+    let long = order.iter().position(is_short).unwrap_or(order.len());
+    order.split_at(if long < 3 * V::LANES { 0 } else { long })
+}
+
+/// Runs the jobs that `order` lists, all of them pending, in eight lanes.
+pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let (long, others) = split::<Y>(jobs, order);
+    // SAFETY: the token.
+    unsafe {
+        if !long.is_empty() {
+            long_avx2(proof, direction, jobs, long);
+        }
+        if !others.is_empty() {
+            all_avx2(proof, direction, jobs, others);
+        }
+    }
+}
+
+/// Does as [`avx2`], in sixteen lanes.
+pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let (long, others) = split::<Z>(jobs, order);
+    // SAFETY: the token.
+    unsafe {
+        if !long.is_empty() {
+            long_avx512(proof, direction, jobs, long);
+        }
+        if !others.is_empty() {
+            all_avx512(proof, direction, jobs, others);
+        }
     }
 }

@@ -13,13 +13,15 @@ mod solo;
 
 use zeroize::Zeroizing;
 
-use crate::aead::{AeadJob, AeadSchedule};
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::aead::AeadJob;
 use crate::cost::{AeadCost, AeadCosts};
 use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
-use crate::job::{Direction, Status};
+use crate::job::Status;
+use crate::modes::Direction;
 use crate::order::{WINDOW, by_length};
+use crate::schedule::AeadSchedule;
 
 /// ChaCha20-Poly1305 as the catalogue knows it.
 pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
@@ -54,6 +56,9 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
         Promise::new("6chacha12chacha_lanes11rounds_avx2", "vpshufb", 32),
     ],
 };
+
+/// The key in [`AeadSchedule`].
+pub(crate) type Key = Zeroizing<[u8; 32]>;
 
 /// The costs with AVX-512 are those of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rate with
 /// packets. The costs with AVX2 are those of a Zen 3 host, where AWS-LC's rounds are twice as fast as ours: only
@@ -98,8 +103,8 @@ fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]
         let bytes =
             |job: &mut AeadJob<'_>| (job.status == Status::Pending).then_some(job.data.len() + job.aad.len());
         by_length(window, bytes, |jobs, order| match features.avx512 {
-            Some(avx512) => chacha_lanes::avx512(avx512, direction, jobs, order),
-            None => chacha_lanes::avx2(avx2, direction, jobs, order),
+            Some(avx512) => long::avx512(avx512, direction, jobs, order),
+            None => long::avx2(avx2, direction, jobs, order),
         });
     }
 }

@@ -8,7 +8,8 @@ use zeroize::Zeroize as _;
 
 use super::solo::{self, Words};
 use crate::isa::{Avx512, Features};
-use crate::job::{Buffer, Direction};
+use crate::job::Buffer;
+use crate::modes::Direction;
 use crate::poly1305::generic::Poly1305;
 use crate::poly1305::poly1305_blocks;
 

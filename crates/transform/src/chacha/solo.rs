@@ -12,10 +12,12 @@
 use core::mem::MaybeUninit;
 
 use super::chacha_lanes::{Row, STEPS, Streams, ZEROS, double_round, settle, text};
-use crate::aead::{AeadJob, AeadSchedule};
+use crate::aead::AeadJob;
 use crate::isa::{Avx2, Avx512};
-use crate::job::{Buffer, Direction, Status};
+use crate::job::{Buffer, Status};
+use crate::modes::Direction;
 use crate::poly1305::{Text, poly1305_blocks};
+use crate::schedule::AeadSchedule;
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::wipe::wipe;

@@ -2,8 +2,8 @@
 
 mod wide;
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, Promise};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::Tier;
 use crate::word::{Counted, Plain, Region, Word, end_block};
 

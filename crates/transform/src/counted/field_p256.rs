@@ -1,7 +1,7 @@
 //! The field of P-256 in Montgomery's form, as in `p256::integer`: elements are below the prime.
 
 use super::{Wide, add, constant, multiply_add, select, subtract};
-use crate::p256::reference::field_constants;
+use crate::p256::curve::field_constants;
 use crate::word::Word;
 
 /// The field, with its constants in registers.

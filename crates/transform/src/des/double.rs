@@ -6,8 +6,7 @@
 
 use super::Key;
 use super::generic::{TABLES, modes, rounds_by};
-use crate::catalogue::Mode;
-use crate::job::Direction;
+use crate::modes::{Direction, Mode};
 
 /// The pairs of S-boxes whose six bits lie in neighbouring bytes of a round's two words.
 const PAIRS: [[usize; 2]; 4] = [[0, 6], [4, 2], [1, 7], [5, 3]];

@@ -7,8 +7,7 @@
 
 use super::reference::{SP, initial, last};
 use super::{Key, TripleKey};
-use crate::catalogue::Mode;
-use crate::job::Direction;
+use crate::modes::{Direction, Mode};
 use crate::word::{Plain, Word as _};
 
 /// Halves are kept rotated left by five, so that every other row of E starts at a byte.

@@ -13,7 +13,6 @@ mod staging;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::cipher_lanes::few_lanes_do;
 use crate::cipher_lanes::{self, HandOver};
@@ -21,12 +20,13 @@ use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions, no_words,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Isa, Tier};
-use crate::job::{Buffer, CipherJob, Direction};
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
+use crate::job::{Buffer, CipherJob};
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
-use crate::word::Counted;
+use crate::schedule::Schedule;
+use crate::word::{Counted, trace_blocks};
 
 /// DES as the catalogue knows it.
 pub(crate) static DES: CipherDescriptor = CipherDescriptor {

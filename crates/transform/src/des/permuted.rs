@@ -17,11 +17,10 @@
 use core::arch::x86_64::*;
 
 use super::{Key, P, s_box};
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
-use crate::job::Direction;
-use crate::key::Schedule;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 

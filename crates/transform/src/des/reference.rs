@@ -1,7 +1,7 @@
 //! DES with the S-boxes and P folded into eight tables of 64 words: the 2 KB form of NPCryptBench's table.
 
 use super::{Key, P, TripleKey, s_box};
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 /// `SP[i][six]` is the output of S-box i in its place after P.

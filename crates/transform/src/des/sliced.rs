@@ -10,10 +10,9 @@
 use super::circuits;
 use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{Alone, LaneKernel, Rows};
-use crate::job::Direction;
-use crate::key::Schedule;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::simd::Planes;
 use crate::wipe::wipe;
 

@@ -12,8 +12,9 @@ use core::arch::x86_64::{_mm_cvtsi64_si128, _mm512_cvtepu8_epi64, _mm512_setzero
 
 use super::{DhExponent, DhGroup, DhJob, DhOutcome};
 use crate::isa::Avx512;
+use crate::montgomery::kernel::{LANES, Number, zero};
 use crate::montgomery::lanes::{
-    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, to_bytes, zero,
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, to_bytes,
 };
 use crate::montgomery::table::cut;
 use crate::wipe::wipe;

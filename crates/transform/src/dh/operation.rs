@@ -6,12 +6,13 @@ use arrayvec::ArrayVec;
 use zeroize::Zeroizing;
 
 use super::{DhExponent, DhGroup, DhJob, DhOutcome, DhPrivateKey, library, reference};
+use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
     Class, LaneCosts, Refusal, Task,
 };
-use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Avx512;
 use crate::isa::Isa;

@@ -2,10 +2,11 @@
 
 use super::Kernels;
 use crate::aead::AeadJob;
-use crate::catalogue::Aead;
+use crate::algorithm::Aead;
 use crate::cost::{AeadCosts, AeadTotals, Cheaper};
 use crate::isa::Tier;
-use crate::job::{Direction, Status};
+use crate::job::Status;
+use crate::modes::Direction;
 
 impl Kernels {
     /// Encrypts the data of every job and makes its tag. A job whose key belongs to another algorithm, or whose data

@@ -2,13 +2,14 @@
 
 use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
-use crate::catalogue::{Cipher, Mode};
+use crate::algorithm::Cipher;
 use crate::cipher_lanes::{HandOver, lengths};
 use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
-use crate::job::{Buffer, CipherJob, Direction, Status};
-use crate::key::Schedule;
+use crate::job::{Buffer, CipherJob, Status};
+use crate::modes::{Direction, Mode};
 use crate::order::{LaneCost, Totals, WINDOW, by_length};
+use crate::schedule::Schedule;
 use crate::wipe;
 
 /// Returns the cost of `count` jobs in lanes. Returns `None` if there are no lanes.

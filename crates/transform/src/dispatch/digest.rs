@@ -1,7 +1,7 @@
 //! Digests and MACs.
 
 use super::{Kernels, Lanes};
-use crate::catalogue::Digest;
+use crate::algorithm::Digest;
 use crate::descriptor::{Making, OwnDigest, RunTogether};
 use crate::hash::hash_lanes;
 use crate::hash::{self, Hash};

@@ -6,10 +6,10 @@
 
 use arrayvec::ArrayVec;
 
-use crate::catalogue::Mode;
 use crate::cipher_lanes::CHUNK;
 use crate::job::{Buffer, CipherJob, Status};
 use crate::modes;
+use crate::modes::Mode;
 use crate::order::Totals;
 
 /// Most pieces of a batch.

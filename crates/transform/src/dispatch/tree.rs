@@ -5,8 +5,8 @@
 //! leaf left for the right one.
 
 use super::Kernels;
+use crate::algorithm::Digest;
 use crate::blake3::{self, ChainingValue, LEAF_BYTES};
-use crate::catalogue::Digest;
 use crate::isa::{Isa, Tier};
 
 impl Kernels {

@@ -6,12 +6,13 @@ use arrayvec::ArrayVec;
 use zeroize::Zeroizing;
 
 use super::{ED25519_SIGNATURE_BYTES, Ed25519Key, Ed25519PublicKey, Signing, Verifying, library, reference};
+use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
     Class, LaneCosts, Task, random, verified,
 };
-use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Avx512;
 use crate::isa::Isa;

@@ -3,7 +3,7 @@
 use super::Key;
 use crate::aead::AeadJob;
 use crate::aes;
-use crate::job::Direction;
+use crate::modes::Direction;
 
 /// Returns every fifth bit, from bit `from` on.
 const fn every_fifth(from: u32) -> u128 {

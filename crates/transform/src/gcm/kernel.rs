@@ -14,10 +14,12 @@ use subtle::ConstantTimeEq as _;
 
 use super::vector::Field;
 use super::{Key, POWERS, lengths};
-use crate::aead::{AeadJob, AeadSchedule};
+use crate::aead::AeadJob;
 use crate::aes::vector::{Blocks as _, Four, One};
 use crate::isa::{Avx2, Avx512};
-use crate::job::{Direction, Status};
+use crate::job::Status;
+use crate::modes::Direction;
+use crate::schedule::AeadSchedule;
 
 /// Vectors of a chunk.
 const CHUNK: usize = 8;

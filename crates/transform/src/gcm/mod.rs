@@ -12,14 +12,16 @@ mod vector;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::aead::{AeadJob, AeadSchedule};
+use crate::aead::AeadJob;
 use crate::aes;
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cost::{AeadCost, AeadCosts};
 use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
-use crate::job::{Direction, Status};
+use crate::job::Status;
 use crate::modes;
+use crate::modes::{Direction, Mode};
+use crate::schedule::AeadSchedule;
 
 /// AES-128-GCM as the catalogue knows it.
 pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
@@ -148,6 +150,9 @@ pub(crate) struct Key {
     hash: u128,
     cipher: aes::Key,
 }
+
+/// The expanded key in [`AeadSchedule`]. It has cache lines of its own, with the powers of the hash key.
+pub(crate) type BoxedKey = Box<Key>;
 
 impl Key {
     /// Expands 16 or 32 bytes.

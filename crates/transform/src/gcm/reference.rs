@@ -3,7 +3,7 @@
 use super::Key;
 use crate::aead::AeadJob;
 use crate::aes;
-use crate::job::Direction;
+use crate::modes::Direction;
 
 /// Returns the product of two field elements, by algorithm 1 of section 6.3.
 pub(crate) fn multiply(x: u128, y: u128) -> u128 {

@@ -11,7 +11,7 @@ pub(crate) mod stream;
 
 use core::fmt;
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::{DigestJob, Status};
 use crate::key::Keyed;

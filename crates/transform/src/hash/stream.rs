@@ -7,7 +7,7 @@
 
 use super::hash_lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
 use super::{Compress, Hash};
-use crate::catalogue::Digest;
+use crate::algorithm::Digest;
 use crate::descriptor::Making;
 
 /// A digest in progress.

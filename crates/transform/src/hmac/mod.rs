@@ -1,7 +1,7 @@
 //! HMAC, RFC 2104, with the catalogue's hashes; [`crate::hash`] runs it.
 
-use crate::catalogue::{Facts, KeyBytes, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames};
+use crate::facts::{Facts, KeyBytes, Standing};
 use crate::{md5, sha1, sha256, sha512};
 
 /// HMAC-MD5 as the catalogue knows it.

@@ -1,7 +1,7 @@
 //! IDEA unrolled, with products without a branch: constant-time.
 
 use super::Key;
-use crate::job::Direction;
+use crate::modes::Direction;
 
 /// Returns the product mod 2^16 + 1 with 0 for 2^16: the low half minus the high half, plus one if that wraps. If a
 /// factor is 0, which means -1, the result is 1 minus both. It uses sums and masks only, for constant time.

@@ -6,11 +6,11 @@
 
 use core::marker::PhantomData;
 
-use crate::catalogue::Mode;
 use crate::cipher_lanes::{self, Alone, HandOver, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512, Features};
-use crate::job::{CipherJob, Direction};
-use crate::key::Schedule;
+use crate::job::CipherJob;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::short_lanes::{Chains, Rounds};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;

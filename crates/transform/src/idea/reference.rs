@@ -1,7 +1,7 @@
 //! IDEA as the Handbook of Applied Cryptography (section 7.6) defines it, in the 32-bit word of our machines.
 
 use super::Key;
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 fn low<W: Word>(x: W) -> W {

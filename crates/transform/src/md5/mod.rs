@@ -4,8 +4,8 @@ pub(crate) mod md5_lanes;
 pub(crate) mod reference;
 pub(crate) mod single;
 
-use crate::catalogue::{ByteOrder, Facts, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
+use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]

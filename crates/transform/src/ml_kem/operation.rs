@@ -10,12 +10,13 @@ use super::{
     ML_KEM_768_ENCAPSULATION_KEY_BYTES, ML_KEM_768_SECRET_BYTES, ML_KEM_768_SEED_BYTES,
     MlKem768DecapsulationKey, MlKem768EncapsulationKey, library, reference,
 };
+use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
     Refusal, Task, random,
 };
-use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Avx512;
 use crate::isa::Isa;

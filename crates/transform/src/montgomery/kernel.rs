@@ -23,6 +23,19 @@ use super::LIMB_BITS;
 /// Eight lanes of 64 bits.
 pub(crate) type V = __m512i;
 
+/// Number of lanes.
+pub(crate) const LANES: usize = 8;
+
+/// A number of `L` limbs in eight lanes.
+pub(crate) type Number<const L: usize> = [V; L];
+
+/// Returns zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
+pub(crate) fn zero<const L: usize>() -> Number<L> {
+    [_mm512_setzero_si512(); L]
+}
+
 /// Adds `x * y` to the columns of `t`: `x` and `y` have `W` limbs, `t` has 2 W columns, of which the lower
 /// and the upper `W` count as zero if `LOW` and `HIGH` do not keep them.
 #[inline(never)]

@@ -13,29 +13,16 @@ use core::arch::x86_64::{
 
 use arrayvec::ArrayVec;
 
-use super::kernel::{self, V};
+use super::kernel::{self, LANES, Number, V, zero};
 use super::table::{Selection, get, put};
 use super::{Constants, LIMB_BITS};
 use crate::wipe::wipe;
-
-/// Number of lanes.
-pub(crate) const LANES: usize = 8;
 
 /// Limbs of a tile: ten columns and ten limbs stay in registers.
 const TILE: usize = 10;
 
 /// Limbs of the longest modulus.
 const LIMBS_MAX: usize = 80;
-
-/// A number of `L` limbs in eight lanes.
-pub(crate) type Number<const L: usize> = [V; L];
-
-/// Returns zeros.
-#[inline]
-#[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn zero<const L: usize>() -> Number<L> {
-    [_mm512_setzero_si512(); L]
-}
 
 /// Returns the small number `value` in all lanes.
 #[inline]

@@ -7,8 +7,7 @@ use core::arch::x86_64::{
     _mm512_set1_epi64, _mm512_setzero_si512,
 };
 
-use super::kernel::V;
-use super::lanes::{LANES, Number, zero};
+use super::kernel::{LANES, Number, V, zero};
 use crate::wipe::wipe;
 
 /// Limbs that one step of a selection reads of each entry.

@@ -64,6 +64,7 @@ fn operand(modulus: &Modulus, kind: usize, source: &mut Source) -> Vec<u64> {
 mod lanes_of_reference {
     use super::{Source, moduli, operand};
     use crate::isa::Features;
+    use crate::montgomery::kernel::{LANES, Number, zero};
     use crate::montgomery::lanes::*;
     use crate::montgomery::reference::Words;
     use crate::montgomery::table::cut;

@@ -7,8 +7,8 @@
 
 use std::sync::LazyLock;
 
+use super::curve::Projective;
 use super::integer::{P, U256};
-use super::reference::Projective;
 
 /// The width of a window's digit, of which one bit is the sign.
 pub(super) const WIDTH: u32 = 6;

@@ -10,12 +10,12 @@ use super::field::{Element, Order, Ring as _};
 use super::integer::{self, U256};
 use super::key::{P256PrivateKey, P256PublicKey};
 use super::lanes::{LANES, affine, flags, get, put};
-use super::library;
 use super::multiply::{add_base, invert, multiples, multiply, multiply_base};
 use super::nonce_lanes::{self, Input};
 use super::points::{AffinePoint, Fe, is_on_curve};
 use super::reference::{self, integer_of_digest, parts_of_signature};
 use super::vector::*;
+use super::{curve, native};
 use crate::isa::Avx512;
 use crate::wipe;
 
@@ -170,7 +170,7 @@ fn verify(jobs: &[VerifyJob<'_>]) -> [bool; LANES] {
     let mut rows = [[[0; LANES]; 5]; 5];
     let [x_rows, y_rows, r_rows, s_rows, e_rows] = &mut rows;
     s_rows[0] = [1; LANES];
-    let (base_x, base_y) = (reference::G.x, reference::G.y);
+    let (base_x, base_y) = (curve::G.x, curve::G.y);
     for lane in 0..LANES {
         put(x_rows, lane, &base_x);
         put(y_rows, lane, &base_y);
@@ -213,7 +213,7 @@ fn verify(jobs: &[VerifyJob<'_>]) -> [bool; LANES] {
     let known = flags(known);
     core::array::from_fn(|lane| match jobs.get(lane) {
         Some(job) if known[lane] && is_open[lane] => {
-            library::verify_native(job.key, job.digest, job.signature)
+            native::verify_native(job.key, job.digest, job.signature)
         }
         Some(_) => is_valid[lane],
         None => false,

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::curve::{self, Affine};
 use super::integer::{self, N, U256};
 use super::library::{self, EcKey};
-use super::reference::{self, Affine};
 
 /// A key of P-256 is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,8 +106,8 @@ impl P256PrivateKey {
     /// Returns the public key, which AWS-LC computes at its first use (the reference, where AWS-LC has no memory).
     pub fn public_key(&self) -> &P256PublicKey {
         self.public.get_or_init(|| {
-            let made = library::public_key_native(self);
-            made.unwrap_or_else(|| P256PublicKey::of_point(reference::public_point(&self.scalar)))
+            let made = P256PublicKey::by_library(&self.scalar);
+            made.unwrap_or_else(|| P256PublicKey::of_point(curve::public_point(&self.scalar)))
         })
     }
 
@@ -153,6 +153,11 @@ impl P256PublicKey {
             return Err(P256KeyError::PointEncoding { given_bytes: bytes.len() });
         }
         point_of_bytes(bytes).map(Self::of_point).ok_or(P256KeyError::OffCurve)
+    }
+
+    /// Returns the public key of a private one, as AWS-LC computes it; none if memory is short.
+    pub(super) fn by_library(scalar: &U256) -> Option<Self> {
+        point_of_bytes(&library::public_bytes(scalar)?).map(Self::of_point)
     }
 
     pub(super) const fn of_point(point: Affine) -> Self {

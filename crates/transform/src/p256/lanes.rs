@@ -20,11 +20,11 @@
 use zeroize::Zeroize as _;
 
 use super::comb::{integer_of, limbs_of};
+use super::curve::Affine;
 use super::integer::{self, P, U256};
 use super::key::{P256PrivateKey, P256PublicKey};
 use super::multiply::{invert, multiples, multiply, multiply_base};
 use super::points::{AffinePoint, Fe, Point, curve_at, is_on_curve, square_root};
-use super::reference::Affine;
 use super::vector::*;
 use crate::isa::Avx512;
 use crate::wipe;

@@ -1,7 +1,6 @@
-//! P-256 by AWS-LC, one operation at a time: the native tier.
+//! P-256 by AWS-LC, one operation at a time, over AWS-LC's own keys.
 //!
-//! Signatures take the nonces of RFC 6979 that the other tiers take, so that all tiers write the same
-//! signature. `unsafe`: calls of C functions and owned pointers.
+//! `unsafe`: calls of C functions and owned pointers.
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};
@@ -10,9 +9,6 @@ use aws_lc_sys as sys;
 use zeroize::Zeroize as _;
 
 use super::integer::{self, U256};
-use super::key::{P256PrivateKey, P256PublicKey};
-use super::nonce::Nonces;
-use super::reference::{integer_of_digest, parts_of_signature};
 
 /// Declares an owned pointer to one of AWS-LC's types, freed by its own function.
 macro_rules! owned {
@@ -113,10 +109,9 @@ impl EcKey {
     }
 }
 
-/// As [`super::reference::ecdh_reference`].
-pub(crate) fn ecdh_native(key: &P256PrivateKey, peer: &[u8], shared: &mut [u8; 32]) -> bool {
-    *shared = [0; 32];
-    let Some((point, key)) = point_of_bytes(peer).zip(key.library()) else { return false };
+/// Writes the x coordinate of the shared point, and returns whether the peer's point is valid.
+pub(super) fn ecdh(key: &EcKey, peer: &[u8], shared: &mut [u8; 32]) -> bool {
+    let Some(point) = point_of_bytes(peer) else { return false };
     // SAFETY: all pointers are valid, and the function writes at most the 32 bytes of the coordinate.
     let written = unsafe {
         sys::ECDH_compute_key(shared.as_mut_ptr().cast(), 32, point.0.as_ptr(), key.0.as_ptr(), None)
@@ -124,37 +119,15 @@ pub(crate) fn ecdh_native(key: &P256PrivateKey, peer: &[u8], shared: &mut [u8; 3
     written == 32
 }
 
-/// As [`super::reference::sign_reference`].
-pub(crate) fn sign_native(
-    key: &P256PrivateKey,
-    digest: &[u8],
-    hedge: Option<&[u8; 32]>,
-    signature: &mut [u8; 64],
-) -> bool {
-    *signature = [0; 64];
-    let Some(e) = integer_of_digest(digest) else { return false };
-    let mut nonces = Nonces::new(key.scalar(), &e, hedge);
-    let mut nonce = integer::to_bytes(&nonces.next());
-    let is_signed = sign_with(key, digest, &nonce, signature);
-    nonce.zeroize();
-    is_signed
-}
-
 /// Signs with a nonce, and returns whether there is a signature; without one, `signature` is left as it was.
-pub(super) fn sign_with(
-    key: &P256PrivateKey,
-    digest: &[u8],
-    nonce: &[u8; 32],
-    signature: &mut [u8; 64],
-) -> bool {
-    let Some(library) = key.library() else { return false };
+pub(super) fn sign_with(key: &EcKey, digest: &[u8], nonce: &[u8; 32], signature: &mut [u8; 64]) -> bool {
     // SAFETY: all pointers are valid, and the function reads the lengths given. It leaks the key only if the
     // nonce is bad, and the nonce is RFC 6979's.
     let signed = unsafe {
         sys::ECDSA_sign_with_nonce_and_leak_private_key_for_testing(
             digest.as_ptr(),
             digest.len(),
-            library.0.as_ptr(),
+            key.0.as_ptr(),
             nonce.as_ptr(),
             nonce.len(),
         )
@@ -169,12 +142,8 @@ pub(super) fn sign_with(
     }
 }
 
-/// As [`super::reference::verify_reference`].
-pub(crate) fn verify_native(key: &P256PublicKey, digest: &[u8], signature: &[u8; 64]) -> bool {
-    if digest.len() < super::SHORTEST_DIGEST_BYTES {
-        return false;
-    }
-    let Some(((r, s), key)) = parts_of_signature(signature).zip(key.library()) else { return false };
+/// Returns whether r and s sign a digest.
+pub(super) fn verify(key: &EcKey, digest: &[u8], (r, s): (U256, U256)) -> bool {
     let Some((r, s)) = Bignum::of(&r).zip(Bignum::of(&s)) else { return false };
     // SAFETY: no precondition.
     let Some(parsed) = Signature::new(unsafe { sys::ECDSA_SIG_new() }) else { return false };
@@ -189,9 +158,9 @@ pub(crate) fn verify_native(key: &P256PublicKey, digest: &[u8], signature: &[u8;
     }
 }
 
-/// Returns the public key of a private key.
-pub(crate) fn public_key_native(key: &P256PrivateKey) -> Option<P256PublicKey> {
-    let number = Bignum::of(key.scalar())?;
+/// Returns the encoded public point of a private key; `None` if memory is short.
+pub(super) fn public_bytes(scalar: &U256) -> Option<[u8; 65]> {
+    let number = Bignum::of(scalar)?;
     // SAFETY: the group is static.
     let point = EcPoint::new(unsafe { sys::EC_POINT_new(group()) })?;
     let mut bytes = [0; 65];
@@ -205,8 +174,5 @@ pub(crate) fn public_key_native(key: &P256PrivateKey) -> Option<P256PublicKey> {
         let form = sys::point_conversion_form_t::POINT_CONVERSION_UNCOMPRESSED;
         sys::EC_POINT_point2oct(group(), point, form, bytes.as_mut_ptr(), bytes.len(), ptr::null_mut())
     };
-    if written != bytes.len() {
-        return None;
-    }
-    super::key::point_of_bytes(&bytes).map(P256PublicKey::of_point)
+    (written == bytes.len()).then_some(bytes)
 }

@@ -21,6 +21,7 @@ mod operation;
 
 #[cfg(target_arch = "x86_64")]
 mod comb;
+pub(crate) mod curve;
 mod der;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ecdsa_lanes;
@@ -32,9 +33,10 @@ mod inverse;
 mod key;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
-pub(crate) mod library;
+mod library;
 #[cfg(target_arch = "x86_64")]
 mod multiply;
+pub(crate) mod native;
 mod nonce;
 #[cfg(target_arch = "x86_64")]
 mod nonce_lanes;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use zeroize::Zeroizing;
 
-use super::{P256PrivateKey, P256PublicKey, library, reference};
+use super::{P256PrivateKey, P256PublicKey, curve, native, reference};
+use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
     Class, LaneCosts, Refusal, Task, accepted, random, verified,
 };
-use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Avx512;
 use crate::isa::Isa;
@@ -115,7 +116,7 @@ fn sample_digest() -> P256Digest {
 
 fn sample_verification() -> AsymmetricOperation {
     let (key, digest, mut signature) = (sample_key(), sample_digest(), [0; 64]);
-    library::sign_native(&key, &digest, None, &mut signature);
+    native::sign_native(&key, &digest, None, &mut signature);
     Operation::Verify { key: Arc::new(sample_public(&key)), digest, signature }.into()
 }
 
@@ -145,7 +146,7 @@ impl Task for Operation {
                 accepted(reference::ecdh_reference(key, peer, &mut shared), &shared)
             }
             Self::Public { key } => {
-                let point = reference::public_point(key.scalar());
+                let point = curve::public_point(key.scalar());
                 Ok(Zeroizing::new(P256PublicKey::of_point(point).to_bytes().to_vec()))
             }
             Self::Sign { key, digest, hedge } => {
@@ -162,18 +163,18 @@ impl Task for Operation {
         match self {
             Self::Agree { key, peer } => {
                 let mut shared = Zeroizing::new([0; 32]);
-                accepted(library::ecdh_native(key, peer, &mut shared), &shared)
+                accepted(native::ecdh_native(key, peer, &mut shared), &shared)
             }
             Self::Public { key } => {
-                let public = library::public_key_native(key).ok_or(Refusal::Fault)?;
+                let public = native::public_key_native(key).ok_or(Refusal::Fault)?;
                 Ok(Zeroizing::new(public.to_bytes().to_vec()))
             }
             Self::Sign { key, digest, hedge } => {
                 let mut signature = [0; 64];
-                accepted(library::sign_native(key, digest, hedge.as_ref(), &mut signature), &signature)
+                accepted(native::sign_native(key, digest, hedge.as_ref(), &mut signature), &signature)
             }
             Self::Verify { key, digest, signature } => {
-                verified(library::verify_native(key, digest, signature))
+                verified(native::verify_native(key, digest, signature))
             }
         }
     }

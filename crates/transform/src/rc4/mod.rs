@@ -7,12 +7,13 @@ pub(crate) mod single;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, no_instructions};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Isa, Tier};
-use crate::job::{Buffer, Direction};
-use crate::key::Schedule;
+use crate::job::Buffer;
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
+use crate::schedule::Schedule;
 use crate::word::{Counted, Event, end_block};
 
 /// RC4 as the catalogue knows it.

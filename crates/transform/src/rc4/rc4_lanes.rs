@@ -15,7 +15,7 @@ use core::mem::offset_of;
 use super::{Key, single};
 use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::Avx2;
-use crate::key::Schedule;
+use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Messages side by side.

@@ -5,18 +5,17 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Isa, Tier};
-use crate::job::Direction;
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
-use crate::word::Counted;
+use crate::schedule::Schedule;
+use crate::word::{Counted, trace_blocks};
 
 /// RC5-32/12/16 as the catalogue knows it.
 pub(crate) static RC5: CipherDescriptor = CipherDescriptor {

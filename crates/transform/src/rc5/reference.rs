@@ -1,7 +1,7 @@
 //! RC5 as RFC 2040 section 6 defines it.
 
 use super::Key;
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 /// Transforms one block.

@@ -5,18 +5,17 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::cipher_lanes::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
-use crate::job::Direction;
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
+use crate::modes::Direction;
 use crate::order::LaneCost;
-use crate::word::Counted;
+use crate::schedule::Schedule;
+use crate::word::{Counted, trace_blocks};
 
 /// RC6 as the catalogue knows it.
 pub(crate) static RC6: CipherDescriptor = CipherDescriptor {

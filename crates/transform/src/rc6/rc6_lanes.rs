@@ -4,11 +4,11 @@
 #![allow(unsafe_code)]
 
 use super::{KEY_WORDS, Key, ROUNDS};
-use crate::catalogue::Mode;
 use crate::cipher_lanes::HandOver;
 use crate::isa::{Avx2, Avx512, Features};
-use crate::job::{CipherJob, Direction};
-use crate::key::Schedule;
+use crate::job::CipherJob;
+use crate::modes::{Direction, Mode};
+use crate::schedule::Schedule;
 use crate::simd::Words;
 use crate::word_lanes::{WordCipher, word_lane_kernels};
 

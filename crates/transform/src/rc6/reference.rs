@@ -1,7 +1,7 @@
 //! RC6 as the submission defines it.
 
 use super::{Key, ROUNDS};
-use crate::job::Direction;
+use crate::modes::Direction;
 use crate::word::{Plain, Region, Word};
 
 fn quadratic<W: Word>(x: W) -> W {

@@ -25,9 +25,10 @@ use super::key::Pair;
 use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
 use crate::montgomery::Constants;
+use crate::montgomery::kernel::{LANES, Number, zero};
 use crate::montgomery::lanes::{
-    self, LANES, Moduli, Number, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add,
-    scatter, to_bytes, zero,
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add, scatter,
+    to_bytes,
 };
 use crate::montgomery::table::cut;
 use crate::wipe::wipe;

@@ -2,7 +2,7 @@
 
 use super::{Key, PAGES, ZERO};
 use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
-use crate::key::Schedule;
+use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Messages side by side.

@@ -9,15 +9,16 @@ pub(crate) mod seal_lanes;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::{self, HandOver, Interleave};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, no_instructions,
 };
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
-use crate::job::{Buffer, CipherJob, Direction};
-use crate::key::Schedule;
+use crate::job::{Buffer, CipherJob};
+use crate::modes::{Direction, Mode};
 use crate::order::LaneCost;
+use crate::schedule::Schedule;
 use crate::word::{Counted, Event, end_block};
 
 /// SEAL 3.0 as the catalogue lists it.

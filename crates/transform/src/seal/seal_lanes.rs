@@ -8,7 +8,7 @@ use super::generic::{PAGE_CHUNKS, State, rest};
 use super::{Key, ZERO};
 use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512};
-use crate::key::Schedule;
+use crate::schedule::Schedule;
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::gather::Gather;

@@ -5,8 +5,8 @@ pub(crate) mod ni;
 pub(crate) mod reference;
 pub(crate) mod sha1_lanes;
 
-use crate::catalogue::{ByteOrder, Facts, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
+use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]

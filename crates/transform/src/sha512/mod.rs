@@ -11,10 +11,11 @@ pub(crate) mod rounds;
 use aws_lc_rs::{digest, hmac};
 use zeroize::Zeroize as _;
 
-use crate::catalogue::{ByteOrder, Facts, Standing};
-use crate::descriptor::{DigestDescriptor, Making, OwnDigest, OwnKey, PeerNames, Promise, Together};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, Promise, Together};
+use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash;
 use crate::isa::{Features, Tier};
+use crate::key::OwnKey;
 use crate::order::{LaneCost, Totals};
 
 /// SHA-384 as the catalogue knows it.

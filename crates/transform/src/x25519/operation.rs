@@ -6,12 +6,13 @@ use arrayvec::ArrayVec;
 use zeroize::Zeroizing;
 
 use super::{Agreement, PublicOf, X25519_BYTES, X25519Key, library, reference};
+use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
     Refusal, Task, accepted, random,
 };
-use crate::catalogue::{Asymmetric, Standing};
 use crate::descriptor::{PeerNames, Promise};
+use crate::facts::Standing;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Avx512;
 use crate::isa::Isa;

@@ -11,7 +11,7 @@ mod openssl;
 mod rust_crypto;
 
 use super::SpeedError;
-use super::public_key::{Load, Ours};
+use super::public_key::work::{Load, Ours};
 use super::work::Runner;
 use sealane_transform::{Algorithm, Asymmetric};
 

@@ -7,16 +7,15 @@
 mod row;
 mod samples;
 mod tables;
-mod work;
+pub(super) mod work;
 
 pub use row::PublicKeyRow;
 pub(crate) use samples::Samples;
 pub(super) use tables::operations;
 pub use tables::public_key_tables;
-pub(super) use work::{Load, Ours};
 
+use super::error::unavailable;
 use super::peers::{self, Peer};
-use super::run::unavailable;
 use super::{Line, Plan, Rule, SpeedError, clock};
 use crate::LabError;
 use crate::experiment::Profile;
@@ -24,6 +23,7 @@ use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
+use work::{Load, Ours};
 
 /// The maximum number of operations at a time: each has a key of its own.
 pub const OPERATIONS_MAX: usize = 1024;

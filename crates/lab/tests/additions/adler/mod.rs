@@ -1,6 +1,6 @@
 //! Adler-32, RFC 1950 section 8.2: a digest that the catalogue does not have, for the test that adds one.
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
 use crate::isa::Tier;
 

@@ -2,12 +2,11 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{Alone, CipherDescriptor, PeerNames, block_after_block, no_instructions, no_words};
-use crate::job::Direction;
-use crate::key::Schedule;
-use crate::mix::trace_blocks;
-use crate::word::{Counted, Plain, Region, Word};
+use crate::modes::Direction;
+use crate::schedule::Schedule;
+use crate::word::{Counted, Plain, Region, Word, trace_blocks};
 
 /// The catalogue's entry of XTEA.
 pub(crate) static XTEA: CipherDescriptor = CipherDescriptor {

@@ -9,6 +9,7 @@ use sealane_engine::Inline;
 
 use super::*;
 use crate::identity::Identity;
+use crate::tls::at_hand::AT_HAND;
 use crate::tls::tests::first_flight;
 use crate::tls::{Application, connect_tls};
 use crate::trust::{AuthorisedPeers, ServerTrust};

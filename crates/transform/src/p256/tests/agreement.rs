@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::p256::curve::{Affine, Projective};
 use crate::p256::integer::{self, N, P, U256};
-use crate::p256::reference::{Affine, Projective};
 
 fn key_of(scalar: &U256) -> P256PrivateKey {
     P256PrivateKey::new(&integer::to_bytes(scalar)).unwrap()

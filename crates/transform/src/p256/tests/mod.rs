@@ -5,8 +5,9 @@ mod agreement;
 mod bounds;
 mod vectors;
 
-use super::library::{ecdh_native, public_key_native, sign_native, verify_native};
-use super::reference::{ecdh_reference, public_point, sign_reference, verify_reference};
+use super::curve::public_point;
+use super::native::{ecdh_native, public_key_native, sign_native, verify_native};
+use super::reference::{ecdh_reference, sign_reference, verify_reference};
 use super::{P256PrivateKey, P256PublicKey};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx512, Features};

@@ -7,7 +7,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::public_key::Load;
+use super::super::public_key::work::Load;
 use super::super::work::{Done, Runner, Work};
 use super::Peer;
 use super::openssl::{KEYS, Key, Kind, OpenSsl};

@@ -5,7 +5,6 @@
 //! output buffer is as long as the algorithm requires.
 #![allow(unsafe_code, non_snake_case)]
 
-use super::keys::KeyFunctions;
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -23,7 +22,7 @@ pub(super) type Handle = *mut c_void;
 macro_rules! functions {
     ($type:ident $($name:ident($($argument:ty),*) -> $result:ty;)*) => {
         /// Addresses of the functions used.
-        pub(super) struct $type { $($name: unsafe extern "C" fn($($argument),*) -> $result,)* }
+        pub(super) struct $type { $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> $result,)* }
 
         impl $type {
             pub(super) fn find(library: &libloading::Library) -> Result<Self, libloading::Error> {
@@ -35,8 +34,6 @@ macro_rules! functions {
         }
     };
 }
-pub(super) use functions;
-
 functions! { Functions
     OpenSSL_version(c_int) -> *const c_char;
     OSSL_PROVIDER_load(Handle, *const c_char) -> Handle;
@@ -64,6 +61,48 @@ functions! { Functions
     EVP_CipherInit_ex2(Handle, Handle, *const c_uchar, *const c_uchar, c_int, *const c_void) -> c_int;
     EVP_CipherUpdate(Handle, *mut c_uchar, *mut c_int, *const c_uchar, c_int) -> c_int;
     EVP_CipherFinal_ex(Handle, *mut c_uchar, *mut c_int) -> c_int;
+}
+
+// Functions of public-key operations.
+functions! { KeyFunctions
+    EVP_PKEY_CTX_new_from_name(Handle, *const c_char, *const c_char) -> Handle;
+    EVP_PKEY_CTX_new_from_pkey(Handle, Handle, *const c_char) -> Handle;
+    EVP_PKEY_CTX_free(Handle) -> ();
+    EVP_PKEY_CTX_set_params(Handle, *const Parameter) -> c_int;
+    EVP_PKEY_free(Handle) -> ();
+    EVP_PKEY_keygen_init(Handle) -> c_int;
+    EVP_PKEY_generate(Handle, *mut Handle) -> c_int;
+    EVP_PKEY_get_bn_param(Handle, *const c_char, *mut Handle) -> c_int;
+    EVP_PKEY_get_raw_private_key(Handle, *mut c_uchar, *mut usize) -> c_int;
+    EVP_PKEY_get_raw_public_key(Handle, *mut c_uchar, *mut usize) -> c_int;
+    BN_num_bits(Handle) -> c_int;
+    BN_bn2lebinpad(Handle, *mut c_uchar, c_int) -> c_int;
+    BN_clear_free(Handle) -> ();
+    EVP_PKEY_sign_init(Handle) -> c_int;
+    EVP_PKEY_sign(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
+    EVP_PKEY_verify_init(Handle) -> c_int;
+    EVP_PKEY_verify(Handle, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
+    EVP_PKEY_encrypt_init(Handle) -> c_int;
+    EVP_PKEY_encrypt(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
+    EVP_PKEY_decrypt_init(Handle) -> c_int;
+    EVP_PKEY_decrypt(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
+    EVP_PKEY_derive_init(Handle) -> c_int;
+    EVP_PKEY_derive_set_peer(Handle, Handle) -> c_int;
+    EVP_PKEY_derive(Handle, *mut c_uchar, *mut usize) -> c_int;
+    EVP_PKEY_encapsulate_init(Handle, *const Parameter) -> c_int;
+    EVP_PKEY_encapsulate(Handle, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize) -> c_int;
+    EVP_PKEY_decapsulate_init(Handle, *const Parameter) -> c_int;
+    EVP_PKEY_decapsulate(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
+    EVP_MD_CTX_new() -> Handle;
+    EVP_MD_CTX_free(Handle) -> ();
+    EVP_DigestSignInit_ex(
+        Handle, *mut Handle, *const c_char, Handle, *const c_char, Handle, *const Parameter
+    ) -> c_int;
+    EVP_DigestSign(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
+    EVP_DigestVerifyInit_ex(
+        Handle, *mut Handle, *const c_char, Handle, *const c_char, Handle, *const Parameter
+    ) -> c_int;
+    EVP_DigestVerify(Handle, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
 }
 
 /// OSSL_PARAM.

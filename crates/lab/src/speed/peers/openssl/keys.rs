@@ -5,51 +5,10 @@
 //! its first result was right.
 #![allow(unsafe_code, non_snake_case)]
 
-use super::ffi::{Handle, OpenSsl, Parameter, UTF8_STRING, functions};
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use super::ffi::{Handle, OpenSsl, Parameter, UTF8_STRING};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
-
-functions! { KeyFunctions
-    EVP_PKEY_CTX_new_from_name(Handle, *const c_char, *const c_char) -> Handle;
-    EVP_PKEY_CTX_new_from_pkey(Handle, Handle, *const c_char) -> Handle;
-    EVP_PKEY_CTX_free(Handle) -> ();
-    EVP_PKEY_CTX_set_params(Handle, *const Parameter) -> c_int;
-    EVP_PKEY_free(Handle) -> ();
-    EVP_PKEY_keygen_init(Handle) -> c_int;
-    EVP_PKEY_generate(Handle, *mut Handle) -> c_int;
-    EVP_PKEY_get_bn_param(Handle, *const c_char, *mut Handle) -> c_int;
-    EVP_PKEY_get_raw_private_key(Handle, *mut c_uchar, *mut usize) -> c_int;
-    EVP_PKEY_get_raw_public_key(Handle, *mut c_uchar, *mut usize) -> c_int;
-    BN_num_bits(Handle) -> c_int;
-    BN_bn2lebinpad(Handle, *mut c_uchar, c_int) -> c_int;
-    BN_clear_free(Handle) -> ();
-    EVP_PKEY_sign_init(Handle) -> c_int;
-    EVP_PKEY_sign(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-    EVP_PKEY_verify_init(Handle) -> c_int;
-    EVP_PKEY_verify(Handle, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
-    EVP_PKEY_encrypt_init(Handle) -> c_int;
-    EVP_PKEY_encrypt(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-    EVP_PKEY_decrypt_init(Handle) -> c_int;
-    EVP_PKEY_decrypt(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-    EVP_PKEY_derive_init(Handle) -> c_int;
-    EVP_PKEY_derive_set_peer(Handle, Handle) -> c_int;
-    EVP_PKEY_derive(Handle, *mut c_uchar, *mut usize) -> c_int;
-    EVP_PKEY_encapsulate_init(Handle, *const Parameter) -> c_int;
-    EVP_PKEY_encapsulate(Handle, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize) -> c_int;
-    EVP_PKEY_decapsulate_init(Handle, *const Parameter) -> c_int;
-    EVP_PKEY_decapsulate(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-    EVP_MD_CTX_new() -> Handle;
-    EVP_MD_CTX_free(Handle) -> ();
-    EVP_DigestSignInit_ex(
-        Handle, *mut Handle, *const c_char, Handle, *const c_char, Handle, *const Parameter
-    ) -> c_int;
-    EVP_DigestSign(Handle, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-    EVP_DigestVerifyInit_ex(
-        Handle, *mut Handle, *const c_char, Handle, *const c_char, Handle, *const Parameter
-    ) -> c_int;
-    EVP_DigestVerify(Handle, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
-}
 
 /// OSSL_PARAM_INTEGER and OSSL_PARAM_UNSIGNED_INTEGER.
 const INTEGERS: [c_uint; 2] = [1, 2];
@@ -488,7 +447,7 @@ impl Operation {
         self.key.library.good(result)
     }
 
-    /// Runs it.
+    /// Runs the operation.
     pub(in super::super) fn run(&mut self) -> bool {
         if self.restarts && !self.start() {
             return false;
@@ -540,7 +499,8 @@ impl Operation {
         &self.output[..self.output_bytes]
     }
 
-    /// Runs it twice, because some contexts serve only one message, and checks the result by the counterpart.
+    /// Runs the operation twice, because some contexts serve only one message, and checks the result by the
+    /// counterpart.
     fn is_right(&mut self, other: &Arc<Key>) -> bool {
         if !self.run() {
             return false;

@@ -7,7 +7,7 @@ mod ffi;
 mod keys;
 
 use super::super::SpeedError;
-use super::super::public_key::Load;
+use super::super::public_key::work::Load;
 use super::super::work::{AAD, Done, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
 use super::Peer;
 pub(super) use ffi::OpenSsl;

@@ -1,0 +1,239 @@
+//! A rule about the files of one crate: none imports another one that imports it in turn, directly or through others.
+//!
+//! Imports between a file and a file above or below it in the tree of modules do not count, nor does code of tests. A
+//! path leads to the file that its longest part names; names that a file above re-exports lead to that file, and
+//! paths that a macro completes are not followed.
+
+use super::Finding;
+use super::exceptions::List;
+use super::lexer::split;
+use super::tree::File;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The names of a file's module and of those above it, the outermost first; none for the root of a crate.
+type Module<'a> = Vec<&'a str>;
+
+/// The files of one crate that each file imports, by their modules.
+type Imports<'a> = BTreeMap<Module<'a>, BTreeSet<Module<'a>>>;
+
+const RULE: &str = "circles";
+
+/// Returns a finding for each circle that has a file which is not listed, and for each listed file without a circle.
+pub(crate) fn check(files: &[File], listed: List) -> Vec<Finding> {
+    let mut crates: BTreeMap<&str, BTreeMap<Module<'_>, &File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let Some((name, module)) = place(&file.path).filter(|(_, module)| !module.contains(&"tests")) else {
+            continue;
+        };
+        crates.entry(name).or_default().insert(module, file);
+    }
+    let mut findings = Vec::new();
+    let mut in_circles: BTreeSet<&str> = BTreeSet::new();
+    for files in crates.values() {
+        for circle in circles(&imports(files)) {
+            let paths: Vec<&str> = circle.iter().map(|module| &*files[module].path).collect();
+            in_circles.extend(&paths);
+            if paths.iter().any(|path| !listed.names(path)) {
+                let others = paths[1..].join(", ");
+                let message = format!(
+                    "imports in a circle with {others}: what they share belongs into a file that both import (imports \
+                     between a file and those above or below it in the tree of modules do not count)"
+                );
+                findings.push(Finding::new(paths[0], 0, RULE, message));
+            }
+        }
+    }
+    let stale = listed.0.iter().filter(|(path, _)| !in_circles.contains(path));
+    findings
+        .extend(stale.map(|(path, _)| Finding::new(path, 0, RULE, "listed as an exception, but needs none")));
+    findings
+}
+
+/// Returns the crate and the module of a source file.
+fn place(path: &str) -> Option<(&str, Module<'_>)> {
+    let (name, inside) = path.strip_suffix(".rs")?.split_once("/src/")?;
+    let mut module: Module<'_> = inside.split('/').collect();
+    if module.last() == Some(&"mod") || matches!(&*module, ["lib" | "main"]) {
+        module.pop();
+    }
+    Some((name, module))
+}
+
+/// Returns the imports that count among the files of one crate.
+fn imports<'a>(files: &BTreeMap<Module<'a>, &File>) -> Imports<'a> {
+    let mut imports = Imports::new();
+    for (module, file) in files {
+        let code = split(&file.text).code;
+        let code = code.split_once("#[cfg(test)]\nmod tests").map_or(&*code, |(product, _)| product);
+        let mut reached = BTreeSet::new();
+        for path in paths(code) {
+            let names: Vec<&str> = path.split("::").map(str::trim).collect();
+            let whole: Vec<&str> = match &*names {
+                ["crate", rest @ ..] => rest.to_vec(),
+                ["self", rest @ ..] => module.iter().chain(rest).copied().collect(),
+                ["super", ..] => {
+                    let up = names.iter().take_while(|name| **name == "super").count();
+                    let above = &module[..module.len().saturating_sub(up)];
+                    above.iter().chain(&names[up..]).copied().collect()
+                }
+                _ => continue,
+            };
+            let of_length = |length: usize| files.keys().find(|other| other[..] == whole[..length]);
+            if let Some(other) = (0..=whole.len()).rev().find_map(of_length)
+                && !other.starts_with(module)
+                && !module.starts_with(other)
+            {
+                reached.insert(other.clone());
+            }
+        }
+        imports.insert(module.clone(), reached);
+    }
+    imports
+}
+
+/// Returns every path of code that begins in its crate: those of `use` one by one, and those within code that begin
+/// with `crate::` or `super::`.
+fn paths(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices("use ") {
+        let before = code[..at].rsplit('\n').next().unwrap_or_default().trim();
+        if before.is_empty() || before.starts_with("pub") {
+            let text = code[at + 4..].split(';').next().unwrap_or_default();
+            expand("", text, &mut paths);
+        }
+    }
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let continues = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+            if !code[..at].ends_with(continues) {
+                let end = code[at..].find(|letter| !continues(letter)).unwrap_or(code.len() - at);
+                paths.push(code[at..at + end].trim_end_matches(':').to_owned());
+            }
+        }
+    }
+    paths
+}
+
+/// Adds the paths of a tree of imports, such as `a::{b, c::{d, e}}`.
+fn expand(prefix: &str, text: &str, paths: &mut Vec<String>) {
+    let text = text.trim();
+    let Some((head, rest)) = text.split_once('{') else {
+        let path = text.split(" as ").next().unwrap_or_default();
+        paths.push(format!("{prefix}{path}"));
+        return;
+    };
+    let prefix = format!("{prefix}{}", head.trim());
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            ',' | '}' if depth == 0 => {
+                if !rest[start..at].trim().is_empty() {
+                    expand(&prefix, &rest[start..at], paths);
+                }
+                start = at + 1;
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if letter == '}' && start == at + 1 {
+            return;
+        }
+    }
+}
+
+/// Returns the largest sets of files of which each reaches all others.
+fn circles<'a>(imports: &Imports<'a>) -> Vec<BTreeSet<Module<'a>>> {
+    let reached: BTreeMap<&Module<'a>, BTreeSet<&Module<'a>>> =
+        imports.keys().map(|module| (module, reachable(imports, module))).collect();
+    let mut circles: Vec<BTreeSet<Module<'a>>> = Vec::new();
+    for (module, others) in &reached {
+        if circles.iter().any(|circle| circle.contains(*module)) {
+            continue;
+        }
+        let circle: BTreeSet<Module<'a>> = others
+            .iter()
+            .filter(|other| reached[*other].contains(module))
+            .map(|other| (*other).clone())
+            .collect();
+        if circle.len() > 1 {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+/// Returns the files that a file imports, directly or through others.
+fn reachable<'i, 'a>(imports: &'i Imports<'a>, from: &Module<'a>) -> BTreeSet<&'i Module<'a>> {
+    let mut reached = BTreeSet::new();
+    let mut ahead: Vec<&Module<'a>> = imports[from].iter().collect();
+    while let Some(module) = ahead.pop() {
+        let Some((module, next)) = imports.get_key_value(module) else { continue };
+        if reached.insert(module) {
+            ahead.extend(next);
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)], listed: List) -> Vec<String> {
+        let file = |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
+        let files: Vec<File> = files.iter().map(file).collect();
+        check(&files, listed).iter().map(ToString::to_string).collect()
+    }
+
+    const A: &str = "crates/x/src/a.rs";
+    const B: &str = "crates/x/src/b.rs";
+    const C: &str = "crates/x/src/c/d.rs";
+
+    #[test]
+    fn a_circle_of_files_is_found_once() {
+        let ring = [
+            ("crates/x/src/lib.rs", "mod a;\n"),
+            (A, "use crate::{\n    b::{self, f as g},\n    other::T,\n};\n"),
+            (B, "fn f() { super::c::d::f(); }\n"),
+            ("crates/x/src/c/mod.rs", "mod d;\n"),
+            (C, "pub(crate) use super::super::a::T;\n"),
+        ];
+        let findings = found(&ring, List(&[]));
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with(
+            "crates/x/src/a.rs: imports in a circle with crates/x/src/b.rs, crates/x/src/c/d.rs"
+        ));
+        // Another crate's file of that name does not close a circle.
+        let other = [(A, "use crate::b::f;\n"), ("crates/y/src/b.rs", "use crate::a::f;\n")];
+        assert!(found(&other, List(&[])).is_empty());
+    }
+
+    #[test]
+    fn imports_of_parents_children_tests_and_comments_do_not_count() {
+        for [one, other] in [
+            [
+                "use crate::b::f;\n",
+                "// use crate::a::f;\n#[cfg(test)]\nmod tests {\n    use crate::a::f;\n}\n",
+            ],
+            ["use crate::b::f;\n", "const S: &str = \"use crate::a::f;\";\n"],
+            ["use crate::b::f;\n", "fn f() { crate::lib_item(); super::g(); }\n"],
+        ] {
+            assert!(
+                found(&[("crates/x/src/lib.rs", ""), (A, one), (B, other)], List(&[])).is_empty(),
+                "{other}"
+            );
+        }
+        let family = [("crates/x/src/c/mod.rs", "use d::f;\nuse self::d::g;\n"), (C, "use super::h;\n")];
+        assert!(found(&family, List(&[])).is_empty());
+    }
+
+    #[test]
+    fn an_exception_names_every_file_of_its_circle() {
+        let pair = [(A, "use crate::b::f;\n"), (B, "use crate::a::f;\n")];
+        assert!(found(&pair, List(&[(A, "a reason"), (B, "a reason")])).is_empty());
+        assert_eq!(found(&pair, List(&[(A, "a reason")])).len(), 1);
+        let stale = found(&pair[..1], List(&[(A, "a reason")]));
+        assert_eq!(stale, [format!("{A}: listed as an exception, but needs none [circles]")]);
+    }
+}
