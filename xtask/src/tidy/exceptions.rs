@@ -36,8 +36,6 @@ impl Exceptions {
     };
 }
 
-/// The reason of the circle in the end that speaks SFTP.
-const SFTP_CIRCLE: &str = "the connection makes a private folder as the transfer does";
 /// The reason of the circles in IKE.
 const IKE_CIRCLES: &str =
     "the state of an exchange and the values that it hands on are defined with each other";
@@ -268,12 +266,6 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/pkcs11/src/ffi/general.rs", "programs tell a module of PKCS#11 nothing but its path"),
     ]),
     circles: List(&[
-        ("crates/copy/src/sftp/far.rs", SFTP_CIRCLE),
-        ("crates/copy/src/sftp/place.rs", SFTP_CIRCLE),
-        ("crates/copy/src/sftp/prune.rs", SFTP_CIRCLE),
-        ("crates/copy/src/sftp/push.rs", SFTP_CIRCLE),
-        ("crates/copy/src/sftp/put.rs", SFTP_CIRCLE),
-        ("crates/copy/src/sftp/survey.rs", SFTP_CIRCLE),
         ("crates/ike/src/config.rs", IKE_CIRCLES),
         ("crates/ike/src/eap/mod.rs", IKE_CIRCLES),
         ("crates/ike/src/event.rs", IKE_CIRCLES),

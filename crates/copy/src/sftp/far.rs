@@ -32,7 +32,6 @@ use crate::{
     session::{agree, complaints::complain},
     sftp::{
         link::{Fault, Link},
-        push::private_folder,
         reactor::Reactor,
         sums::{LENGTH_BYTES_MIN, SCRIPT, Sum, Sums},
     },
@@ -478,6 +477,12 @@ fn told_by_ssh(line: &str) -> Option<Option<&str>> {
     let (_, told) = line.split_once("kex_choose_conf():")?;
     let (_, told) = told.split_once("client->server cipher: ").unwrap_or_default();
     Some(told.split(' ').next().filter(|name| !name.is_empty()))
+}
+
+/// Makes a folder that nobody else may enter, unless it is there.
+pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Returns a socket's path for channels of a connection: nobody else may enter its folder. `None` if the path is too

@@ -57,7 +57,7 @@ use crate::{
         transfer::{Transfer, own_process_cpu_seconds, random},
     },
     sftp::{
-        far::{Far, Trouble},
+        far::{Far, Trouble, private_folder},
         link::{Fault, Link, UNDER_WAY_BYTES},
         place,
         put::{Put, Rules},
@@ -144,12 +144,6 @@ async fn boot_id(far: &Far, link: &Link) -> Result<Vec<u8>, Error> {
 fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
     private_folder(path)?;
     Ok(std::fs::File::open(path)?.into())
-}
-
-/// Makes a folder that nobody else may enter, unless it is there.
-pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Sends everything to a far host.
