@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod der;
 mod library;
 mod private;
 mod public;

@@ -15,7 +15,6 @@
 #![deny(unsafe_code)]
 
 mod connections;
-mod der;
 mod ffi;
 mod mechanism;
 mod module;

@@ -3,12 +3,11 @@
 //! **Guarantees:** a handle names the same half of the same key as long as the module is initialised, and no other one
 //! afterwards; no attribute has bytes of a private half, because none are here.
 
-use crate::der;
 use crate::mechanism;
 use crate::refused::Refused;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use cryptoki_sys as c;
-use sealane_asymmetric::{NoKey, PublicKey};
+use sealane_asymmetric::{NoKey, PublicKey, der};
 use sealane_client::{Key, KeyInfo, KeyKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,10 +37,10 @@ impl Content {
     /// Returns `None` for keys that no mechanism suits, and for public halves that cannot be read.
     fn of(info: KeyInfo) -> Option<Self> {
         let bits = der::of_public(&info.public)?;
-        let curve = |parameters| Numbers::Curve { parameters, point: der::octet_string(bits) };
+        let curve = |parameters| Numbers::Curve { parameters, point: der::octet_string(bits).to_vec() };
         let numbers = match info.kind {
             KeyKind::Rsa { .. } => {
-                let (modulus, exponent) = der::of_rsa_public(bits)?;
+                let (modulus, exponent) = der::of_rsa_public(&info.public)?;
                 Numbers::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() }
             }
             KeyKind::P256 => curve(P256),

@@ -4,13 +4,12 @@
 //! the service's, and a plaintext that found no room is not computed again.
 
 use crate::connections::Connections;
-use crate::der;
 use crate::mechanism::{Mechanism, Scheme};
 use crate::object::{Content, Half, Object};
 use crate::refused::Refused;
 use aws_lc_rs::digest::{self, Algorithm, Context};
 use cryptoki_sys as c;
-use sealane_asymmetric::{PublicKey, Verification};
+use sealane_asymmetric::{PublicKey, Verification, der};
 use sealane_client::{Hash, Operation};
 use std::fmt;
 use std::sync::Arc;
@@ -146,7 +145,7 @@ impl Signing {
         if mechanism.scheme != Scheme::Ecdsa {
             return Ok(Given::Bytes(made));
         }
-        let pair = der::to_pair(&made, length / 2).ok_or(Refused(c::CKR_DEVICE_ERROR))?;
+        let pair = der::of_signature(&made, length / 2).ok_or(Refused(c::CKR_DEVICE_ERROR))?;
         Ok(Given::Bytes(pair.into()))
     }
 }
@@ -185,7 +184,7 @@ impl Verifying {
             Scheme::Oaep { .. } => return Err(Refused(c::CKR_MECHANISM_INVALID)),
         };
         let is_valid = if mechanism.scheme == Scheme::Ecdsa {
-            self.public.verifies(how, &bytes, &der::of_pair(signature))
+            self.public.verifies(how, &bytes, &der::signature_of(signature))
         } else {
             self.public.verifies(how, &bytes, signature)
         };

@@ -33,12 +33,9 @@ const KEYS: [(&str, KeyKind); 4] = [
     ("rsa", KeyKind::Rsa { bits: 2048 }),
 ];
 
-/// Returns the path of the tested library, where cargo has put it.
+/// Returns the path of the tested library.
 fn library() -> PathBuf {
-    let deps = env::current_exe().expect("a test").parent().expect("a folder").to_owned();
-    let name = "libsealane_pkcs11.so";
-    let places = [deps.join(name), deps.parent().expect("a folder").join(name)];
-    places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
+    common::library("libsealane_pkcs11.so")
 }
 
 /// Runs a test in a process of its own, with a folder that is removed afterwards.

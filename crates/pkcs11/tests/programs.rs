@@ -6,7 +6,7 @@ mod common;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
-use common::Engine;
+use common::{Engine, KINDS};
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{KeyKind, key};
 use std::fs::{self, File};
@@ -17,21 +17,15 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const KINDS: [(&str, KeyKind); 3] =
-    [("rsa", KeyKind::Rsa { bits: 2048 }), ("ec", KeyKind::P256), ("ed", KeyKind::Ed25519)];
-
 /// The time that a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The user and the group that own nothing.
 const NOBODY: u32 = 65534;
 
-/// Returns the path of the tested library, where cargo has put it.
+/// Returns the path of the tested library.
 fn library() -> PathBuf {
-    let deps = std::env::current_exe().expect("a test").parent().expect("a folder").to_owned();
-    let name = "libsealane_pkcs11.so";
-    let places = [deps.join(name), deps.parent().expect("a folder").join(name)];
-    places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
+    common::library("libsealane_pkcs11.so")
 }
 
 /// Returns whether programs are here; reports a skipped test if not.
@@ -53,12 +47,9 @@ impl World {
     fn new(policy: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::start(folder.path(), policy);
-        let mut client = engine.client();
+        let keys = engine.give_keys();
         let world = Self { folder, engine };
-        for (name, kind) in KINDS {
-            let key = PrivateKey::generate(kind).unwrap();
-            client.import(name, &key.to_pkcs8().unwrap(), None).unwrap();
-            fs::write(world.path(&format!("{name}.pub")), key::pem("PUBLIC KEY", key.public())).unwrap();
+        for (name, key) in keys {
             fs::write(world.path(&format!("{name}.der")), key.public()).unwrap();
         }
         fs::write(world.path("message"), "a message").unwrap();

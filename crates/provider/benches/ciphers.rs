@@ -1,5 +1,5 @@
 //! Measures ciphers through the provider beside OpenSSL's own, by `openssl speed`, in turns, with this machine's OpenSSL
-//! and with a newer one if `cargo xtask peers` has brought it; and ML-KEM-768, which OpenSSL has since 3.5. Run it with
+//! and with newer ones, 3.5 and the newest, if `cargo xtask peers` has brought them; and ML-KEM-768, which OpenSSL has since 3.5. Run it with
 //! `cargo bench -p sealane-provider --bench ciphers [SECONDS [NAME...]]`: that is the time of each of four runs per row, and
 //! the rows whose names begin so.
 //!
@@ -14,12 +14,8 @@ const ALGORITHMS: [&str; 5] =
     ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305", "aes-128-cbc", "aes-128-ctr"];
 const LENGTHS: [u32; 4] = [16, 1024, 8192, 16_384];
 
-/// An OpenSSL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    Own,
-    Newer,
-}
+/// An OpenSSL: this machine's, or one in a folder.
+type Version = Option<&'static str>;
 
 fn main() {
     let mut words = std::env::args().skip(1).filter(|argument| argument != "--bench");
@@ -36,9 +32,11 @@ fn main() {
         folder.join("counters").display()
     );
     fs::write(folder.join("openssl.cnf"), config).expect("a file");
-    for version in [Version::Own, Version::Newer] {
+    for version in std::iter::once(None).chain(NEWER.map(Some)) {
         let Some(mut command) = openssl(version) else {
-            println!("no newer OpenSSL (`cargo xtask peers` brings it): nothing is measured with it");
+            println!(
+                "no OpenSSL in {version:?} (`cargo xtask peers` brings it): nothing is measured with it"
+            );
             continue;
         };
         let output = command.arg("version").output().expect("openssl");
@@ -55,35 +53,34 @@ fn main() {
                 );
             }
         }
-        if version == Version::Newer && is_wanted("ml-kem-768") {
-            kem(seconds, &folder);
+        if version.is_some() && is_wanted("ml-kem-768") {
+            kem(version, seconds, &folder);
         }
     }
     let _ = fs::remove_dir_all(&folder);
 }
 
-/// The folder of a newer OpenSSL, its libraries and the loader that goes with them.
-const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan/usr";
+/// The folders of newer OpenSSLs, their libraries and the loaders that go with them.
+const NEWER: [&str; 2] =
+    ["/usr/local/lib/sealane-peers/openssl-3.5/usr", "/usr/local/lib/sealane-peers/strongswan/usr"];
 
 /// Returns the program, if it is here.
 fn openssl(version: Version) -> Option<Command> {
-    if version == Version::Own {
-        return Some(Command::new("openssl"));
-    }
-    let libraries = format!("{NEWER}/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let Some(folder) = version else { return Some(Command::new("openssl")) };
+    let libraries = format!("{folder}/lib/{}-linux-gnu", std::env::consts::ARCH);
     let loader = ["ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"]
         .map(|name| Path::new(&libraries).join(name))
         .into_iter()
-        .find(|loader| loader.exists() && Path::new(NEWER).join("bin/openssl").exists())?;
+        .find(|loader| loader.exists() && Path::new(folder).join("bin/openssl").exists())?;
     let mut command = Command::new(loader);
-    command.args(["--library-path", &libraries]).arg(format!("{NEWER}/bin/openssl"));
+    command.args(["--library-path", &libraries]).arg(format!("{folder}/bin/openssl"));
     Some(command)
 }
 
-/// Prints operations of ML-KEM-768 a second by the newer OpenSSL.
-fn kem(seconds: u32, folder: &Path) {
+/// Prints operations of ML-KEM-768 a second by a newer OpenSSL.
+fn kem(version: Version, seconds: u32, folder: &Path) {
     let run = |is_ours: bool| -> [f64; 3] {
-        let mut command = openssl(Version::Newer).expect("it was there");
+        let mut command = openssl(version).expect("it was there");
         command.args(["speed", "-mr", "-seconds", &seconds.to_string(), "ML-KEM-768"]);
         command.env("OPENSSL_CONF", if is_ours { folder.join("openssl.cnf") } else { "/dev/null".into() });
         let _ = fs::remove_file(folder.join("counters"));

@@ -16,12 +16,12 @@
 
 #![deny(unsafe_code)]
 
-mod asn1;
 mod ciphering;
 mod counters;
 mod engine;
 #[doc(hidden)]
 pub mod ffi;
+mod identifiers;
 mod key;
 mod library;
 mod reason;

@@ -7,12 +7,12 @@
 //! **Guarantee:** unknown parameters fail the call that sets them; no operation falls back to another padding or
 //! hash. The bare RSA function, which decrypts as well as it signs, is for keys that are not the service's.
 
-use crate::asn1;
 use crate::counters::Counted;
+use crate::identifiers;
 use crate::key::{Content, Family, KeyBox};
 use crate::library::{self, Digest};
 use crate::reason::Reason;
-use sealane_asymmetric::Verification;
+use sealane_asymmetric::{Verification, der};
 use sealane_client::{Hash, KeyKind, Operation};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -244,7 +244,7 @@ impl Signing {
         let Some(hash) = self.hash else { return Ok((None, Cow::Borrowed(digest))) };
         Ok(match hash.of_service() {
             Some(own) => (Some(own), Cow::Borrowed(digest)),
-            None => (None, Cow::Owned(asn1::digest_info(hash, digest))),
+            None => (None, Cow::Owned(identifiers::digest_info(hash, digest))),
         })
     }
 
@@ -309,7 +309,11 @@ impl Signing {
         let Some(hash) = self.hash else { return Ok(found) };
         let digest = found.get(found.len().saturating_sub(hash.bytes)..).unwrap_or_default();
         // All other bytes of the structure follow from the hash.
-        if found == asn1::digest_info(hash, digest) { Ok(digest.to_vec()) } else { Err(Reason::BadContent) }
+        if found == identifiers::digest_info(hash, digest) {
+            Ok(digest.to_vec())
+        } else {
+            Err(Reason::BadContent)
+        }
     }
 
     /// Adds a part of the message.
@@ -349,14 +353,14 @@ impl Signing {
     pub(crate) fn algorithm_id(&self) -> Result<Vec<u8>, Reason> {
         let hash = self.hash.ok_or(Reason::Unsupported);
         Ok(match (self.family, self.padding) {
-            (Family::Ed25519, _) => asn1::algorithm_of_ed25519(),
-            (Family::Ec, _) => asn1::algorithm_of_ecdsa(hash?).ok_or(Reason::Unsupported)?,
+            (Family::Ed25519, _) => identifiers::algorithm_of_ed25519(),
+            (Family::Ec, _) => identifiers::algorithm_of_ecdsa(hash?).ok_or(Reason::Unsupported)?,
             (Family::Rsa, Padding::Pss) => {
                 let salt_bytes = self.salt_bytes(self.content()?, self.pss_hashes()?.0)?;
                 let mask = self.mask.and_then(library::Hash::of_client).unwrap_or(hash?);
-                asn1::algorithm_of_pss(hash?, mask, salt_bytes)
+                identifiers::algorithm_of_pss(hash?, mask, salt_bytes)
             }
-            _ => asn1::algorithm_of_pkcs1(hash?),
+            _ => identifiers::algorithm_of_pkcs1(hash?),
         })
     }
 }
@@ -448,7 +452,7 @@ impl Agreeing {
     pub(crate) fn derive(&self) -> Result<Zeroizing<Vec<u8>>, Reason> {
         let key = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
         let peer = self.peer.as_ref().ok_or(Reason::NoKey)?.content()?;
-        let point = asn1::of_public(peer.public.der()).ok_or(Reason::NoKey)?;
+        let point = der::of_public(peer.public.der()).ok_or(Reason::NoKey)?;
         Counted::DERIVE.add();
         key.run(Operation::Derive, point)
     }

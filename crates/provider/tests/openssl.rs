@@ -12,13 +12,13 @@ mod skip;
 #[path = "openssl/vectors.rs"]
 mod vectors;
 
-use common::Engine;
+use common::{Engine, KINDS};
 use libcrypto::{Case, LibCrypto, Side};
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq};
 use proptest::test_runner::TestRunner;
 use rustix::process::{Pid, Signal};
 use sealane_asymmetric::PrivateKey;
-use sealane_client::{KeyKind, Uri, key};
+use sealane_client::{KeyKind, Uri};
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -27,18 +27,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const KINDS: [(&str, KeyKind); 3] =
-    [("rsa", KeyKind::Rsa { bits: 2048 }), ("ec", KeyKind::P256), ("ed", KeyKind::Ed25519)];
-
 /// The time that a program may take to start or to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the path of the tested library, where cargo has put it.
+/// Returns the path of the tested library.
 fn library() -> PathBuf {
-    let deps = std::env::current_exe().expect("a test").parent().expect("a folder").to_owned();
-    let name = "libsealane_provider.so";
-    let places = [deps.join(name), deps.parent().expect("a folder").join(name)];
-    places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
+    common::library("libsealane_provider.so")
 }
 
 /// Returns whether programs are available; reports a skipped test if not.
@@ -79,16 +73,10 @@ impl World {
     fn of(libraries: Option<&'static str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::start(folder.path(), None);
-        let mut client = engine.client();
-        let mut keys = Vec::new();
-        for (name, kind) in KINDS {
-            let key = PrivateKey::generate(kind).unwrap();
-            client.import(name, &key.to_pkcs8().unwrap(), None).unwrap();
-            let uri = Uri { name: name.to_owned(), socket: Some(engine.socket.clone()) };
+        let keys = engine.give_keys();
+        for (name, _) in &keys {
+            let uri = Uri { name: (*name).to_owned(), socket: Some(engine.socket.clone()) };
             fs::write(folder.path().join(format!("{name}.key")), uri.to_pem()).unwrap();
-            fs::write(folder.path().join(format!("{name}.pub")), key::pem("PUBLIC KEY", key.public()))
-                .unwrap();
-            keys.push((name, key));
         }
         let config = format!(
             "openssl_conf = all\n[all]\nproviders = providers\n[providers]\ndefault = their\nsealane = ours\n\

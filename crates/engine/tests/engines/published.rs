@@ -30,23 +30,17 @@ fn each_cell_of_the_published_table_is_met() {
     }
 }
 
-/// The line is that of four units that are never idle, or of a host that is never idle. Where one of the two takes less than half
-/// as long again as the other, each waits for the other, because the host's times are random: the model reaches 0.94 of the line at
-/// 256 bytes and 0.92 at 1,024. No parameters of the model were found that reach 0.95 there and meet each cell of the table as well.
+/// The line is that of four units that are never idle, or of a host that is never idle. Where the two take about as long, each
+/// sometimes waits for the other, because the host's times are random: the rate is least, 0.97 of the line, at 1,024 bytes.
 #[test]
 fn thirty_two_threads_reach_the_cards_line() {
     let Timing { line, host, units, .. } = Timing::FOUR_HIFN_7751;
-    let mut lengths = 0;
     for bytes in BYTES {
         let (units_ns, host_ns) = (line.job_ns(bytes as usize) / units as f64, host.job_ns(bytes as usize));
         let pace_ns = units_ns.max(host_ns);
-        if pace_ns > 1.5 * units_ns.min(host_ns) {
-            let found = jobs_per_second(&[CARD], 32, bytes, 2000);
-            assert!(found > 0.95e9 / pace_ns, "{bytes} bytes: {found:.0} for {:.0} a second", 1e9 / pace_ns);
-            lengths += 1;
-        }
+        let found = jobs_per_second(&[CARD], 32, bytes, 10_000);
+        assert!(found > 0.95e9 / pace_ns, "{bytes} bytes: {found:.0} for {:.0} a second", 1e9 / pace_ns);
     }
-    assert_eq!(lengths, 4, "short jobs wait for the host, long ones for the units");
 }
 
 /// Small jobs run in software, large ones on the card, and both are used if that helps. One client's crossover is near 174 bytes,

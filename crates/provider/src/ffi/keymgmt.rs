@@ -5,10 +5,9 @@
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
 use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
-use crate::asn1;
 use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
-use sealane_asymmetric::PrivateKey;
+use sealane_asymmetric::{PrivateKey, der};
 use sealane_client::KeyKind;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -21,7 +20,7 @@ const DOMAIN_PARAMETERS: c_int = 4;
 
 type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 
-/// The names of an RSA key's integers, in the order of [`asn1::private_of_rsa`].
+/// The names of an RSA key's integers, in the order of [`der::private_of_rsa`].
 const RSA_PARTS: [&CStr; 8] = [
     c"n",
     c"e",
@@ -196,9 +195,9 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
         let Ok(content) = key.value.content() else {
             return if filled { Ok(()) } else { Err(Reason::BufferTooSmall) };
         };
-        if let Some((n, e)) = asn1::of_rsa_public(content.public.der()) {
+        if let Some((n, e)) = der::of_rsa_public(content.public.der()) {
             filled &= params.fill_digits(c"n", n) && params.fill_digits(c"e", e);
-        } else if let Some(point) = asn1::of_public(content.public.der()) {
+        } else if let Some(point) = der::of_public(content.public.der()) {
             filled &= params.fill_octets(c"pub", point) && params.fill_octets(c"encoded-pub-key", point);
         }
         if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
@@ -219,7 +218,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int 
         if !matches!(key.value.family, Family::Ec | Family::X25519) {
             return Err(Reason::Unsupported);
         }
-        key.value.fill(Content::of_public(&asn1::public_of(key.value.kind()?, point))?)
+        key.value.fill(Content::of_public(&der::public_of(key.value.kind()?, point))?)
     })
 }
 
@@ -266,24 +265,24 @@ fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> 
             for (part, name) in parts.iter_mut().zip(RSA_PARTS) {
                 *part = params.digits(name)?;
             }
-            Some(asn1::private_of_rsa(&parts))
+            Some(der::private_of_rsa(&parts))
         }
         Family::Ec => {
             let kind = kind_of_group(params.text(c"group")?)?;
-            Some(asn1::private_of_ec(kind, &params.digits(c"priv")?))
+            Some(der::private_of_ec(kind, &params.digits(c"priv")?))
         }
-        Family::Ed25519 => Some(asn1::private_of_raw(KeyKind::Ed25519, params.octets(c"priv")?)),
-        Family::X25519 => Some(asn1::private_of_raw(KeyKind::X25519, params.octets(c"priv")?)),
+        Family::Ed25519 => Some(der::private_of_raw(KeyKind::Ed25519, params.octets(c"priv")?)),
+        Family::X25519 => Some(der::private_of_raw(KeyKind::X25519, params.octets(c"priv")?)),
     }
 }
 
 /// Returns the SubjectPublicKeyInfo of the key in an array.
 fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
     match family {
-        Family::Rsa => Some(asn1::public_of_rsa(&params.digits(c"n")?, &params.digits(c"e")?)),
-        Family::Ec => Some(asn1::public_of(kind_of_group(params.text(c"group")?)?, params.octets(c"pub")?)),
-        Family::Ed25519 => Some(asn1::public_of(KeyKind::Ed25519, params.octets(c"pub")?)),
-        Family::X25519 => Some(asn1::public_of(KeyKind::X25519, params.octets(c"pub")?)),
+        Family::Rsa => Some(der::public_of_rsa(&params.digits(c"n")?, &params.digits(c"e")?)),
+        Family::Ec => Some(der::public_of(kind_of_group(params.text(c"group")?)?, params.octets(c"pub")?)),
+        Family::Ed25519 => Some(der::public_of(KeyKind::Ed25519, params.octets(c"pub")?)),
+        Family::X25519 => Some(der::public_of(KeyKind::X25519, params.octets(c"pub")?)),
     }
 }
 
@@ -316,12 +315,12 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
         built.text(c"group", group);
     }
     if selection & (PUBLIC | PRIVATE) != 0 {
-        match asn1::of_rsa_public(der) {
+        match der::of_rsa_public(der) {
             Some((n, e)) => {
                 built.digits(c"n", n);
                 built.digits(c"e", e);
             }
-            None => built.octets(c"pub", asn1::of_public(der).ok_or(Reason::NoKey)?),
+            None => built.octets(c"pub", der::of_public(der).ok_or(Reason::NoKey)?),
         }
     }
     if selection & PRIVATE == 0 {
@@ -335,14 +334,14 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
     };
     match Family::of_kind(content.kind) {
         Family::Rsa => {
-            let parts = asn1::of_rsa_private(&pkcs8).ok_or(Reason::NoKey)?;
+            let parts = der::of_rsa_private(&pkcs8).ok_or(Reason::NoKey)?;
             for (part, name) in parts.iter().zip(RSA_PARTS).skip(2) {
                 built.digits(name, part);
             }
         }
-        Family::Ec => built.digits(c"priv", asn1::of_ec_private(&pkcs8).ok_or(Reason::NoKey)?),
+        Family::Ec => built.digits(c"priv", der::of_ec_private(&pkcs8).ok_or(Reason::NoKey)?),
         Family::Ed25519 | Family::X25519 => {
-            built.octets(c"priv", asn1::of_raw_private(&pkcs8).ok_or(Reason::NoKey)?);
+            built.octets(c"priv", der::of_raw_private(&pkcs8).ok_or(Reason::NoKey)?);
         }
     }
     Ok(())

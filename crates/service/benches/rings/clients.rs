@@ -38,6 +38,9 @@ pub(crate) struct Found {
     pub(crate) cpu_us: f64,
     /// The microseconds of this process's CPU per signature: the service's, if it was used.
     pub(crate) own_us: f64,
+    /// The microseconds within which half of all calls have returned, and 99 of 100.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
 }
 
 /// The DER before a digest of SHA-256 (RFC 8017, 9.2).
@@ -61,7 +64,7 @@ pub(crate) fn run(way: &Way, count: usize, threads: usize, seconds: f64) -> Foun
     for (child, _) in &mut children {
         child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("a process");
     }
-    let (mut rate, mut cpu_us, mut calls) = (0.0, 0.0, 0.0);
+    let (mut rate, mut cpu_us, mut calls, mut times) = (0.0, 0.0, 0.0, Vec::new());
     for (mut child, mut lines) in children {
         let mut text = String::new();
         lines.read_to_string(&mut text).expect("numbers");
@@ -70,9 +73,13 @@ pub(crate) fn run(way: &Way, count: usize, threads: usize, seconds: f64) -> Foun
         rate += numbers[0] / numbers[1];
         calls += numbers[0];
         cpu_us += numbers[2];
+        times.extend_from_slice(&numbers[3..]);
     }
+    times.sort_by(f64::total_cmp);
+    let within = |percent: usize| times[times.len() * percent / 100];
     let own_us = (cpu() - before).as_nanos() as f64 / 1000.0;
-    Found { rate, cpu_us: cpu_us / calls, own_us: own_us / calls }
+    let (p50_us, p99_us) = (within(50), within(99));
+    Found { rate, cpu_us: cpu_us / calls, own_us: own_us / calls, p50_us, p99_us }
 }
 
 fn spawn(way: &Way, threads: usize, seconds: f64) -> (Child, BufReader<ChildStdout>) {
@@ -125,7 +132,8 @@ pub(crate) fn sign(kind: &str, place: &Path, threads: usize, seconds: f64) {
     }
 }
 
-/// Calls what `make` makes in each thread; prints the number of calls, the seconds and the microseconds of CPU.
+/// Calls what `make` makes in each thread; prints the number of calls, the seconds, the microseconds of CPU, and those that each
+/// call took.
 fn measure<C: FnMut()>(threads: usize, seconds: f64, make: impl Fn() -> C + Sync) {
     let (ready, started) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
     thread::scope(|scope| {
@@ -135,12 +143,13 @@ fn measure<C: FnMut()>(threads: usize, seconds: f64, make: impl Fn() -> C + Sync
             call();
             ready.wait();
             started.wait();
-            let (start, mut calls) = (Instant::now(), 0u64);
-            while start.elapsed().as_secs_f64() < seconds {
+            let start = Instant::now();
+            let (mut ends, until) = (vec![start], Duration::from_secs_f64(seconds));
+            while ends[ends.len() - 1] - start < until {
                 call();
-                calls += 1;
+                ends.push(Instant::now());
             }
-            (calls, start.elapsed())
+            ends
         };
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(count)).collect();
         ready.wait();
@@ -148,12 +157,16 @@ fn measure<C: FnMut()>(threads: usize, seconds: f64, make: impl Fn() -> C + Sync
         std::io::stdin().read_line(&mut String::new()).expect("a line");
         let before = cpu();
         started.wait();
-        let done: Vec<(u64, Duration)> =
+        let done: Vec<Vec<Instant>> =
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect();
         let cpu_us = (cpu() - before).as_nanos() as f64 / 1000.0;
-        let calls: u64 = done.iter().map(|(calls, _)| calls).sum();
-        let took = done.iter().map(|(_, took)| *took).max().unwrap_or_default();
-        println!("{calls} {} {cpu_us}", took.as_secs_f64());
+        let took = done.iter().map(|ends| ends[ends.len() - 1] - ends[0]).max().unwrap_or_default();
+        let times: Vec<String> = done
+            .iter()
+            .flat_map(|ends| ends.windows(2))
+            .map(|pair| format!("{:.1}", (pair[1] - pair[0]).as_secs_f64() * 1e6))
+            .collect();
+        println!("{} {} {cpu_us} {}", times.len(), took.as_secs_f64(), times.join(" "));
     });
 }
 

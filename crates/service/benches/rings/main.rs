@@ -6,7 +6,7 @@
 //!
 //! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
 //! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone. Whatever is compared
-//! takes turns, three times; the row has the medians of the rates, and of the three ratios.
+//! takes turns, three times; the row has the medians of the rates, of the three ratios, and of the times within which calls return.
 
 mod clients;
 mod openssl;
@@ -130,6 +130,8 @@ fn in_turns(ways: &[Way], count: usize, threads: usize, seconds: f64) -> Vec<(Fo
                 rate: median(&|round| round[way].rate),
                 cpu_us: median(&|round| round[way].cpu_us),
                 own_us: median(&|round| round[way].own_us),
+                p50_us: median(&|round| round[way].p50_us),
+                p99_us: median(&|round| round[way].p99_us),
             };
             (found, median(&|round| round[last].rate / round[way].rate))
         })
@@ -160,6 +162,14 @@ fn signatures(folder: &Path, socket: &Path, client: &mut Client, seconds: f64, c
         for (name, (own, ratio)) in names.iter().zip(own) {
             print!(" {name} {:>6.0}, {:>5.1} us, {ratio:.2} x;", own.rate, own.cpu_us);
         }
+        let times = |found: &Found| {
+            format!(
+                "{:.0} us and {:.0} us ({:.2} x)",
+                found.p50_us,
+                found.p99_us,
+                found.p99_us / found.p50_us
+            )
+        };
         let done = |status: &sealane_client::setup::ServiceStatus| status.done.values().sum::<u64>() as f64;
         let jobs = done(&after) - done(&before);
         println!(
@@ -169,6 +179,12 @@ fn signatures(folder: &Path, socket: &Path, client: &mut Client, seconds: f64, c
             service.own_us,
             jobs / (after.batches - before.batches) as f64,
             (after.wakes - before.wakes) as f64 / jobs
+        );
+        let own = own.first().map(|(own, _)| times(own)).unwrap_or_default();
+        println!(
+            "               half of all calls and 99 % within: service {}; {} {own}",
+            times(service),
+            names[0]
         );
     }
 }

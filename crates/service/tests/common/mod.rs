@@ -1,15 +1,18 @@
-//! A service on a thread of a test, and helper functions for it.
+//! A service on a thread of a test, and helper functions for it. Tests of the libraries that reach the service include this file
+//! with `#[path]`.
 
 // A test program may need only a part.
 #![allow(dead_code)]
 
-use sealane_client::Client;
+use sealane_asymmetric::PrivateKey;
+use sealane_client::{Client, KeyKind, key};
 use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 /// Opens a vault or a socket. A child that another test starts shares the descriptors of this process, and with them locks
 /// and listeners of an earlier service, until the child has become its program.
@@ -81,6 +84,30 @@ impl Engine {
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket, "a test").expect("a client")
     }
+
+    /// Gives the service a key of each of [`KINDS`], and puts its public half into NAME.pub in the folder.
+    pub(crate) fn give_keys(&self) -> Vec<(&'static str, PrivateKey)> {
+        let mut client = self.client();
+        let give = |(name, kind)| {
+            let key = PrivateKey::generate(kind).expect("a key");
+            client.import(name, &key.to_pkcs8().expect("PKCS#8"), None).expect("it is kept");
+            let public = key::pem("PUBLIC KEY", key.public());
+            fs::write(self.folder.join(format!("{name}.pub")), public).expect("a file");
+            (name, key)
+        };
+        KINDS.map(give).into()
+    }
+}
+
+/// The keys of [`Engine::give_keys`].
+pub(crate) const KINDS: [(&str, KeyKind); 3] =
+    [("rsa", KeyKind::Rsa { bits: 2048 }), ("ec", KeyKind::P256), ("ed", KeyKind::Ed25519)];
+
+/// Returns the path of a library that programs load, where cargo has put it before the tests of its crate.
+pub(crate) fn library(file: &str) -> PathBuf {
+    let deps = env::current_exe().expect("a test").parent().expect("a folder").to_owned();
+    let places = [deps.join(file), deps.parent().expect("a folder").join(file)];
+    places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
 }
 
 impl Drop for Engine {

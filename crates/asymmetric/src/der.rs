@@ -1,0 +1,316 @@
+//! The few DER structures (X.690) of keys and signatures, for the forms in which other libraries' programs have them.
+//!
+//! **Guarantees:** reading any bytes returns a value or `None`, and copies nothing; what is written is DER, and reads back as
+//! the same. Lengths and integers that are longer than they need to be are read as well.
+
+use sealane_client::KeyKind;
+use zeroize::Zeroizing;
+
+/// The tags of elements.
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const NULL: u8 = 0x05;
+const OBJECT: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+
+/// The object identifiers of keys' algorithms and curves: RFC 8017, RFC 5480 and RFC 8410.
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+/// Returns the content of the first element, which has this tag, and the bytes after it.
+fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    rest.split_at_checked(length).filter(|_| found == tag)
+}
+
+/// Returns a positive integer without its leading zeros, and the bytes after it.
+fn expect_integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (content, rest) = expect(bytes, INTEGER)?;
+    Some((trimmed(content), rest))
+}
+
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    &bytes[zeros.min(bytes.len().saturating_sub(1))..]
+}
+
+/// Returns an element whose content is that of all parts, less than 16 MiB.
+pub fn element(tag: u8, parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Zeroizing::new(Vec::with_capacity(length + 5));
+    out.push(tag);
+    let digits = (length as u32).to_be_bytes();
+    match length {
+        0..0x80 => out.push(digits[3]),
+        0x80..0x100 => out.extend([0x81, digits[3]]),
+        0x100..0x1_0000 => out.extend([0x82, digits[2], digits[3]]),
+        _ => out.extend([0x83, digits[1], digits[2], digits[3]]),
+    }
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+/// Returns a SEQUENCE of elements.
+pub fn sequence(elements: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    element(SEQUENCE, elements)
+}
+
+/// Returns a positive INTEGER of big-endian bytes.
+pub fn integer(big_endian: &[u8]) -> Zeroizing<Vec<u8>> {
+    let digits = trimmed(big_endian);
+    let sign: &[u8] = if digits.first().is_none_or(|first| *first >= 0x80) { &[0] } else { &[] };
+    element(INTEGER, &[sign, digits])
+}
+
+/// Returns an OCTET STRING.
+pub fn octet_string(content: &[u8]) -> Zeroizing<Vec<u8>> {
+    element(OCTET_STRING, &[content])
+}
+
+/// Returns an AlgorithmIdentifier (RFC 5280, 4.1.1.2) of an object identifier's bytes, and the elements of its parameters.
+pub fn algorithm(object: &[u8], parameters: &[u8]) -> Zeroizing<Vec<u8>> {
+    sequence(&[&element(OBJECT, &[object]), parameters])
+}
+
+/// The parameters of algorithms that have none, where they must be written.
+pub const NO_PARAMETERS: &[u8] = &[NULL, 0];
+
+/// Returns the AlgorithmIdentifier of a key.
+pub fn algorithm_of_key(kind: KeyKind) -> Zeroizing<Vec<u8>> {
+    match kind {
+        KeyKind::Rsa { .. } => algorithm(RSA, NO_PARAMETERS),
+        KeyKind::P256 => algorithm(EC, &element(OBJECT, &[P256])),
+        KeyKind::P384 => algorithm(EC, &element(OBJECT, &[P384])),
+        KeyKind::Ed25519 => algorithm(ED25519, &[]),
+        KeyKind::X25519 => algorithm(X25519, &[]),
+    }
+}
+
+/// Returns the SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) of a point or of 32 bytes.
+pub fn public_of(kind: KeyKind, bytes: &[u8]) -> Vec<u8> {
+    sequence(&[&algorithm_of_key(kind), &element(BIT_STRING, &[&[0], bytes])]).to_vec()
+}
+
+/// Returns the SubjectPublicKeyInfo of an RSA key's modulus and exponent.
+pub fn public_of_rsa(n: &[u8], e: &[u8]) -> Vec<u8> {
+    public_of(KeyKind::Rsa { bits: 0 }, &sequence(&[&integer(n), &integer(e)]))
+}
+
+/// Returns the content of a SubjectPublicKeyInfo: a point, 32 bytes, or an RSA key's structure.
+pub fn of_public(der: &[u8]) -> Option<&[u8]> {
+    let (info, _) = expect(der, SEQUENCE)?;
+    let (_, rest) = expect(info, SEQUENCE)?;
+    let (bits, _) = expect(rest, BIT_STRING)?;
+    bits.strip_prefix(&[0])
+}
+
+/// Returns the modulus and exponent in an RSA key's SubjectPublicKeyInfo, without leading zeros.
+pub fn of_rsa_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (key, _) = expect(of_public(der)?, SEQUENCE)?;
+    let (n, rest) = expect_integer(key)?;
+    let (e, _) = expect_integer(rest)?;
+    Some((n, e))
+}
+
+fn pkcs8(kind: KeyKind, key: &[u8]) -> Zeroizing<Vec<u8>> {
+    sequence(&[&integer(&[0]), &algorithm_of_key(kind), &octet_string(key)])
+}
+
+/// Returns the PKCS#8 of an RSA key with n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
+pub fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
+    let mut key = integer(&[0]);
+    for part in parts {
+        key.extend_from_slice(&integer(part));
+    }
+    pkcs8(KeyKind::Rsa { bits: 0 }, &sequence(&[&key]))
+}
+
+/// Returns the PKCS#8 of the scalar of P-256 or P-384.
+pub fn private_of_ec(kind: KeyKind, scalar: &[u8]) -> Zeroizing<Vec<u8>> {
+    let bytes = if kind == KeyKind::P256 { 32 } else { 48 };
+    let digits = trimmed(scalar);
+    let zeros = vec![0; bytes - digits.len().min(bytes)];
+    pkcs8(kind, &sequence(&[&integer(&[1]), &element(OCTET_STRING, &[&zeros, digits])]))
+}
+
+/// Returns the PKCS#8 of an Ed25519 or X25519 key (RFC 8410).
+pub fn private_of_raw(kind: KeyKind, raw: &[u8]) -> Zeroizing<Vec<u8>> {
+    pkcs8(kind, &octet_string(raw))
+}
+
+/// Returns the key within a PKCS#8 structure.
+fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
+    let (info, _) = expect(der, SEQUENCE)?;
+    let (_, rest) = expect_integer(info)?;
+    let (_, rest) = expect(rest, SEQUENCE)?;
+    Some(expect(rest, OCTET_STRING)?.0)
+}
+
+/// Returns the eight integers of an RSA key in PKCS#8, in the order of [`private_of_rsa`].
+pub fn of_rsa_private(der: &[u8]) -> Option<[Zeroizing<Vec<u8>>; 8]> {
+    let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
+    let (_, mut rest) = expect_integer(key)?;
+    let mut parts = std::array::from_fn::<_, 8, _>(|_| Zeroizing::new(Vec::new()));
+    for part in &mut parts {
+        let (digits, behind) = expect_integer(rest)?;
+        part.extend_from_slice(digits);
+        rest = behind;
+    }
+    Some(parts)
+}
+
+/// Returns the scalar of a curve's key in PKCS#8.
+pub fn of_ec_private(der: &[u8]) -> Option<&[u8]> {
+    let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
+    let (_, rest) = expect_integer(key)?;
+    Some(expect(rest, OCTET_STRING)?.0)
+}
+
+/// Returns the 32 bytes of an Ed25519 or X25519 key in PKCS#8.
+pub fn of_raw_private(der: &[u8]) -> Option<&[u8]> {
+    Some(expect(of_pkcs8(der)?, OCTET_STRING)?.0)
+}
+
+/// Returns r and s of an ECDSA-Sig-Value (RFC 3279, 2.2.3), `width_bytes`, at least one, each, as PKCS#11 has them.
+pub fn of_signature(der: &[u8], width_bytes: usize) -> Option<Vec<u8>> {
+    let (pair, _) = expect(der, SEQUENCE)?;
+    let (r, rest) = expect_integer(pair)?;
+    let (s, _) = expect_integer(rest)?;
+    let mut raw = vec![0; 2 * width_bytes];
+    for (half, digits) in raw.chunks_mut(width_bytes).zip([r, s]) {
+        let from = width_bytes.checked_sub(digits.len())?;
+        half[from..].copy_from_slice(digits);
+    }
+    Some(raw)
+}
+
+/// Returns the ECDSA-Sig-Value of r and s, each of which is half of the bytes.
+pub fn signature_of(raw: &[u8]) -> Vec<u8> {
+    let (r, s) = raw.split_at(raw.len() / 2);
+    sequence(&[&integer(r), &integer(s)]).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PrivateKey;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use sealane_client::Operation;
+
+    const KINDS: [KeyKind; 5] =
+        [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519];
+
+    /// Reads bytes as everything; what is read must read back as the same from its own form.
+    fn read_all(bytes: &[u8]) {
+        if let Some((n, e)) = of_rsa_public(bytes) {
+            assert_eq!(of_rsa_public(&public_of_rsa(n, e)), Some((n, e)));
+        }
+        if let Some(point) = of_public(bytes) {
+            assert_eq!(of_public(&public_of(KeyKind::P256, point)), Some(point));
+        }
+        if let Some(parts) = of_rsa_private(bytes) {
+            assert_eq!(of_rsa_private(&private_of_rsa(&parts)), Some(parts));
+        }
+        if let Some(raw) = of_raw_private(bytes) {
+            assert_eq!(of_raw_private(&private_of_raw(KeyKind::X25519, raw)), Some(raw));
+        }
+        if let Some(scalar) = of_ec_private(bytes) {
+            let again = private_of_ec(KeyKind::P384, scalar);
+            assert_eq!(of_ec_private(&again).map(trimmed), Some(trimmed(scalar)));
+        }
+        for width_bytes in [1, 32, 48] {
+            if let Some(raw) = of_signature(bytes, width_bytes) {
+                assert_eq!(of_signature(&signature_of(&raw), width_bytes), Some(raw));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_value_or_nothing(bytes in vec(any::<u8>(), 0..80)) {
+            read_all(&bytes);
+        }
+
+        /// Mostly elements within elements, which random bytes hardly ever are.
+        #[test]
+        fn any_structure_is_a_value_or_nothing(
+            contents in vec((prop_oneof![Just(2u8), Just(3), Just(4), Just(0x30)], vec(prop_oneof![Just(0u8), any::<u8>()], 0..4)), 1..12),
+            depths in vec(0usize..3, 3),
+        ) {
+            let mut elements: Vec<u8> = contents.iter().flat_map(|(tag, content)| element(*tag, &[content]).to_vec()).collect();
+            for depth in depths {
+                elements = match depth {
+                    0 => sequence(&[&elements]).to_vec(),
+                    1 => sequence(&[&integer(&[0]), &sequence(&[]), &octet_string(&elements)]).to_vec(),
+                    _ => public_of(KeyKind::Ed25519, &elements),
+                };
+                read_all(&elements);
+            }
+        }
+
+        #[test]
+        fn signatures_come_back(width in prop_oneof![Just(32usize), Just(48)], seed in vec(any::<u8>(), 96), zeros in 0usize..32) {
+            let mut raw = seed[..2 * width].to_vec();
+            raw[..zeros].fill(0);
+            prop_assert_eq!(of_signature(&signature_of(&raw), width), Some(raw));
+        }
+
+        #[test]
+        fn contents_of_any_length_come_back(length in prop_oneof![0usize..0x90, 0xf0usize..0x110, 0xff_f0usize..0x1_0010], cut in 1usize..9) {
+            let content = vec![7; length];
+            let der = octet_string(&content);
+            prop_assert_eq!(expect(&der, OCTET_STRING), Some((&content[..], &[][..])));
+            prop_assert_eq!(expect(&der[..der.len().saturating_sub(cut)], OCTET_STRING), None);
+            prop_assert_eq!(expect(&der, SEQUENCE), None);
+        }
+    }
+
+    #[test]
+    fn keys_of_the_library_come_apart_and_together_again() {
+        for kind in KINDS {
+            let key = PrivateKey::generate(kind).unwrap();
+            let der = key.to_pkcs8().unwrap();
+            let (private, public) = match kind {
+                KeyKind::Rsa { .. } => {
+                    let (n, e) = of_rsa_public(key.public()).unwrap();
+                    assert_eq!((n.len(), e), (256, &[1, 0, 1][..]));
+                    (private_of_rsa(&of_rsa_private(&der).unwrap()), public_of_rsa(n, e))
+                }
+                KeyKind::P256 | KeyKind::P384 => {
+                    let point = of_public(key.public()).unwrap();
+                    (private_of_ec(kind, of_ec_private(&der).unwrap()), public_of(kind, point))
+                }
+                KeyKind::Ed25519 | KeyKind::X25519 => {
+                    let point = of_public(key.public()).unwrap();
+                    (private_of_raw(kind, of_raw_private(&der).unwrap()), public_of(kind, point))
+                }
+            };
+            assert_eq!(public, key.public(), "{kind}");
+            assert_eq!(PrivateKey::of_pkcs8(&private).unwrap().public(), key.public(), "{kind}");
+            (0..der.len()).for_each(|length| read_all(&der[..length]));
+        }
+    }
+
+    #[test]
+    fn signatures_of_the_library_come_apart_and_together_again() {
+        for (kind, width) in [(KeyKind::P256, 32), (KeyKind::P384, 48)] {
+            let key = PrivateKey::generate(kind).unwrap();
+            let signature = key.run(Operation::SignEcdsa, &[7; 32]).unwrap();
+            assert_eq!(signature_of(&of_signature(&signature, width).unwrap()), *signature);
+        }
+    }
+}
