@@ -16,10 +16,12 @@ use aws_lc_rs::hmac;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    config::{Peer, Random, Settings},
+    config::{Peer, Settings},
     crypto::{KeyExchange, exchange::respond_all},
-    event::{ChildId, Event, IkeId, Path, Reason, Transmit},
+    event::{Event, Path, Reason, Transmit},
+    id::{ChildId, IkeId},
     pool::Leases,
+    random::Random,
     sa::{
         Agreed, Answer, Context, FirstMessage, HandOver, Opening, Output, Parts, Phase, Role, Sa, Task,
         only_notify,

@@ -11,7 +11,7 @@ use des::{
 };
 use zeroize::Zeroizing;
 
-use crate::config::Random;
+use crate::random::Random;
 
 /// Rounds of the derivation from a password.
 const ROUNDS: u16 = 10_000;

@@ -9,8 +9,7 @@ use std::{
 };
 
 use crate::{
-    config::Families,
-    event::IkeId,
+    id::IkeId,
     identity::Identity,
     wire::{
         TrafficSelector,
@@ -45,6 +44,22 @@ pub struct Assignment {
     pub dns: Vec<IpAddr>,
     /// Domains that these name servers know.
     pub domains: Vec<String>,
+}
+
+/// A set of address families.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Families {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+}
+
+impl Families {
+    /// Returns whether the set has no family.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// The owner of an address.

@@ -266,10 +266,6 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/pkcs11/src/ffi/general.rs", "programs tell a module of PKCS#11 nothing but its path"),
     ]),
     circles: List(&[
-        ("crates/ike/src/config.rs", IKE_CIRCLES),
-        ("crates/ike/src/eap/mod.rs", IKE_CIRCLES),
-        ("crates/ike/src/event.rs", IKE_CIRCLES),
-        ("crates/ike/src/pool.rs", IKE_CIRCLES),
         ("crates/ike/src/sa/auth.rs", IKE_CIRCLES),
         ("crates/ike/src/sa/eap.rs", IKE_CIRCLES),
         ("crates/ike/src/sa/exchange.rs", IKE_CIRCLES),

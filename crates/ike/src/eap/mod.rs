@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 pub use self::tls::{EapTls, TlsIdentity};
 use self::{mschapv2::PasswordHash, tls::Tls};
-use crate::{certificate::Authorities, config::Random, crypto::prf::Secret, identity::Identity};
+use crate::{certificate::Authorities, crypto::prf::Secret, identity::Identity, random::Random};
 
 /// Maximum number of rounds in a conversation: a chain of certificates of 64 KiB in fragments of 1 KiB takes 64 in
 /// each direction.

@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::{Step, Users, name};
-use crate::{config::Random, crypto::prf::Secret};
+use crate::{crypto::prf::Secret, random::Random};
 
 const CHALLENGE: u8 = 1;
 const RESPONSE: u8 = 2;

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     crypto::{KeyExchange, SharedSecret, exchange as key_exchange},
-    event::{ChildId, Event, Path, Reason},
+    event::{Event, Path, Reason},
+    id::ChildId,
     keys::Nonces,
     offer::{Choice, Exchanges},
     wire::{Header, Notify, NotifyType, Payload, Payloads, Protocol},

@@ -9,7 +9,8 @@ use super::{Addresses, Context, Parts, Sa};
 use crate::{
     config::{ChildPolicy, Peer},
     crypto::SharedSecret,
-    event::{ChildId, Direction, Event, Install, Mode, Reason},
+    event::{Direction, Event, Install, Mode, Reason},
+    id::ChildId,
     keys::{ChildKeys, Nonces},
     offer::{self, Choice, Exchanges, Offer},
     wire::{NotifyType, Payload, Payloads, Proposal, Protocol, TrafficSelector, selector::narrow},

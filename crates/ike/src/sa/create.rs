@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     crypto::{KeyExchange, Ongoing, SharedSecret},
-    event::{ChildId, Event, Mode, Reason},
+    event::{Event, Mode, Reason},
+    id::ChildId,
     keys::Nonces,
     offer::{self, Choice, Exchanges, Offer},
     wire::{Exchange, Notify, NotifyType, Payload, Payloads, Proposal, TrafficSelector},

@@ -8,7 +8,8 @@ use std::time::Instant;
 use super::{Context, Creating, Parts, Phase, Role, Sa, Task, open::Opening};
 use crate::{
     crypto::{CryptoError, Ongoing, Sealer},
-    event::{ChildId, Path, Reason, Transmit},
+    event::{Path, Reason, Transmit},
+    id::ChildId,
     message::{Arrived, Assembly, Opened},
     wire::{Delete, Exchange, Header, NotifyType, Payloads},
 };

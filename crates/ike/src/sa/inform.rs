@@ -10,7 +10,8 @@ use super::{
     nat,
 };
 use crate::{
-    event::{ChildId, Path, Reason},
+    event::{Path, Reason},
+    id::ChildId,
     wire::{Delete, Exchange, Header, NotifyType, Payload, Payloads, Protocol},
 };
 

@@ -39,11 +39,13 @@ pub(crate) use respond::{Agreed, Answer, FirstMessage, only_notify};
 use self::exchange::InFlight as InFlightForTests;
 use self::exchange::{Outstanding, Replies};
 use crate::{
-    config::{Peer, Random, Settings},
-    event::{ChildId, Event, IkeId, Path, Reason, Transmit},
+    config::{Peer, Settings},
+    event::{Event, Path, Reason, Transmit},
+    id::{ChildId, IkeId},
     keys::{IkeKeys, KeyPlan},
     message::Place,
     pool::{Holder, Leases},
+    random::Random,
     wire::{Exchange, Spis, TrafficSelector},
 };
 

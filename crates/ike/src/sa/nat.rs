@@ -9,8 +9,8 @@ use aws_lc_rs::digest;
 
 use super::{Context, Features, Parts, Sa};
 use crate::{
-    config::Random,
     event::{Event, Path, Transmit},
+    random::Random,
     wire::{NotifyType, Payloads, Spis},
 };
 

@@ -9,7 +9,8 @@ use super::{Context, Opening, Parts, Phase, Role, Sa, nat, open};
 use crate::{
     config::{Peer, Settings},
     crypto::{CryptoError, KeyExchange, exchange as key_exchange},
-    event::{IkeId, Path, Reason},
+    event::{Path, Reason},
+    id::IkeId,
     keys::{IkeKeys, Nonces, seed},
     message::Place,
     offer::{self, Choice, Exchanges, Offer},
