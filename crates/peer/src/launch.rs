@@ -130,7 +130,7 @@ impl RemoteProcess {
 
     /// Signals the program to end, for a caller that has everything it wants from it: otherwise ssh waits for the far
     /// program's end, a round trip after ours.
-    pub fn terminate(&mut self) {
+    pub fn terminate(&self) {
         self.guard.terminate();
     }
 }
@@ -199,7 +199,7 @@ impl ChildGuard {
     }
 
     /// Signals the child to end. ssh closes its connection properly then.
-    fn terminate(&mut self) {
+    fn terminate(&self) {
         if self.status.is_none()
             && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw)
         {

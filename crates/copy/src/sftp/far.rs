@@ -320,7 +320,7 @@ impl Far {
     /// Returns the round trip to the far host, as far as its server has answered.
     fn round_trip(&self) -> Duration {
         let first = self.first.borrow();
-        first.as_ref().and_then(|first| first.round_trip()).unwrap_or(self.round_trip.get())
+        first.as_ref().and_then(|first| first.round_trip()).unwrap_or_else(|| self.round_trip.get())
     }
 
     /// Returns the connection with the least in flight.

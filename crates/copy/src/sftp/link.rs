@@ -503,7 +503,7 @@ impl Link {
 
     /// Ends the child, for a caller that has all replies.
     pub(super) fn end(&self) {
-        self.process.borrow_mut().terminate();
+        self.process.borrow().terminate();
     }
 
     /// The server has reported its limits, or that it has none.
