@@ -28,7 +28,7 @@ fn packet_bytes(stream: &[u8]) -> usize {
 pub fn converse(mut stream: &[u8], piece_bytes: usize) -> Conversation {
     let mut client = Client::new();
     let mut outcome = Ok(());
-    while client.server().is_none() && outcome.is_ok() && !stream.is_empty() {
+    while !client.knows_limits() && outcome.is_ok() && !stream.is_empty() {
         let (packet, rest) = stream.split_at(packet_bytes(stream));
         outcome = client.handle(packet);
         stream = rest;

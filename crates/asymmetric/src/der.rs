@@ -36,10 +36,11 @@ fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length).filter(|_| found == tag)
 }
 
-/// Returns a positive integer without its leading zeros, and the bytes after it.
+/// Returns a positive integer without its leading zeros, and the bytes after it. An integer has at least one byte (X.690,
+/// 8.3.1).
 fn expect_integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (content, rest) = expect(bytes, INTEGER)?;
-    Some((trimmed(content), rest))
+    (!content.is_empty()).then(|| (trimmed(content), rest))
 }
 
 fn trimmed(bytes: &[u8]) -> &[u8] {
@@ -176,7 +177,8 @@ pub fn of_rsa_private(der: &[u8]) -> Option<[Zeroizing<Vec<u8>>; 8]> {
 pub fn of_ec_private(der: &[u8]) -> Option<&[u8]> {
     let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
     let (_, rest) = expect_integer(key)?;
-    Some(expect(rest, OCTET_STRING)?.0)
+    let (scalar, _) = expect(rest, OCTET_STRING)?;
+    (!scalar.is_empty()).then_some(scalar)
 }
 
 /// Returns the 32 bytes of an Ed25519 or X25519 key in PKCS#8.
