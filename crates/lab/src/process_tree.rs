@@ -133,6 +133,17 @@ impl Tree {
         Self(tree)
     }
 
+    /// Returns whether one of the processes has the socket of this inode, or may have it: its descriptors cannot be read.
+    pub(crate) fn may_have_socket(&self, inode: u64) -> bool {
+        let wanted = format!("socket:[{inode}]");
+        self.0.iter().any(|process| match fs::read_dir(format!("/proc/{}/fd", process.pid)) {
+            Ok(descriptors) => descriptors
+                .filter_map(|descriptor| fs::read_link(descriptor.ok()?.path()).ok())
+                .any(|leads_to| leads_to.as_os_str() == wanted.as_str()),
+            Err(_) => true,
+        })
+    }
+
     /// Returns the user and system time of all of them, ended and reaped children included.
     pub(crate) fn cpu(&self) -> Duration {
         let ticks: u64 = self.0.iter().map(|process| process.ticks).sum();

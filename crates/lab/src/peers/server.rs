@@ -219,22 +219,24 @@ fn free_port() -> Result<u16, LabError> {
     Ok(listener.local_addr().map_err(LabError::file("cannot bind", "127.0.0.1"))?.port())
 }
 
-/// Returns whether a process listens on the port in the network of a process, determined without a connection,
-/// because some servers serve only the first one.
+/// Returns whether a process or one below it listens on the port, determined without a connection, because some servers
+/// serve only the first one. Another process may listen there for a moment: it looks for a free port.
 fn is_listening(pid: u32, port: u16) -> bool {
     ["tcp", "tcp6"]
         .iter()
         .filter_map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).ok())
-        .any(|table| lists_listener(&table, port))
+        .filter_map(|table| listener(&table, port))
+        .any(|inode| Tree::of(pid).may_have_socket(inode))
 }
 
-/// The format is, by proc_net_tcp: `sl local_address rem_address st ...`, numbers in hexadecimal; state 0A is LISTEN.
-fn lists_listener(table: &str, port: u16) -> bool {
-    table.lines().skip(1).any(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (local, state) = (words.next(), words.nth(1));
-        let listens_at = local.and_then(|local| u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok());
-        state == Some("0A") && listens_at == Some(port)
+/// Returns the inode of the socket that listens on the port. The format is, by proc_net_tcp: `sl local_address
+/// rem_address st queues timer retransmits uid timeout inode ...`; the first ones are hexadecimal; state 0A is LISTEN.
+fn listener(table: &str, port: u16) -> Option<u64> {
+    table.lines().skip(1).find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, local, _, state, _, _, _, _, _, inode, ..] = words[..] else { return None };
+        let listens_at = local.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
+        (state == "0A" && listens_at == Some(port)).then(|| inode.parse().ok()).flatten()
     })
 }
 
@@ -248,12 +250,29 @@ mod tests {
 
     #[test]
     fn only_listeners_count() {
-        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n   1: 0100007F:1F91 0100007F:0050 01 00000000:00000000\n";
-        assert!(lists_listener(table, 0x1f90));
-        assert!(!lists_listener(table, 0x1f91));
-        assert!(!lists_listener("", 1));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(is_listening(std::process::id(), listener.local_addr().unwrap().port()));
+        let line = |place: u8, port: &str, state: &str| {
+            let rest = "00000000:00000000 00:00000000 00000000     0        0";
+            format!(
+                "   {place}: 0100007F:{port} 00000000:0000 {state} {rest} 770{place} 1 0000 100 0 0 10 0\n"
+            )
+        };
+        let table = format!(
+            "  sl  local_address rem_address   st\n{}{}",
+            line(0, "1F90", "0A"),
+            line(1, "1F91", "01")
+        );
+        assert_eq!(listener(&table, 0x1f90), Some(7700));
+        assert_eq!(listener(&table, 0x1f91), None);
+        assert_eq!(listener("", 1), None);
+        let own = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = own.local_addr().unwrap().port();
+        assert!(is_listening(std::process::id(), port));
+        // The port is in use, but not by this process.
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let is_of_the_other = is_listening(other.id(), port);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!is_of_the_other);
     }
 
     #[test]
