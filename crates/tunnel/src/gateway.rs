@@ -65,8 +65,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(100);
 
 /// The additional niceness of the housekeeper, and of the threads that it starts for calls: lanes run before it where processors are
-/// scarce, so that a flood of strangers costs few packets, and the housekeeper still gets a sixth of a processor.
-const HOUSEKEEPING_NICENESS: i32 = 7;
+/// scarce, so that a flood of strangers costs few packets, and the housekeeper still gets a quarter of a processor.
+const HOUSEKEEPING_NICENESS: i32 = 5;
 
 /// Reasons why a gateway does not start, or ends.
 #[derive(Debug, thiserror::Error)]
