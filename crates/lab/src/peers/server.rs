@@ -268,7 +268,7 @@ mod tests {
         let port = own.local_addr().unwrap().port();
         assert!(is_listening(std::process::id(), port));
         // The port is in use, but not by this process.
-        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         let is_of_the_other = is_listening(other.id(), port);
         other.kill().unwrap();
         other.wait().unwrap();
