@@ -80,8 +80,6 @@ pub(super) struct Far {
     next: Cell<usize>,
     /// Wall time of the first login.
     login_time: Cell<Duration>,
-    /// The round trip as measured at a server that tells no limits.
-    round_trip: Cell<Duration>,
     timeout: Duration,
     /// The program for digests there: the outer option is set once it was looked for.
     sums: Mutex<Option<Option<Rc<Sums>>>>,
@@ -125,7 +123,6 @@ impl Far {
             second: RefCell::default(),
             next: Cell::new(0),
             login_time: Cell::default(),
-            round_trip: Cell::default(),
             timeout,
             sums: Mutex::default(),
             progress: progress.clone(),
@@ -150,7 +147,7 @@ impl Far {
                 let asked = Instant::now();
                 let home = Request::RealPath { path: b"." };
                 first.path_of(&home).await.map_err(|fault| far.error(&first, "its home folder", fault))?;
-                far.round_trip.set(asked.elapsed());
+                first.set_round_trip(asked.elapsed());
             }
             *far.first.borrow_mut() = Some(first);
             Ok(())
@@ -319,8 +316,7 @@ impl Far {
 
     /// Returns the round trip to the far host, as far as its server has answered.
     fn round_trip(&self) -> Duration {
-        let first = self.first.borrow();
-        first.as_ref().and_then(|first| first.round_trip()).unwrap_or_else(|| self.round_trip.get())
+        self.first.borrow().as_ref().and_then(|first| first.round_trip()).unwrap_or_default()
     }
 
     /// Returns the connection with the least in flight.

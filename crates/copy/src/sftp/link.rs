@@ -198,10 +198,15 @@ impl Link {
         self.client.borrow().server().is_some()
     }
 
-    /// Returns the time from the server's greeting to the answer to the request that follows it; `None` if that has
-    /// not arrived, or this server gets none.
+    /// Returns the time from the server's greeting to the answer to the request that follows it, or the one that a
+    /// caller has measured at a server that gets no such request; `None` if neither is known.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trip.get()
+    }
+
+    /// Sets the round trip to a server that tells no limits.
+    pub(super) fn set_round_trip(&self, round_trip: Duration) {
+        self.round_trip.set(Some(round_trip));
     }
 
     /// Returns the reason why the connection is unusable.

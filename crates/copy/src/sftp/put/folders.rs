@@ -23,6 +23,10 @@ const UNFINISHED_FOLDER: u32 = 0o1700;
 /// The number of folders finished at once.
 const FOLDERS_AT_ONCE: usize = 1024;
 
+fn unfinished() -> Attributes {
+    Attributes { mode: Some(UNFINISHED_FOLDER), ..Attributes::default() }
+}
+
 impl Put {
     /// Returns a folder of the target, creating it and its parents if they are missing.
     pub(super) fn folder<'a>(
@@ -53,7 +57,6 @@ impl Put {
         if self.rules.dry_run {
             return self.find_folder(link, path).await;
         }
-        let unfinished = Attributes { mode: Some(UNFINISHED_FOLDER), ..Attributes::default() };
         // Go's pkg/sftp makes a folder without the attributes of the request. If it ends before it sets them, this copy or a
         // later one recognises the folder by the journal.
         if !link.behaves_as_openssh() && !is_noted.get() {
@@ -66,14 +69,11 @@ impl Put {
                 Err(fault) => return Err(self.trouble(link, "look at it", path, fault).await),
             }
         }
-        let made = link.act(&Request::MakeDirectory { path: &at, attributes: unfinished }).await;
+        let made = link.act(&Request::MakeDirectory { path: &at, attributes: unfinished() }).await;
         let fault = match made {
             Ok(()) => {
                 if !link.behaves_as_openssh() {
-                    let mode = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await;
-                    if let Err(fault) = mode {
-                        return Err(self.trouble(link, "set the folder's mode", path, fault).await);
-                    }
+                    self.make_private(link, path).await?;
                 }
                 return Ok(Found { is_new: true, is_made: true, original_mode: None, attributes: None });
             }
@@ -90,9 +90,7 @@ impl Put {
         let is_made = mode == UNFINISHED_FOLDER || is_noted.get() || self.resumable.opened.contains_key(path);
         let mut original_mode = None;
         if is_made && mode != UNFINISHED_FOLDER {
-            if let Err(fault) = link.act(&Request::SetStat { path: &at, attributes: unfinished }).await {
-                return Err(self.trouble(link, "set the folder's mode", path, fault).await);
-            }
+            self.make_private(link, path).await?;
         } else if mode & 0o700 != 0o700 {
             let opened = Attributes { mode: Some(mode | 0o700), ..Attributes::default() };
             // Missing permission is noticed when something is made in it.
@@ -101,6 +99,15 @@ impl Put {
             }
         }
         Ok(Found { is_new: false, is_made, original_mode, attributes: Some(attributes) })
+    }
+
+    /// Gives a folder that was made by a copy the mode of unfinished ones.
+    async fn make_private(&self, link: &Link, path: &[u8]) -> Result<(), Trouble> {
+        let request = Request::SetStat { path: &self.at(path), attributes: unfinished() };
+        match link.act(&request).await {
+            Ok(()) => Ok(()),
+            Err(fault) => Err(self.trouble(link, "set the folder's mode", path, fault).await),
+        }
     }
 
     /// Returns the same in a dry run, which changes nothing.
