@@ -14,10 +14,8 @@
 mod audit;
 mod chores;
 mod connection;
-mod cores;
 mod counters;
 mod fair;
-mod habit;
 pub mod keyring;
 pub mod policy;
 pub mod protect;

@@ -7,14 +7,12 @@
 //! is free, and rarely if its spins are in vain.
 
 use crate::connection::{Work, compute};
-use crate::cores::Cores;
 use crate::counters::Counters;
-use crate::habit::Habit;
 use crate::scheduler::{Batch, Id, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use sealane_asymmetric::WORTHWHILE;
-use sealane_client::{BUSY, SPIN};
+use sealane_client::{BUSY, Cores, Habit, SPIN};
 use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
 use std::fs::File;
 use std::io;
@@ -83,7 +81,7 @@ impl Shared {
             counters: Counters::default(),
             kernels,
             batch: batch_of(&kernels),
-            cores: Cores::new(),
+            cores: Cores::of_this_machine(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bell: new_bell()?,
             nowhere: File::options().write(true).open("/dev/null")?.into(),

@@ -9,14 +9,14 @@ const LEFT_OUT_MAX: u32 = 7;
 
 /// The outcomes of the spins of one worker.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Habit {
+pub struct Habit {
     left_out: u32,
     to_leave_out: u32,
 }
 
 impl Habit {
     /// Returns whether to spin now.
-    pub(crate) fn spins(&mut self) -> bool {
+    pub fn spins(&mut self) -> bool {
         if self.to_leave_out > 0 {
             self.to_leave_out -= 1;
             return false;
@@ -25,7 +25,7 @@ impl Habit {
     }
 
     /// Records whether a spin found something.
-    pub(crate) fn learn(&mut self, has_found: bool) {
+    pub fn learn(&mut self, has_found: bool) {
         self.left_out = if has_found { 0 } else { (2 * self.left_out + 1).min(LEFT_OUT_MAX) };
         self.to_leave_out = self.left_out;
     }

@@ -11,7 +11,7 @@ const GOOD_FOR: Duration = Duration::from_millis(10);
 
 /// Reads /proc/loadavg, at most every [`GOOD_FOR`]. If the file cannot be read, no core counts as idle.
 #[derive(Debug)]
-pub(crate) struct Cores {
+pub struct Cores {
     load: Option<File>,
     count: usize,
     start: Instant,
@@ -21,7 +21,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    pub(crate) fn new() -> Self {
+    /// Opens /proc/loadavg.
+    pub fn of_this_machine() -> Self {
         let count = available_parallelism().map_or(1, usize::from);
         let load = File::open("/proc/loadavg").ok().filter(|_| count > 1);
         Self {
@@ -34,7 +35,7 @@ impl Cores {
     }
 
     /// Returns whether at most as many threads want to run as there are cores, the caller's included.
-    pub(crate) fn is_one_free(&self, now: Instant) -> bool {
+    pub fn is_one_free(&self, now: Instant) -> bool {
         let Some(load) = &self.load else { return false };
         let now = now.saturating_duration_since(self.start).as_micros() as u64;
         let looked = self.looked.load(Relaxed);
