@@ -97,6 +97,12 @@ pub trait Queue<W = Work>: Send {
     /// Returns the number of works taken and not yet handed back.
     fn in_flight(&self) -> usize;
 
+    /// Returns whether a work is finished, if that can be seen without a system call. Unlike [`Self::finished`] it leaves
+    /// [`Self::fd`] unchanged, so a lane may look again and again before it sleeps.
+    fn has_finished(&self) -> Option<bool> {
+        None
+    }
+
     /// Returns a descriptor that becomes readable when [`Self::finished`] may have something, and, after a
     /// [`Self::submit`] that left work, when there may be room for it. A lane therefore calls `finished` until it
     /// returns `None`, then submits its work, calls `finished` once more, and then sleeps. The descriptor stays the

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError, wait_until};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, PoisonError, SeqCst, wait_until};
 
 /// An item that may share a batch with others.
 pub(crate) trait Gathered {
@@ -30,6 +30,8 @@ pub(crate) struct Gathering<T, B> {
     state: Mutex<State<T, B>>,
     /// Notified once per item.
     arrived: Condvar,
+    /// The number of items; not zero if the queue is closed.
+    shown: AtomicU64,
     capacity: usize,
     window: Duration,
 }
@@ -61,7 +63,13 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
             sleeping: 0,
             is_closed: false,
         };
-        Self { state: Mutex::new(state), arrived: Condvar::new(), capacity: capacity.get(), window }
+        let (state, arrived, shown) = (Mutex::new(state), Condvar::new(), AtomicU64::new(0));
+        Self { state, arrived, shown, capacity: capacity.get(), window }
+    }
+
+    /// Returns whether [`Self::take`] would not wait now; takes no lock.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.shown.load(SeqCst) != 0
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, B>> {
@@ -79,6 +87,7 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
             return Err(item);
         }
         state.items.push_back(item);
+        self.shown.store(state.items.len() as u64, SeqCst);
         self.wake(state);
         Ok(())
     }
@@ -129,6 +138,9 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
             }
         }
         let wanting = std::mem::take(&mut state.wanting);
+        if !state.is_closed {
+            self.shown.store(state.items.len() as u64, SeqCst);
+        }
         if !state.items.is_empty() {
             // A notification that was meant for another consumer may have woken this one while it gathered.
             self.wake(state);
@@ -138,7 +150,10 @@ impl<T: Gathered, B: PartialEq> Gathering<T, B> {
 
     /// Closes the queue: consumers end when they have taken all items in it.
     pub(crate) fn close(&self) {
-        self.state().is_closed = true;
+        let mut state = self.state();
+        state.is_closed = true;
+        self.shown.store(1, SeqCst);
+        drop(state);
         self.arrived.notify_all();
     }
 }

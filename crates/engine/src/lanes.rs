@@ -17,7 +17,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+            fence,
+        },
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -32,6 +36,7 @@ use crate::{
     inline::Costs,
     kind::{Kind, Make, Parse},
     load::Load,
+    spinner::Spinner,
 };
 
 /// The number of works in the workers' queue per worker.
@@ -116,7 +121,13 @@ impl<L: Load> Gathered for Task<L> {
 
 /// A bell that wakes one submitter.
 #[derive(Clone)]
-struct Bell(Arc<OwnedFd>);
+struct Bell(Arc<Doorbell>);
+
+struct Doorbell {
+    fd: OwnedFd,
+    /// Whether the submitter has looked in vain since the bell was last rung. Before that it needs no bell.
+    is_wanted: AtomicBool,
+}
 
 impl PartialEq for Bell {
     fn eq(&self, other: &Self) -> bool {
@@ -125,9 +136,27 @@ impl PartialEq for Bell {
 }
 
 impl Bell {
+    fn new() -> io::Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Arc::new(Doorbell { fd, is_wanted: AtomicBool::new(true) })))
+    }
+
+    /// Called when there is something for the submitter to see: wakes it, if it may be about to sleep.
     fn ring(&self) {
-        // Fails only if the bell was rung 2^64 - 2 times without being read.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        // At least one of this thread and a submitter that looks sees what the other has written.
+        fence(SeqCst);
+        if self.0.is_wanted.swap(false, SeqCst) {
+            // Fails only if the bell was rung 2^64 - 2 times without being read.
+            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Called by the submitter, which must look once more after this and before it sleeps.
+    fn is_about_to_wait(&self) {
+        // In the other order a ring between the two would be silenced, and no later one would follow it.
+        let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
+        self.0.is_wanted.store(true, SeqCst);
+        fence(SeqCst);
     }
 }
 
@@ -152,10 +181,11 @@ impl<L: Load> Pool<L> {
         let queue = Arc::new(Gathering::new(queue_loads, window));
         let (workers, doors) = (Vec::with_capacity(lanes.get()), AtomicU64::new(0));
         let mut pool = Self { queue: Arc::clone(&queue), workers, lanes, queue_loads, window, doors };
+        let is_watched = Arc::new(AtomicBool::new(false));
         for lane in 0..lanes.get() {
-            let queue = Arc::clone(&queue);
+            let (queue, is_watched) = (Arc::clone(&queue), Arc::clone(&is_watched));
             let worker = thread::Builder::new().name(format!("engine-{lane}"));
-            pool.workers.push(worker.spawn(move || serve(&queue))?);
+            pool.workers.push(worker.spawn(move || serve(&queue, &is_watched))?);
         }
         Ok(pool)
     }
@@ -191,10 +221,18 @@ impl Lanes {
     }
 }
 
-fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>) {
+/// Computes what is in the queue, until that is closed. At most one worker at a time, which sets `is_watched`, looks into
+/// an empty queue again and again before it sleeps.
+fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>, is_watched: &AtomicBool) {
     let mut runner = L::Runner::default();
     let (mut tasks, mut loads, mut replies) = (Vec::new(), Vec::new(), Vec::new());
-    while let Some(wanting) = queue.take(&mut tasks) {
+    let mut spinner = Spinner::default();
+    loop {
+        if !queue.is_ready() && !is_watched.swap(true, Relaxed) {
+            spinner.wait(|| queue.is_ready());
+            is_watched.store(false, Relaxed);
+        }
+        let Some(wanting) = queue.take(&mut tasks) else { return };
         wanting.iter().for_each(Bell::ring);
         for task in tasks.drain(..) {
             loads.push(task.load);
@@ -263,7 +301,7 @@ struct LanesQueue<L: Load> {
 impl<L: Load> LanesQueue<L> {
     fn new(pool: Arc<Pool<L>>, depth: NonZeroUsize) -> io::Result<Self> {
         let (done, finished) = bounded(depth.get());
-        let bell = Bell(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+        let bell = Bell::new()?;
         let door = pool.doors.fetch_add(1, Relaxed);
         Ok(Self { pool, done, finished, bell, door, depth: depth.get(), in_flight: 0 })
     }
@@ -294,8 +332,7 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
 
     fn finished(&mut self) -> Option<L> {
         self.take().or_else(|| {
-            // The bell is silenced before the last look, so a load that finishes after that look rings again.
-            let _ = rustix::io::read(&*self.bell.0, &mut [0; 8]);
+            self.bell.is_about_to_wait();
             self.take()
         })
     }
@@ -304,8 +341,12 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
         self.in_flight
     }
 
+    fn has_finished(&self) -> Option<bool> {
+        Some(!self.finished.is_empty())
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.0.as_fd())
+        Some(self.bell.0.fd.as_fd())
     }
 }
 

@@ -38,6 +38,7 @@ pub mod record;
 mod run;
 mod scheduler;
 mod session;
+mod spinner;
 mod submitter;
 mod sync;
 mod tree;

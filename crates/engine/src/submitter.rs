@@ -8,7 +8,7 @@ use std::{collections::VecDeque, fmt, os::fd::BorrowedFd, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::{JobStatus, Queue, Software, Work, notes::Notes};
+use crate::{JobStatus, Queue, Software, Work, notes::Notes, spinner::Spinner};
 
 /// Submits one lane's work to an engine's queue. `T` is the data that the lane needs with a work when it comes back.
 ///
@@ -20,6 +20,7 @@ pub struct Submitter<T> {
     waiting: VecDeque<Work>,
     notes: Notes<T>,
     software: Software,
+    spinner: Spinner,
 }
 
 impl<T> fmt::Debug for Submitter<T> {
@@ -32,7 +33,7 @@ impl<T> Submitter<T> {
     /// Makes a submitter to `queue`. Memory is kept for `works` works under way; more are accepted as well.
     pub fn new(queue: Box<dyn Queue>, works: usize) -> Self {
         let (waiting, notes) = (VecDeque::with_capacity(works), Notes::with_capacity(works));
-        Self { queue, waiting, notes, software: Software::default() }
+        Self { queue, waiting, notes, software: Software::default(), spinner: Spinner::default() }
     }
 
     /// Gives a work to the engine as soon as its queue has room. This sets the work's token.
@@ -74,6 +75,12 @@ impl<T> Submitter<T> {
     /// way.
     pub fn wait(&mut self) -> Option<(Work, T)> {
         while self.in_hand() > 0 {
+            if self.queue.has_finished() == Some(false) {
+                if !self.waiting.is_empty() {
+                    self.queue.submit(&mut self.waiting);
+                }
+                self.spinner.wait(|| self.queue.has_finished() == Some(true));
+            }
             let finished = self.finished();
             if finished.is_some() {
                 return finished;
