@@ -59,62 +59,136 @@ const PACKAGES: &[(&str, &str)] = &[
 /// The source of wireguard-go, of which distributions have old versions. Its own version text is v0.0.20250522.
 const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446";
 
-/// A strongSwan with ML-KEM, beside the machine's own: the release of Debian whose packages are unpacked, never
-/// installed, and run from a root of their own; and that root. Tests of crate `ike` expect it there.
-const STRONGSWAN: (&str, &str) = ("forky", "/usr/local/lib/sealane-peers/strongswan");
 /// The keys with which Debian's releases are signed.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The packages of strongSwan and of its libraries, and the program of its newer OpenSSL, with which the provider's ML-KEM
-/// is measured.
-const STRONGSWAN_PACKAGES: &[&str] = &[
-    "charon-systemd",
-    "strongswan-libcharon",
-    "libstrongswan",
-    "libcharon-extra-plugins",
-    "libcharon-extauth-plugins",
-    "libstrongswan-standard-plugins",
-    "libstrongswan-extra-plugins",
-    "strongswan-swanctl",
-    "openssl",
-    "libc6",
-    "libcap2",
-    "libgmp10",
-    "libip4tc2",
-    "libpam0g",
-    "libssl3t64",
-    "libsystemd0",
-    "libgcrypt20",
-    "libgpg-error0",
-    "zlib1g",
-    "libzstd1",
-    "liblzma5",
-    "liblz4-1",
-    "libaudit1",
-    "libcap-ng0",
-    "libgcc-s1",
-];
 
-/// libreswan, which Debian does not install beside strongSwan: the root that its packages are unpacked into. Tests of crate
-/// `ike` expect it there.
-const LIBRESWAN: &str = "/usr/local/lib/sealane-peers/libreswan";
-/// The packages of libreswan and of those libraries of its that no other peer brings.
-const LIBRESWAN_PACKAGES: &[&str] = &[
-    "libreswan",
-    "libcurl3-nss",
-    "libevent-2.1-7",
-    "libevent-core-2.1-7",
-    "libevent-pthreads-2.1-7",
-    "libldap-2.5-0",
-    "libldns3",
-    "libnspr4",
-    "libnss3",
-    "libnss3-tools",
-    "libunbound8",
-];
+/// Packages that are unpacked into a folder of their own and never installed: tests and benchmarks expect them there.
+struct Unpacked {
+    /// The release of Debian; this machine's own if there is none.
+    release: Option<&'static str>,
+    root: &'static str,
+    /// Files that are there once everything is unpacked.
+    files: &'static [&'static str],
+    /// The packages, with those libraries of theirs that no other peer brings.
+    packages: &'static [&'static str],
+    /// The consequence if they are absent.
+    without: &'static str,
+}
 
-/// User-mode Linux, a kernel with ESP that runs as a process, and what loads its modules: the place of its packages, which
-/// are unpacked. Tests of the program expect it there.
-const UML: (&str, &[&str]) = ("/usr/local/lib/sealane-peers/uml", &["user-mode-linux", "kmod"]);
+/// A strongSwan with ML-KEM, beside the machine's own, which runs from this root; and the program of its newer OpenSSL, with
+/// which the provider's ML-KEM is measured.
+const STRONGSWAN: Unpacked = Unpacked {
+    release: Some("forky"),
+    root: "/usr/local/lib/sealane-peers/strongswan",
+    files: &["usr/sbin/swanctl", "usr/bin/openssl"],
+    packages: &[
+        "charon-systemd",
+        "strongswan-libcharon",
+        "libstrongswan",
+        "libcharon-extra-plugins",
+        "libcharon-extauth-plugins",
+        "libstrongswan-standard-plugins",
+        "libstrongswan-extra-plugins",
+        "strongswan-swanctl",
+        "openssl",
+        "libc6",
+        "libcap2",
+        "libgmp10",
+        "libip4tc2",
+        "libpam0g",
+        "libssl3t64",
+        "libsystemd0",
+        "libgcrypt20",
+        "libgpg-error0",
+        "zlib1g",
+        "libzstd1",
+        "liblzma5",
+        "liblz4-1",
+        "libaudit1",
+        "libcap-ng0",
+        "libgcc-s1",
+    ],
+    without: "tests with ML-KEM in strongSwan will be skipped",
+};
+
+/// libreswan, which Debian does not install beside strongSwan.
+const LIBRESWAN: Unpacked = Unpacked {
+    release: None,
+    root: "/usr/local/lib/sealane-peers/libreswan",
+    files: &["usr/libexec/ipsec/pluto"],
+    packages: &[
+        "libreswan",
+        "libcurl3-nss",
+        "libevent-2.1-7",
+        "libevent-core-2.1-7",
+        "libevent-pthreads-2.1-7",
+        "libldap-2.5-0",
+        "libldns3",
+        "libnspr4",
+        "libnss3",
+        "libnss3-tools",
+        "libunbound8",
+    ],
+    without: "tests with libreswan will be skipped",
+};
+
+/// User-mode Linux, a kernel with ESP that runs as a process, and the program that loads its modules.
+const UML: Unpacked = Unpacked {
+    release: None,
+    root: "/usr/local/lib/sealane-peers/uml",
+    files: &["usr/bin/linux.uml", "bin/kmod"],
+    packages: &["user-mode-linux", "kmod"],
+    without: "the test with a kernel's ESP will be skipped",
+};
+
+/// Intel's multi-buffer library of public-key operations, with which `sealane speed` compares; it needs no library but this
+/// machine's OpenSSL.
+const CRYPTO_MB: Unpacked = Unpacked {
+    release: Some("sid"),
+    root: "/usr/local/lib/sealane-peers/crypto-mb",
+    files: &["usr/lib"],
+    packages: &["libcrypto-mb12"],
+    without: "public-key operations will not be compared with crypto_mb",
+};
+
+/// The OpenSSL that is supported for years, beside the machine's own and the newest.
+const OPENSSL_NEWER: Unpacked = Unpacked {
+    release: Some("trixie"),
+    root: "/usr/local/lib/sealane-peers/openssl-3.5",
+    files: &["usr/bin/openssl"],
+    packages: &["openssl", "libssl3t64", "libc6", "zlib1g", "libzstd1"],
+    without: "tests with OpenSSL 3.5 will be skipped",
+};
+
+/// DPDK's test program of cryptography and its drivers over Intel's library, with which the engines' bursts are compared.
+const DPDK: Unpacked = Unpacked {
+    release: None,
+    root: "/usr/local/lib/sealane-peers/dpdk",
+    files: &["usr/bin/dpdk-test-crypto-perf"],
+    packages: &[
+        "dpdk-dev",
+        "librte-bus-vdev23",
+        "librte-crypto-ipsec-mb23",
+        "librte-crypto-scheduler23",
+        "librte-cryptodev23",
+        "librte-eal23",
+        "librte-kvargs23",
+        "librte-mbuf23",
+        "librte-mempool23",
+        "librte-mempool-ring23",
+        "librte-net23",
+        "librte-rcu23",
+        "librte-reorder23",
+        "librte-ring23",
+        "librte-security23",
+        "librte-telemetry23",
+        "libipsec-mb1",
+        "libbsd0",
+        "libfdt1",
+        "libnuma1",
+    ],
+    without: "bursts of the engines will not be compared with DPDK",
+};
 
 /// A scapy whose IKEv2 writes what it has read, which Debian's does not: the version, and its place, a virtual environment.
 /// Tests of crate `ike` expect it there.
@@ -124,22 +198,9 @@ const SCAPY: (&str, &str) = ("scapy==2.8.0", "/usr/local/lib/sealane-peers/scapy
 /// no package.
 const CAPTURES: &str = "/usr/local/lib/sealane-peers/wireshark";
 
-/// Intel's multi-buffer library of public-key operations, with which `sealane speed` compares: the release of Debian whose
-/// package is unpacked, never installed; its place; and the package, which needs no library but this machine's OpenSSL.
-const CRYPTO_MB: (&str, &str, &str) = ("sid", "/usr/local/lib/sealane-peers/crypto-mb", "libcrypto-mb12");
-
 /// The place of OpenSSL's own test program and its vectors, for the tests of crate `provider`: the source of this machine's
 /// version has them, and no package.
 const OPENSSL: &str = "/usr/local/lib/sealane-peers/openssl";
-
-/// The OpenSSL that is supported for years, beside the machine's own and the newest: the release of Debian whose packages are
-/// unpacked, never installed; their place; and the program and its libraries, with those that they need. Tests of crate
-/// `provider` expect it there.
-const OPENSSL_NEWER: (&str, &str, &[&str]) = (
-    "trixie",
-    "/usr/local/lib/sealane-peers/openssl-3.5",
-    &["openssl", "libssl3t64", "libc6", "zlib1g", "libzstd1"],
-);
 
 /// The queue's server, of which distributions have versions that are out of support.
 const NATS_SERVER: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
@@ -157,14 +218,21 @@ pub(crate) fn install() -> Result<()> {
     of_go("wireguard", WIREGUARD_GO, "tunnels are compared with")?;
     of_go("nats-server", NATS_SERVER, "runs on many hosts are tried with")?;
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
-    strongswan()?;
-    libreswan()?;
-    user_mode_linux()?;
-    crypto_mb()?;
+    unpacked(&STRONGSWAN, make_a_root)?;
+    unpacked(&LIBRESWAN, nothing)?;
+    if cfg!(target_arch = "x86_64") {
+        unpacked(&UML, link_modules)?;
+        // Releases change, and no test needs these two.
+        for what in [&CRYPTO_MB, &DPDK] {
+            if let Err(error) = unpacked(what, nothing) {
+                println!("{error:#}; {}", what.without);
+            }
+        }
+    }
     scapy()?;
     captures()?;
     openssl()?;
-    openssl_newer()
+    unpacked(&OPENSSL_NEWER, nothing)
 }
 
 /// Downloads packages or sources of a release of Debian into the folder `work`, apart from the machine's own lists.
@@ -279,38 +347,36 @@ fn openssl() -> Result<()> {
     Ok(())
 }
 
-/// Unpacks OpenSSL 3.5.
-fn openssl_newer() -> Result<()> {
-    let (release, root, packages) = OPENSSL_NEWER;
-    let root = Path::new(root);
-    if root.join("usr/bin/openssl").exists() {
+/// Brings packages, unless their files are there. `prepare` is run in the root before they are unpacked.
+fn unpacked(what: &Unpacked, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let root = Path::new(what.root);
+    if what.files.iter().all(|file| root.join(file).exists()) {
         return Ok(());
     }
     let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
-        println!("no Debian here: tests with OpenSSL 3.5 will be skipped");
+        println!("no Debian here: {}", what.without);
         return Ok(());
     };
     let work = root.with_extension("download");
-    let list = format!("deb {{}} {release} main");
-    download(&work, &mirror, &list, &[&["download"][..], packages].concat())?;
+    let release = what.release.map_or_else(own_release, str::to_owned);
+    download(
+        &work,
+        &mirror,
+        &format!("deb {{}} {release} main"),
+        &[&["download"][..], what.packages].concat(),
+    )?;
     fs::create_dir_all(root)?;
+    prepare(root)?;
     unpack(&work, root)
 }
 
-/// Unpacks the newer strongSwan, with a newer OpenSSL.
-fn strongswan() -> Result<()> {
-    let (release, root) = STRONGSWAN;
-    let root = Path::new(root);
-    if root.join("usr/sbin/swanctl").exists() && root.join("usr/bin/openssl").exists() {
-        return Ok(());
-    }
-    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
-        println!("no Debian here: tests with ML-KEM in strongSwan will be skipped");
-        return Ok(());
-    };
-    let work = root.with_extension("download");
-    let list = format!("deb {{}} {release} main");
-    download(&work, &mirror, &list, &[&["download"][..], STRONGSWAN_PACKAGES].concat())?;
+/// Prepares nothing.
+fn nothing(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// Makes the folders of a system that a program may have as its root.
+fn make_a_root(root: &Path) -> Result<()> {
     for folder in ["bin", "sbin", "lib", "lib64"] {
         fs::create_dir_all(root.join("usr").join(folder))?;
         if !root.join(folder).exists() {
@@ -320,44 +386,16 @@ fn strongswan() -> Result<()> {
     for folder in ["proc", "dev", "sys", "tmp", "run", "var", "etc"] {
         fs::create_dir_all(root.join(folder))?;
     }
-    unpack(&work, root)
+    Ok(())
 }
 
-/// Unpacks libreswan of this machine's release.
-fn libreswan() -> Result<()> {
-    let root = Path::new(LIBRESWAN);
-    if root.join("usr/libexec/ipsec/pluto").exists() {
-        return Ok(());
-    }
-    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
-        println!("no Debian here: tests with libreswan will be skipped");
-        return Ok(());
-    };
-    let work = root.with_extension("download");
-    let list = format!("deb {{}} {} main", own_release());
-    download(&work, &mirror, &list, &[&["download"][..], LIBRESWAN_PACKAGES].concat())?;
-    fs::create_dir_all(root)?;
-    unpack(&work, root)
-}
-
-/// Unpacks user-mode Linux of this machine's release.
-fn user_mode_linux() -> Result<()> {
-    let (root, packages) = UML;
-    let root = Path::new(root);
-    if root.join("modprobe").exists() || cfg!(not(target_arch = "x86_64")) {
-        return Ok(());
-    }
-    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
-        println!("no Debian here: the test with a kernel's ESP will be skipped");
-        return Ok(());
-    };
-    let work = root.with_extension("download");
-    let list = format!("deb {{}} {} main", own_release());
-    download(&work, &mirror, &list, &[&["download"][..], packages].concat())?;
+/// Links the modules of user-mode Linux, and the program that loads them, to the places where the kernel looks for them.
+fn link_modules(root: &Path) -> Result<()> {
     fs::create_dir_all(root.join("lib"))?;
-    unpack(&work, root)?;
     for (target, link) in [("../usr/lib/uml/modules", "lib/modules"), ("bin/kmod", "modprobe")] {
-        std::os::unix::fs::symlink(target, root.join(link))?;
+        if fs::symlink_metadata(root.join(link)).is_err() {
+            std::os::unix::fs::symlink(target, root.join(link))?;
+        }
     }
     Ok(())
 }
@@ -374,28 +412,6 @@ fn unpack(work: &Path, root: &Path) -> Result<()> {
     }
     fs::remove_dir_all(work)?;
     Ok(())
-}
-
-/// Unpacks crypto_mb, which is built for x86-64 alone.
-fn crypto_mb() -> Result<()> {
-    let (release, root, package) = CRYPTO_MB;
-    let root = Path::new(root);
-    if root.join("usr/lib").exists() || cfg!(not(target_arch = "x86_64")) {
-        return Ok(());
-    }
-    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
-        println!("no Debian here: public-key operations will not be compared with crypto_mb");
-        return Ok(());
-    };
-    let work = root.with_extension("download");
-    let brought = download(&work, &mirror, &format!("deb {{}} {release} main"), &["download", package]);
-    // That release changes from day to day, and no test needs the library.
-    if let Err(error) = brought {
-        println!("no crypto_mb here: {error:#}; public-key operations will not be compared with it");
-        return Ok(());
-    }
-    fs::create_dir_all(root)?;
-    unpack(&work, root)
 }
 
 /// Returns the source of this machine's packages, if that is a mirror of Debian's.
