@@ -38,6 +38,12 @@ impl Timing {
         Self { line, host: Cost { fixed_ns: 0.0, byte_ns: 0.0 }, answer_ns: 0.0, units: 1 }
     }
 
+    /// Returns the nanoseconds between two jobs of `bytes` bytes by the card's line: each unit takes [`line`](Self::line) for
+    /// a job, one after another, unless the host takes longer.
+    pub fn rated_ns(&self, bytes: usize) -> f64 {
+        (self.line.job_ns(bytes) / self.units.max(1) as f64).max(self.host.job_ns(bytes))
+    }
+
     /// Returns the nanoseconds between two jobs of `bytes` bytes while there are always more jobs.
     pub fn pace_ns(&self, bytes: usize) -> f64 {
         let unit_ns = (self.line.job_ns(bytes) - self.answer_ns).max(0.0);
@@ -124,9 +130,7 @@ mod tests {
         for bytes in [16, 64, 100, 256, 1000, 1024, 4096, 8192, 16384] {
             let found = megabits_a_second(32, bytes) * 1e6 / (8 * bytes) as f64;
             let theory = jobs_per_second_by_theory(&timing, bytes);
-            let (units_ns, host_ns) =
-                (timing.line.job_ns(bytes) / timing.units as f64, timing.host.job_ns(bytes));
-            let line = 1e9 / units_ns.max(host_ns);
+            let line = 1e9 / timing.rated_ns(bytes);
             assert!(
                 (0.97..1.03).contains(&(found / theory)),
                 "{bytes} bytes: {found:.0} for {theory:.0} a second"
