@@ -298,15 +298,12 @@ pub const ROWS: &[Row] = &[
     without("R6", "Aims of the framework: asynchronous, balanced, without dependence on hardware.", PRODUCT),
     without("R7", "Drivers, consumers, and software of last resort.", PRODUCT),
     without("R8", "Network cards with IPsec: no measurements, for lack of documentation.", TEXT),
-    Row {
-        absent: "The card cannot be had; a simulated card takes its place (`sealane engine`), and the lab has no row for it.",
-        ..repeated(
-            "R9",
-            "Fig 1",
-            "Mb/s of a cryptographic card over packets of 64 to 32768 bytes, axis to 250.",
-            "A card costs a fixed time for each request, so it loses for small packets and wins for large ones.",
-        )
-    },
+    repeated(
+        "R9",
+        "Fig 1",
+        "Mb/s of a cryptographic card over packets of 64 to 32768 bytes, axis to 250.",
+        "A card costs a fixed time for each request, so it loses for small packets and wins for large ones.",
+    ),
     repeated(
         "R10",
         "Figs 2 to 4",

@@ -265,13 +265,14 @@ pub struct Planned {
 }
 
 /// Returns the runs that answer all studies. In a short profile tunnels are measured between two hosts, and elsewhere
-/// only where a study is about that; copies with one end measured, as the study of threads and streams had a machine for
-/// each end; and the first command of new users takes less time than it may.
+/// only where a study is about that; and copies with one end measured, as the study of threads and streams had a machine for
+/// each end. The first command of new users has the time for three rounds beside all installed tools.
 pub fn everything(request: &Request) -> Vec<Planned> {
     if !matches!(request.profile, Profile::Smoke | Profile::Quick) {
         return runs(&ids(), request);
     }
-    let (ends, limit) = (vec![End::Send, End::Receive], Duration::from_secs(60));
+    let limit = Duration::from_secs(if request.profile == Profile::Smoke { 60 } else { 210 });
+    let ends = vec![End::Send, End::Receive];
     let mut runs = runs(&ids(), &Request { ends, limit, ..request.clone() });
     for run in &mut runs {
         let is_by_topology = run.family.costs.iter().any(|cost| cost.is_for_each_topology);

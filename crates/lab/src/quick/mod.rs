@@ -25,7 +25,7 @@ use tree::TreeSample;
 
 /// The family of `sealane lab quick`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab quick", parts: &[], costs: &[cost(&[], 75)], studies: &[STUDY], run }];
+    &[Family { command: "lab quick", parts: &[], costs: &[cost(&[], 200)], studies: &[STUDY], run }];
 
 const STUDY: Study = study("quick", OWN_STUDY, "a file and a tree at four levels, beside other tools", &[]);
 

@@ -42,7 +42,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) program: &'a str,
     pub(crate) title: &'a str,
     pub(crate) created: &'a str,
-    pub(crate) took: String,
+    /// The duration of the measurements, if it is known.
+    pub(crate) took: Option<String>,
     pub(crate) machine: &'a Machine,
     pub(crate) facts: Vec<Fact>,
     pub(crate) charts_json: String,
@@ -54,7 +55,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Returns the frame of a page by `program` that took `seconds` to measure.
+    /// Returns the frame of a page by `program` that took `seconds` to measure; 0 if nobody knows.
     pub(crate) fn new(
         program: &'a str,
         (title, created, seconds): (&'a str, &'a str, f64),
@@ -65,7 +66,7 @@ impl<'a> Frame<'a> {
             program,
             title,
             created,
-            took: duration(seconds),
+            took: (seconds > 0.0).then(|| duration(seconds)),
             machine,
             facts: page::facts(machine),
             charts_json: embeddable_json(&charts)?,

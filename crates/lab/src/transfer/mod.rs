@@ -37,14 +37,14 @@ pub(crate) const FAMILIES: &[Family] =
 
 /// The tables of three machines stand beside the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["G10", "G11", "G12", "G13"], 175),
+    cost(&["G10", "G11", "G12", "G13"], 130),
     cost(&["G16"], 65),
     cost(&["G18"], 28),
     cost(&["links"], 95),
-    cost(&[streams::PART], 180),
-    cost(&[far_ends::PART], 205),
+    cost(&[streams::PART], 140),
+    cost(&[far_ends::PART], 160),
     cost(&["providers"], 45),
-    cost(&["tools"], 90),
+    cost(&["tools"], 75),
     cost(&["stripes"], 19),
     cost(&[checksums::PART], 50),
     cost(&[memory::PART], 7),
