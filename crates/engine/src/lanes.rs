@@ -17,11 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-            fence,
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -32,6 +28,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{
     Cost, Engine, Implementations, Operation, Protection, Queue, Work,
+    bell::{Bell, Signal},
     gathering::{Gathered, Gathering},
     inline::Costs,
     kind::{Kind, Make, Parse},
@@ -101,13 +98,12 @@ struct Task<L> {
 /// The way back to the submitter.
 struct Reply<L> {
     done: Sender<Finished<L>>,
-    bell: Bell,
-    door: u64,
+    door: Door,
 }
 
 impl<L: Load> Gathered for Task<L> {
     fn submitter(&self) -> u64 {
-        self.reply.door
+        self.reply.door.number
     }
 
     fn share(&self) -> Option<f32> {
@@ -119,49 +115,34 @@ impl<L: Load> Gathered for Task<L> {
     }
 }
 
-/// A bell that wakes one submitter.
+/// One submitter, as the workers see it.
 #[derive(Clone)]
-struct Bell(Arc<Doorbell>);
-
-struct Doorbell {
-    fd: OwnedFd,
-    /// Whether the submitter has looked in vain since the bell was last rung. Before that it needs no bell.
-    is_wanted: AtomicBool,
+struct Door {
+    number: u64,
+    bell: Arc<Bell<Eventfd>>,
 }
 
-impl PartialEq for Bell {
+impl PartialEq for Door {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.number == other.number
     }
 }
 
-impl Bell {
-    fn new() -> io::Result<Self> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Doorbell { fd, is_wanted: AtomicBool::new(true) })))
+struct Eventfd(OwnedFd);
+
+impl Signal for Eventfd {
+    fn raise(&self) {
+        // Fails only if it was raised 2^64 - 2 times without being lowered.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Called when there is something for the submitter to see: wakes it, if it may be about to sleep.
-    fn ring(&self) {
-        // At least one of this thread and a submitter that looks sees what the other has written.
-        fence(SeqCst);
-        if self.0.is_wanted.swap(false, SeqCst) {
-            // Fails only if the bell was rung 2^64 - 2 times without being read.
-            let _ = rustix::io::write(&self.0.fd, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// Called by the submitter, which must look once more after this and before it sleeps.
-    fn is_about_to_wait(&self) {
-        // In the other order a ring between the two would be silenced, and no later one would follow it.
-        let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
-        self.0.is_wanted.store(true, SeqCst);
-        fence(SeqCst);
+    fn lower(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 
 struct Pool<L: Load> {
-    queue: Arc<Gathering<Task<L>, Bell>>,
+    queue: Arc<Gathering<Task<L>, Door>>,
     workers: Vec<JoinHandle<()>>,
     lanes: NonZeroUsize,
     queue_loads: NonZeroUsize,
@@ -223,7 +204,7 @@ impl Lanes {
 
 /// Computes what is in the queue, until that is closed. At most one worker at a time, which sets `is_watched`, looks into
 /// an empty queue again and again before it sleeps.
-fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>, is_watched: &AtomicBool) {
+fn serve<L: Load>(queue: &Gathering<Task<L>, Door>, is_watched: &AtomicBool) {
     let mut runner = L::Runner::default();
     let (mut tasks, mut loads, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     let mut spinner = Spinner::default();
@@ -233,7 +214,7 @@ fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>, is_watched: &AtomicBool) {
             is_watched.store(false, Relaxed);
         }
         let Some(wanting) = queue.take(&mut tasks) else { return };
-        wanting.iter().for_each(Bell::ring);
+        wanting.iter().for_each(|door| door.bell.ring());
         for task in tasks.drain(..) {
             loads.push(task.load);
             replies.push(task.reply);
@@ -249,7 +230,7 @@ fn serve<L: Load>(queue: &Gathering<Task<L>, Bell>, is_watched: &AtomicBool) {
             };
             // The submitter may be gone; then nobody needs the load.
             let _ = reply.done.try_send(finished);
-            reply.bell.ring();
+            reply.door.bell.ring();
         }
     }
 }
@@ -292,8 +273,7 @@ struct LanesQueue<L: Load> {
     pool: Arc<Pool<L>>,
     done: Sender<Finished<L>>,
     finished: Receiver<Finished<L>>,
-    bell: Bell,
-    door: u64,
+    door: Door,
     depth: usize,
     in_flight: usize,
 }
@@ -301,9 +281,9 @@ struct LanesQueue<L: Load> {
 impl<L: Load> LanesQueue<L> {
     fn new(pool: Arc<Pool<L>>, depth: NonZeroUsize) -> io::Result<Self> {
         let (done, finished) = bounded(depth.get());
-        let bell = Bell::new()?;
-        let door = pool.doors.fetch_add(1, Relaxed);
-        Ok(Self { pool, done, finished, bell, door, depth: depth.get(), in_flight: 0 })
+        let signal = Eventfd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let door = Door { number: pool.doors.fetch_add(1, Relaxed), bell: Arc::new(Bell::new(signal)) };
+        Ok(Self { pool, done, finished, door, depth: depth.get(), in_flight: 0 })
     }
 
     fn take(&mut self) -> Option<L> {
@@ -318,9 +298,9 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
         let mut count = 0;
         while self.in_flight < self.depth {
             let Some(load) = from.pop_front() else { break };
-            let reply = Reply { done: self.done.clone(), bell: self.bell.clone(), door: self.door };
+            let reply = Reply { done: self.done.clone(), door: self.door.clone() };
             let share = load.share();
-            if let Err(task) = self.pool.queue.put(Task { load, reply, share }, || self.bell.clone()) {
+            if let Err(task) = self.pool.queue.put(Task { load, reply, share }, || self.door.clone()) {
                 from.push_front(task.load);
                 break;
             }
@@ -332,7 +312,7 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
 
     fn finished(&mut self) -> Option<L> {
         self.take().or_else(|| {
-            self.bell.is_about_to_wait();
+            self.door.bell.ask();
             self.take()
         })
     }
@@ -346,7 +326,7 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.0.fd.as_fd())
+        Some(self.door.bell.signal().0.as_fd())
     }
 }
 

@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod at_once;
+mod bell;
 mod buffer;
 mod card;
 mod choice;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence},
 };
 
 /// Waits for `condvar`, at most until `end`; returns whether `end` has passed.

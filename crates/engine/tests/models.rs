@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "of the sources only what the models call is used")]
 
+#[path = "../src/bell.rs"]
+mod bell;
 #[path = "../src/scheduler/breaker.rs"]
 mod breaker;
 #[path = "../src/gathering.rs"]
@@ -15,7 +17,7 @@ mod sync {
     use shuttle::rand::{Rng as _, thread_rng};
     pub(crate) use shuttle::sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence},
     };
     pub(crate) use std::sync::PoisonError;
 
@@ -34,6 +36,7 @@ mod sync {
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
+use bell::Signal;
 use breaker::{Breaker, WAIT_NS};
 use gathering::{Gathered, Gathering};
 use shuttle::{
@@ -134,6 +137,107 @@ fn whatever_is_put_is_taken_once_and_nobody_waits_for_ever() {
                 assert!(taken.contains(&Item { submitter, number }));
             }
         }
+    }
+    shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES, 3);
+}
+
+/// A signal that threads of the model sleep for.
+struct Flag(Mutex<bool>, Condvar);
+
+impl Signal for Flag {
+    fn raise(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_one();
+    }
+
+    fn lower(&self) {
+        *self.0.lock().unwrap() = false;
+    }
+}
+
+impl Flag {
+    fn sleep(&self) {
+        let mut is_raised = self.0.lock().unwrap();
+        while !*is_raised {
+            is_raised = self.1.wait(is_raised).unwrap();
+        }
+    }
+}
+
+/// A submitter as the workers see it: its bell, and the number of its answers.
+#[derive(Clone)]
+struct Door(Arc<(bell::Bell<Flag>, Mutex<usize>)>);
+
+impl PartialEq for Door {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Door {
+    fn take(&self) -> bool {
+        let mut answers = self.0.1.lock().unwrap();
+        let has_one = *answers > 0;
+        *answers -= usize::from(has_one);
+        has_one
+    }
+}
+
+/// Submitters that share a queue of one place, and that look, ask to be woken, look once more, submit and sleep, as the lanes'
+/// do, get every answer: a ring is lost neither for an answer nor for room that another one has taken.
+#[test]
+fn a_submitter_that_asks_before_it_sleeps_misses_nothing() {
+    fn model() {
+        const ITEMS: u64 = 2;
+        let queue = Arc::new(Gathering::<Item, Door>::new(NonZeroUsize::MIN, Duration::ZERO));
+        let doors: Vec<Door> = (0..2)
+            .map(|_| {
+                let bell = bell::Bell::new(Flag(Mutex::new(false), Condvar::new()));
+                Door(Arc::new((bell, Mutex::new(0))))
+            })
+            .collect();
+        let worker = {
+            let (queue, doors) = (Arc::clone(&queue), doors.clone());
+            thread::spawn(move || {
+                let mut batch = Vec::new();
+                while let Some(wanting) = queue.take(&mut batch) {
+                    wanting.iter().for_each(|door| door.0.0.ring());
+                    for item in batch.drain(..) {
+                        let door = &doors[item.submitter as usize].0;
+                        *door.1.lock().unwrap() += 1;
+                        door.0.ring();
+                    }
+                }
+            })
+        };
+        let submitters: Vec<_> = (0..)
+            .zip(doors)
+            .map(|(submitter, door)| {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || {
+                    let (mut given, mut taken) = (0, 0);
+                    while taken < ITEMS {
+                        let has_one = door.take() || {
+                            door.0.0.ask();
+                            door.take()
+                        };
+                        if has_one {
+                            taken += 1;
+                        } else if given < ITEMS
+                            && queue.put(Item { submitter, number: given }, || door.clone()).is_ok()
+                        {
+                            given += 1;
+                        } else {
+                            door.0.0.signal().sleep();
+                        }
+                    }
+                })
+            })
+            .collect();
+        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+        queue.close();
+        worker.join().unwrap();
     }
     shuttle::check_random(model, SCHEDULES);
     shuttle::check_pct(model, SCHEDULES, 3);
