@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use super::{Kernels, Lanes};
 use crate::asymmetric::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Class, Refusal};
 use crate::isa::Tier;
-use crate::wipe;
+use crate::{rsa, wipe};
 
 /// Jobs that are sorted into batches at a time.
 const WINDOW: usize = 64;
@@ -39,6 +39,12 @@ impl Kernels {
         }
         wipe::registers(self.features);
         refused
+    }
+
+    /// Begins a private operation of RSA whose halves two threads can compute at the same time; returns `None` for others, for a
+    /// block that it does not take, and if the library fails.
+    pub fn halves(&self, operation: rsa::Operation) -> Option<(rsa::Halves, rsa::Spent)> {
+        rsa::Halves::begin(self.features, operation)
     }
 
     /// Returns the least number of jobs of an operation's class that run in lanes; `None` if they never do.

@@ -2,7 +2,7 @@
 //!
 //! [`reference`] holds plain numbers of 64-bit words: the oracle, and the preparation of keys. On x86-64
 //! `lanes` holds the operations of eight moduli side by side in limbs of 52 bits, of which `kernel` is the
-//! multiplication.
+//! multiplication; `across` has one number alone in the lanes, limb beside limb.
 //!
 //! A modulus of at most 52 L - 16 bits has L limbs: 20, 30, 40, 60 or 80. With R = 2^(52 L), the product of
 //! numbers below 2^7 m after Montgomery's reduction is below 2 m, so that sums of a few results need no
@@ -15,6 +15,8 @@
 //! by 20 limbs, and add as many additions, loads and stores.
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod across;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod kernel;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
@@ -26,9 +28,9 @@ pub(crate) mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use zeroize::{Zeroize as _, ZeroizeOnDrop};
+use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 
-use reference::{Modulus, Words, from_bytes, is_below};
+use reference::{Modulus, Words, add_masked, from_bytes, is_below, multiply};
 
 /// Bits of a limb of the lanes.
 pub(crate) const LIMB_BITS: u32 = 52;
@@ -53,6 +55,19 @@ pub(crate) fn split(words: &[u64], limbs: usize) -> Box<[u64]> {
         let pair = u128::from(words.get(word).copied().unwrap_or(0))
             | u128::from(words.get(word + 1).copied().unwrap_or(0)) << 64;
         *limb = (pair >> shift) as u64 & ((1 << LIMB_BITS) - 1);
+    }
+    out
+}
+
+/// Returns `limbs` of 52 bits as `length` little-endian words of 64 bits; the number must fit.
+pub(crate) fn join(limbs: &[u64], length: usize) -> Words {
+    let mut out = Zeroizing::new(vec![0; length]);
+    for (n, limb) in limbs.iter().enumerate() {
+        let bit = n * LIMB_BITS as usize;
+        let wide = u128::from(*limb) << (bit % 64);
+        for (word, part) in out.iter_mut().skip(bit / 64).zip([wide as u64, (wide >> 64) as u64]) {
+            *word |= part;
+        }
     }
     out
 }
@@ -92,6 +107,37 @@ impl Constants {
             square,
             cube,
         }
+    }
+}
+
+/// The parts of one modulus m that a power of one number across the lanes needs, in limbs of 52 bits; wiped when dropped,
+/// because it may be a secret prime. M = m (-1 / m mod 2^52) is -1 modulo 2^52, and R = 2^(52 L) is more than 4 M.
+#[derive(ZeroizeOnDrop)]
+pub(crate) struct AcrossConstants {
+    /// (M + 1) / 2^52.
+    pub(crate) quotient: Box<[u64]>,
+    /// R mod m, which stands for 1.
+    pub(crate) one: Box<[u64]>,
+    /// R^2 mod m, which takes a number into Montgomery's form.
+    pub(crate) square: Box<[u64]>,
+}
+
+impl AcrossConstants {
+    /// Prepares a modulus of 1024, 1536 or 2048 bits.
+    pub(crate) fn new(modulus: &Modulus, bits: usize) -> Self {
+        let limbs = limbs(bits) + 1;
+        let step = limbs * LIMB_BITS as usize;
+        let mut power = modulus.power_of_two(step);
+        let one = split(&power, limbs);
+        modulus.double(&mut power, step);
+        let square = split(&power, limbs);
+        let factor = modulus.k0() & ((1 << LIMB_BITS) - 1);
+        let mut multiple = multiply(modulus.words(), &[factor]);
+        let unit = from_bytes(&[1], multiple.len());
+        add_masked(&mut multiple, &unit, u64::MAX);
+        // The lowest limb has become zero.
+        let shifted = Zeroizing::new(split(&multiple, limbs + 1));
+        Self { quotient: shifted[1..].into(), one, square }
     }
 }
 

@@ -68,7 +68,7 @@ mod lanes_of_reference {
     use crate::montgomery::lanes::*;
     use crate::montgomery::reference::Words;
     use crate::montgomery::table::cut;
-    use crate::montgomery::{Constants, reference};
+    use crate::montgomery::{AcrossConstants, Constants, reference};
 
     /// Runs multiplication, square, sums and powers of one length in all lanes, each with its own modulus.
     #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
@@ -134,6 +134,37 @@ mod lanes_of_reference {
                 lane_moduli.leave(&mut power, scratch);
                 check(&power, &|lane| moduli[lane].power(&a[lane], &exponents[lane]), "power");
                 assert!(table.iter().flatten().all(|v| words(*v) == [0; LANES]), "the table is wiped");
+            }
+        }
+    }
+
+    /// Powers of one number across the lanes, of edges and random numbers, modulo numbers with the longest carries too.
+    #[test]
+    fn one_number_across_the_lanes_agrees_with_plain_numbers() {
+        let Some(_) = Features::detect().avx512 else { return };
+        let source = &mut Source::new(26);
+        for bits in [1024, 1536, 2048] {
+            let length = bits / 64;
+            for modulus in moduli(length, source) {
+                let constants = AcrossConstants::new(&modulus, bits);
+                for round in 0..8 {
+                    let base = operand(&modulus, round % 4, source);
+                    let exponent = match round {
+                        0..4 => source.words(1 + round),
+                        4 => vec![0; 2],
+                        5 => vec![u64::MAX; 3],
+                        _ => source.words(length),
+                    };
+                    // SAFETY: detected.
+                    let power = unsafe { constants.power(&base, &exponent, 2 * length) };
+                    let wanted = modulus.power(&base, &exponent);
+                    assert!(modulus.reduce(&power) == wanted, "{bits} bits, round {round}");
+                    if round != 4 {
+                        // SAFETY: detected.
+                        let power = unsafe { constants.power_public(&base, &exponent, 2 * length) };
+                        assert!(modulus.reduce(&power) == wanted, "{bits} bits, round {round}, public");
+                    }
+                }
             }
         }
     }

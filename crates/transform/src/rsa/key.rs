@@ -1,7 +1,7 @@
 //! RSA keys: checked once, prepared for all tiers, wiped when dropped.
 
 use core::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
@@ -9,7 +9,7 @@ use super::library::{self, Components};
 use crate::montgomery::library as numbers;
 use crate::montgomery::library::Natural;
 use crate::montgomery::reference::{self, Modulus, Words, from_bytes, is_below};
-use crate::montgomery::{Constants, TopAndOne, limbs, split};
+use crate::montgomery::{AcrossConstants, Constants, TopAndOne, limbs, split};
 
 /// Why numbers are no RSA key of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,6 +154,11 @@ pub(crate) struct Secret {
     pub(crate) q_lanes: Constants,
     /// 1 / q mod p in Montgomery's form for the lanes.
     pub(crate) qinv_lanes: Zeroizing<Box<[u64]>>,
+    /// p and q for an operation in halves: across the lanes, and by AWS-LC.
+    pub(crate) across: [AcrossConstants; 2],
+    pub(crate) library: [numbers::Modulus; 2],
+    /// n for the check of such an operation, if it is short enough.
+    pub(crate) n_across: Option<AcrossConstants>,
 }
 
 /// A blinding pair in Montgomery's form for the lanes, modulo n.
@@ -167,12 +172,48 @@ pub(crate) struct Pair {
     uses: u32,
 }
 
+/// A blinding pair of plain numbers modulo n: r^e and 1 / r, as in [`Pair`].
+pub(crate) struct PlainPair {
+    pub(crate) blind: Natural,
+    pub(crate) unblind: Natural,
+    uses: u32,
+}
+
+/// Blinding pairs of one form that no operation uses at the moment.
+struct Pool<P>(Mutex<Vec<P>>);
+
+impl<P> Pool<P> {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn pairs(&self) -> MutexGuard<'_, Vec<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a pair out, so that no other operation uses it, of `fresh` ones if there is none.
+    fn take(&self, fresh: impl FnOnce() -> Option<Vec<P>>) -> Option<P> {
+        if let Some(pair) = self.pairs().pop() {
+            return Some(pair);
+        }
+        let mut pairs = fresh()?;
+        let pair = pairs.pop();
+        self.pairs().append(&mut pairs);
+        pair
+    }
+}
+
 /// An RSA private key of 2048, 3072 or 4096 bits with two primes.
 pub struct RsaPrivateKey {
     public: Arc<RsaPublicKey>,
     secret: Secret,
     library: library::Key,
-    pool: Mutex<Vec<Pair>>,
+    /// Pairs in Montgomery's form for the lanes.
+    pool: Pool<Pair>,
+    /// Pairs of plain numbers, for operations in halves.
+    plain: Pool<PlainPair>,
+    /// n for these.
+    modulus: numbers::Modulus,
 }
 
 impl fmt::Debug for RsaPrivateKey {
@@ -209,14 +250,32 @@ impl RsaPrivateKey {
             return Err(RsaKeyError::Inconsistent);
         }
         let library = Self::checked(n, e, d, [p, q, dp, dq, qinv]).ok_or(RsaKeyError::Inconsistent)?;
+        let natural_of =
+            |bytes: &[u8]| numbers::Modulus::new(trimmed(bytes)).ok_or(RsaKeyError::Inconsistent);
+        let natural = [natural_of(p)?, natural_of(q)?];
         let words = |bytes: &[u8]| from_bytes(bytes, half / 64);
         let prime = |bytes: &[u8]| Modulus::new(&words(bytes)).ok_or(RsaKeyError::Inconsistent);
         let (p, q, qinv) = (prime(p)?, prime(q)?, words(qinv));
         let (p_lanes, q_lanes) = (Constants::new(&p, half), Constants::new(&q, half));
         let r = p.power_of_two(limbs(half) * 52);
         let qinv_lanes = Zeroizing::new(split(&p.multiply(&qinv, &r), limbs(half)));
-        let secret = Secret { p, q, dp: words(dp), dq: words(dq), qinv, p_lanes, q_lanes, qinv_lanes };
-        Ok(Self { public: Arc::new(public), secret, library, pool: Mutex::new(Vec::new()) })
+        let across = [AcrossConstants::new(&p, half), AcrossConstants::new(&q, half)];
+        let n_across = (public.bits == 2048).then(|| AcrossConstants::new(&public.modulus, 2048));
+        let secret = Secret {
+            p,
+            q,
+            dp: words(dp),
+            dq: words(dq),
+            qinv,
+            p_lanes,
+            q_lanes,
+            qinv_lanes,
+            across,
+            library: natural,
+            n_across,
+        };
+        let modulus = natural_of(n)?;
+        Ok(Self { public: Arc::new(public), secret, library, pool: Pool::new(), plain: Pool::new(), modulus })
     }
 
     /// Has AWS-LC check the numbers, and returns its key.
@@ -272,33 +331,57 @@ impl RsaPrivateKey {
         &self.library
     }
 
-    /// Takes a blinding pair out of the pool, so that no other operation uses it; `None` if the library
-    /// fails.
+    /// Takes a blinding pair in Montgomery's form for the lanes, which no other operation uses; `None` if the library fails.
     pub(crate) fn take_pair(&self) -> Option<Pair> {
-        if let Some(pair) = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Some(pair);
-        }
-        let mut pairs = self.fresh_pairs()?;
-        let pair = pairs.pop();
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).append(&mut pairs);
-        pair
+        self.pool.take(|| {
+            let n = &self.public;
+            let mut buffer = Zeroizing::new(vec![0; n.bytes()]);
+            let r = n.modulus.power_of_two(limbs(n.bits) * 52);
+            let mut form = |number: &Natural| {
+                number.to_bytes(&mut buffer)?;
+                let words = from_bytes(&buffer, n.bits / 64);
+                Some(split(&n.modulus.multiply(&words, &r), limbs(n.bits)))
+            };
+            let pairs = self.fresh_pairs()?;
+            pairs
+                .iter()
+                .map(|pair| Some(Pair { blind: form(&pair.blind)?, unblind: form(&pair.unblind)?, uses: 0 }))
+                .collect()
+        })
     }
 
     /// Puts a pair back after its squares have taken its place, or drops it after [`PAIR_USES`] uses.
     pub(crate) fn return_pair(&self, mut pair: Pair) {
         pair.uses += 1;
         if pair.uses < PAIR_USES {
-            self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(pair);
+            self.pool.pairs().push(pair);
         }
+    }
+
+    /// Takes a blinding pair of plain numbers, which no other operation uses; `None` if the library fails.
+    pub(crate) fn take_plain_pair(&self) -> Option<PlainPair> {
+        self.plain.take(|| self.fresh_pairs())
+    }
+
+    /// Puts the squares of a pair into its place; drops the pair after [`PAIR_USES`] uses, or if the library fails.
+    pub(crate) fn renew_plain_pair(&self, pair: &PlainPair) {
+        let square = |number| self.modulus.multiply(number, number);
+        if pair.uses + 1 < PAIR_USES
+            && let (Some(blind), Some(unblind)) = (square(&pair.blind), square(&pair.unblind))
+        {
+            self.plain.pairs().push(PlainPair { blind, unblind, uses: pair.uses + 1 });
+        }
+    }
+
+    /// Writes a b modulo n to all of `out`; `a` is big-endian like the result, and both are below n.
+    pub(crate) fn multiply(&self, a: &[u8], b: &Natural, out: &mut [u8]) -> Option<()> {
+        self.modulus.multiply(&Natural::from_bytes(a)?, b)?.to_bytes(out)
     }
 
     /// Makes [`PAIRS`] pairs by one inversion: the inverse of the product of all r, times the product of the
     /// others.
-    fn fresh_pairs(&self) -> Option<Vec<Pair>> {
-        let n = &self.public;
-        let mut buffer = Zeroizing::new(vec![0; n.bytes()]);
-        reference::to_bytes(n.modulus.words(), &mut buffer);
-        let modulus = numbers::Modulus::new(&buffer)?;
+    fn fresh_pairs(&self) -> Option<Vec<PlainPair>> {
+        let (n, modulus) = (&self.public, &self.modulus);
         let mut exponent = vec![0; 8 * n.exponent.len()];
         reference::to_bytes(&n.exponent, &mut exponent);
         let exponent = Natural::from_bytes(&exponent)?;
@@ -315,20 +398,14 @@ impl RsaPrivateKey {
             products.push(product);
         }
         let mut inverse = modulus.inverse(products.last()?)?;
-        let r = n.modulus.power_of_two(limbs(n.bits) * 52);
-        let mut form = |number: &Natural| {
-            number.to_bytes(&mut buffer)?;
-            let words = from_bytes(&buffer, n.bits / 64);
-            Some(split(&n.modulus.multiply(&words, &r), limbs(n.bits)))
-        };
         let mut pairs = Vec::with_capacity(PAIRS);
         for i in (0..PAIRS).rev() {
-            let own = match i.checked_sub(1) {
+            let unblind = match i.checked_sub(1) {
                 Some(before) => modulus.multiply(&inverse, &products[before])?,
                 None => modulus.multiply(&inverse, &Natural::from_bytes(&[1])?)?,
             };
-            let blind = form(&modulus.power_public(&randoms[i], &exponent)?)?;
-            pairs.push(Pair { blind, unblind: form(&own)?, uses: 0 });
+            let blind = modulus.power_public(&randoms[i], &exponent)?;
+            pairs.push(PlainPair { blind, unblind, uses: 0 });
             inverse = modulus.multiply(&inverse, &randoms[i])?;
         }
         Some(pairs)

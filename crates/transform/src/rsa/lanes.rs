@@ -24,14 +24,15 @@ use core::arch::x86_64::{__mmask8, _mm512_mask_blend_epi64, _mm512_setzero_si512
 use super::key::Pair;
 use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
-use crate::montgomery::Constants;
 use crate::montgomery::kernel::{LANES, Number, zero};
 use crate::montgomery::lanes::{
     self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add, scatter,
     to_bytes,
 };
+use crate::montgomery::reference::Words;
 use crate::montgomery::table::cut;
-use crate::wipe::wipe;
+use crate::montgomery::{AcrossConstants, Constants};
+use crate::wipe::{self, wipe};
 
 /// The lengths of moduli in bits.
 const SIZES: [usize; 3] = [2048, 3072, 4096];
@@ -75,6 +76,39 @@ pub(crate) fn public(_token: Avx512, jobs: &mut [PublicJob<'_>]) {
             }
         }
     });
+}
+
+/// Returns a number of `length` words that is `base` to the power of `exponent` modulo a prime, not reduced fully: one power
+/// alone, by [`AcrossConstants::power`].
+pub(crate) fn power_across(
+    _token: Avx512,
+    prime: &AcrossConstants,
+    base: &[u64],
+    exponent: &[u64],
+    length: usize,
+) -> Words {
+    // SAFETY: the token proves the instructions.
+    unsafe {
+        let power = prime.power(base, exponent, length);
+        wipe::avx512();
+        power
+    }
+}
+
+/// Does as [`power_across`] for a public exponent, by [`AcrossConstants::power_public`].
+pub(crate) fn power_across_public(
+    _token: Avx512,
+    modulus: &AcrossConstants,
+    base: &[u64],
+    exponent: &[u64],
+    length: usize,
+) -> Words {
+    // SAFETY: the token proves the instructions.
+    unsafe {
+        let power = modulus.power_public(base, exponent, length);
+        wipe::avx512();
+        power
+    }
 }
 
 /// Runs up to eight operations modulo numbers of `N` limbs, whose primes have `H` limbs, with tables of 2^W = `E` powers.

@@ -8,8 +8,9 @@
 //! or a wrong part of the key, would reveal a prime (Boneh, DeMillo, Lipton 1997), and is an error instead.
 //!
 //! The native and the batch tier blind: AWS-LC by itself, the lanes by pairs (r^e, 1 / r) of a pool in the
-//! key (see `lanes`). The reference does not.
+//! key (see `lanes`). The reference does not. `halves` has an operation that two threads compute together.
 
+mod halves;
 mod operation;
 
 pub(crate) mod key;
@@ -26,6 +27,7 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
+pub use halves::{Half, Halves, Prime, Spent};
 pub use operation::Operation;
 pub(crate) use operation::{RSA_2048, RSA_3072, RSA_4096};
 

@@ -10,22 +10,25 @@ use crate::montgomery::reference::{Words, add_masked, equals, from_bytes, multip
 /// Returns the result of the private operation on a number below n: no branch and no address depends on the
 /// secret.
 pub(crate) fn signature(secret: &Secret, message: &[u64]) -> Words {
-    let words = message.len();
-    let mut first = secret.p.power(&secret.p.reduce(message), &secret.dp);
+    let first = secret.p.power(&secret.p.reduce(message), &secret.dp);
     let second = secret.q.power(&secret.q.reduce(message), &secret.dq);
+    joined(secret, &first, &second)
+}
+
+/// Returns the number below n that is `first` modulo p and `second` modulo q, which are below p and q.
+pub(super) fn joined(secret: &Secret, first: &[u64], second: &[u64]) -> Words {
     // first - second + 2 p is positive, because q < 2^(bits / 2) <= 2 p, and below 4 p: reduced as a number
     // of twice the words.
     let longer = |number: &[u64]| {
         let mut out = Words::new(number.to_vec());
-        out.resize(words, 0);
+        out.resize(2 * first.len(), 0);
         out
     };
-    let (mut difference, other, prime) = (longer(&first), longer(&second), longer(secret.p.words()));
+    let (mut difference, other, prime) = (longer(first), longer(second), longer(secret.p.words()));
     add_masked(&mut difference, &prime, u64::MAX);
     add_masked(&mut difference, &prime, u64::MAX);
     subtract(&mut difference, &other);
-    first = secret.p.reduce(&difference);
-    let factor = secret.p.multiply(&first, &secret.qinv);
+    let factor = secret.p.multiply(&secret.p.reduce(&difference), &secret.qinv);
     let mut signature = multiply(&factor, secret.q.words());
     add_masked(&mut signature, &other, u64::MAX);
     signature

@@ -33,8 +33,8 @@ pub(super) fn keys(bits: usize) -> Vec<&'static RsaPrivateKey> {
     keys
 }
 
-/// Makes a key of 2048 bits by AWS-LC and returns it with its PKCS #1 encoding.
-pub(super) fn generated(exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
+/// Makes a key by AWS-LC and returns it with its PKCS #1 encoding.
+pub(super) fn generated(bits: i32, exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
     use aws_lc_sys::RSA_private_key_to_bytes;
     use aws_lc_sys::{BN_free, BN_new, BN_set_word, OPENSSL_free, RSA_free, RSA_generate_key_ex, RSA_new};
     let (mut bytes, mut length) = (core::ptr::null_mut(), 0);
@@ -42,7 +42,7 @@ pub(super) fn generated(exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
     let der = unsafe {
         let (key, e) = (RSA_new(), BN_new());
         assert_eq!(BN_set_word(e, u64::from(exponent)), 1);
-        assert_eq!(RSA_generate_key_ex(key, 2048, e, core::ptr::null_mut()), 1);
+        assert_eq!(RSA_generate_key_ex(key, bits, e, core::ptr::null_mut()), 1);
         assert_eq!(RSA_private_key_to_bytes(&raw mut bytes, &raw mut length, key), 1);
         let der = core::slice::from_raw_parts(bytes, length).to_vec();
         OPENSSL_free(bytes.cast());
@@ -208,7 +208,7 @@ fn all_tiers_take_and_refuse_the_same_blocks() {
 #[test]
 fn sizes_lengths_and_exponents_may_be_mixed_in_one_call() {
     let source = &mut Source::new(5);
-    let made = [3, 17, 65537].map(|exponent| generated(exponent).0);
+    let made = [3, 17, 65537].map(|exponent| generated(2048, exponent).0);
     let mut pool: Vec<&RsaPrivateKey> = made.iter().collect();
     for bits in [2048, 3072, 4096] {
         for key in keys(bits) {
@@ -262,7 +262,7 @@ fn public_exponents_may_have_any_length() {
 #[test]
 fn a_fault_gives_an_error_and_no_byte() {
     let source = &mut Source::new(8);
-    let (_, der) = generated(65537);
+    let (_, der) = generated(2048, 65537);
     let block = block(256, source);
     let faults: [fn(&mut key::Secret); 5] = [
         |secret| {
@@ -310,7 +310,7 @@ fn a_fault_gives_an_error_and_no_byte() {
 #[test]
 fn a_wrong_unblinding_number_is_found() {
     let Some(token) = token() else { return };
-    let (key, _) = generated(3);
+    let (key, _) = generated(2048, 3);
     let block = block(256, &mut Source::new(9));
     let mut pair = key.take_pair().unwrap();
     pair.unblind[0] ^= 1;
@@ -321,7 +321,7 @@ fn a_wrong_unblinding_number_is_found() {
 #[test]
 fn blinding_pairs_are_used_by_one_operation_at_a_time_and_change_with_each() {
     let Some(token) = token() else { return };
-    let (key, _) = generated(65537);
+    let (key, _) = generated(2048, 65537);
     let block = block(256, &mut Source::new(10));
     let mut seen = std::collections::HashSet::new();
     for round in 0..20 {
@@ -339,7 +339,7 @@ fn blinding_pairs_are_used_by_one_operation_at_a_time_and_change_with_each() {
 #[test]
 fn threads_may_share_a_key() {
     let Some(token) = token() else { return };
-    let (key, _) = generated(65537);
+    let (key, _) = generated(2048, 65537);
     let block = block(256, &mut Source::new(11));
     let wanted = private(library::private, &key, &block);
     std::thread::scope(|scope| {

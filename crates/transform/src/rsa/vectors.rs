@@ -174,7 +174,7 @@ fn the_primes_may_have_either_order() {
 
 #[test]
 fn signatures_are_those_of_the_library_and_pass_its_verification() {
-    let (key, der) = generated(65537);
+    let (key, der) = generated(2048, 65537);
     let pair = RsaKeyPair::from_der(&der).unwrap();
     let random = aws_lc_rs::rand::SystemRandom::new();
     let message = b"one key, two signers";
@@ -297,7 +297,7 @@ fn wrong_keys_are_refused() {
     assert!(*from_bytes(&e, 1) == [65537], "Wycheproof's keys have the common exponent");
 
     let encoding = |der: &[u8]| RsaPrivateKey::from_der(der).map(|_| ());
-    let (_, der) = generated(3);
+    let (_, der) = generated(2048, 3);
     assert_eq!(encoding(&der), Ok(()));
     assert_eq!(encoding(&[&*der, &[0]].concat()), Err(RsaKeyError::Encoding));
     assert_eq!(encoding(&der[..der.len() - 1]), Err(RsaKeyError::Encoding));
