@@ -1,20 +1,23 @@
 //! Public-key operations for the engine service and the OpenSSL provider: reading, making and using private keys,
 //! verifying signatures, agreeing on secrets.
 //!
-//! AWS-LC computes one operation at a time, and [`run_together`] several side by side. Both blind RSA's private
-//! operation and check its result before returning it. **Guarantees:** every key is of a [`sealane_client::KeyKind`]; every operation accepts any bytes and returns
+//! AWS-LC computes one operation at a time, and [`run_together`] several side by side; [`Halves`] divide one of RSA between two
+//! threads. All blind RSA's private operation and check its result before returning it. **Guarantees:** every key is of a [`sealane_client::KeyKind`]; every operation accepts any bytes and returns
 //! an answer or a status; private bytes are zeroed when dropped and appear in no `Debug` output.
 
 #![deny(unsafe_code)]
 
 pub mod der;
+mod halves;
 mod library;
 mod private;
 mod public;
 mod scrypt;
 mod together;
 
+pub use halves::Halves;
 pub use private::{NoKey, PrivateKey};
 pub use public::{PublicKey, Verification};
 pub use scrypt::{SCRYPT_LOG_N, Sealer, random};
+pub use sealane_transform::rsa::{Half, Prime, Spent};
 pub use together::{Request, WORTHWHILE, pass, run_together};

@@ -57,7 +57,7 @@ pub fn run_together(kernels: &Kernels, requests: &[Request<'_>]) -> Vec<Answer> 
 
 impl Request<'_> {
     /// Returns the operation for the kernels' lanes, if they have it. Requests that are refused are not for them.
-    fn operation(&self) -> Option<AsymmetricOperation> {
+    pub(crate) fn operation(&self) -> Option<AsymmetricOperation> {
         let operation = match (self.operation, self.key.for_lanes()?) {
             (Operation::SignPkcs1(Some(hash)), LaneKey::Rsa(key)) => {
                 let mut block = block(key);

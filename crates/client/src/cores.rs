@@ -1,8 +1,9 @@
-//! Detects whether some core is idle, so that waiting by spinning takes no time from other threads.
+//! Detects whether some core is idle, so that waiting by spinning takes no time from other threads, and whether two cores are
+//! left to workers, so that two of them can compute one operation.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,14 @@ pub struct Cores {
     /// The time of the last reading, in microseconds after the start.
     looked: AtomicU64,
     is_free: AtomicBool,
+    /// The workers that are awake, where there are workers.
+    awake: AtomicUsize,
+    /// The number of readings in a row, up to [`CROWDED`], at which other threads left fewer than two cores.
+    crowded: AtomicU32,
 }
+
+/// The number of such readings that are believed: a reading may catch a client on its way to sleep.
+const CROWDED: u32 = 2;
 
 impl Cores {
     /// Opens /proc/loadavg.
@@ -31,12 +39,36 @@ impl Cores {
             start: Instant::now(),
             looked: AtomicU64::new(0),
             is_free: AtomicBool::new(false),
+            awake: AtomicUsize::new(0),
+            crowded: AtomicU32::new(CROWDED),
         }
+    }
+
+    /// Records that a worker is awake from now on.
+    pub fn woke(&self) {
+        self.awake.fetch_add(1, Relaxed);
+    }
+
+    /// Records that a worker that was awake is about to sleep.
+    pub fn sleeps(&self) {
+        self.awake.fetch_sub(1, Relaxed);
     }
 
     /// Returns whether at most as many threads want to run as there are cores, the caller's included.
     pub fn is_one_free(&self, now: Instant) -> bool {
-        let Some(load) = &self.load else { return false };
+        self.read(now);
+        self.is_free.load(Relaxed)
+    }
+
+    /// Returns whether threads other than workers leave two cores.
+    pub fn are_two_left(&self, now: Instant) -> bool {
+        self.read(now);
+        self.crowded.load(Relaxed) < CROWDED
+    }
+
+    /// Reads, if the last reading is too old.
+    fn read(&self, now: Instant) {
+        let Some(load) = &self.load else { return };
         let now = now.saturating_duration_since(self.start).as_micros() as u64;
         let looked = self.looked.load(Relaxed);
         if now.saturating_sub(looked) >= GOOD_FOR.as_micros() as u64
@@ -44,10 +76,13 @@ impl Cores {
         {
             let mut text = [0; 64];
             let length = load.read_at(&mut text, 0).unwrap_or(0);
-            let wanting = running(&text[..length]);
-            self.is_free.store(wanting.is_some_and(|wanting| wanting <= self.count), Relaxed);
+            let wanting = running(&text[..length]).unwrap_or(usize::MAX);
+            self.is_free.store(wanting <= self.count, Relaxed);
+            let others = wanting.saturating_sub(self.awake.load(Relaxed));
+            let is_crowded = others.saturating_add(2) > self.count;
+            let so_far = self.crowded.load(Relaxed);
+            self.crowded.store(if is_crowded { (so_far + 1).min(CROWDED) } else { 0 }, Relaxed);
         }
-        self.is_free.load(Relaxed)
     }
 }
 

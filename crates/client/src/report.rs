@@ -15,8 +15,9 @@ impl ServiceStatus {
             format!("keys: {}, sealed by {}, {memory}", self.keys, self.sealed_by),
             format!("connections: {}, ended for nonsense: {}", self.connections, self.lies),
             format!(
-                "jobs: {done} done, {refused} refused; {} computations took {:.3} s",
+                "jobs: {done} done, {refused} refused; {} computations, {} by two workers each, took {:.3} s",
                 self.batches,
+                self.divided,
                 seconds(self.busy_ns)
             ),
         ];
@@ -58,6 +59,7 @@ impl ServiceStatus {
         metric("lies_total", "counter", "Connections ended because they made no sense.", &one(self.lies));
         metric("wakes_total", "counter", "Times that a worker was woken.", &one(self.wakes));
         metric("batches_total", "counter", "Computations of one job or several.", &one(self.batches));
+        metric("divided_total", "counter", "Computations that two workers shared.", &one(self.divided));
         let busy = [(String::new(), format!("{:.9}", seconds(self.busy_ns)))];
         metric("busy_seconds_total", "counter", "Seconds of computing.", &busy);
         let labelled = |label: &str, counts: &std::collections::BTreeMap<String, u64>| -> Vec<_> {

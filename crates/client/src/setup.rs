@@ -150,6 +150,8 @@ pub struct ServiceStatus {
     pub wakes: u64,
     /// The number of computations, each of one job or of several side by side.
     pub batches: u64,
+    /// The number of computations of which two workers computed a half each.
+    pub divided: u64,
     /// The nanoseconds that workers have computed.
     pub busy_ns: u64,
     /// The present clients, those with most computing time first; at most 64.

@@ -6,7 +6,7 @@
 
 use crate::counters::Counters;
 use crate::record::RecordKey;
-use sealane_asymmetric::{PrivateKey, Request, pass, run_together};
+use sealane_asymmetric::{Halves, PrivateKey, Request, Spent, pass, run_together};
 use sealane_client::job::{Use, answer_bytes_max};
 use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
 use sealane_client::{Answer, Bell, KeyInfo, KeyKind, Memory, Operation, Status};
@@ -80,6 +80,54 @@ impl Job {
             JobKey::Private(key) => pass(key.info.kind),
             JobKey::Record(_) => 1,
         }
+    }
+
+    fn request(&self) -> Option<Request<'_>> {
+        let JobKey::Private(key) = &self.key else { return None };
+        Some(Request { key: &key.key, operation: self.operation, content: &self.content })
+    }
+
+    /// Returns whether its operation may have halves.
+    pub(crate) fn may_have_halves(&self) -> bool {
+        self.request().is_some_and(|request| Halves::are_possible(&request))
+    }
+
+    /// Begins its operation in halves; returns `None` if it has none.
+    pub(crate) fn halves(&self, kernels: &Kernels) -> Option<(Halves, Spent)> {
+        Halves::begin(kernels, &self.request()?)
+    }
+
+    /// Makes a job with its room reserved, for tests of workers.
+    #[cfg(test)]
+    pub(crate) fn of_test(
+        end: &Arc<End>,
+        key: &Arc<StoredKey>,
+        operation: Operation,
+        content: &[u8],
+    ) -> Self {
+        let slots = slots(answer_bytes_max(content.len()));
+        end.under_way.fetch_add(slots, Ordering::AcqRel);
+        Self {
+            key: JobKey::Private(Arc::clone(key)),
+            operation,
+            content: Zeroizing::new(content.to_vec()),
+            answer: None,
+            tag: 7,
+            slots,
+            end: Arc::clone(end),
+            user: 1,
+            expected_ns: 0,
+        }
+    }
+
+    /// Returns the answer, for tests of workers.
+    #[cfg(test)]
+    pub(crate) fn answer(&self) -> Option<&Answer> {
+        self.answer.as_ref()
+    }
+
+    pub(crate) fn set_answer(&mut self, answer: Answer) {
+        self.answer = Some(answer);
     }
 
     /// Puts the answer into the ring; a job without an answer has failed. The caller must look into all rings after this.

@@ -39,6 +39,7 @@ pub(crate) struct Counters {
     pub(crate) lies: AtomicU64,
     pub(crate) wakes: AtomicU64,
     pub(crate) batches: AtomicU64,
+    pub(crate) divided: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
 }
 

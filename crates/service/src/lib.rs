@@ -15,7 +15,9 @@ mod audit;
 mod chores;
 mod connection;
 mod counters;
+mod divided;
 mod fair;
+mod handover;
 pub mod keyring;
 pub mod policy;
 pub mod protect;
@@ -23,6 +25,7 @@ mod record;
 mod scheduler;
 pub mod service;
 mod setup;
+mod sync;
 pub mod vault;
 mod workers;
 

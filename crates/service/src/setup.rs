@@ -281,6 +281,7 @@ fn status(asker: &Asker, keys: &Keys, shared: &Shared, facts: &Facts) -> Service
         lies: counters.lies.load(Ordering::Relaxed),
         wakes: counters.wakes.load(Ordering::Relaxed),
         batches: counters.batches.load(Ordering::Relaxed),
+        divided: counters.divided.load(Ordering::Relaxed),
         busy_ns: counters.busy_ns.load(Ordering::Relaxed),
         clients,
     }

@@ -4,14 +4,17 @@
 //! worker, and a worker that starts a computation wakes the next if more requests wait. The worker that is woken computes,
 //! and wakes the client: no request passes from thread to thread. It looks into the rings after it has answered, so its clients
 //! wake no other worker by their next requests. At most one worker spins, for at most [`SPIN`], only while a core
-//! is free, and rarely if its spins are in vain.
+//! is free, and rarely if its spins are in vain. An operation that is alone is divided between two workers where the rule
+//! in [`crate::divided`] allows it.
 
-use crate::connection::{Work, compute};
+use crate::connection::{Job, Work, compute};
 use crate::counters::Counters;
+use crate::divided::{Divided, Solitude};
+use crate::handover::Place;
 use crate::scheduler::{Batch, Id, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use sealane_asymmetric::WORTHWHILE;
+use sealane_asymmetric::{Prime, Spent, WORTHWHILE};
 use sealane_client::{BUSY, Cores, Habit, SPIN};
 use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
 use std::fs::File;
@@ -53,6 +56,14 @@ pub(crate) struct Shared {
     pub(crate) control: OwnedFd,
     sleepers: AtomicUsize,
     has_spinner: AtomicBool,
+    /// The workers that compute.
+    computing: AtomicUsize,
+    solitude: Solitude,
+    /// The operation whose second half another worker may compute.
+    place: Place<Arc<Divided>>,
+    /// Whether operations are divided whatever other threads want to run.
+    #[cfg(test)]
+    disregards_others: bool,
     is_over: AtomicBool,
 }
 
@@ -88,6 +99,11 @@ impl Shared {
             control: new_bell()?,
             sleepers: AtomicUsize::new(0),
             has_spinner: AtomicBool::new(false),
+            computing: AtomicUsize::new(0),
+            solitude: Solitude::default(),
+            place: Place::new(),
+            #[cfg(test)]
+            disregards_others: false,
             is_over: AtomicBool::new(false),
         };
         shared.listen_to(&shared.bell, OWN_BELL)?;
@@ -149,8 +165,8 @@ impl Shared {
                 });
                 if is_shown { self.look(&mut scheduler, now, work) } else { Next::Nothing(None) }
             };
-            has_found |= next == Next::Work;
-            if !work.jobs.is_empty() || self.is_over.load(Ordering::Relaxed) {
+            has_found |= next == Next::Work || self.place.has_offer();
+            if self.place.has_offer() || !work.jobs.is_empty() || self.is_over.load(Ordering::Relaxed) {
                 break;
             }
             if let Some(end) = work.to_wake.take() {
@@ -174,13 +190,34 @@ impl Shared {
         if work.jobs.is_empty() {
             return;
         }
+        let computing = Computing::begin(&self.computing);
+        let is_alone = computing.others == 0 && work.jobs.len() == 1;
+        if self.solitude.lasts(is_alone)
+            && work.jobs[0].may_have_halves()
+            && self.has_help(Instant::now())
+            && let Some(job) = work.jobs.pop()
+        {
+            match Divided::begin(&self.kernels, job) {
+                Ok((divided, spent)) => {
+                    drop(computing);
+                    return self.divide(Arc::new(divided), spent);
+                }
+                Err(job) => work.jobs.push(job),
+            }
+        }
         let start = Instant::now();
         // A panic in a computation fails its own jobs, whose clients get an error, and no others.
         let _ = catch_unwind(AssertUnwindSafe(|| compute(&self.kernels, &mut work.jobs)));
         let cost_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let each_ns = cost_ns / work.jobs.len() as u64;
-        let costs: Vec<_> = work.jobs.iter().map(|job| (job.user, job.expected_ns)).collect();
-        for job in work.jobs {
+        drop(computing);
+        self.answer(work.jobs, cost_ns);
+    }
+
+    /// Answers jobs that have been computed in `cost_ns` nanoseconds together.
+    fn answer(&self, jobs: Vec<Job>, cost_ns: u64) {
+        let each_ns = cost_ns / (jobs.len() as u64).max(1);
+        let costs: Vec<_> = jobs.iter().map(|job| (job.user, job.expected_ns)).collect();
+        for job in jobs {
             job.deliver(&self.counters);
         }
         // Clients go on meanwhile.
@@ -190,6 +227,72 @@ impl Shared {
         for (user, expected_ns) in costs {
             scheduler.correct(user, expected_ns, each_ns);
         }
+    }
+
+    /// Returns whether another worker and a core for it do nothing.
+    fn has_help(&self, now: Instant) -> bool {
+        #[cfg(test)]
+        if self.disregards_others {
+            return true;
+        }
+        (self.sleepers.load(Ordering::SeqCst) > 0 || self.has_spinner.load(Ordering::SeqCst))
+            && self.cores.are_two_left(now)
+    }
+
+    /// Computes one half of an operation, and the other too if no worker has come for it meanwhile.
+    fn divide(&self, divided: Arc<Divided>, spent: Spent) {
+        let is_offered = self.place.offer(Arc::clone(&divided));
+        if is_offered && self.sleepers.load(Ordering::SeqCst) > 0 {
+            ring(&self.bell);
+        }
+        // The other worker needs longer to wake.
+        let _ = catch_unwind(AssertUnwindSafe(|| spent.renew()));
+        self.half(&divided, Prime::P);
+        let left = if is_offered { self.place.take() } else { Some(divided) };
+        if let Some(left) = left {
+            self.solitude.ends();
+            self.half(&left, Prime::Q);
+        }
+    }
+
+    /// Computes a half, and answers if it is the second one.
+    fn half(&self, divided: &Divided, prime: Prime) {
+        let computing = Computing::begin(&self.computing);
+        let finished = divided.compute(&self.kernels, prime);
+        drop(computing);
+        if let Some((job, cost_ns)) = finished {
+            if self.scheduler().is_shown() {
+                self.solitude.ends();
+            }
+            self.answer(vec![job], cost_ns);
+        }
+    }
+
+    /// Computes the half that another worker has offered, if one has.
+    fn help(&self) {
+        if let Some(divided) = self.place.take() {
+            self.counters.divided.fetch_add(1, Ordering::Relaxed);
+            self.half(&divided, Prime::Q);
+        }
+    }
+}
+
+/// One worker that computes, among others.
+struct Computing<'a> {
+    count: &'a AtomicUsize,
+    /// The number of others at its start.
+    others: usize,
+}
+
+impl<'a> Computing<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        Self { count, others: count.fetch_add(1, Ordering::SeqCst) }
+    }
+}
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -206,7 +309,9 @@ struct Worker {
 
 impl Worker {
     fn work(&mut self) {
+        self.shared.cores.woke();
         while !self.shared.is_over.load(Ordering::Acquire) {
+            self.shared.help();
             let (mut work, now) = (Work::default(), Instant::now());
             let next = self.shared.look(&mut self.shared.scheduler(), now, &mut work);
             match next {
@@ -250,12 +355,15 @@ impl Worker {
             }
             scheduler.is_pending(Instant::now())
         };
-        if !is_pending && !shared.is_over.load(Ordering::Acquire) {
+        if !is_pending && !shared.place.has_offer() && !shared.is_over.load(Ordering::Acquire) {
             let timeout = until.map(|until| {
                 Timespec::try_from(until.saturating_duration_since(Instant::now())).unwrap_or_default()
             });
             let mut events = [const { std::mem::MaybeUninit::uninit() }; 4];
-            match epoll::wait(&shared.epoll, &mut events, timeout.as_ref()) {
+            shared.cores.sleeps();
+            let woken = epoll::wait(&shared.epoll, &mut events, timeout.as_ref());
+            shared.cores.woke();
+            match woken {
                 Ok((events, _)) => {
                     let ids = events.iter().map(|event| event.data.u64());
                     self.rung.extend(ids.filter(|id| *id != OWN_BELL));
@@ -319,5 +427,110 @@ impl Drop for Workers {
             // A worker that panicked has ended as well.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{End, Handle};
+    use crate::divided::tests::{SIGN, key, signing};
+    use sealane_client::job::Use;
+    use sealane_client::ring::{Consumer, Direction, Head, Producer};
+    use sealane_client::{Bell, Memory, Status};
+
+    /// Has an operation divided with a second worker that comes for its half at once, or never.
+    fn divide(has_help: bool) {
+        let (end, job, wanted) = signing();
+        let shared = Shared::new().unwrap();
+        let mut answers = Consumer::new(Direction::Answers);
+        for round in 1..=6 {
+            let (divided, spent) = Divided::begin(&shared.kernels, job()).unwrap();
+            thread::scope(|scope| {
+                if has_help {
+                    scope.spawn(|| {
+                        while shared.counters.divided.load(Ordering::Relaxed) < round {
+                            shared.help();
+                            thread::yield_now();
+                        }
+                    });
+                    let divided = Arc::new(divided);
+                    assert!(shared.place.offer(Arc::clone(&divided)));
+                    shared.half(&divided, Prime::P);
+                    spent.renew();
+                } else {
+                    shared.divide(Arc::new(divided), spent);
+                }
+            });
+            let mut content = zeroize::Zeroizing::default();
+            let head = answers.take(&end.memory, &mut content, true).unwrap().expect("an answer");
+            assert_eq!((head.tag, head.code), (7, Status::Done.to_number()));
+            assert_eq!(Ok(&content), wanted.as_ref());
+            assert!(answers.take(&end.memory, &mut content, true).unwrap().is_none(), "answered once");
+            answers.release(&end.memory);
+            assert_eq!(shared.counters.batches.load(Ordering::Relaxed), round);
+            assert_eq!(shared.counters.divided.load(Ordering::Relaxed), if has_help { round } else { 0 });
+            assert_eq!(shared.computing.load(Ordering::SeqCst), 0);
+            assert!(!shared.place.has_offer());
+        }
+    }
+
+    /// A client that has one request at a time is answered rightly, and sooner or later by two workers.
+    #[test]
+    fn a_lone_client_has_its_signatures_divided() {
+        let shared = Arc::new(Shared { disregards_others: true, ..Shared::new().unwrap() });
+        let workers = Workers::start(&shared, 2).unwrap();
+        let (key, wanted) = key();
+        let end = Arc::new(End::new(Memory::create().unwrap().0, Bell::pair().unwrap().0));
+        shared.scheduler().add(1, Arc::clone(&end), 1, None, Instant::now());
+        let handle = Handle::Private { key, uses: [Use::Sign].into() };
+        let handle = shared.scheduler().open(1, handle).unwrap();
+        let (mut requests, mut answers) =
+            (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
+        let (code, parameters) = SIGN.to_numbers();
+        let mut content = zeroize::Zeroizing::default();
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut tag = 0;
+        while tag < 50 || shared.counters.divided.load(Ordering::Relaxed) < 5 {
+            assert!(Instant::now() < until, "no signature is divided");
+            tag += 1;
+            let head = Head { tag, key: handle, code, parameters };
+            requests.push(&end.memory, head, &[7; 32]).unwrap();
+            requests.publish(&end.memory);
+            requests.prepare(&end.memory);
+            ring(&shared.bell);
+            let head = loop {
+                match answers.take(&end.memory, &mut content, true).unwrap() {
+                    Some(head) => break head,
+                    None => thread::sleep(Duration::from_micros(20)),
+                }
+            };
+            answers.release(&end.memory);
+            assert_eq!((head.tag, head.code), (tag, Status::Done.to_number()));
+            assert_eq!(Ok(&content), wanted.as_ref());
+        }
+        drop(workers);
+    }
+
+    #[test]
+    fn two_workers_answer_once() {
+        divide(true);
+    }
+
+    #[test]
+    fn an_offer_for_which_nobody_comes_is_computed_by_its_maker() {
+        divide(false);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_leaves_both_halves_to_the_maker() {
+        let (_, job, _) = signing();
+        let shared = Shared::new().unwrap();
+        let (first, _) = Divided::begin(&shared.kernels, job()).unwrap();
+        assert!(shared.place.offer(Arc::new(first)));
+        let (divided, spent) = Divided::begin(&shared.kernels, job()).unwrap();
+        shared.divide(Arc::new(divided), spent);
+        assert_eq!(shared.counters.batches.load(Ordering::Relaxed), 1);
+        assert!(shared.place.take().is_some(), "the other's offer stays");
     }
 }
