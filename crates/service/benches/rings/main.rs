@@ -14,7 +14,7 @@ mod softhsm;
 mod token;
 
 use clients::{Found, Way};
-use sealane_asymmetric::{PrivateKey, Request, run_together};
+use sealane_asymmetric::{Halves, Prime, PrivateKey, Request, run_together};
 use sealane_client::ring::{Consumer, Direction, Head, Producer};
 use sealane_client::{Channel, Client, Hash, KeyKind, Memory, Operation};
 use sealane_service::service::bind_at;
@@ -99,18 +99,37 @@ fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
     asleep(socket, client, seconds);
 }
 
-/// Prints the time of one signature in this thread, alone and in lanes: no service can undercut it.
+/// Prints the time of one signature in this thread, alone, in lanes, and in the steps of one that two threads share: no service
+/// can undercut it.
 fn floors(key: &PrivateKey, seconds: f64) {
     let kernels = Kernels::best();
     let request = Request { key, operation: Operation::SignPkcs1(Some(Hash::Sha256)), content: &[7; 32] };
-    println!("RSA-2048 signatures of one thread:");
-    for (count, what) in [(1, "AWS-LC, alone"), (4, "four in lanes"), (8, "eight in lanes")] {
-        let (start, mut done) = (Instant::now(), 0);
+    println!("RSA-2048 signatures of one thread, medians:");
+    let lanes = |count: usize| {
+        let answers = run_together(&kernels, &vec![request; count]);
+        assert!(answers.iter().all(Result::is_ok));
+    };
+    let begin = || Halves::begin(&kernels, &request).expect("halves");
+    let (halves, _) = begin();
+    let [p, q] = [Prime::P, Prime::Q].map(|prime| halves.half(prime).expect("a half"));
+    let steps: [(&str, u32, &dyn Fn()); 6] = [
+        ("AWS-LC, alone", 1, &|| lanes(1)),
+        ("four in lanes", 4, &|| lanes(4)),
+        ("eight in lanes", 8, &|| lanes(8)),
+        ("begin halves", 1, &|| begin().1.renew()),
+        ("one half", 1, &|| drop(halves.half(Prime::P))),
+        ("join and check", 1, &|| drop(halves.join(&p, &q).expect("an answer"))),
+    ];
+    for (what, count, step) in steps {
+        let (start, mut times) = (Instant::now(), Vec::new());
         while start.elapsed().as_secs_f64() < seconds {
-            let answers = run_together(&kernels, &vec![request; count]);
-            done += answers.iter().filter(|answer| answer.is_ok()).count();
+            let start = Instant::now();
+            step();
+            times.push(start.elapsed());
         }
-        println!("  {what:<14} {:>8.1} us each", start.elapsed().as_nanos() as f64 / 1000.0 / done as f64);
+        times.sort_unstable();
+        let each = times[times.len() / 2].as_secs_f64() * 1e6 / f64::from(count);
+        println!("  {what:<14} {each:>8.1} us each");
     }
 }
 
@@ -173,11 +192,13 @@ fn signatures(folder: &Path, socket: &Path, client: &mut Client, seconds: f64, c
         let done = |status: &sealane_client::setup::ServiceStatus| status.done.values().sum::<u64>() as f64;
         let jobs = done(&after) - done(&before);
         println!(
-            " service {:>6.0}, {:>5.1} us and its own {:>5.1} us; {:.2} jobs a computation, {:.2} wakes of workers a job",
+            " service {:>6.0}, {:>5.1} us and its own {:>5.1} us; {:.2} jobs a computation, {:.2} of them divided, {:.2} wakes of \
+             workers a job",
             service.rate,
             service.cpu_us,
             service.own_us,
             jobs / (after.batches - before.batches) as f64,
+            (after.divided - before.divided) as f64 / jobs,
             (after.wakes - before.wakes) as f64 / jobs
         );
         let own = own.first().map(|(own, _)| times(own)).unwrap_or_default();
