@@ -17,8 +17,6 @@ use crate::{Direction, Job, JobStatus, PARTS_MAX, Session, Span, Work, run, tree
 /// The maximum number of subtrees of one job: twice the parts, for numbers of parts into which no message can be cut
 /// evenly.
 const SUBTREES_MAX: usize = 2 * PARTS_MAX;
-/// The number of bytes that a subtree's job writes into its tag's place.
-pub const CHAINING_BYTES: usize = size_of::<ChainingValue>();
 
 /// A job whose subtrees are computed separately.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +67,7 @@ impl Work {
         let (trees, subtrees) = (session.trees()?, session.subtrees()?);
         run::hull(&self.sessions, self.buffer.bytes().len(), &whole)?;
         let message = run::message(&whole).filter(|_| whole.suffix.bytes().is_empty())?;
-        let subtree_bytes = trees.subtree_bytes(message.len(), parts)?;
+        let subtree_bytes = trees.subtree_bytes(message.len(), parts.min(PARTS_MAX))?;
         let is_first = whole.tag.end() <= message.start + subtree_bytes;
         let is_apart = whole.tag.start as usize >= message.end || whole.tag.end() <= message.start;
         if !(is_first || is_apart) {

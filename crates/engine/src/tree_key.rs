@@ -3,7 +3,8 @@
 use sealane_transform::{ChainingValue, Kernels, LEAF_BYTES};
 use zeroize::Zeroizing;
 
-use crate::PARTS_MAX;
+/// The number of bytes that a subtree's job writes into its tag's place.
+pub const CHAINING_BYTES: usize = size_of::<ChainingValue>();
 
 /// The kernels and key that compute a session's trees.
 pub(crate) struct TreeKey {
@@ -42,7 +43,7 @@ impl TreeKey {
     pub(crate) fn subtree_bytes(&self, message_bytes: usize, parts: usize) -> Option<usize> {
         let leaves = message_bytes.div_ceil(LEAF_BYTES);
         let fewest = self.kernels.blake3_leaves(self.key.is_some());
-        let parts = parts.min(PARTS_MAX).min(leaves / fewest);
+        let parts = parts.min(leaves / fewest);
         if parts < 2 {
             return None;
         }
