@@ -21,9 +21,9 @@ use std::time::Instant;
 pub(crate) struct Rules<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
-    /// The workload in words.
     /// The studies that it answers, by id.
     pub(crate) covers: &'a str,
+    /// The workload in words.
     pub(crate) words: &'a str,
     pub(crate) workload: &'a Workload,
     /// The directory and the name of the file that is filled anew before each round, if the workload is a file.
@@ -62,20 +62,21 @@ pub(crate) fn hold(
     let mut seen = BTreeSet::new();
     tools.retain(|&tool| seen.insert(tool));
     let experiment = Experiment {
-        covers: rules.covers.to_owned(),
-        method: vec![
-            "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
-            "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.".to_owned(),
-        ],
-        id: rules.id.to_owned(),
-        title: rules.title.to_owned(),
         axes: vec![Axis::new("level", Level::ALL.map(Level::name)), Axis::new("tool", tools)],
         workload: rules.words.to_owned(),
         repetition: rules.repetition,
-        claims: contestants.iter().filter(|_| rules.with_claims).flat_map(|peer| claims(&***peer, place)).collect(),
-        view: View::Bars { groups: "level".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
-        ..Experiment::default()
+        claims: contestants
+            .iter()
+            .filter(|_| rules.with_claims)
+            .flat_map(|peer| claims(&***peer, place))
+            .collect(),
+        view: View::bars("level", "tool", OWN),
+        ..Experiment::new(rules.id, rules.covers, rules.title, &[], Vec::new())
     };
+    let experiment = experiment.method(&[
+        "Servers of peers are started before the clock; the product starts its far end within it.",
+        "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.",
+    ]);
     let plan = Plan {
         experiment,
         places: contestants.iter().map(|peer| place(&***peer)).collect(),

@@ -1,5 +1,6 @@
 //! Errors of the lab, with the facts that a reader needs.
 
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,6 +89,11 @@ impl LabError {
         let path = path.into();
         move |source| Self::File { action, path, source }
     }
+}
+
+/// Returns the error that something is not available here, with the reason.
+pub(crate) fn unavailable(reason: impl Display) -> LabError {
+    LabError::Unavailable(reason.to_string())
 }
 
 fn with_tail(tail: &str) -> String {

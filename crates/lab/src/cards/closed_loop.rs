@@ -3,6 +3,7 @@
 //! Guarantees: time stands still until every thread waits, so the same call gives the same figure on every machine.
 
 use crate::LabError;
+use crate::error::unavailable;
 use sealane_engine::{
     Buffer, Card, Clock, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _,
     Scheduler, SchedulerQueue, Session, Span, Timing, Trust, Work,
@@ -23,10 +24,6 @@ const HELD: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Returns the Mb/s of jobs of this length.
 pub(super) fn megabits(jobs_per_second: f64, bytes: u32) -> f64 {
     jobs_per_second * f64::from(bytes) * 8e-6
-}
-
-fn unavailable(error: impl std::fmt::Display) -> LabError {
-    LabError::Unavailable(error.to_string())
 }
 
 /// Returns the jobs per second of `threads` that each wait for one job of this length, until `jobs` are done.

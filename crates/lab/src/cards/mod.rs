@@ -8,6 +8,7 @@
 mod closed_loop;
 
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Drawn, Experiment, MEGABITS, Measure, Origin, Outcome, Plan, Plot, Profile,
     Repetition, Role, Sample, Value, View, at, by,
@@ -108,10 +109,6 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         ],
         ..Report::new("sealane lab cards", "Accelerator cards", summary, outcomes)
     })
-}
-
-fn unavailable(error: impl std::fmt::Display) -> LabError {
-    LabError::Unavailable(error.to_string())
 }
 
 /// One lane that keeps works of one job under way at an engine.
@@ -249,13 +246,8 @@ fn curve(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabErro
             ),
         ]
     };
-    let experiment = Experiment::new(
-        "card-curve",
-        "R9",
-        "Throughput by packet size (figure 1)",
-        &AXES,
-        vec![Measure::megabits()],
-    );
+    let title = "Throughput by packet size (figure 1)";
+    let experiment = Experiment::new("card-curve", "R9", title, &AXES, vec![Measure::megabits()]);
     let notes = [
         "The paper draws its cards between 0 and 250 Mb/s, without figures. Ours is the framework paper's card of four Hifn 7751, \
          simulated; software runs one message after another, as its processors did.",
@@ -265,8 +257,8 @@ fn curve(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabErro
         .each(AXES[0])
         .titled("Throughput")
         .logarithmic();
-    let experiment = Experiment { paper: FIGURE_1.to_owned(), ..experiment };
-    let experiment = experiment.notes(&notes).shown(View::pivot(&AXES[..2], AXES[2], MEGABITS), vec![plot]);
+    let view = View::pivot(&AXES[..2], AXES[2], MEGABITS);
+    let experiment = experiment.of(FIGURE_1).notes(&notes).shown(view, vec![plot]);
     measured(experiment, rows, claims, Vec::new(), (request, progress))
 }
 
@@ -304,13 +296,8 @@ fn framework(request: &Request, progress: &mut dyn Write) -> Result<Outcome, Lab
         "One process, one request at a time. OpenBSD's framework copies the bytes into the kernel and back, which takes most of its \
          time with 8 KB; ours is in the process and copies nothing.",
     ];
-    let experiment = Experiment { paper: FRAMEWORK.to_owned(), ..experiment }.notes(&notes);
+    let experiment = experiment.of(FRAMEWORK).notes(&notes);
     measured(experiment, rows, claims, published.to_vec(), (request, progress))
-}
-
-/// A figure that is the same in every run.
-fn exact(value: f64) -> Value {
-    Value::Range { value, low: value, high: value }
 }
 
 /// Tables 1 and 2: threads that wait for one job each, in virtual time.
@@ -328,9 +315,9 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
             for (bytes, published) in OCF_BYTES.into_iter().zip(published) {
                 let found = megabits(rate(&vec![CARD; cards], threads, bytes, jobs)?, bytes);
                 let mut cell = Cell { at: place(&name, threads, THE_MODEL, bytes), ..Cell::default() };
-                cell = cell.with(MEGABITS, exact(found));
+                cell = cell.with(MEGABITS, Value::exact(found));
                 if cards == 1 {
-                    cell = cell.with("over_paper", exact(found / published));
+                    cell = cell.with("over_paper", Value::exact(found / published));
                     let paper = Cell { at: place(&name, threads, THE_PAPER, bytes), ..Cell::default() };
                     cells.push(paper.with(MEGABITS, published));
                     let statement = format!(
@@ -347,7 +334,7 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
                 if threads == 32 && bytes == 16384 {
                     let rated_ns = Timing::FOUR_HIFN_7751.rated_ns(bytes as usize) / cards as f64;
                     let peak = f64::from(bytes) * 8e3 / rated_ns;
-                    cell = cell.with("of_peak", exact(found / peak));
+                    cell = cell.with("of_peak", Value::exact(found / peak));
                     let statement = format!(
                         "{cards} cards, 32 threads, 16,384 bytes: at least 95 % of the cards' rated speed (the paper: over 96 %)."
                     );
@@ -369,13 +356,8 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
         Measure::times("over_paper", "over the paper's"),
         Measure::times("of_peak", "of the rated speed"),
     ];
-    let experiment = Experiment::new(
-        "card-threads",
-        "O2, O3",
-        "3DES by threads and bytes (tables 1 and 2), Mb/s",
-        &AXES,
-        measures,
-    );
+    let title = "3DES by threads and bytes (tables 1 and 2), Mb/s";
+    let experiment = Experiment::new("card-threads", "O2, O3", title, &AXES, measures);
     let notes = [
         "Each thread waits for one job. The cards are the engine's simulated one, behind the scheduler that ships, in virtual time.",
         "Table 2 is of several accelerators; its caption is lost, and one thread alone shows that they are not the card of table 1. \
@@ -385,8 +367,8 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
         .each("cards")
         .titled("Throughput")
         .logarithmic();
-    let experiment = Experiment { paper: FRAMEWORK.to_owned(), claims, ..experiment };
-    let experiment = experiment.notes(&notes).shown(View::pivot(&AXES[..3], AXES[3], MEGABITS), vec![plot]);
+    let view = View::pivot(&AXES[..3], AXES[3], MEGABITS);
+    let experiment = experiment.of(FRAMEWORK).claiming(claims).notes(&notes).shown(view, vec![plot]);
     Ok(Outcome::new(experiment, cells))
 }
 
@@ -404,10 +386,10 @@ fn crossover() -> Result<Outcome, LabError> {
             let [card, processor, both] = [of(&[CARD])?, of(&[PROCESSOR])?, of(&[CARD, PROCESSOR])?];
             let place = at(AXES.into_iter().zip([&*threads.to_string(), &*bytes.to_string()]));
             let cell = Cell { at: place, ..Cell::default() }
-                .with("card", exact(card))
-                .with("processor", exact(processor))
-                .with("hybrid", exact(both))
-                .with("over_better", exact(both / card.max(processor)));
+                .with("card", Value::exact(card))
+                .with("processor", Value::exact(processor))
+                .with("hybrid", Value::exact(both))
+                .with("over_better", Value::exact(both / card.max(processor)));
             let statement = format!(
                 "{threads} threads, {bytes} bytes: the hybrid is as fast as the better of both, within 5 % for what it learns by trying."
             );
@@ -423,13 +405,8 @@ fn crossover() -> Result<Outcome, LabError> {
         predicted("hybrid", "hybrid, Mb/s"),
         Measure::times("over_better", "hybrid over the better"),
     ];
-    let experiment = Experiment::new(
-        "card-crossover",
-        "R9, R22",
-        "From software to hardware: where the hybrid changes",
-        &AXES,
-        measures,
-    );
+    let title = "From software to hardware: where the hybrid changes";
+    let experiment = Experiment::new("card-crossover", "R9, R22", title, &AXES, measures);
     let notes = [
         "The 2002 study found the card no faster for the 40-byte packets that are up to 40 % of a transfer's, and proposed software for \
          small packets and hardware for large ones. Card and processor (27 Mb/s of 3DES) are of their time and simulated.",
@@ -438,13 +415,9 @@ fn crossover() -> Result<Outcome, LabError> {
         measures: ["card", "processor", "hybrid"].map(str::to_owned).to_vec(),
         ..Plot::new(Drawn::Lines, "bytes", "card", &[])
     };
-    let experiment = Experiment { paper: FIGURE_1.to_owned(), claims, ..experiment };
-    Ok(Outcome::new(
-        experiment
-            .notes(&notes)
-            .shown(View::Cells, vec![plot.each("threads").titled("Throughput").logarithmic()]),
-        cells,
-    ))
+    let plot = plot.each("threads").titled("Throughput").logarithmic();
+    let experiment = experiment.of(FIGURE_1).claiming(claims).notes(&notes).shown(View::Cells, vec![plot]);
+    Ok(Outcome::new(experiment, cells))
 }
 
 #[cfg(test)]

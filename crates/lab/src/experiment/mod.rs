@@ -176,6 +176,24 @@ impl Experiment {
         Self { notes: notes.iter().map(|&note| note.to_owned()).collect(), ..self }
     }
 
+    /// Returns the experiment of a paper.
+    #[must_use]
+    pub fn of(self, paper: &str) -> Self {
+        Self { paper: paper.to_owned(), ..self }
+    }
+
+    /// Returns the experiment with these sentences on its method.
+    #[must_use]
+    pub fn method(self, method: &[&str]) -> Self {
+        Self { method: method.iter().map(|&sentence| sentence.to_owned()).collect(), ..self }
+    }
+
+    /// Returns the experiment with these claims.
+    #[must_use]
+    pub fn claiming(self, claims: Vec<Claim>) -> Self {
+        Self { claims, ..self }
+    }
+
     /// Returns the experiment with this table and these plots.
     #[must_use]
     pub fn shown(self, view: View, plots: Vec<Plot>) -> Self {

@@ -137,6 +137,20 @@ impl Plot {
 }
 
 impl View {
+    /// Returns a bar per cell.
+    pub fn bars(groups: &str, names: &str, own: &str) -> Self {
+        Self::Bars { groups: groups.to_owned(), names: names.to_owned(), own: own.to_owned() }
+    }
+
+    /// Returns a table of one measure for each existing combination of values of these axes, if this is one.
+    #[must_use]
+    pub fn blocks(mut self, axes: &[&str]) -> Self {
+        if let Self::Pivot(pivot) = &mut self {
+            pivot.blocks = axes.iter().map(|&axis| axis.to_owned()).collect();
+        }
+        self
+    }
+
     /// Returns a table of one measure.
     pub fn pivot(rows: &[&str], columns: &str, measure: &str) -> Self {
         Self::Pivot(Pivot {

@@ -5,13 +5,14 @@
 
 use super::{Bench, Connection, Run, SECONDS, Turn, sample};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plot, View, at};
 use crate::peers::{Server, sftp_server, timed};
 use crate::process_tree::Tree;
 use crate::scratch::remove;
 use crate::surroundings::Surroundings;
 use crate::tunnel::Topology;
-use crate::tunnel::net::{Ground, Links, Net, unavailable};
+use crate::tunnel::net::{Ground, Links, Net};
 use crate::tunnel::{CARD, CLEAR, DEFAULT_SUITE, NATIVE, OWN, TRIPLE_DES};
 use std::ffi::OsString;
 use std::fmt::Write as _;

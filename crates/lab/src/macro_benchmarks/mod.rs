@@ -13,6 +13,7 @@ mod sieve;
 mod tiny;
 
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Experiment, Found, MEGABITS, Measure, Outcome, Plan, Profile, Repetition,
     Sample, Sampler, find,
@@ -259,8 +260,7 @@ impl Bench<'_> {
             claim.shape.places().iter().all(has)
         };
         let claims = claims.into_iter().filter(is_measured).collect();
-        let experiment =
-            Experiment { paper: PAPER.to_owned(), repetition: self.repetition, claims, ..experiment };
+        let experiment = Experiment { repetition: self.repetition, ..experiment.of(PAPER).claiming(claims) };
         (!cells.is_empty()).then(|| Outcome { seed: self.request.seed, ..Outcome::new(experiment, cells) })
     }
 
@@ -304,7 +304,7 @@ fn sample(net: Option<&Net>, what: impl FnOnce() -> Result<Run, LabError>) -> Re
 fn copy(tool: &mut Installed, workload: &Workload) -> Result<Run, LabError> {
     workload.clear_target()?;
     let sample = tool.run(workload)?;
-    let Found::Copy(copied) = sample.found else { return Err(net::unavailable("no copy")) };
+    let Found::Copy(copied) = sample.found else { return Err(unavailable("no copy")) };
     Ok(Run { seconds: copied.wall_seconds, bytes: copied.bytes, cpu_s: copied.cpu_seconds })
 }
 

@@ -6,13 +6,14 @@
 
 use super::{Bench, Run, SECONDS, Turn, sample};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plot, View, at};
 use crate::peers::{
     CURL_HTTP, CURL_HTTPS, Constant, FTP, OWN_OVER_SSH_TOOL, SCP, SFTP, Tool, Workload, timed,
 };
 use crate::scratch::Scratch;
 use crate::tunnel::Topology;
-use crate::tunnel::net::{Ground, Links, Net, unavailable};
+use crate::tunnel::net::{Ground, Links, Net};
 use crate::tunnel::{CARD, CLEAR, DEFAULT_SUITE, DES, NATIVE, OWN, TRIPLE_DES};
 use std::process::Stdio;
 use std::thread;

@@ -5,13 +5,14 @@
 
 use super::{Bench, Connection, Run, SECONDS, Turn, at_most, sample};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Drawn, Experiment, Found, Measure, Outcome, Plot, View, at,
 };
 use crate::peers::tiny_pages;
 use crate::tunnel::Topology;
 use crate::tunnel::between::{self, Between, Keys};
-use crate::tunnel::net::{Ground, Links, Net, unavailable};
+use crate::tunnel::net::{Ground, Links, Net};
 use crate::tunnel::traffic::missing_for_web;
 use crate::tunnel::{CLEAR, DEFAULT_SUITE, NATIVE, OWN};
 use std::time::Instant;

@@ -346,11 +346,8 @@ fn figures(cells: &[Cell], columns: &[String]) -> Vec<Outcome> {
     let figure = |id: &str, title: &str, note: &str, measure: Measure, is_drawn: bool| {
         let view = View::pivot(&AXES[..1], AXES[1], &measure.id);
         let plot = is_drawn.then(|| Plot::new(Drawn::Bars, AXES[0], &measure.id, &AXES[1..]));
-        let experiment = Experiment::new(id, "B21", title, &AXES, vec![measure]).notes(&[note]);
-        let experiment = Experiment {
-            paper: NPCRYPTBENCH_TITLE.to_owned(),
-            ..experiment.shown(view, plot.into_iter().collect())
-        };
+        let experiment = Experiment::new(id, "B21", title, &AXES, vec![measure]).of(NPCRYPTBENCH_TITLE);
+        let experiment = experiment.notes(&[note]).shown(view, plot.into_iter().collect());
         Outcome::new(experiment, cells.clone())
     };
     let times = |id| Measure::times(id, "");

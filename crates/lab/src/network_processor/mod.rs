@@ -120,12 +120,11 @@ fn outcome(figure: &Figure) -> Outcome {
             Axis::new(row_axis, figure.rows.iter().map(|(name, _)| name)),
             Axis::new(column_axis, &figure.columns),
         ],
-        paper: NPCRYPTBENCH_TITLE.to_owned(),
         ..Experiment::new("figure", covers, &figure.title, &[], vec![measure.predicted()])
     };
     let claims =
         if covers == COVERAGE { coverage_claims(figure, [row_axis, column_axis]) } else { Vec::new() };
-    let experiment = Experiment { claims, ..experiment };
+    let experiment = experiment.of(NPCRYPTBENCH_TITLE).claiming(claims);
     let plots = plot.map(|(drawn, over, series)| Plot::new(drawn, over, "figure", &[series]));
     // Nothing of a simulation is random.
     let value = |value: f64| if covers == COVERAGE { Value::exact(value) } else { value.into() };
@@ -190,12 +189,9 @@ fn sentences((title, covers): (&str, &str), notes: [&str; 3], sentences: &[Sente
         Claim::bound((statement, one.source), "figure", place(one), one.bound.ends())
     };
     let measure = Measure::new("figure", "our figure").predicted();
-    let experiment = Experiment {
-        paper: NPCRYPTBENCH_TITLE.to_owned(),
-        claims: known().map(claim).collect(),
-        ..Experiment::new("sentences", covers, title, &axes, vec![measure])
-    };
-    let mut outcome = Outcome::new(experiment.notes(&notes).shown(View::Claims, Vec::new()), cells.collect());
+    let experiment = Experiment::new("sentences", covers, title, &axes, vec![measure]).of(NPCRYPTBENCH_TITLE);
+    let experiment = experiment.claiming(known().map(claim).collect()).notes(&notes);
+    let mut outcome = Outcome::new(experiment.shown(View::Claims, Vec::new()), cells.collect());
     for (result, (one, _)) in outcome.claims.iter_mut().zip(known()) {
         let turned_by = one.turned_by();
         if !turned_by.is_empty() {

@@ -3,6 +3,7 @@
 //! Guarantees: client and server end when the traffic is dropped; the copy is removed by its owner.
 
 use super::daemons::{Ftp, Web};
+use super::over_ssh::{remote, sshd};
 use super::tool::Found;
 use super::{
     CURL_HTTP, CURL_HTTPS, FTP, Installed, OWN_OVER_SSH, Peer as _, PrivateSshd, SCP, SFTP, Server, Workload,
@@ -65,12 +66,7 @@ impl<'a> Constant<'a> {
             command.arg("--output").arg(workload.copy()).arg(url);
             command
         };
-        let remote = || {
-            let mut text = OsString::from(format!("{}:", PrivateSshd::HOST));
-            text.push(workload.source());
-            text
-        };
-        let sshd = || found.sshd().map_err(|skipped| LabError::Unavailable(skipped.reason));
+        let source = remote(workload.source());
         let kilobits = (bytes_per_second / 125).to_string();
         Ok(match tool {
             name if name == CURL_HTTP.name || name == CURL_HTTPS.name => {
@@ -84,25 +80,18 @@ impl<'a> Constant<'a> {
                 (Far::Ftp(ftp), command)
             }
             name if name == SCP.name || name == SFTP.name => {
-                let sshd = sshd()?;
+                let sshd = sshd(found)?;
                 let mut command = sshd.command(found.program());
-                command.args(["-q", "-l", &kilobits]).arg(remote()).arg(workload.copy());
+                command.args(["-q", "-l", &kilobits]).arg(source).arg(workload.copy());
                 (Far::Ssh(sshd), command)
             }
             OWN_OVER_SSH => {
-                let sshd = sshd()?;
+                let sshd = sshd(found)?;
                 let mut command = found.client();
-                command.env("SEALANE_SSH", &found.programs[1]);
-                command.args([
-                    "cp",
-                    "-q",
-                    "--no-resume",
-                    "--limit-rate",
-                    &bytes_per_second.to_string(),
-                    "-F",
-                ]);
+                command.env("SEALANE_SSH", &found.programs[1]).args(["cp", "-q", "--no-resume"]);
+                command.arg("--limit-rate").arg(bytes_per_second.to_string()).arg("-F");
                 command.arg(sshd.client_config()).arg("--remote-program").arg(found.program());
-                command.arg("--").arg(remote()).arg(workload.copy());
+                command.arg("--").arg(source).arg(workload.copy());
                 (Far::Ssh(sshd), command)
             }
             other => return Err(LabError::Unavailable(format!("{other} has no limit of its rate"))),

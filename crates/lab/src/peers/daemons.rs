@@ -250,17 +250,8 @@ impl Web {
             symlink(source, root.join(SERVED)).map_err(LabError::file("cannot link", root.join(SERVED)))?;
         }
         let mut command = Command::new(&found.programs[1]);
-        command.args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-        ]);
+        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        command.args(["-nodes", "-days", "2"]);
         command.args(["-subj", "/CN=localhost", "-addext", &format!("subjectAltName=IP:{address}")]);
         command.arg("-keyout").arg(at.join("key.pem")).arg("-out").arg(at.join("cert.pem"));
         run_to_end(Client::new(command), SETUP_LIMIT)?;

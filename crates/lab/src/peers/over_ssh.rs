@@ -69,42 +69,26 @@ pub(crate) const OWN: Tool = Tool { name: OWN_OVER_SSH, programs: &["ssh"], run:
 
 /// The product over SFTP, as with a far end that has only sshd; the number of connections is fixed, or its own choice.
 const OWN_SFTP: Tool =
-    Tool { name: OWN_OVER_SFTP, run: |found, workload| sftp_push(found, workload, None), ..OWN };
+    Tool { name: OWN_OVER_SFTP, run: |found, workload| sftp_push(found, workload, &[]), ..OWN };
 
 /// The same with fixed numbers of connections.
 const OWN_SFTP_BY: [&Tool; 5] = [
-    &Tool {
-        name: "sealane cp, SFTP, 1",
-        run: |found, workload| sftp_push(found, workload, Some("1")),
-        ..OWN
-    },
-    &Tool {
-        name: "sealane cp, SFTP, 2",
-        run: |found, workload| sftp_push(found, workload, Some("2")),
-        ..OWN
-    },
-    &Tool {
-        name: "sealane cp, SFTP, 4",
-        run: |found, workload| sftp_push(found, workload, Some("4")),
-        ..OWN
-    },
-    &Tool {
-        name: "sealane cp, SFTP, 8",
-        run: |found, workload| sftp_push(found, workload, Some("8")),
-        ..OWN
-    },
-    &Tool {
-        name: "sealane cp, SFTP, 16",
-        run: |found, workload| sftp_push(found, workload, Some("16")),
-        ..OWN
-    },
+    &Tool { name: "sealane cp, SFTP, 1", run: sftp_by::<1>, ..OWN },
+    &Tool { name: "sealane cp, SFTP, 2", run: sftp_by::<2>, ..OWN },
+    &Tool { name: "sealane cp, SFTP, 4", run: sftp_by::<4>, ..OWN },
+    &Tool { name: "sealane cp, SFTP, 8", run: sftp_by::<8>, ..OWN },
+    &Tool { name: "sealane cp, SFTP, 16", run: sftp_by::<16>, ..OWN },
 ];
 
 /// Copies in the other direction, and scp as its users run it.
 const OWN_PULL: Tool = Tool { name: OWN_PULLS, run: sftp_pull, ..OWN };
-const SCP_PULL: Tool =
-    Tool { name: "scp, pull", programs: &["scp", "ssh"], version: of_the_server, run: scp_pull, ..RSYNC };
-const SCP_BY_DEFAULT: Tool = Tool { name: "scp, default cipher", run: scp_by_default, ..SCP_PULL };
+const SCP_PULL: Tool = Tool { name: "scp, pull", run: scp_pull, ..SCP };
+/// The list of ciphers is ssh's own: the plus adds one that it has already.
+const SCP_BY_DEFAULT: Tool = Tool {
+    name: "scp, default cipher",
+    run: |found, workload| scp(found, workload, &["-o", "Ciphers=+aes128-ctr", "-q", "-r", "--"]),
+    ..SCP
+};
 
 /// Returns the product, started over ssh as the others are: its login and its far end are part of each run.
 pub(crate) fn own(surroundings: &Arc<Surroundings>, program: &Path) -> Box<dyn Peer> {
@@ -148,11 +132,13 @@ fn run(found: &Found, clients: Vec<Client>, workload: &Workload) -> Result<Sampl
     measure(clients, Far::Stays(sshd(found)?.server()), workload)
 }
 
-fn sshd(found: &Found) -> Result<&PrivateSshd, LabError> {
+/// Returns the private server.
+pub(super) fn sshd(found: &Found) -> Result<&PrivateSshd, LabError> {
     found.sshd().map_err(|skipped| LabError::Unavailable(skipped.reason))
 }
 
-fn remote(path: &Path) -> OsString {
+/// Returns a path on the server's host.
+pub(super) fn remote(path: &Path) -> OsString {
     let mut text = OsString::from(format!("{}:", PrivateSshd::HOST));
     text.push(path);
     text
@@ -221,12 +207,13 @@ fn own_copy(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     run(found, vec![Client::new(command)], workload)
 }
 
-fn sftp_push(found: &Found, workload: &Workload, streams: Option<&str>) -> Result<Sample, LabError> {
+fn sftp_by<const STREAMS: u8>(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
+    sftp_push(found, workload, &["--streams", &STREAMS.to_string()])
+}
+
+fn sftp_push(found: &Found, workload: &Workload, options: &[&str]) -> Result<Sample, LabError> {
     let mut command = over_sftp(found)?;
-    if let Some(streams) = streams {
-        command.args(["--streams", streams]);
-    }
-    command.arg("--").arg(workload.source()).arg(remote(&workload.target().join("")));
+    command.args(options).arg("--").arg(workload.source()).arg(remote(&workload.target().join("")));
     run(found, vec![Client::new(command)], workload)
 }
 
@@ -247,14 +234,6 @@ fn over_sftp(found: &Found) -> Result<Command, LabError> {
 fn scp_pull(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
     let mut command = sshd(found)?.command(found.program());
     command.args(["-q", "-r", "--"]).arg(remote(workload.source())).arg(workload.target());
-    run(found, vec![Client::new(command)], workload)
-}
-
-/// The list of ciphers is ssh's own: the plus adds one that it has already.
-fn scp_by_default(found: &Found, workload: &Workload) -> Result<Sample, LabError> {
-    let mut command = sshd(found)?.command(found.program());
-    command.args(["-o", "Ciphers=+aes128-ctr", "-q", "-r", "--"]);
-    command.arg(workload.source()).arg(remote(workload.target()));
     run(found, vec![Client::new(command)], workload)
 }
 

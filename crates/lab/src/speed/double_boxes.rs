@@ -4,8 +4,9 @@
 //! message.
 
 use super::work::{Arena, Cursor, Runner, Task, Work, iv};
-use super::{Rule, SpeedError, clock, error::unavailable};
+use super::{Rule, SpeedError, clock};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, RATE, Value, View, at, derive};
 use crate::studies::NDSS_TITLE;
 use sealane_transform::{
@@ -66,7 +67,7 @@ fn is_alike(double: &DoubleBoxDes, key: &[u8], direction: Direction) -> bool {
 /// Measures both forms, encrypting and decrypting.
 pub(super) fn outcome(rule: Rule) -> Result<Outcome, LabError> {
     let algorithm: Algorithm = ALGORITHM.parse().map_err(|_| LabError::Unavailable(ALGORITHM.to_owned()))?;
-    let kernels = Kernels::select(Some(Tier::Generic), None).map_err(|error| unavailable(error.into()))?;
+    let kernels = Kernels::select(Some(Tier::Generic), None).map_err(unavailable)?;
     let mut cells = Vec::new();
     for (direction, way) in [(Direction::Encrypt, "encrypt"), (Direction::Decrypt, "decrypt")] {
         let lengths = vec![MESSAGE_BYTES; MESSAGES];
@@ -94,15 +95,9 @@ pub(super) fn outcome(rule: Rule) -> Result<Outcome, LabError> {
         "The paper names its tables of 64 KB and does not compare them; its processors had 16 KB of first-level data cache and 1 MB \
          behind it.",
     ];
-    let experiment = Experiment::new(
-        "double-s-boxes",
-        "N17",
-        "DES by tables of one S-box and of two",
-        &["form", "way"],
-        measures,
-    );
-    let experiment =
-        Experiment { paper: NDSS_TITLE.to_owned(), claims: claims(), ..experiment.notes(&notes) };
+    let title = "DES by tables of one S-box and of two";
+    let experiment = Experiment::new("double-s-boxes", "N17", title, &["form", "way"], measures);
+    let experiment = experiment.of(NDSS_TITLE).claiming(claims()).notes(&notes);
     Ok(Outcome::new(experiment.shown(View::Cells, Vec::new()), cells))
 }
 

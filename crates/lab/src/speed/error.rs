@@ -1,7 +1,6 @@
 //! Errors of measurements.
 
 use super::work::Task;
-use crate::LabError;
 use sealane_transform::SelectError;
 
 /// A requested measurement that cannot be made.
@@ -63,9 +62,4 @@ impl SpeedError {
         let bytes = task.lengths.iter().max().copied().unwrap_or_default();
         Self::Refused { algorithm: task.algorithm.to_string(), bytes }
     }
-}
-
-/// Returns an error of measurements as one of the lab.
-pub(super) fn unavailable(error: SpeedError) -> LabError {
-    LabError::Unavailable(error.to_string())
 }

@@ -152,7 +152,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
 
 /// Returns every requested row.
 fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
-    let plan = Plan::of_messages(options).map_err(error::unavailable)?;
+    let plan = Plan::of_messages(options).map_err(crate::error::unavailable)?;
     let row = |line| match line {
         Line::Messages(row) => Some(row),
         Line::Operations(_) => None,

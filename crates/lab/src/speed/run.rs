@@ -3,10 +3,10 @@
 //! Guarantees: a plan exists only if its request can be met; rows come one by one in the plan's order, as they are
 //! measured; a stop ends the run between two slices.
 
-use super::error::unavailable;
 use super::public_key::{self, PublicKeyOptions, PublicKeyRow};
 use super::{Row, Rule, SpeedError, SpeedOptions, plan, ticks_per_ns};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::report::number::quantity;
 use serde::Serialize;
 use std::io::Write;

@@ -104,8 +104,7 @@ fn counted(place: Coordinates, what: &str, source: &str, bytes: f64, printed: Pr
 
 fn outcome(experiment: Experiment, counted: Vec<(Cell, Claim)>) -> Outcome {
     let (cells, claims) = counted.into_iter().unzip();
-    let experiment = Experiment { paper: NPCRYPTBENCH_TITLE.to_owned(), claims, ..experiment };
-    Outcome::new(experiment.shown(View::Cells, Vec::new()), cells)
+    Outcome::new(experiment.of(NPCRYPTBENCH_TITLE).claiming(claims).shown(View::Cells, Vec::new()), cells)
 }
 
 /// Returns the bytes of tables beside Table II, with what an association keeps hot.

@@ -6,7 +6,6 @@
 //! bare kernels (ECB), as in the paper; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
-use super::error::unavailable;
 use super::public_key::{self, PublicKeyOptions, operations};
 use super::row::Row;
 use super::tables::cell;
@@ -15,6 +14,7 @@ use super::{
     CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, measured, report, sizes, yardstick,
 };
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{
     Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample,
     Shape, Value, View, Written, at, by, derive,
@@ -96,7 +96,7 @@ pub(super) fn run(request: &Request, progress: &mut dyn Write) -> Result<Report,
 }
 
 fn experiment((id, covers, title): (&str, &str, &str), axes: &[&str], measures: Vec<Measure>) -> Experiment {
-    Experiment { paper: NPCRYPTBENCH_TITLE.to_owned(), ..Experiment::new(id, covers, title, axes, measures) }
+    Experiment::new(id, covers, title, axes, measures).of(NPCRYPTBENCH_TITLE)
 }
 
 fn rate_measure() -> Vec<Measure> {
@@ -344,7 +344,7 @@ impl Teller<'_> {
             "MB/s for messages one at a time, in the nearest cache that holds 512 of them, in the second-level cache, and in memory: \
              ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
         ]);
-        let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), claims: cache_claims(), ..experiment };
+        let experiment = experiment.of(ATOMIC_TITLE).claiming(cache_claims());
         let axis = Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
             let words = match state {
                 "l2" => "second-level cache",

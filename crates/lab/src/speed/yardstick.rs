@@ -105,8 +105,7 @@ fn beside(udp: Value, md5: Value) -> Outcome {
     ];
     let experiment =
         Experiment::new("yardstick", "A3", "What UDP carries, and what MD5 digests", &["machine"], measures);
-    let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), claims: vec![claim], ..experiment };
-    let experiment = experiment.notes(&[
+    let experiment = experiment.of(ATOMIC_TITLE).claiming(vec![claim]).notes(&[
         "Datagrams of 1472 bytes from one thread to another through the loopback device, a system call each, and MD5 of messages \
          of that length, one at a time, on one core. The paper's machines sent to each other through a network.",
     ]);

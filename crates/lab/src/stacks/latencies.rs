@@ -122,8 +122,8 @@ pub(super) fn latencies(bench: &Bench<'_>, table: Table) -> Option<Outcome> {
              3DES with MD5; its 3DES and what MD5 adds there stand for it.",
         );
     }
-    let experiment = Experiment::new(id, covers, title, &["stack", "tier", "way"], measures).notes(&notes);
-    let experiment = Experiment { paper: NDSS_TITLE.to_owned(), claims, ..experiment };
+    let experiment = Experiment::new(id, covers, title, &["stack", "tier", "way"], measures);
+    let experiment = experiment.of(NDSS_TITLE).notes(&notes).claiming(claims);
     (!cells.is_empty()).then(|| Outcome::new(experiment, cells))
 }
 

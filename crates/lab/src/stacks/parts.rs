@@ -118,7 +118,7 @@ fn over_lanes((id, covers, title): (&str, &str, &str), notes: &[&str]) -> Experi
     };
     let plots = vec![of(RATE, "Rate").with_published().logarithmic(), of("times", "Speedup").with_ideal()];
     let experiment = Experiment::new(id, covers, title, &["stack", "way", "tier", "lanes"], measures);
-    Experiment { method: vec![FOR_EACH.to_owned()], ..experiment.notes(notes).shown(View::Cells, plots) }
+    experiment.method(&[FOR_EACH]).notes(notes).shown(View::Cells, plots)
 }
 
 /// Measures packets of one connection (N26, N27).

@@ -7,6 +7,7 @@
 
 use super::{Bench, rate};
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, at, by};
 use crate::report::number::bytes as size;
 use crate::rng::Rng;
@@ -73,19 +74,18 @@ struct Packets {
 
 impl Packets {
     fn new(bytes: usize, cipher: BlockCipher, mode: Mode, rng: &mut Rng) -> Result<Self, LabError> {
-        let unavailable = |error: &dyn std::fmt::Display| LabError::Unavailable(error.to_string());
-        let kernels = Kernels::select(Some(Tier::Native), None).map_err(|error| unavailable(&error))?;
+        let kernels = Kernels::select(Some(Tier::Native), None).map_err(unavailable)?;
         let session = |protection: Protection| {
             Session::with(kernels, protection, &vec![0x35; protection.key_bytes()])
                 .map(Arc::new)
-                .map_err(|error| unavailable(&error))
+                .map_err(unavailable)
         };
         let mut source = vec![0; bytes];
         rng.fill(&mut source);
         let count = bytes / PACKET_BYTES;
         // Digests lie behind all packets.
         let buffer = sealane_engine::Buffer::new(bytes + 16 * count);
-        let queue = Inline::new(kernels).queue(NonZeroUsize::MIN).map_err(|error| unavailable(&error))?;
+        let queue = Inline::new(kernels).queue(NonZeroUsize::MIN).map_err(unavailable)?;
         let mut packets = Self {
             source,
             work: Work { buffer, ..Work::default() },
@@ -219,7 +219,7 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
             let plan = Plan::of_cells(format!("A12 {layers}"), repetition, places, bench.rng.next_u64());
             // The orders take turns over one set of packets.
             let mut sampler = by(|cell| {
-                let whole = || LabError::Unavailable("ciphers take packets as a whole".to_owned());
+                let whole = || unavailable("ciphers take packets as a whole");
                 Ok(Sample::slice(RATE, packets.rate(steps, ORDERS[cell].1).ok_or_else(whole)?, 0))
             });
             let mut cells = plan.measure(&mut sampler, bench.progress)?;
@@ -233,9 +233,8 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
     ];
     let measures = vec![rate(), Measure::times("times", "times separate")];
     let axes = ["layers", "packets", "order"];
-    let experiment =
-        Experiment::new("passes", "A12", "Integrated layer processing", &axes, measures).notes(&notes);
-    let experiment = Experiment { paper: ATOMIC_TITLE.to_owned(), ..experiment };
+    let experiment = Experiment::new("passes", "A12", "Integrated layer processing", &axes, measures);
+    let experiment = experiment.of(ATOMIC_TITLE).notes(&notes);
     Ok(bench.outcome(experiment, &["A12"], Vec::new(), |cells| {
         let is_digest = |cell: &&Cell| {
             cell.at["order"] == ORDERS[2].0 && cell.at["layers"].contains("md5") && !cell.samples.is_empty()

@@ -101,14 +101,10 @@ impl Sampler for Turns<'_> {
 }
 
 /// Runs the study.
-pub(super) fn outcome(
-    copies: &Copies<'_>,
-    repetition: Repetition,
-    progress: &mut dyn Write,
-) -> Result<Outcome, LabError> {
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let file = copies.scratch.random_file(NAME, copies.bytes_max, copies.request.seed)?;
     let workload = Workload::new(&file, &copies.scratch.path().join("checked"))?;
-    let mut experiment = experiment(repetition);
+    let mut experiment = experiment(copies.repetition);
     experiment.workload = format!(
         "One file of {} of random bytes, new in each round, into a new file.",
         bytes(copies.bytes_max)
@@ -122,7 +118,7 @@ pub(super) fn outcome(
     let outcome = plan.run(&mut turns, progress, |_| ())?;
     crate::scratch::remove(&file)?;
     turns.workload.clear_target()?;
-    Ok(outcome)
+    Ok(vec![outcome])
 }
 
 fn experiment(repetition: Repetition) -> Experiment {
@@ -133,37 +129,26 @@ fn experiment(repetition: Repetition) -> Experiment {
         let statement = format!(
             "{words}: a checksum afterwards takes longer than one in flight, because both ends read everything again"
         );
-        claims.push(Claim::ratio(
-            (statement, "G5"),
-            WALL,
-            (afterwards.clone(), in_flight.clone()),
-            (Some(1.0), None),
-        ));
+        let places = (afterwards, in_flight.clone());
+        claims.push(Claim::ratio((statement, "G5"), WALL, places, (Some(1.0), None)));
         let statement = format!("{words}: a checksum in flight takes at most a tenth longer than none");
         claims.push(Claim::ratio((statement, "G5: ours"), WALL, (in_flight, none), (None, Some(FREE))));
     }
-    Experiment {
-        id: NAME.to_owned(),
-        covers: PART.to_owned(),
-        paper: PAPER.to_owned(),
-        title: "A checksum in flight, or after the copy".to_owned(),
-        notes: vec![
-            "The study: a checksum after the transfer counts as transfer time, most programs open and read the file again for it, and \
-             it cannot be divided over streams. In flight is `sealane cp --digest`; afterwards is `sealane blake3` at both ends at the \
-             same time. BLAKE3 is a tree, so here both are divided over cores.",
-            "The source is read from memory the second time too: from a disk a checksum afterwards costs more.",
-        ]
-        .into_iter()
-        .map(str::to_owned)
-        .collect(),
+    let measures =
+        of_runs().into_iter().filter(|one| [RATE, CPU_PER_GIB, WALL].contains(&&*one.id)).collect();
+    let experiment = Experiment {
         axes: vec![Axis::new("level", LEVELS.map(Level::name)), Axis::new("checksum", WAYS)],
-        measures: of_runs().into_iter().filter(|measure| [RATE, CPU_PER_GIB, WALL].contains(&&*measure.id)).collect(),
         repetition,
-        claims,
-        view: View::Cells,
-        plots: vec![Plot::new(Drawn::Bars, "level", WALL, &["checksum"]).titled("Time until the copy is known to be right")],
-        ..Experiment::default()
-    }
+        ..Experiment::new(NAME, PART, "A checksum in flight, or after the copy", &[], measures)
+    };
+    let plot = Plot::new(Drawn::Bars, "level", WALL, &["checksum"])
+        .titled("Time until the copy is known to be right");
+    experiment.of(PAPER).claiming(claims).shown(View::Cells, vec![plot]).notes(&[
+        "The study: a checksum after the transfer counts as transfer time, most programs open and read the file again for it, and \
+         it cannot be divided over streams. In flight is `sealane cp --digest`; afterwards is `sealane blake3` at both ends at the \
+         same time. BLAKE3 is a tree, so here both are divided over cores.",
+        "The source is read from memory the second time too: from a disk a checksum afterwards costs more.",
+    ])
 }
 
 #[cfg(test)]

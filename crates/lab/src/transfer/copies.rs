@@ -5,7 +5,7 @@
 
 use crate::LabError;
 use crate::experiment::{
-    Cell, Coordinates, Copied, Experiment, Found, Outcome, Plan, Profile, Sample, Sampler,
+    Cell, Coordinates, Copied, Experiment, Found, Outcome, Plan, Profile, Repetition, Sample, Sampler,
 };
 use crate::load::warm_memory;
 use crate::peers::copy;
@@ -47,6 +47,10 @@ pub(super) struct Copies<'a> {
     pub(super) program: &'a Program,
     pub(super) scratch: &'a Scratch,
     pub(super) bytes_max: u64,
+    /// The CPUs that the program may use.
+    pub(super) cores: usize,
+    /// The rule of every grid.
+    pub(super) repetition: Repetition,
 }
 
 /// The smallest workload: below it start-up dominates.

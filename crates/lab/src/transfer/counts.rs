@@ -1,22 +1,31 @@
 //! Many threads and many streams: the study's G16, whose plots are lost but whose conclusions are known.
 
-use super::copies::{Grid, Planned};
+use super::copies::{Copies, Grid, Planned};
 use super::grid::{PAPER, PROTECTIONS, request};
 use super::modes::Mode;
+use crate::LabError;
 use crate::experiment::{
-    Axis, Claim, Coordinates, Drawn, Experiment, Pivot, Plot, RATE, Repetition, Shape, View, at,
+    Axis, Claim, Coordinates, Drawn, Experiment, Outcome, Plot, RATE, Repetition, Shape, View, at,
 };
 use crate::program::{End, Level};
 use crate::report::number;
 use sealane_stack::Placement;
+use std::io::Write;
 
 /// The numbers of lanes, if none are requested.
 const LANES: [u32; 4] = [1, 2, 4, 8];
 const STREAMS: [u32; 5] = [1, 2, 4, 8, 16];
 
+/// Runs the study.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let request = copies.request;
+    let lanes = (!request.lanes.is_empty()).then(|| request.lane_counts());
+    Ok(vec![copies.run(counts(copies.cores, lanes, copies.repetition), progress)?])
+}
+
 /// Returns the grid of lanes, `lanes` in rising order or the usual ones, by streams at `private`, with the sender
 /// measured.
-pub(super) fn counts(cores: usize, lanes: Option<Vec<usize>>, repetition: Repetition) -> Grid {
+fn counts(cores: usize, lanes: Option<Vec<usize>>, repetition: Repetition) -> Grid {
     let all_lanes: Vec<u32> =
         lanes.map_or_else(|| LANES.to_vec(), |lanes| lanes.into_iter().map(|lanes| lanes as u32).collect());
     let mut cells = Vec::new();
@@ -35,28 +44,19 @@ pub(super) fn counts(cores: usize, lanes: Option<Vec<usize>>, repetition: Repeti
     let (claims, skipped) = claims(cores, &all_lanes);
     Grid {
         experiment: Experiment {
-            id: "counts".to_owned(),
-            covers: "G16".to_owned(),
-            paper: PAPER.to_owned(),
-            title: "Many threads, many streams".to_owned(),
-            method: vec!["Level private, sender measured, a stream belongs to one lane.".to_owned()],
             axes: vec![
                 Axis::new("suite", ["modern", "legacy"]).in_words(|suite| format!("{suite} suite")),
                 Axis::new("lanes", &all_lanes).in_words(|lanes| number::counted(lanes, "lane")),
                 Axis::new("streams", STREAMS).in_words(|streams| number::counted(streams, "stream")),
             ],
             repetition,
-            claims,
-            view: View::Pivot(Pivot {
-                rows: vec!["lanes".to_owned()],
-                columns: "streams".to_owned(),
-                measure: RATE.to_owned(),
-                blocks: vec!["suite".to_owned()],
-                ..Pivot::default()
-            }),
+            view: View::pivot(&["lanes"], "streams", RATE).blocks(&["suite"]),
             plots: vec![Plot::new(Drawn::Lines, "streams", RATE, &["lanes"]).each("suite")],
-            ..Experiment::default()
-        },
+            ..Experiment::new("counts", "G16", "Many threads, many streams", &[], Vec::new())
+        }
+        .of(PAPER)
+        .method(&["Level private, sender measured, a stream belongs to one lane."])
+        .claiming(claims),
         cells,
         skipped,
         ..Grid::default()

@@ -4,6 +4,7 @@
 //! [`crate::link`]); each result names its link.
 
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Cell, Profile};
 use crate::link::LinkOptions;
 use crate::report::Report;
@@ -33,8 +34,7 @@ pub(super) struct Crossed {
     pub(super) tools: Vec<String>,
 }
 
-/// Runs a part of the study behind each link, with files of as many bytes as `bytes` says. The inner `Err` is the
-/// reason why there is no link here.
+/// Runs a part of the study behind each link, with files of as many bytes as `bytes` says.
 pub(super) fn through(
     request: &Request,
     part: &str,
@@ -42,8 +42,8 @@ pub(super) fn through(
     bytes_per_second: Option<u64>,
     bytes: impl Fn(Conditions) -> u64,
     progress: &mut dyn Write,
-) -> Result<Result<Crossed, String>, LabError> {
-    let lab = std::env::current_exe().map_err(|error| LabError::Unavailable(error.to_string()))?;
+) -> Result<Crossed, LabError> {
+    let lab = std::env::current_exe().map_err(unavailable)?;
     let mut crossed = Crossed::default();
     for &link in links {
         let name = name(link);
@@ -64,7 +64,7 @@ pub(super) fn through(
             .output()
             .map_err(|source| LabError::Start { program: lab.clone(), source })?;
         let Ok(report) = Report::from_json(&String::from_utf8_lossy(&output.stdout)) else {
-            return Ok(Err(format!("the lab behind the link ended with {}", output.status)));
+            return Err(unavailable(format_args!("the lab behind the link ended with {}", output.status)));
         };
         for outcome in report.outcomes {
             for mut cell in outcome.cells {
@@ -79,7 +79,7 @@ pub(super) fn through(
             crossed.skipped.extend(reasons);
         }
     }
-    Ok(Ok(crossed))
+    Ok(crossed)
 }
 
 /// Returns the arguments of the lab behind the link.

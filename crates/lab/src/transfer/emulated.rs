@@ -3,6 +3,7 @@
 //!
 //! Guarantees: every tool uses the same link at 1 Gb/s (see [`super::crossing`]); clocks cover each program from start to end, so that its exchanges before the first byte count.
 
+use super::copies::Copies;
 use super::crossing::{
     BYTES_MIN, Conditions, Crossed, RATE_BYTES_PER_SECOND, bytes_max, file_bytes, name, seconds, through,
 };
@@ -19,7 +20,8 @@ use crate::request::Request;
 use std::io::Write;
 use std::time::Instant;
 
-const PART: &str = "links";
+/// The part's name.
+pub(super) const PART: &str = "links";
 /// Streams of the second entry.
 const STREAMS: u32 = 8;
 /// Peers that are commonly used on such links. Others would give no further information.
@@ -43,11 +45,9 @@ fn repetition(profile: Profile) -> Repetition {
     Repetition { warm_up_rounds: 0, retries_per_round: 0, ..profile.repetition() }
 }
 
-/// Runs every link with a lab of its own behind it. The inner `Err` is the reason why there is none here.
-pub(super) fn outcome(
-    request: &Request,
-    progress: &mut dyn Write,
-) -> Result<Result<Outcome, String>, LabError> {
+/// Runs every link with a lab of its own behind it.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let request = copies.request;
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
@@ -56,13 +56,10 @@ pub(super) fn outcome(
         file_bytes(request.profile, link, congestion_control.as_deref(), most)
     };
     let Crossed { cells, skipped, tools } =
-        match through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)? {
-            Ok(crossed) => crossed,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)?;
     let experiment = experiment(request.profile, &links, tools, &cells);
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
+    Ok(vec![Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }])
 }
 
 /// Copies one file by one stream, by many, and by other tools, in turns.
@@ -97,13 +94,6 @@ pub(super) fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Ou
 
 fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells: &[Cell]) -> Experiment {
     Experiment {
-        id: "emulated".to_owned(),
-        covers: PART.to_owned(),
-        title: "One file through emulated links of 1 Gb/s".to_owned(),
-        method: vec![
-            "A network namespace of its own, in which packets to 127.0.0.1 pass an emulated link: 1500 bytes each, 1 Gb/s for both directions together, half the round trip's delay each way, losses drawn for each packet.".to_owned(),
-            "Each copy goes into an empty directory; the first of each tool is compared byte for byte, after the clock has stopped. Clocks cover the whole program, so a login's round trips are part of it.".to_owned(),
-        ],
         axes: vec![Axis::new("link", links.iter().map(|&link| name(link))), Axis::new("tool", tools)],
         workload: format!(
             "One file of random bytes, new in each round: as much as one connection carries in about {} s, from {} to {}.",
@@ -113,9 +103,15 @@ fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells:
         ),
         repetition: repetition(profile),
         claims: links.iter().flat_map(|&link| claims(&name(link), cells)).collect(),
-        view: View::Bars { groups: "link".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
-        ..Experiment::default()
+        view: View::bars("link", "tool", OWN),
+        ..Experiment::new("emulated", PART, "One file through emulated links of 1 Gb/s", &[], Vec::new())
     }
+    .method(&[
+        "A network namespace of its own, in which packets to 127.0.0.1 pass an emulated link: 1500 bytes each, 1 Gb/s for both \
+         directions together, half the round trip's delay each way, losses drawn for each packet.",
+        "Each copy goes into an empty directory; the first of each tool is compared byte for byte, after the clock has stopped. Clocks \
+         cover the whole program, so a login's round trips are part of it.",
+    ])
 }
 
 /// Returns the claims against each tool that ran on this link.

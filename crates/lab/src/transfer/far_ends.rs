@@ -106,6 +106,9 @@ fn claims(targets: &[Target], data: &str, link: Option<&str>, [found, needed]: [
 /// Copies a file and small files without a link.
 pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let Copies { request, scratch, .. } = *copies;
+    if !request.peers {
+        return Ok(Vec::new());
+    }
     let bytes_max = copies.bytes_max.min(bytes_max(request.profile).0);
     let count = files(request.profile).0;
     let claimed = |outcome: Outcome, targets, data, sizes| {
@@ -121,51 +124,41 @@ pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<
     ])
 }
 
-/// Runs the same in a lab behind the link. The inner `Err` is the reason why there is none here.
-pub(super) fn far(
-    request: &Request,
-    progress: &mut dyn Write,
-) -> Result<Result<Vec<Outcome>, String>, LabError> {
+/// Runs the same in a lab behind the link.
+pub(super) fn far(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let request = copies.request;
+    if !request.peers {
+        return Ok(Vec::new());
+    }
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let bytes_max = bytes_max(request.profile).1;
     let bytes = request.file_bytes_max.unwrap_or(bytes_max).min(bytes_max);
-    let crossed = through(request, PART, &[LINK], None, |_| bytes, progress)?;
-    let Crossed { cells, skipped, tools } = match crossed {
-        Ok(crossed) => crossed,
-        Err(reason) => return Ok(Err(reason)),
-    };
+    let Crossed { cells, skipped, tools } = through(request, PART, &[LINK], None, |_| bytes, progress)?;
     let link = name(LINK);
     let size = number::bytes(bytes);
     let count = files(request.profile).1;
     let small = format!("{count} files of 4 KiB");
     let outcome = |data: &str, words: &str, (targets, sizes): (&[Target], _), skipped| {
+        let title = format!("To a host with sshd alone, through a link of {link}: {words}");
         let experiment = Experiment {
-            id: format!("far-{data}"),
-            covers: PART.to_owned(),
-            title: format!("To a host with sshd alone, through a link of {link}: {words}"),
-            method: vec![
-                "The link is emulated in a network namespace of its own; logins are part of each run."
-                    .to_owned(),
-            ],
             axes: vec![Axis::new("link", [link.clone()]), Axis::new("tool", tools.clone())],
             workload: words.to_owned(),
             repetition: repetition(request.profile),
             claims: claims(targets, data, Some(&link), sizes),
-            view: View::Bars {
-                groups: "link".to_owned(),
-                names: "tool".to_owned(),
-                own: OWN_OVER_SFTP.to_owned(),
-            },
-            ..Experiment::default()
+            view: View::bars("link", "tool", OWN_OVER_SFTP),
+            ..Experiment::new(&format!("far-{data}"), PART, &title, &[], Vec::new())
         };
+        let experiment = experiment.method(&[
+            "The link is emulated in a network namespace of its own; logins are part of each run.",
+        ]);
         let cells = cells.iter().filter(|cell| cell.at["data"] == data).cloned().collect();
         let seconds = began.elapsed().as_secs_f64();
         Outcome { seed, started: started.clone(), seconds, skipped, ..Outcome::new(experiment, cells) }
     };
-    Ok(Ok(vec![
+    Ok(vec![
         outcome(FILE, &format!("one file of {size}"), (FAR_FILE, [bytes, FAR_SIZES[0]]), skipped),
         outcome(TREE, &small, (FAR_TREE, [count as u64, FAR_SIZES[1]]), Vec::new()),
-    ]))
+    ])
 }
 
 /// Copies a file and small files, in the lab behind the link.

@@ -66,15 +66,7 @@ pub(super) fn experiment(
     repetition: Repetition,
     claims: Vec<Claim>,
 ) -> Experiment {
-    Experiment {
-        id: id.to_owned(),
-        covers: covers.to_owned(),
-        paper: PAPER.to_owned(),
-        title: title.to_owned(),
-        method: vec![
-            "Modern suites: AES-128-GCM for private, AES-128-GMAC for safe. Legacy suites: 3DES-CBC with HMAC-SHA1 for private, HMAC-SHA1 for safe. Nobody should use the legacy ones; they run record by record, as in the study's day, which puts the cost of cryptography where the study had it, far above the cost of the path.".to_owned(),
-            "Cells of one level and suite copy the same number of bytes, chosen so that one lane needs about as long for each.".to_owned(),
-        ],
+    let experiment = Experiment {
         axes: vec![
             Axis::new("suite", [ANY, "modern", "legacy"].into_iter().chain(published::platforms()))
                 .in_words(suite_words),
@@ -82,11 +74,7 @@ pub(super) fn experiment(
             Axis::new("mode", modes.iter().map(|mode| mode.name)),
             Axis::new("level", Level::ALL.map(Level::name)),
         ],
-        notes: vec![
-            "Single is one lane (thread), Pool two; P1 and P2 are one and two streams; Packet is one stream whose records any of two lanes may take. Mb/s, as the study prints them. Levels without cryptography are the same for both generations of suites.".to_owned(),
-        ],
         repetition,
-        claims,
         view: View::Pivot(Pivot {
             rows: vec!["mode".to_owned()],
             columns: "level".to_owned(),
@@ -102,8 +90,18 @@ pub(super) fn experiment(
             divisor: Some(MODES[0].name.to_owned()),
             ..Plot::new(Drawn::Bars, "level", RATE, &["mode"])
         }],
-        ..Experiment::default()
-    }
+        ..Experiment::new(id, covers, title, &[], Vec::new())
+    };
+    let experiment = experiment.of(PAPER).claiming(claims).notes(&[
+        "Single is one lane (thread), Pool two; P1 and P2 are one and two streams; Packet is one stream whose records any of two lanes \
+         may take. Mb/s, as the study prints them. Levels without cryptography are the same for both generations of suites.",
+    ]);
+    experiment.method(&[
+        "Modern suites: AES-128-GCM for private, AES-128-GMAC for safe. Legacy suites: 3DES-CBC with HMAC-SHA1 for private, HMAC-SHA1 \
+         for safe. Nobody should use the legacy ones; they run record by record, as in the study's day, which puts the cost of \
+         cryptography where the study had it, far above the cost of the path.",
+        "Cells of one level and suite copy the same number of bytes, chosen so that one lane needs about as long for each.",
+    ])
 }
 
 /// The gains of a second stream or lane: the mode, and the mode that it is compared with.

@@ -1,11 +1,13 @@
 //! Compares the cost of a copy with the product's own kernels, with a library, and with one record after the other.
 
-use super::copies::{Grid, Planned};
+use super::copies::{Copies, Grid, Planned};
 use super::grid::{Protection, RECORD_BY_RECORD, protection, request};
 use super::modes::Mode;
-use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
+use crate::LabError;
+use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Outcome, Repetition, View, at};
 use crate::program::{End, Level};
 use sealane_stack::Placement;
+use std::io::Write;
 
 /// The name of the product's default.
 const DEFAULT: &str = "as cp chooses";
@@ -30,8 +32,13 @@ const fn of_suite(level: Level, suite_axis: &'static str, suite: &'static str) -
     protection(level, suite_axis, Some(suite), suite)
 }
 
+/// Runs the study.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    Ok(vec![copies.run(kernels(copies.repetition), progress)?])
+}
+
 /// Returns the grid of every suite by every way to run it, with both ends in full.
-pub(super) fn kernels(repetition: Repetition) -> Grid {
+fn kernels(repetition: Repetition) -> Grid {
     let mode = Mode { name: "", lanes: 2, streams: 2, placement: Placement::Connection };
     let (mut cells, mut claims) = (Vec::new(), Vec::new());
     for protection in &SUITES {
@@ -53,19 +60,16 @@ pub(super) fn kernels(repetition: Repetition) -> Grid {
     let ways = [DEFAULT].into_iter().chain(AEAD.map(|way| way.0)).chain(LEGACY.map(|way| way.0));
     Grid {
         experiment: Experiment {
-            id: "kernels".to_owned(),
-            covers: "providers".to_owned(),
-            title: "Whose kernels seal the records".to_owned(),
-            method: vec![
-                "Two streams on two lanes, both ends in full, the receiver discards. The product's kernels take the records of a batch together; AWS-LC, and what is called “record by record”, take one after the other.".to_owned(),
-            ],
             axes: vec![Axis::new("suite", SUITES.map(|suite| suite.group)), Axis::new("run by", ways)],
-            workload: String::new(),
             repetition,
-            claims,
-            view: View::Bars { groups: "suite".to_owned(), names: "run by".to_owned(), own: DEFAULT.to_owned() },
-            ..Experiment::default()
-        },
+            view: View::bars("suite", "run by", DEFAULT),
+            ..Experiment::new("kernels", "providers", "Whose kernels seal the records", &[], Vec::new())
+        }
+        .claiming(claims)
+        .method(&[
+            "Two streams on two lanes, both ends in full, the receiver discards. The product's kernels take the records of a batch \
+             together; AWS-LC, and what is called “record by record”, take one after the other.",
+        ]),
         cells,
         ..Grid::default()
     }

@@ -4,21 +4,23 @@
 //! whose packets have Ethernet's size. It needs no root if the system lets users create namespaces, and leaves
 //! nothing behind. Guarantees: the device outside is never touched.
 
-use super::copies::Grid;
+use super::copies::{Copies, Grid};
 use super::grid::{cells, experiment, place};
 use super::modes::MODES;
+use crate::LabError;
 use crate::experiment::{
     ANY, Cell, Claim, Experiment, Found, Measure, Outcome, RATE, Repetition, Sample, at,
 };
 use crate::link::probe;
 use crate::program::{End, Level, Program};
+use std::io::Write;
 
 /// The shell script that creates the link and becomes the program.
 const SHAPE: &str = "ip link set dev lo mtu 1500 up && \
     tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 30ms && exec \"$@\"";
 
 /// Returns `program` behind such a link, or the reason why there is none.
-pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
+fn shaped_program(program: &Program) -> Result<Program, String> {
     let words = ["unshare", "--map-root-user", "--net", "sh", "-c", SHAPE, "sh"];
     probe(&words[1..], "no network namespace with a token bucket here")?;
     let mut shaped = program.clone();
@@ -26,12 +28,20 @@ pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
     Ok(shaped)
 }
 
+/// Runs the study.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let shaped = shaped_program(copies.program).map_err(LabError::Unavailable)?;
+    let outcome = Copies { program: &shaped, ..*copies }.run(link(copies.repetition), progress)?;
+    let cores = cores(&outcome);
+    Ok(vec![outcome, cores])
+}
+
 /// The study's guess.
 const CORES_OF_THE_STUDY: f64 = 6.0;
 
 /// Returns the cores that each end needs to fill the link under protection as clear does (G18), from the CPU time of the
 /// busier end of each copy on one lane. `outcome` is that of [`link`].
-pub(super) fn cores(outcome: &Outcome) -> Outcome {
+fn cores(outcome: &Outcome) -> Outcome {
     let protections = ["modern", "legacy"]
         .into_iter()
         .flat_map(|suite| [Level::Safe, Level::Private].map(|level| (suite, level)));
@@ -57,19 +67,13 @@ pub(super) fn cores(outcome: &Outcome) -> Outcome {
         cells.push(Cell { at, samples, centre: measured.centre, ..Cell::default() });
     }
     cells.retain(|cell| !cell.samples.is_empty());
+    let title = "How many cores make private as fast as clear through 1 Gb/s";
+    let measures = vec![Measure::cost(CORES, "cores at each end", "cores")];
     let experiment = Experiment {
-        paper: outcome.experiment.paper.clone(),
-        claims,
         repetition: outcome.experiment.repetition,
-        ..Experiment::new(
-            "cores",
-            "G18",
-            "How many cores make private as fast as clear through 1 Gb/s",
-            &["suite", "level"],
-            vec![Measure::cost(CORES, "cores at each end", "cores")],
-        )
+        ..Experiment::new("cores", "G18", title, &["suite", "level"], measures)
     };
-    let experiment = experiment.notes(&[
+    let experiment = experiment.of(&outcome.experiment.paper).claiming(claims).notes(&[
         "CPU time per byte of the busier end, times the bytes per second of a clear copy through the link: the cores that \
          would be busy. The study's guess is six.",
     ]);
@@ -81,7 +85,7 @@ pub(super) fn cores(outcome: &Outcome) -> Outcome {
 const CORES: &str = "cores";
 
 /// Returns the grid of the study's four modes, with both ends in full.
-pub(super) fn link(repetition: Repetition) -> Grid {
+fn link(repetition: Repetition) -> Grid {
     let modes = &MODES[..4];
     let clear = |mode| place(End::Both, ANY, mode, Level::Clear);
     let like_clear = |statement: &str, source, top| {

@@ -62,20 +62,16 @@ fn watched(copies: &Copies<'_>, source: &Path, streams: u32) -> Result<Sample, L
 }
 
 /// Runs the study.
-pub(super) fn outcome(
-    copies: &Copies<'_>,
-    repetition: Repetition,
-    progress: &mut dyn Write,
-) -> Result<Outcome, LabError> {
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let bytes = BYTES.min(copies.bytes_max);
     let source = copies.scratch.random_file("memory", bytes, copies.request.seed)?;
-    let experiment = experiment(repetition);
+    let experiment = experiment(copies.repetition);
     writeln!(progress, "{}", experiment.title)?;
     let places = STREAMS.map(place).to_vec();
     let plan = Plan::new(experiment, places, copies.request.seed);
     let outcome = plan.run(&mut by(|cell| watched(copies, &source, STREAMS[cell])), progress, |_| ())?;
     crate::scratch::remove(&source)?;
-    Ok(outcome)
+    Ok(vec![outcome])
 }
 
 fn experiment(repetition: Repetition) -> Experiment {
@@ -87,14 +83,14 @@ fn experiment(repetition: Repetition) -> Experiment {
     let claim = Claim::ratio((statement, "G8"), PEAK, (place(most), place(one)), (None, Some(ALIKE)));
     let measure = Measure::cost(PEAK, "MB", "MB");
     Experiment {
-        paper: PAPER.to_owned(),
-        claims: vec![claim],
         repetition,
         axes: vec![Axis::new("streams", STREAMS).in_words(|streams| {
             streams.parse().map_or_else(|_| streams.to_owned(), |count: u32| counted(count, "stream"))
         })],
         ..Experiment::new("memory", PART, "Memory by streams", &[], vec![measure])
     }
+    .of(PAPER)
+    .claiming(vec![claim])
     .notes(&[
         "The greatest resident memory of the larger end, private with AES-128-GCM on two lanes. The study: buffers are a matter of \
          round trip times rate, which streams divide among themselves.",

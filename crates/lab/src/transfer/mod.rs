@@ -40,7 +40,7 @@ const COSTS: &[Cost] = &[
     cost(&["G10", "G11", "G12", "G13"], 130),
     cost(&["G16"], 65),
     cost(&["G18"], 28),
-    cost(&["links"], 95),
+    cost(&[emulated::PART], 95),
     cost(&[streams::PART], 140),
     cost(&[far_ends::PART], 160),
     cost(&["providers"], 45),
@@ -61,7 +61,7 @@ const PARTS: &[&str] = &[
     "G13",
     "G16",
     "G18",
-    "links",
+    emulated::PART,
     streams::PART,
     far_ends::PART,
     "providers",
@@ -90,9 +90,27 @@ const STUDIES: &[Study] = &[
     study("G20", GRIDFTP, "the plots of S1C2 and S2C2", &["stripes"]),
     study("tools", OWN, "one large file, beside scp, sftp, rsync, HTTPS and others", &["tools"]),
     study("providers", OWN, "a copy by own kernels, AWS-LC, and record by record", &["providers"]),
-    study("links", OWN, "one file through links with delay and loss", &["links"]),
+    study("links", OWN, "one file through links with delay and loss", &[emulated::PART]),
     study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART]),
     study("sftp", OWN, "a far end that has only sshd, beside scp and rsync", &[far_ends::PART]),
+];
+
+/// The tables of a part; an error that something is not available leaves out this part alone.
+type Tables = fn(&Copies<'_>, &mut dyn Write) -> Result<Vec<Outcome>, LabError>;
+
+/// Tables in the order of the report, each with its part, and with the words for what is left out.
+const TABLES: [(&str, &str, Tables); 11] = [
+    ("G16", "many threads, many streams", counts::outcomes),
+    ("G16", "two threads of a core (G14, G15)", siblings::outcomes),
+    ("providers", "own kernels beside others", kernels::outcomes),
+    ("G18", "through a link of 1 Gb/s", link::outcomes),
+    (checksums::PART, "a checksum in flight or afterwards", checksums::outcomes),
+    (memory::PART, "memory by streams", memory::outcomes),
+    ("stripes", "stripes", stripes::outcomes),
+    (emulated::PART, "through emulated links", emulated::outcomes),
+    (streams::PART, "streams by link", streams::outcomes),
+    (far_ends::PART, "far ends with sshd alone", far_ends::near),
+    (far_ends::PART, "far ends with sshd alone, behind a link", far_ends::far),
 ];
 
 /// Runs the requested parts.
@@ -103,8 +121,8 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let bytes_max = workload_bytes_max(request);
     // Six groups of cells may each need a file of their own, and the pilot one more.
     let scratch = request.scratch(bytes_max * 7)?;
-    let repetition = repetition(request.profile);
-    let copies = Copies { request, program: &program, scratch: &scratch, bytes_max };
+    let (cores, repetition) = (machine.cores, repetition(request.profile));
+    let copies = Copies { request, program: &program, scratch: &scratch, bytes_max, cores, repetition };
     let mut report = Report {
         profile: Some(request.profile),
         method: method(&scratch, &machine),
@@ -119,62 +137,18 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         )
     };
     if request.wants(&PARTS[..4]) {
-        let (grid, headlines) = grid::grid(&request.ends, machine.cores, repetition);
+        let (grid, headlines) = grid::grid(&request.ends, cores, repetition);
         let outcome = copies.run(grid, progress)?;
         report.tiles = tiles(&outcome, headlines);
         report.outcomes.push(outcome);
     }
-    if request.wants(&["G16"]) {
-        let lanes = (!request.lanes.is_empty()).then(|| request.lane_counts());
-        report.outcomes.push(copies.run(counts::counts(machine.cores, lanes, repetition), progress)?);
-        match siblings::cpus() {
-            Ok(cpus) => report.outcomes.push(copies.run(siblings::siblings(cpus, repetition), progress)?),
-            Err(reason) => report.skipped.push(format!("two threads of a core (G14, G15): {reason}")),
-        }
-    }
-    if request.wants(&["providers"]) {
-        report.outcomes.push(copies.run(kernels::kernels(repetition), progress)?);
-    }
-    if request.wants(&["G18"]) {
-        match link::shaped_program(&program) {
-            Ok(shaped) => {
-                let copies = Copies { program: &shaped, ..copies };
-                let outcome = copies.run(link::link(repetition), progress)?;
-                let cores = link::cores(&outcome);
-                report.outcomes.extend([outcome, cores]);
+    for (part, what, tables) in TABLES {
+        if request.wants(&[part]) {
+            match tables(&copies, progress) {
+                Ok(outcomes) => report.outcomes.extend(outcomes),
+                Err(LabError::Unavailable(reason)) => report.skipped.push(format!("{what}: {reason}")),
+                Err(error) => return Err(error),
             }
-            Err(reason) => report.skipped.push(format!("through a link of 1 Gb/s: {reason}")),
-        }
-    }
-    if request.wants(&[checksums::PART]) {
-        report.outcomes.push(checksums::outcome(&copies, repetition, progress)?);
-    }
-    if request.wants(&[memory::PART]) {
-        report.outcomes.push(memory::outcome(&copies, repetition, progress)?);
-    }
-    if request.wants(&["stripes"]) {
-        match stripes::outcome(&copies, machine.cores, repetition, progress)? {
-            Ok(outcome) => report.outcomes.push(outcome),
-            Err(reason) => report.skipped.push(format!("stripes: {reason}")),
-        }
-    }
-    if request.wants(&["links"]) {
-        match emulated::outcome(request, progress)? {
-            Ok(outcome) => report.outcomes.push(outcome),
-            Err(reason) => report.skipped.push(format!("through emulated links: {reason}")),
-        }
-    }
-    if request.wants(&[streams::PART]) {
-        match streams::outcome(request, progress)? {
-            Ok(outcome) => report.outcomes.push(outcome),
-            Err(reason) => report.skipped.push(format!("streams by link: {reason}")),
-        }
-    }
-    if request.peers && request.wants(&[far_ends::PART]) {
-        report.outcomes.extend(far_ends::near(&copies, progress)?);
-        match far_ends::far(request, progress)? {
-            Ok(outcomes) => report.outcomes.extend(outcomes),
-            Err(reason) => report.skipped.push(format!("far ends with sshd alone, behind a link: {reason}")),
         }
     }
     if request.peers && request.wants(&["tools"]) {
@@ -195,7 +169,7 @@ fn repetition(profile: Profile) -> Repetition {
 /// Copies one file to a file by the product at four levels and by the installed tools, in turns.
 fn beside_peers(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<(Outcome, Vec<Check>), LabError> {
     const NAME: &str = "file";
-    let Copies { request, scratch, program, bytes_max } = *copies;
+    let Copies { request, scratch, program, bytes_max, .. } = *copies;
     // A short run still takes ten times as long as a slow tool needs to start.
     let bytes = if request.profile == Profile::Quick { bytes_max / 2 } else { bytes_max * 2 };
     let file = scratch.random_file(NAME, bytes, request.seed)?;

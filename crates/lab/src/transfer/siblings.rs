@@ -3,16 +3,18 @@
 //! Guarantees: cores and their threads are those that the kernel lists, among the CPUs that this process may use; where
 //! no core has two threads the reason is given, and nothing is measured.
 
-use super::copies::{Grid, Planned};
+use super::copies::{Copies, Grid, Planned};
 use super::grid::{PAPER, PROTECTIONS, Protection, request};
 use super::modes::Mode;
+use crate::LabError;
 use crate::experiment::{
-    Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Pivot, Plot, RATE, Repetition, View, at,
+    Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Outcome, Plot, RATE, Repetition, View, at,
 };
 use crate::program::{CopyRequest, End, Level};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use sealane_stack::Placement;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 /// The kernel's folder of CPUs.
@@ -20,7 +22,7 @@ const SYSFS: &str = "/sys/devices/system/cpu";
 
 /// CPUs for two lanes: two threads of a core, and a thread of each of two cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cpus {
+struct Cpus {
     siblings: [usize; 2],
     cores: [usize; 2],
 }
@@ -69,7 +71,7 @@ fn find(folder: &Path, may_use: impl Fn(usize) -> bool) -> Result<Cpus, String> 
 }
 
 /// Returns the CPUs here, or the reason why there are none.
-pub(super) fn cpus() -> Result<Cpus, String> {
+fn cpus() -> Result<Cpus, String> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     find(Path::new(SYSFS), |cpu| allowed.is_set(cpu))
 }
@@ -82,8 +84,14 @@ fn protections() -> impl Iterator<Item = &'static Protection> {
     PROTECTIONS.iter().filter(|protection| protection.level == Level::Private)
 }
 
+/// Runs the study.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let cpus = cpus().map_err(LabError::Unavailable)?;
+    Ok(vec![copies.run(siblings(cpus, copies.repetition), progress)?])
+}
+
 /// Returns the grid of both suites of private by the place of the lanes.
-pub(super) fn siblings(cpus: Cpus, repetition: Repetition) -> Grid {
+fn siblings(cpus: Cpus, repetition: Repetition) -> Grid {
     let [one, ..] = cpus.siblings;
     let lanes_on = [vec![one], cpus.siblings.to_vec(), cpus.cores.to_vec()];
     let (mut cells, mut claims) = (Vec::new(), Vec::new());
@@ -101,39 +109,26 @@ pub(super) fn siblings(cpus: Cpus, repetition: Repetition) -> Grid {
             (format!("{suite}: a core's second thread slows nothing down"), pair(1, 0)),
             (format!("{suite}: two cores carry at least what two threads of a core carry"), pair(2, 1)),
         ] {
-            claims.push(Claim::ratio(
-                (statement, "ours: the plots are lost"),
-                RATE,
-                places,
-                (Some(1.0), None),
-            ));
+            let source = "ours: the plots are lost";
+            claims.push(Claim::ratio((statement, source), RATE, places, (Some(1.0), None)));
         }
     }
+    let title = "Two threads of a core, or two cores";
     let experiment = Experiment {
-        id: "siblings".to_owned(),
-        covers: "G14, G15, G16".to_owned(),
-        paper: PAPER.to_owned(),
-        title: "Two threads of a core, or two cores".to_owned(),
-        notes: vec![
-            "Private, a lane and a stream for each CPU, the sender measured; both ends are confined to these CPUs, so the receiver, which \
-             only reads, takes its share of them. The study's plots on a Xeon with hyper-threading are lost."
-                .to_owned(),
-        ],
         axes: vec![
             Axis::new("suite", ["modern", "legacy"]).in_words(|suite| format!("{suite} suite")),
             Axis::new("on", PLACES),
         ],
         repetition,
-        claims,
-        view: View::Pivot(Pivot {
-            rows: vec!["suite".to_owned()],
-            columns: "on".to_owned(),
-            measure: MEGABITS.to_owned(),
-            ..Pivot::default()
-        }),
-        plots: vec![Plot::new(Drawn::Bars, "on", RATE, &[]).each("suite")],
-        ..Experiment::default()
+        ..Experiment::new("siblings", "G14, G15, G16", title, &[], Vec::new())
     };
+    let plots = vec![Plot::new(Drawn::Bars, "on", RATE, &[]).each("suite")];
+    let experiment =
+        experiment.of(PAPER).claiming(claims).shown(View::pivot(&["suite"], "on", MEGABITS), plots);
+    let experiment = experiment.notes(&[
+        "Private, a lane and a stream for each CPU, the sender measured; both ends are confined to these CPUs, so the receiver, which \
+         only reads, takes its share of them. The study's plots on a Xeon with hyper-threading are lost.",
+    ]);
     Grid { experiment, cells, ..Grid::default() }
 }
 

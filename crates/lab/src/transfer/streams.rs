@@ -4,6 +4,7 @@
 //! Guarantees: every number takes its turn on the same bytes through the same link; a claim is that the choice is
 //! nearly as fast as each fixed number.
 
+use super::copies::Copies;
 use super::crossing::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, name, seconds, through};
 use crate::LabError;
 use crate::contest::{self, Rules};
@@ -64,11 +65,9 @@ fn fixed(number: u32) -> String {
     format!("{OWN}, {number} streams")
 }
 
-/// Runs every link with a lab of its own behind it. The inner `Err` is the reason why there is none here.
-pub(super) fn outcome(
-    request: &Request,
-    progress: &mut dyn Write,
-) -> Result<Result<Outcome, String>, LabError> {
+/// Runs every link with a lab of its own behind it.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let request = copies.request;
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
@@ -78,18 +77,9 @@ pub(super) fn outcome(
         (one * CONNECTIONS).clamp(BYTES_MIN.min(most), most)
     };
     let Crossed { cells, skipped, tools } =
-        match through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)? {
-            Ok(crossed) => crossed,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        through(request, PART, &links, Some(RATE_BYTES_PER_SECOND), bytes, progress)?;
     let names: Vec<String> = links.iter().map(|&link| name(link)).collect();
     let experiment = Experiment {
-        id: PART.to_owned(),
-        covers: PART.to_owned(),
-        title: "The default number of streams beside fixed numbers".to_owned(),
-        method: vec![
-            "Each link is emulated in a network namespace of its own, at 1 Gb/s for both directions together. A copy's default starts with few streams and adds others while they bring more.".to_owned(),
-        ],
         workload: format!(
             "One file of random bytes, new in each round: as much as {CONNECTIONS} connections carry in about {} s, at most {}.",
             seconds(request.profile),
@@ -98,11 +88,15 @@ pub(super) fn outcome(
         repetition: repetition(request.profile),
         claims: names.iter().flat_map(|link| claims(request.profile, link)).collect(),
         axes: vec![Axis::new("link", names), Axis::new("tool", tools)],
-        view: View::Bars { groups: "link".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
-        ..Experiment::default()
+        view: View::bars("link", "tool", OWN),
+        ..Experiment::new(PART, PART, "The default number of streams beside fixed numbers", &[], Vec::new())
     };
+    let experiment = experiment.method(&[
+        "Each link is emulated in a network namespace of its own, at 1 Gb/s for both directions together. A copy's default starts with \
+         few streams and adds others while they bring more.",
+    ]);
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Ok(Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }))
+    Ok(vec![Outcome { seed, started, seconds, skipped, ..Outcome::new(experiment, cells) }])
 }
 
 /// Returns the claims that the default is nearly as fast as each fixed number on this link.

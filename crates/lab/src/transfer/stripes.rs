@@ -12,8 +12,8 @@ use super::copies::{Copies, Planned};
 use super::grid::{PAPER, PROTECTIONS, Protection, RECORD_BY_RECORD};
 use crate::LabError;
 use crate::experiment::{
-    Axis, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Pivot, Plan, Plot, RATE,
-    Repetition, Sample, Sampler, View, at,
+    Axis, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Plan, Plot, RATE, Repetition,
+    Sample, Sampler, View, at,
 };
 use crate::load::warm_memory;
 use crate::program::{CopyRequest, End, Finished, Level, Program};
@@ -58,7 +58,7 @@ impl Namespace {
         let mut namespace = Self { holder };
         let mut said = String::new();
         if let Some(output) = namespace.holder.stdout.take() {
-            BufReader::new(output).read_line(&mut said)?;
+            BufReader::new(output).read_line(&mut said).map_err(|error| unavailable(&error.to_string()))?;
         }
         match said.trim() {
             "ready" => Ok(namespace),
@@ -90,17 +90,9 @@ struct Stripes {
     group: &'static str,
 }
 
-/// Runs the study. The inner `Err` is the reason why there is none here.
-pub(super) fn outcome(
-    copies: &Copies<'_>,
-    cores: usize,
-    repetition: Repetition,
-    progress: &mut dyn Write,
-) -> Result<Result<Outcome, String>, LabError> {
-    let namespaces = match Namespace::new().and_then(|first| Ok([first, Namespace::new()?])) {
-        Ok(namespaces) => namespaces,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
+/// Runs the study.
+pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
+    let namespaces = [Namespace::new()?, Namespace::new()?];
     let (mut places, mut cells) = (Vec::new(), Vec::new());
     for protection in protections() {
         for (mode, stripes, lanes) in MODES {
@@ -112,7 +104,7 @@ pub(super) fn outcome(
             }
         }
     }
-    let mut experiment = experiment(cores, repetition);
+    let mut experiment = experiment(copies.cores, copies.repetition);
     writeln!(progress, "{}", experiment.title)?;
     let pilots: Vec<_> = cells
         .iter()
@@ -123,7 +115,7 @@ pub(super) fn outcome(
     let plan = Plan::new(experiment, places, copies.request.seed);
     let programs = [0, 1].map(|at| namespaces[at].program(copies.program));
     let mut sampler = Turns { copies, cells, sizes, programs };
-    Ok(Ok(plan.run(&mut sampler, progress, |_| ())?))
+    Ok(vec![plan.run(&mut sampler, progress, |_| ())?])
 }
 
 fn request(protection: &Protection, lanes: u32) -> CopyRequest {
@@ -156,40 +148,30 @@ fn place(protection: &Protection, mode: &str, link: &str) -> Coordinates {
 }
 
 fn experiment(cores: usize, repetition: Repetition) -> Experiment {
-    Experiment {
-        id: "stripes".to_owned(),
-        covers: "G17, G19, G20".to_owned(),
-        paper: PAPER.to_owned(),
-        title: "Stripes: processes, lanes and links".to_owned(),
-        notes: vec![
-            "S is the number of stripes, each a process that copies its part of the bytes; C is the number of lanes of each, with a stream for each lane. Two stripes have a link of 1 Gb/s each (own), or one together (shared). Mb/s of all stripes together.".to_owned(),
-            "The study's slide asks why two stripes of one thread beat one stripe of two, and suspects the second network card. If that is the reason, two stripes on a shared link lose the gain.".to_owned(),
-        ],
-        method: vec![
-            "Each link is the loopback device of a network namespace behind a token bucket of 1 Gb/s, with packets of 1500 bytes; data and acknowledgements share it. Only the senders do their full work. The rate is that of all bytes over the time from the first byte of the first stripe to the end of the last.".to_owned(),
-            "Legacy private is 3DES-CBC with HMAC-SHA1, record by record: there a lane is slower than the link, as in the study. Modern private is AES-128-GCM. The load of one stripe is not counted as a disturbance of the other.".to_owned(),
-        ],
+    let experiment = Experiment {
         axes: vec![
             Axis::new("protection", protections().map(name)),
             Axis::new("links", LINKS),
             Axis::new("mode", MODES.map(|(mode, ..)| mode)),
         ],
         repetition,
-        claims: claims(cores),
-        view: View::Pivot(Pivot {
-            rows: vec!["mode".to_owned()],
-            columns: "links".to_owned(),
-            measure: MEGABITS.to_owned(),
-            blocks: vec!["protection".to_owned()],
-            times: None,
-            ratios: Vec::new(),
-        }),
-        plots: vec![Plot {
-            plots: vec!["protection".to_owned()],
-            ..Plot::new(Drawn::Bars, "mode", RATE, &["links"])
-        }],
-        ..Experiment::default()
-    }
+        view: View::pivot(&["mode"], "links", MEGABITS).blocks(&["protection"]),
+        plots: vec![Plot::new(Drawn::Bars, "mode", RATE, &["links"]).each("protection")],
+        ..Experiment::new("stripes", "G17, G19, G20", "Stripes: processes, lanes and links", &[], Vec::new())
+    };
+    let experiment = experiment.of(PAPER).claiming(claims(cores)).notes(&[
+        "S is the number of stripes, each a process that copies its part of the bytes; C is the number of lanes of each, with a stream \
+         for each lane. Two stripes have a link of 1 Gb/s each (own), or one together (shared). Mb/s of all stripes together.",
+        "The study's slide asks why two stripes of one thread beat one stripe of two, and suspects the second network card. If that is \
+         the reason, two stripes on a shared link lose the gain.",
+    ]);
+    experiment.method(&[
+        "Each link is the loopback device of a network namespace behind a token bucket of 1 Gb/s, with packets of 1500 bytes; data and \
+         acknowledgements share it. Only the senders do their full work. The rate is that of all bytes over the time from the first \
+         byte of the first stripe to the end of the last.",
+        "Legacy private is 3DES-CBC with HMAC-SHA1, record by record: there a lane is slower than the link, as in the study. Modern \
+         private is AES-128-GCM. The load of one stripe is not counted as a disturbance of the other.",
+    ])
 }
 
 fn claims(cores: usize) -> Vec<Claim> {

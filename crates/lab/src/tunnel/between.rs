@@ -4,8 +4,9 @@
 //! runs on one core, but for the thread that plays a simulated card.
 
 use super::foreign;
-use super::net::{Gate, Ground, INNER_MTU, Net, unavailable, write_private};
+use super::net::{Gate, Ground, INNER_MTU, Net, write_private};
 use crate::LabError;
+use crate::error::unavailable;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;

@@ -5,6 +5,7 @@
 //! same place.
 
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,
     by, check, find,
@@ -84,19 +85,14 @@ struct Component {
     numbers: u64,
 }
 
-fn unavailable(error: &dyn std::fmt::Display) -> LabError {
-    LabError::Unavailable(error.to_string())
-}
-
 impl Component {
     fn new(part: Part) -> Result<Self, LabError> {
         let tier = match part {
             Part::Digest(_, tier) | Part::Turned(_, tier) => tier,
             Part::Nothing | Part::Header => Tier::Native,
         };
-        let kernels = Kernels::select(Some(tier), None).map_err(|error| unavailable(&error))?;
-        let suite: sealane_ipsec::suite::Suite =
-            "hmac-sha1-96".parse().map_err(|error| unavailable(&error))?;
+        let kernels = Kernels::select(Some(tier), None).map_err(unavailable)?;
+        let suite: sealane_ipsec::suite::Suite = "hmac-sha1-96".parse().map_err(unavailable)?;
         let parameters = Parameters {
             spi: 0x1234,
             peer: PeerId(0),
@@ -108,7 +104,7 @@ impl Component {
         };
         let material = vec![7; suite.material_bytes()];
         let outbound = Outbound::new(kernels, parameters, &material, 1, Instant::now());
-        let outbound = outbound.map_err(|error| unavailable(&error))?;
+        let outbound = outbound.map_err(unavailable)?;
         let mac = match part {
             Part::Digest(digest, _) | Part::Turned(digest, _) => Some(Mac::Digest(digest)),
             Part::Nothing | Part::Header => None,
@@ -118,8 +114,8 @@ impl Component {
             let protection = Protection::Mac { mac, tag_bytes: check_bytes as u8 };
             Session::with(kernels, protection, &vec![0x35; protection.key_bytes()]).map(Arc::new)
         });
-        let session = session.transpose().map_err(|error| unavailable(&error))?;
-        let queue = Inline::new(kernels).queue(NonZeroUsize::MIN).map_err(|error| unavailable(&error))?;
+        let session = session.transpose().map_err(unavailable)?;
+        let queue = Inline::new(kernels).queue(NonZeroUsize::MIN).map_err(unavailable)?;
         let work = Work {
             buffer: Buffer::new(PACKETS * PLACE_BYTES),
             direction: Direction::Seal,
@@ -214,7 +210,7 @@ pub(super) fn outcomes(
          whose definition was not found; bucket-hash has 140 buckets.",
     ]);
     let plots = vec![Plot::new(Drawn::Bars, AXES[1], "ns", &AXES[..1])];
-    let experiment = Experiment { paper: PAPER.to_owned(), repetition, ..experiment.shown(view, plots) };
+    let experiment = Experiment { repetition, ..experiment.of(PAPER).shown(view, plots) };
     let places = PARTS.iter().flat_map(|(name, _)| SIZES.map(|bytes| place(name, bytes))).collect();
     let packets = SIZES.map(packet);
     // Every component takes packets of every size; a sample is a millisecond or more.
@@ -264,10 +260,7 @@ fn costs(cells: &[Cell]) -> Outcome {
             (Some(0.9), Some(1.1)),
         ),
     ];
-    let experiment = Experiment {
-        paper: PAPER.to_owned(),
-        ..experiment.shown(View::pivot(&AXES[..1], AXES[1], "adds"), Vec::new())
-    };
+    let experiment = experiment.of(PAPER).shown(View::pivot(&AXES[..1], AXES[1], "adds"), Vec::new());
     let mut outcome = Outcome::new(experiment, costs.collect());
     outcome.claims = claims.iter().map(|claim| check(claim, cells)).collect();
     outcome.experiment.claims = claims;

@@ -6,8 +6,9 @@
 #[path = "../../../../testing/charon.rs"]
 mod charon;
 
-use super::net::{Gate, INNER_MTU, Net, ip, run, unavailable, write_private};
+use super::net::{Gate, INNER_MTU, Net, ip, run, write_private};
 use crate::LabError;
+use crate::error::unavailable;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -371,7 +371,7 @@ fn experiment(id: &str, title: &str, measure: Measure, notes: &[&str]) -> Experi
     let view = View::pivot(&AXES[..2], AXES[2], &measure.id);
     let plot = Plot::new(Drawn::Bars, AXES[2], &measure.id, &AXES[..2]);
     let experiment = Experiment::new(id, "R10–R14, R22", title, &AXES, vec![measure]);
-    Experiment { paper: PAPER.to_owned(), ..experiment.notes(&notes).shown(view, vec![plot]) }
+    experiment.of(PAPER).notes(&notes).shown(view, vec![plot])
 }
 
 /// Returns the results, a table per unit; the shares of clear; and our tunnels beside the rival's.

@@ -5,6 +5,7 @@
 
 use crate::LabError;
 use crate::cleanup::{Cleanup, stop_if_ending};
+use crate::error::unavailable;
 use crate::peers::Hosts;
 use crate::process_tree::Tree;
 use crate::surroundings::Surroundings;
@@ -135,10 +136,6 @@ pub(crate) struct Net {
     pub(crate) clients: usize,
     /// The address of the last host.
     pub(crate) server: &'static str,
-}
-
-pub(crate) fn unavailable(what: impl std::fmt::Display) -> LabError {
-    LabError::Unavailable(what.to_string())
 }
 
 pub(super) fn run(program: &str, arguments: &str) -> Result<String, LabError> {

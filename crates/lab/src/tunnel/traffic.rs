@@ -2,8 +2,9 @@
 //!
 //! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended.
 
-use super::net::{Net, unavailable};
+use super::net::Net;
 use crate::LabError;
+use crate::error::unavailable;
 use crate::experiment::{Found, Profile, RATE, Sample};
 use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload, tiny_pages};
 use crate::surroundings::Surroundings;

@@ -14,7 +14,7 @@ pub(crate) use samples::Samples;
 pub(super) use tables::operations;
 pub use tables::public_key_tables;
 
-use super::error::unavailable;
+use crate::error::unavailable;
 use super::peers::{self, Peer};
 use super::{Line, Plan, Rule, SpeedError, clock};
 use crate::LabError;

@@ -60,10 +60,7 @@ pub(super) fn has(algorithm: Algorithm) -> bool {
 
 /// Returns the library as a runner.
 pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
-    match OpenSsl::get() {
-        Ok(library) => Ok(Box::new(Loaded(library))),
-        Err(reason) => Err(Peer::OpenSsl.fails(reason)),
-    }
+    Ok(Box::new(loaded()?))
 }
 
 /// Returns whether this build of the library computes the step of a public-key algorithm.
@@ -73,10 +70,11 @@ pub(super) fn has_step(algorithm: &str, step: &str) -> bool {
 
 /// Returns the library as a runner of public-key operations.
 pub(super) fn runner_of_operations() -> Result<Box<dyn Runner<Load>>, SpeedError> {
-    match OpenSsl::get() {
-        Ok(library) => Ok(Box::new(Loaded(library))),
-        Err(reason) => Err(Peer::OpenSsl.fails(reason)),
-    }
+    Ok(Box::new(loaded()?))
+}
+
+fn loaded() -> Result<Loaded, SpeedError> {
+    OpenSsl::get().map(Loaded).map_err(|reason| Peer::OpenSsl.fails(reason))
 }
 
 /// Returns operations of a step, each with a key of its own.
