@@ -36,10 +36,6 @@ impl Exceptions {
     };
 }
 
-/// The reason of the circles in IKE.
-const IKE_CIRCLES: &str =
-    "the state of an exchange and the values that it hands on are defined with each other";
-
 /// The exceptions in force.
 pub(crate) const CURRENT: Exceptions = Exceptions {
     unsafe_files: List(&[
@@ -265,15 +261,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/copy/src/journal/tests.rs", "a test that starts itself again under a limit"),
         ("crates/pkcs11/src/ffi/general.rs", "programs tell a module of PKCS#11 nothing but its path"),
     ]),
-    circles: List(&[
-        ("crates/ike/src/sa/auth.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/eap.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/exchange.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/open.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/answer.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/create.rs", IKE_CIRCLES),
-        ("crates/ike/src/sa/rekey.rs", IKE_CIRCLES),
-    ]),
+    circles: List(&[]),
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use super::{
     Context, MAX_CHILDREN, Parts, Phase, Sa,
     child::{Agreed, Child, Made, Refusal, Standing, agree, protocol_refusal},
-    create::{Collision, Creating, Goal},
+    under_way::{Collision, Creating, Followup, FollowupGoal, Goal},
 };
 use crate::{
     crypto::{KeyExchange, SharedSecret, exchange as key_exchange},
@@ -18,36 +18,11 @@ use crate::{
     wire::{Header, Notify, NotifyType, Payload, Payloads, Protocol},
 };
 
-/// A negotiation of the peer that continues in IKE_FOLLOWUP_KE.
-pub(crate) struct Followup {
-    pub(super) link: Vec<u8>,
-    pub(super) additional: Vec<KeyExchange>,
-    pub(super) nonces: Nonces,
-    pub(super) shared: Vec<SharedSecret>,
-    pub(super) goal: FollowupGoal,
-    /// Whether a colliding negotiation of ours, for a successor of the same child or IKE SA, has won in the meantime.
-    is_loser: bool,
-}
-
 /// A child that a child of the peer is to replace.
 struct Replaced {
     child: ChildId,
     /// Whether a child of ours has definitely replaced it.
     is_by_ours: bool,
-}
-
-pub(super) enum FollowupGoal {
-    Child { agreed: Box<Agreed>, inbound_spi: u32, replaces: Option<ChildId> },
-    Ike { choice: Box<Choice>, spis: crate::wire::Spis },
-}
-
-impl Followup {
-    pub(super) fn inbound_spi(&self) -> Option<u32> {
-        match &self.goal {
-            FollowupGoal::Child { inbound_spi, .. } => Some(*inbound_spi),
-            FollowupGoal::Ike { .. } => None,
-        }
-    }
 }
 
 /// The steps after an answer to CREATE_CHILD_SA.

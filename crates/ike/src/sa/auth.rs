@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq as _;
 
-use super::{Context, Parts, Role, Sa, exchange::InFlight, open::FirstChild};
+use super::{Context, Parts, Role, Sa, opening::FirstChild, under_way::InFlight};
 use crate::{
     config::{Expect, Peer, Prove, Settings},
     crypto::{

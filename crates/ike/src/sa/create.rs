@@ -1,114 +1,22 @@
 //! Children, and successors of the IKE SA, that we ask for: the initiator of CREATE_CHILD_SA and IKE_FOLLOWUP_KE (RFC
 //! 7296, section 1.3; RFC 9370).
 //!
-//! Guarantees: traffic in a peer's answer lies within that of the request; of two colliding rekeyings both ends keep
-//! the same one (RFC 7296, section 2.8.1).
+//! Guarantees: of two colliding rekeyings both ends keep the same one (RFC 7296, section 2.8.1).
 
 use super::{
     Context, Parts, Sa, Task,
-    child::{Child, Made, Standing, Trigger, esp_spi, list, with_trigger, write_request},
-    exchange::InFlight,
-    open::FirstChild,
-    rekey::IkeGoal,
+    child::{Child, Made, Standing, Trigger, with_trigger, write_request},
+    opening::FirstChild,
+    under_way::{ChildGoal, Creating, Goal, InFlight},
 };
 use crate::{
     crypto::{KeyExchange, Ongoing, SharedSecret},
-    event::{Event, Mode, Reason},
+    event::{Event, Reason},
     id::ChildId,
     keys::Nonces,
     offer::{self, Choice, Exchanges, Offer},
-    wire::{Exchange, Notify, NotifyType, Payload, Payloads, Proposal, TrafficSelector},
+    wire::{Exchange, Notify, NotifyType, Payload, Payloads},
 };
-
-/// A negotiation of the other end that collides with ours: both create a successor of the same child or IKE SA. Once
-/// both requests have been sent, both ends know from the nonces whose successor stays, although additional key
-/// exchanges of either may be outstanding.
-pub(super) struct Collision<T> {
-    /// The other end's successor; `None` while its key exchanges are under way.
-    pub(super) theirs: Option<T>,
-    pub(super) lowest_nonce: Vec<u8>,
-}
-
-/// A child that we ask for.
-pub(super) struct ChildGoal {
-    policy: usize,
-    pub(super) replaces: Option<ChildId>,
-    inbound_spi: u32,
-    offers: Vec<Offer>,
-    trigger: Trigger,
-    mode: Mode,
-    /// The name on the wire of the resource that it is for.
-    resource: Option<Vec<u8>>,
-    /// The peer knows that the child is for a resource, or it is for none.
-    is_resource_known: bool,
-    local: Vec<TrafficSelector>,
-    remote: Vec<TrafficSelector>,
-    outbound_spi: u32,
-    pub(super) collision: Option<Collision<ChildId>>,
-}
-
-pub(super) enum Goal {
-    Child(Box<ChildGoal>),
-    Ike(Box<IkeGoal>),
-}
-
-/// A negotiation of ours in CREATE_CHILD_SA and the exchanges that follow it.
-pub(crate) struct Creating {
-    pub(super) goal: Goal,
-    pub(super) nonces: Nonces,
-    pub(super) ongoing: Option<Ongoing>,
-    pub(super) shared: Vec<SharedSecret>,
-    /// The chosen algorithms, once they are known.
-    pub(super) choice: Option<Choice>,
-    /// Additional key exchanges that are still outstanding.
-    pub(super) additional: Vec<KeyExchange>,
-}
-
-impl Creating {
-    pub(super) fn inbound_spi(&self) -> Option<u32> {
-        match &self.goal {
-            Goal::Child(child) => Some(child.inbound_spi),
-            Goal::Ike(_) => None,
-        }
-    }
-}
-
-impl ChildGoal {
-    /// Returns whether the child is for a resource that has none yet.
-    pub(super) fn is_new_resource(&self) -> bool {
-        self.resource.is_some() && self.replaces.is_none()
-    }
-
-    /// Reads SPI, mode and traffic of an answer; the traffic must lie within that of the request.
-    fn take_answer(&mut self, answer: &Proposal, parts: &Parts, is_behind_nat: bool) -> Result<(), Reason> {
-        let broken = |problem: &str| Reason::Protocol(problem.to_owned());
-        self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of a child"))?;
-        let is_transport = parts.has(NotifyType::USE_TRANSPORT_MODE);
-        if is_transport && self.mode != Mode::Transport {
-            return Err(broken("it chose transport mode, which was not offered"));
-        }
-        if is_transport && is_behind_nat {
-            return Err(broken("it chose transport mode, which does not pass the NAT on the way"));
-        }
-        self.mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
-        let (Some(local), Some(remote)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
-            return Err(broken("it names no traffic"));
-        };
-        let within = |theirs: &[TrafficSelector], ours: &[TrafficSelector]| {
-            !theirs.is_empty() && theirs.iter().all(|theirs| ours.iter().any(|ours| ours.contains(theirs)))
-        };
-        if !within(local, &self.local) || !within(remote, &self.remote) {
-            return Err(Reason::Selectors {
-                ours: format!("{} to {}", list(&self.local), list(&self.remote)),
-                theirs: format!("{} to {}", list(local), list(remote)),
-            });
-        }
-        (self.local, self.remote) = (local.clone(), remote.clone());
-        // The resource of a child that is rekeyed stays, whether it is named or not (RFC 9611, section 3).
-        self.is_resource_known = !self.is_new_resource() || parts.has(NotifyType::SA_RESOURCE_INFO);
-        Ok(())
-    }
-}
 
 impl Sa {
     /// Asks for a child of a policy, with another key exchange than the policy's first if the peer asked for another.

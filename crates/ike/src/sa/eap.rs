@@ -6,7 +6,12 @@
 
 use subtle::ConstantTimeEq as _;
 
-use super::{Context, Parts, Role, Sa, auth::shared_key_proof, exchange::InFlight};
+use super::{
+    Context, Parts, Role, Sa,
+    auth::shared_key_proof,
+    opening::{Rounds, Side},
+    under_way::InFlight,
+};
 use crate::{
     config::{Expect, Prove},
     crypto::{prf::Secret, sign::Method},
@@ -16,25 +21,6 @@ use crate::{
     pool::Holder,
     wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
 };
-
-/// The state between the first round and the last.
-pub(super) struct Rounds {
-    /// The identity that the other end claims.
-    claimed: Identification,
-    identity: Identity,
-    /// The number of the first round's request.
-    message_id: u32,
-    /// The requests that an initiator sent along with its identity.
-    asked: Box<Parts>,
-    side: Side,
-    /// The user and the conversation's key, after the conversation has succeeded.
-    outcome: Option<(Option<String>, Secret)>,
-}
-
-enum Side {
-    Server(Box<Server>),
-    Client(Box<Client>),
-}
 
 impl Sa {
     fn rounds(&mut self) -> Option<&mut Rounds> {

@@ -3,57 +3,17 @@
 //! Guarantees: the window is 1 in both directions; no part of a message is evaluated before the message has been
 //! found genuine; a message that is not genuine does not change the state.
 
-use std::time::Instant;
-
-use super::{Context, Creating, Parts, Phase, Role, Sa, Task, open::Opening};
+use super::{
+    Context, Parts, Phase, Role, Sa, Task,
+    under_way::{Creating, InFlight, Outstanding},
+};
 use crate::{
-    crypto::{CryptoError, Ongoing, Sealer},
+    crypto::{CryptoError, Sealer},
     event::{Path, Reason, Transmit},
     id::ChildId,
     message::{Arrived, Assembly, Opened},
     wire::{Delete, Exchange, Header, NotifyType, Payloads},
 };
-
-/// The purpose of our request.
-pub(super) enum InFlight {
-    Init,
-    /// An additional key exchange, with the bytes of the request that IntAuth covers.
-    Intermediate {
-        ongoing: Ongoing,
-    },
-    Auth,
-    /// CREATE_CHILD_SA, or an IKE_FOLLOWUP_KE that follows it.
-    Create(Box<Creating>),
-    DeleteChild(ChildId),
-    DeleteIke(Reason),
-    Probe,
-    Move,
-    CheckPath {
-        cookie: Vec<u8>,
-        path: Path,
-    },
-}
-
-/// Our request under way.
-pub(super) struct Outstanding {
-    pub(super) message_id: u32,
-    pub(super) exchange: Exchange,
-    datagrams: Vec<Vec<u8>>,
-    sent: u32,
-    pub(super) next_at: Instant,
-    pub(super) in_flight: InFlight,
-    assembly: Assembly,
-}
-
-/// Answers to the peer's requests.
-#[derive(Default)]
-pub(super) struct Replies {
-    /// The number of the next request.
-    pub(super) expected: u32,
-    /// The answer to the previous request.
-    pub(super) last: Vec<Vec<u8>>,
-    assembly: Assembly,
-}
 
 impl Sa {
     /// Returns the keys of a direction.
@@ -359,7 +319,7 @@ impl Sa {
         }
         self.forget_followup(context);
         if let Phase::Opening(opening) = &self.phase {
-            Opening::release(opening, context);
+            opening.release(context);
         }
     }
 

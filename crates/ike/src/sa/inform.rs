@@ -5,9 +5,8 @@ use subtle::ConstantTimeEq as _;
 use super::{
     Context, Parts, Phase, Sa, Task,
     child::{Child, Standing},
-    create::Goal,
-    exchange::InFlight,
     nat,
+    under_way::{Goal, InFlight},
 };
 use crate::{
     event::{Path, Reason},

@@ -17,9 +17,11 @@ mod hostile;
 mod inform;
 mod nat;
 mod open;
+mod opening;
 mod parts;
 mod rekey;
 mod respond;
+mod under_way;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -29,15 +31,14 @@ use std::{
 
 pub(crate) use addresses::Addresses;
 pub(crate) use child::Child;
-use create::Creating;
 pub(crate) use nat::Nat;
-pub(crate) use open::Opening;
+pub(crate) use opening::Opening;
 pub(crate) use parts::Parts;
 pub(crate) use respond::{Agreed, Answer, FirstMessage, only_notify};
 
 #[cfg(test)]
-use self::exchange::InFlight as InFlightForTests;
-use self::exchange::{Outstanding, Replies};
+use self::under_way::InFlight as InFlightForTests;
+use self::under_way::{Followup, Outstanding, Replies};
 use crate::{
     config::{Peer, Settings},
     event::{Event, Path, Reason, Transmit},
@@ -223,7 +224,7 @@ pub(crate) struct Sa {
     tasks: VecDeque<Task>,
     delayed: Vec<(Instant, Task)>,
     /// A negotiation of the peer that continues in IKE_FOLLOWUP_KE.
-    followup: Option<Box<answer::Followup>>,
+    followup: Option<Box<Followup>>,
     heard: Instant,
     rekey_at: Option<Instant>,
     /// Whether another IKE SA with the same number has replaced this one, so that its end is not reported.

@@ -7,10 +7,9 @@ use std::collections::VecDeque;
 
 use super::{
     Child, Context, HandOver, Parts, Phase, Role, Sa, Task,
-    answer::{self, FollowupGoal, Then},
+    answer::{self, Then},
     child::Refusal,
-    create::{Collision, Creating, Goal},
-    exchange::InFlight,
+    under_way::{Collision, Creating, FollowupGoal, Goal, IkeGoal, InFlight},
 };
 use crate::{
     crypto::{KeyExchange, Ongoing, SharedSecret},
@@ -19,13 +18,6 @@ use crate::{
     offer::{self, Choice, Exchanges, Offer},
     wire::{Exchange, NotifyType, Payload, Payloads, Proposal, Spis},
 };
-
-/// A successor that we request.
-pub(super) struct IkeGoal {
-    pub(super) spis: Spis,
-    /// The collision with the peer's successor, which is given by our SPI.
-    pub(super) collision: Option<Collision<u64>>,
-}
 
 impl Sa {
     /// Requests a successor of this IKE SA.
