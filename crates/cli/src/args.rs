@@ -28,8 +28,8 @@ pub use fleet::{
 };
 pub use lab::{
     ALL_STUDIES, CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
-    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, ParallelismArg,
-    PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
+    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, NullTunnelArgs,
+    ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;

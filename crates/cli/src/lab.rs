@@ -1,8 +1,8 @@
 //! `sealane lab`: studies of the lab, with progress on standard error and results on standard output.
 
 use crate::args::{
-    ALL_STUDIES, LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, QuickArgs, RunArgs,
-    SiteArgs, TransferArgs,
+    ALL_STUDIES, LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, NullTunnelArgs, QuickArgs,
+    RunArgs, SiteArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use sealane_lab::request::Request;
 use sealane_lab::rng::Rng;
 use sealane_lab::studies::{self, Family, Planned};
 use sealane_lab::surroundings::Surroundings;
-use sealane_lab::tunnel::Topology;
+use sealane_lab::tunnel::{Topology, run_null};
 use sealane_lab::{site, stacks, transfer};
 use sealane_peer::chain;
 use std::env;
@@ -67,6 +67,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 ..request_of_hosts(arguments.program, hosts, runs)
             };
             conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)
+        }
+        LabCommand::NullTunnel(NullTunnelArgs { device, own, peer }) => {
+            match run_null(&device, own, peer).map_err(|error| Failure::new(ExitStatus::Io, error))? {}
         }
         LabCommand::Macro(arguments) => {
             let hosts = (arguments.topology, arguments.between);
@@ -127,8 +130,9 @@ fn measures(command: &LabCommand) -> bool {
         | LabCommand::Cards(_)
         | LabCommand::NetworkProcessor(_)
         | LabCommand::Run(_) => true,
-        // A link becomes its command, and a fleet has an end of its own.
+        // A link becomes its command, a tunnel is a daemon, and a fleet has an end of its own.
         LabCommand::Link(_)
+        | LabCommand::NullTunnel(_)
         | LabCommand::Fleet(_)
         | LabCommand::Capture(_)
         | LabCommand::List(_)

@@ -601,6 +601,12 @@ pub const ROWS: &[Row] = &[
         "The cost of copying to a host that does not have this program.",
     ),
     repeated(
+        "trains",
+        "",
+        "Not in the papers: links that split trains of packets, and rates without loss.",
+        "What a tunnel carries where the network takes one packet at a time, and how many small packets it carries at all.",
+    ),
+    repeated(
         "O1",
         "Text",
         "A null algorithm through the framework shows the framework's own cost.",

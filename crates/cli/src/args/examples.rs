@@ -237,6 +237,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "sealane lab tunnel --topology host-host --only tcp1,rtt-loaded --between sealane,wireguard-go --json",
                 "two tests of two tunnels, one JSON object a run",
             ),
+            (
+                "sealane lab tunnel --topology host-host --only tcp1,no-loss64 --between sealane,sealane-direct,null-gso,wireguard-go",
+                "beside a tunnel that only moves packets, which shows what a tunnel costs without cryptography",
+            ),
         ],
     ),
     (

@@ -15,6 +15,7 @@ use sealane_lab::studies::{self, Family};
 use sealane_lab::tunnel::{PEERS, Topology};
 use sealane_stack::Spec;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,6 +63,10 @@ pub enum LabCommand {
     /// Measure what IPsec costs, between hosts, gateways and road warriors, and by parts of AH (the 2002 study of security
     /// protocols)
     Tunnel(LabTunnelArgs),
+    /// Move superpackets between a device and another host without protection, for `lab tunnel`, which starts this command
+    /// itself
+    #[command(hide = true)]
+    NullTunnel(NullTunnelArgs),
     /// Measure what IPsec costs users: files by ftp, scp and HTTP, tiny pages, a mirror, a build, and a job beside the traffic
     /// (the macro benchmarks of the 2002 study)
     Macro(MacroArgs),
@@ -113,6 +118,17 @@ pub struct LabTunnelArgs {
     /// Measure another build of this program
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab null-tunnel`.
+#[derive(Debug, Args)]
+pub struct NullTunnelArgs {
+    /// The name of the device
+    pub device: String,
+    /// The address of this end
+    pub own: IpAddr,
+    /// The address of the other end
+    pub peer: IpAddr,
 }
 
 /// Arguments of `sealane lab macro`.

@@ -18,7 +18,7 @@ pub(super) const QUESTIONS: [Question; 9] = [
     },
     Question {
         question: "What does a tunnel leave of my network?",
-        ids: &["R13", "R14", "R10", "R11", "R12", "R22", "A10"],
+        ids: &["R13", "R14", "R10", "R11", "R12", "R22", "A10", "trains"],
     },
     Question {
         question: "Which algorithm is fast on this machine?",

@@ -3,12 +3,13 @@
 //! Guarantees: a connection is returned only once its daemons are ready. On confined ground every process of one side
 //! runs on one core, but for the thread that plays a simulated card.
 
-use super::foreign;
 use super::net::{Gate, Ground, INNER_MTU, Net, write_private};
+use super::{foreign, null, traffic};
 use crate::LabError;
 use crate::error::unavailable;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -32,6 +33,8 @@ pub(crate) enum Between {
     Clear,
     /// Our gateways.
     Ours(Ours),
+    /// Superpackets, moved without changes.
+    Null,
     /// Another program.
     Foreign(foreign::Kind),
 }
@@ -47,6 +50,19 @@ pub(crate) struct Ours {
     pub(crate) engine: &'static str,
     /// The source of the keys.
     pub(crate) keys: Keys,
+    /// Lines of the site file about the way of ESP between the gateways; UDP if empty.
+    pub(crate) way: &'static str,
+    /// The number of child associations that share the flows of a peer, if the keys are from IKE.
+    pub(crate) children: usize,
+    /// The number of lanes, if not the gateways' own choice.
+    pub(crate) lanes: Option<&'static str>,
+}
+
+impl Ours {
+    /// Returns gateways with this suite, and otherwise as users have them, with keys from files.
+    pub(crate) const fn of(suite: &'static str) -> Self {
+        Self { suite, tier: None, engine: "inline", keys: Keys::Manual, way: "", children: 1, lanes: None }
+    }
 }
 
 /// The source of a tunnel's keys.
@@ -82,7 +98,14 @@ impl Net {
                 let others: Vec<(usize, &Gate)> =
                     near.iter().enumerate().map(|(at, near)| (2 * at + 1, near)).collect();
                 net.ours(program, &folder, &far, &others, ours)?;
+                if ours.children > 1 {
+                    let run = folder.join(near[0].host.to_string()).join("run");
+                    traffic::bring_children(&net, || {
+                        net.children(near[0].host, program, &run) >= ours.children
+                    })?;
+                }
             }
+            Between::Null => null::up(&mut net, program, &near, &far)?,
             Between::Foreign(kind) => foreign::up(&mut net, kind, &folder, &near, &far)?,
         }
         Ok(net)
@@ -102,8 +125,8 @@ impl Net {
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
         let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
         let mut site = format!(
-            "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n",
-            own.outer
+            "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n{}",
+            own.outer, ours.way
         );
         if ours.keys == Keys::Calls {
             site += "identity = \"identity\"\n";
@@ -124,8 +147,8 @@ impl Net {
                     write_private(&folder.join("secret"), SECRET)?;
                     format!(
                         "[peers.ike]\nid = \"host{host}.example\"\nlocal-id = \"host{}.example\"\n\
-                         local-networks = [\"{}\"]\npsk-file = \"secret\"\n",
-                        own.host, own.inner
+                         local-networks = [\"{}\"]\npsk-file = \"secret\"\nchildren = {}\n",
+                        own.host, own.inner, ours.children
                     )
                 }
             };
@@ -136,6 +159,9 @@ impl Net {
         command.arg(&path).args(["--allow-legacy", "--engine", ours.engine]);
         if ours.keys == Keys::Manual {
             command.arg("--allow-manual-counter");
+        }
+        if let Some(lanes) = ours.lanes {
+            command.args(["--lanes", lanes]);
         }
         command.env("SEALANE_RUN", folder.join("run")).stdin(Stdio::null()).stdout(Stdio::null());
         if let Some(tier) = ours.tier {
@@ -161,6 +187,15 @@ impl Net {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the number of child associations that a gateway of ours has with its first peer.
+    fn children(&self, host: usize, program: &Path, run: &Path) -> usize {
+        let mut command = self.command(host, &program.to_string_lossy(), "tunnel status --json");
+        let Ok(output) = command.env("SEALANE_RUN", run).output() else { return 0 };
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let agreements = status["peers"][0]["ike"].as_array().into_iter().flatten();
+        agreements.filter_map(|ike| ike["children"].as_array()).map(Vec::len).sum()
     }
 }
 

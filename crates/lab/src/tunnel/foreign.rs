@@ -125,7 +125,7 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) -> Result<(), LabErr
 }
 
 /// Waits for the device of a gate, and routes packets to `others` through it.
-fn lead(net: &Net, gate: &Gate, device: &str, others: &[&Gate]) -> Result<(), LabError> {
+pub(super) fn lead(net: &Net, gate: &Gate, device: &str, others: &[&Gate]) -> Result<(), LabError> {
     let name = net.name(gate.host);
     wait_for(&format!("the device {device}"), || {
         run("ip", &format!("-n {name} link show {device}")).is_ok()

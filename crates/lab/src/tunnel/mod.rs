@@ -9,6 +9,7 @@ mod claims;
 mod components;
 mod foreign;
 pub(crate) mod net;
+mod null;
 pub(crate) mod traffic;
 
 use crate::LabError;
@@ -20,7 +21,7 @@ use crate::peers::Workload;
 use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
-use crate::studies::{ATOMIC, COSTS, Cost, Family, Study, cost, cost_for_each_topology, study};
+use crate::studies::{self, ATOMIC, COSTS, Cost, Family, Study, cost, cost_for_each_topology, study};
 use between::{Between, Keys, Ours};
 use net::Net;
 use std::io::Write;
@@ -28,6 +29,7 @@ use std::time::Instant;
 use traffic::{Test, Traffic};
 
 pub use crate::topology::Topology;
+pub use null::run as run_null;
 pub use traffic::TESTS;
 
 /// The family of `sealane lab tunnel`.
@@ -45,6 +47,8 @@ const PARTS_COSTS: &[Cost] = &[
     cost_for_each_topology(&["ttcp-8192"], 55),
     cost_for_each_topology(&["tcp1"], 50),
     cost_for_each_topology(&["tcp4"], 24),
+    // A short profile searches rates only through connections that the request names.
+    cost_for_each_topology(&["tcp1-no-segmentation", "no-loss1400", "no-loss64"], 17),
     cost_for_each_topology(&["udp1400"], 24),
     cost_for_each_topology(&["udp64"], 24),
     cost_for_each_topology(&["rtt"], 20),
@@ -88,13 +92,21 @@ const STUDIES: &[Study] = &[
         "the same tunnels with TCP, UDP and pings of today",
         &["tcp1", "tcp4", "udp1400", "udp64", "rtt", "rtt-loaded"],
     ),
+    study(
+        "trains",
+        studies::OWN,
+        "links that split trains, and rates without loss, beside a tunnel that only moves packets",
+        &["tcp1-no-segmentation", "no-loss1400", "no-loss64"],
+    ),
     study("R22", COSTS, "faster networks: what remains of clear, by suite", &["tcp1", "tcp4"]),
     study("A10", ATOMIC, "AH by components: header, touching, arithmetic", &["ah"]),
 ];
 
 /// The connections between the hosts, by their names in results.
-pub const PEERS: [&str; 9] =
-    [CLEAR.0, HTTPS.0, NATIVE, OWN, CARD, HYBRID, "wireguard-go", "libipsec", "openvpn"];
+pub const PEERS: [&str; 14] = [
+    CLEAR.0, HTTPS.0, NATIVE, OWN, CARD, HYBRID, WAYS[0].0, WAYS[1].0, WAYS[2].0, WAYS[3].0, NULL.0, RIVAL.0,
+    "libipsec", "openvpn",
+];
 
 /// The default suite of a site file, which protects most users' packets.
 pub const DEFAULT_SUITE: &str = "aes-256-gcm";
@@ -114,6 +126,22 @@ pub(crate) const DES: &str = "des-cbc+hmac-sha1-96";
 pub(crate) const TRIPLE_DES: &str = "3des-cbc+hmac-sha1-96";
 /// The tunnel that others are compared with, and its one algorithm.
 const RIVAL: (&str, &str) = ("wireguard-go", "chacha20-poly1305");
+
+/// A tunnel that only moves superpackets, whose cost is that of any tunnel's system calls. It sends trains as they come,
+/// of which none arrives over a link that splits them.
+const NULL: (&str, &str) = ("null-gso", CLEAR.1);
+
+/// Our gateways in other arrangements: ESP as an IP protocol of its own, through the kernel's IP output and past it; and
+/// two lanes, with one child association of IKE and with four that share the flows (RFC 9611).
+const WAYS: [(&str, Ours); 4] = [
+    ("sealane-esp", Ours { way: "encapsulation = \"none\"\n", ..Ours::of("aes-128-gcm") }),
+    ("sealane-direct", Ours { way: "encapsulation = \"none\"\ndirect = true\n", ..Ours::of("aes-128-gcm") }),
+    ("sealane-1-child", Ours { keys: Keys::Ike, lanes: Some("2"), ..Ours::of(DEFAULT_SUITE) }),
+    (
+        "sealane-4-children",
+        Ours { keys: Keys::Ike, lanes: Some("2"), children: 4, ..Ours::of(DEFAULT_SUITE) },
+    ),
+];
 
 /// The paper.
 pub(crate) const PAPER: &str =
@@ -160,7 +188,7 @@ impl Unit {
             HYBRID => (Some("native"), "hybrid:card,inline"),
             _ => (None, "inline"),
         };
-        Ours { suite: self.suite, tier, engine, keys: Keys::Manual }
+        Ours { tier, engine, ..Ours::of(self.suite) }
     }
 }
 
@@ -170,22 +198,34 @@ fn material_bytes(suite: &str) -> Option<usize> {
 }
 
 /// The limit of the simulated cards' figures.
-pub(crate) const ABOUT_CARDS: &str = "simulated-card and simulated-hybrid stand for DES-HW and 3DES-HW: the engine's model of a card of four Hifn 7751,      by OpenBSD's published figures. Packets wait as long as such a card takes; the results are computed in software, so the CPU      seconds are not those that a card would save.";
+pub(crate) const ABOUT_CARDS: &str = "simulated-card and simulated-hybrid stand for DES-HW and 3DES-HW: the engine's model of a card of \
+    four Hifn 7751, by OpenBSD's published figures. Packets wait as long as such a card takes; the results are computed in software, \
+    so the CPU seconds are not those that a card would save.";
 
 /// Returns all connections between the hosts, with their suites.
 fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Between)> {
     let mut between = vec![(CLEAR.0, CLEAR.1, Between::Clear), (HTTPS.0, HTTPS.1, Between::Clear)];
     between.extend(UNITS.iter().map(|unit| (unit.peer, unit.suite, Between::Ours(unit.gateways()))));
+    between.extend(WAYS.map(|(peer, ours)| (peer, ours.suite, Between::Ours(ours))));
+    between.push((NULL.0, NULL.1, Between::Null));
     between.extend(foreign.iter().map(|peer| (peer.name, peer.suite, Between::Foreign(peer.kind.clone()))));
     between
+}
+
+/// Returns whether the lab chooses the tests of each connection: in a short profile, if the request names none.
+fn chooses(request: &Request) -> bool {
+    matches!(request.profile, Profile::Smoke | Profile::Quick) && request.between.is_empty()
 }
 
 /// Returns whether a test goes through a connection. A request that names connections, and one with more time, has all
 /// tests through all; a short one has the study's tests through the study's tunnels, and the tests of today through
 /// those of today: what the claims and the comparisons need.
 fn is_run(request: &Request, topology: Topology, test: &Test, peer: &str, suite: &str) -> bool {
-    let is_short = matches!(request.profile, Profile::Smoke | Profile::Quick);
-    if !is_short || !request.between.is_empty() {
+    let has_one_link = matches!(topology, Topology::HostHost | Topology::Gateways);
+    if test.splits_trains() && (peer == NULL.0 || !has_one_link) {
+        return false;
+    }
+    if !chooses(request) {
         return true;
     }
     let is_clear = peer == CLEAR.0;
@@ -194,9 +234,9 @@ fn is_run(request: &Request, topology: Topology, test: &Test, peer: &str, suite:
     let is_default = peer == OWN && suite == DEFAULT_SUITE;
     let is_today = is_default || (peer == OWN && suite == RIVAL.1) || peer == RIVAL.0;
     match test.name {
-        _ if !matches!(topology, Topology::HostHost | Topology::Gateways) => {
-            is_clear || is_oldest || is_default || peer == RIVAL.0
-        }
+        _ if test.is_search() || peer == NULL.0 || WAYS.iter().any(|(way, _)| *way == peer) => false,
+        _ if test.splits_trains() => is_default || peer == RIVAL.0,
+        _ if !has_one_link => is_clear || is_oldest || is_default || peer == RIVAL.0,
         "ttcp-64" | "ttcp-8192" => is_clear || is_study,
         "ttcp-512" | "ttcp-1024" | "ttcp-1470" => {
             is_clear || is_oldest || (peer == NATIVE && suite.starts_with("aes-128"))
@@ -240,6 +280,16 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             report.skipped.push(format!("tiny, large: {why}"));
             tests.retain(|test| !test.is_web());
         }
+        if let (true, Err(absent)) =
+            (tests.iter().any(Test::splits_trains), request.surroundings.program("ethtool"))
+        {
+            report.skipped.push(format!("tcp1-no-segmentation: {}", absent.reason));
+            tests.retain(|test| !test.splits_trains());
+        }
+        if chooses(request) && tests.iter().any(Test::is_search) {
+            let why = "no-loss1400, no-loss64: a short profile searches rates through connections that --between names";
+            report.skipped.push(why.to_owned());
+        }
         let (foreign, why): (Vec<_>, Vec<_>) = foreign::peers().into_iter().partition(Result::is_ok);
         report.skipped.extend(why.into_iter().filter_map(Result::err));
         let foreign: Vec<foreign::Peer> = foreign.into_iter().flatten().collect();
@@ -269,6 +319,9 @@ struct Asked<'a> {
     repetition: Repetition,
     versions: String,
 }
+
+/// The table of CPU seconds.
+const CPU: &str = "tunnels-cpu";
 
 /// The axes of every table: the connection between the hosts, its suite, and the test.
 const AXES: [&str; 3] = ["between", "suite", "test"];
@@ -370,13 +423,15 @@ fn experiment(id: &str, title: &str, measure: Measure, notes: &[&str]) -> Experi
     let notes: Vec<&str> = notes.iter().copied().filter(|note| !note.is_empty()).collect();
     let view = View::pivot(&AXES[..2], AXES[2], &measure.id);
     let plot = Plot::new(Drawn::Bars, AXES[2], &measure.id, &AXES[..2]);
-    let experiment = Experiment::new(id, "R10–R14, R22", title, &AXES, vec![measure]);
+    let experiment = Experiment::new(id, "R10–R14, R22, trains", title, &AXES, vec![measure]);
     experiment.of(PAPER).notes(&notes).shown(view, vec![plot])
 }
 
 /// Returns the results, a table per unit; the shares of clear; and our tunnels beside the rival's.
 fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> {
     let place = topology.name();
+    let is_of_card = |cell: &Cell| [CARD, HYBRID].contains(&&*cell.at["between"]);
+    let about_cards = if cells.iter().any(is_of_card) { ABOUT_CARDS } else { "" };
     let mut outcomes = Vec::new();
     for (id, what, measure) in [
         (
@@ -386,14 +441,18 @@ fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> 
         ),
         ("packets", "Datagrams and tiny files", Measure::new("packets_per_s", "a second").unit("a second")),
         ("round-trips", "What protection adds to round trips", Measure::cost("rtt_us", "µs", "µs")),
+        (CPU, "What the daemons take for a gigabyte", Measure::cost("cpu_s_per_gb", "CPU s/GB", "s")),
     ] {
-        let has_it = |cell: &&Cell| Test::of(&cell.at["test"]).is_some_and(|test| test.measure == measure.id);
-        let own: Vec<Cell> =
-            cells.iter().filter(has_it).filter(|cell| !cell.samples.is_empty()).cloned().collect();
+        let is_of = |test: Test, cell: &Cell| match id {
+            CPU => !cell.samples_of(&measure.id).is_empty(),
+            _ => test.measure == measure.id && !cell.samples.is_empty(),
+        };
+        let has_it = |cell: &&Cell| Test::of(&cell.at["test"]).is_some_and(|test| is_of(test, cell));
+        let own: Vec<Cell> = cells.iter().filter(has_it).cloned().collect();
         let notes = [
             "sealane-native runs one packet after another, as the study's machines did; sealane takes batches. Of several hosts \
              the sum.",
-            ABOUT_CARDS,
+            about_cards,
             versions,
         ];
         let mut experiment = experiment(id, &format!("{what}, {place}"), measure, &notes);
@@ -417,24 +476,26 @@ fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> 
         &[
             "The paper gives shares of what goes through without protection: with small writes 40 %, with writes of 8 KB 30 %, \
              from host to host; it calls the case of two gateways similar, and has no such figure for three hosts.",
-            ABOUT_CARDS,
+            about_cards,
         ],
     );
     parts.claims = claims::of_shares(&shares, topology);
     shares.extend(claims::published(&shares, topology));
     outcomes.push(Outcome::new(parts, shares));
     let notes = [
-        "Ours over the other's: the default suite first, then AES-128-GCM, then the other's own algorithm. Of rtt less is more.",
+        "Ours over the other's: the default suite first, then AES-128-GCM, then wireguard-go's algorithm. Of rtt less is more.",
     ];
-    let title = format!("Beside {}, {place}", RIVAL.0);
-    let beside = experiment("tunnels-beside", &title, Measure::times("times", ""), &notes);
-    outcomes.insert(0, Outcome::new(beside, beside_rival(cells)));
+    for (id, other) in [("tunnels-beside-null", NULL), ("tunnels-beside", RIVAL)] {
+        let title = format!("Beside {}, {place}", other.0);
+        let table = experiment(id, &title, Measure::times("times", ""), &notes);
+        outcomes.insert(0, Outcome::new(table, beside(cells, other)));
+    }
     outcomes.retain(|outcome| !outcome.cells.is_empty());
     outcomes
 }
 
-/// Returns our tunnels over the rival's, suite by suite as users have them, the default first.
-fn beside_rival(cells: &[Cell]) -> Vec<Cell> {
+/// Returns our tunnels over another, suite by suite as users have them, the default first.
+fn beside(cells: &[Cell], other: (&str, &str)) -> Vec<Cell> {
     let of = |peer: &str, suite: &str, test: &Test| {
         let place: Coordinates = at(AXES.into_iter().zip([peer, suite, test.name]));
         find(cells, &place)
@@ -442,13 +503,13 @@ fn beside_rival(cells: &[Cell]) -> Vec<Cell> {
     let mut beside = Vec::new();
     for suite in [DEFAULT_SUITE, "aes-128-gcm", RIVAL.1] {
         for test in TESTS.iter().filter_map(|test| Test::of(test)) {
-            let (Some(own), Some(rival)) = (of("sealane", suite, &test), of(RIVAL.0, RIVAL.1, &test)) else {
+            let (Some(own), Some(other)) = (of(OWN, suite, &test), of(other.0, other.1, &test)) else {
                 continue;
             };
             let name =
                 if suite == DEFAULT_SUITE { format!("{suite}, the default") } else { suite.to_owned() };
             let place = [("between", "sealane"), ("suite", &*name), ("test", test.name)];
-            beside.push(Cell::new(place).with_some("times", derive::over(own, rival, test.measure)));
+            beside.push(Cell::new(place).with_some("times", derive::over(own, other, test.measure)));
         }
     }
     beside

@@ -130,6 +130,8 @@ pub(crate) struct Net {
     cleanup: Option<Cleanup>,
     pub(super) daemons: Vec<Child>,
     links: Links,
+    /// The hosts of the one link that tunnels cross, if there is one.
+    pair: Option<[usize; 2]>,
     /// The cores of both halves of the hosts, if they are confined.
     pub(super) cores: Option<[usize; 2]>,
     /// Hosts that send requests to the last one; each has one stream of a test.
@@ -167,17 +169,17 @@ impl Net {
         remove_those_of_killed_labs();
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
-        let (hosts, clients, server) = match topology {
-            Topology::HostHost => (2, 1, "10.94.2.1"),
-            Topology::Gateways => (4, 1, "10.94.2.2"),
-            Topology::RoadWarrior => (WARRIORS + 2, WARRIORS, "10.94.2.2"),
-            Topology::RoadWarriorEnds => (WARRIORS + 2, WARRIORS, "10.94.2.1"),
+        let (hosts, clients, server, pair) = match topology {
+            Topology::HostHost => (2, 1, "10.94.2.1", Some([0, 1])),
+            Topology::Gateways => (4, 1, "10.94.2.2", Some([1, 2])),
+            Topology::RoadWarrior => (WARRIORS + 2, WARRIORS, "10.94.2.2", None),
+            Topology::RoadWarriorEnds => (WARRIORS + 2, WARRIORS, "10.94.2.1", None),
         };
         let tag = format!("{TAG}{}-{number}-", id());
         let cores = is_confined.then(first_and_last_core);
         let cleanup = Some(Cleanup::new(REMOVE, &[OsStr::new(&tag)]));
         let (names, daemons) = (Vec::new(), Vec::new());
-        let mut net = Self { number, names, cleanup, daemons, links, cores, clients, server };
+        let mut net = Self { number, names, cleanup, daemons, links, pair, cores, clients, server };
         for host in 0..hosts {
             let name = format!("{tag}{host}");
             ip(&format!("netns add {name}"))?;
@@ -334,6 +336,17 @@ impl Net {
             }
         }
         Ok(())
+    }
+
+    /// Makes the link that tunnels cross split UDP's trains into packets, or pass them whole again.
+    pub(super) fn split_trains(&self, is_split: bool) -> Result<(), LabError> {
+        let pair = self.pair.ok_or_else(|| unavailable("there are several links to split trains"))?;
+        let state = if is_split { "off" } else { "on" };
+        pair.into_iter().enumerate().try_for_each(|(end, host)| {
+            let name = &self.names[host];
+            let words = format!("netns exec {name} ethtool -K o{end} tx-udp-segmentation {state}");
+            ip(&words)
+        })
     }
 
     pub(super) fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {

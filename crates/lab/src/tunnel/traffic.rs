@@ -1,6 +1,8 @@
-//! The traffic through a tunnel: bulk transfers by iperf3, round trips, and pages of a web server on the last host.
+//! The traffic through a tunnel: bulk transfers by iperf3, the highest rate without loss, round trips, and pages of a
+//! web server on the last host.
 //!
-//! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended.
+//! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended; links that were made to
+//! split trains for a run are as before after it.
 
 use super::net::Net;
 use crate::LabError;
@@ -10,13 +12,14 @@ use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload
 use crate::surroundings::Surroundings;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::io;
+use std::process::{Child, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Names of all tests, as in results. `ah` is run in memory.
-pub const TESTS: [&str; 14] = [
+pub const TESTS: [&str; 17] = [
     "ttcp-64",
     "ttcp-512",
     "ttcp-1024",
@@ -24,8 +27,11 @@ pub const TESTS: [&str; 14] = [
     "ttcp-8192",
     "tcp1",
     "tcp4",
+    "tcp1-no-segmentation",
     "udp1400",
     "udp64",
+    "no-loss1400",
+    "no-loss64",
     "rtt",
     "rtt-loaded",
     "tiny",
@@ -46,6 +52,10 @@ pub(super) struct Test {
 enum Kind {
     /// iperf3 with these arguments.
     Bulk(&'static str),
+    /// iperf3 with one connection over links that split trains into packets.
+    Split,
+    /// Datagrams of so many bytes, as many as pass without loss.
+    NoLoss(u32),
     /// Round trips.
     Ping,
     /// Round trips beside four connections.
@@ -60,12 +70,25 @@ enum Kind {
 const PINGS: (u32, u32) = (300, 3);
 /// Milliseconds between round trips beside load.
 const LOADED_PING_MS: u32 = 15;
+/// iperf3's arguments for four connections.
+const FOUR: &str = "-P 4";
 /// The time by which the load is under way.
 const LOAD_TIME: Duration = Duration::from_millis(400);
 /// The additional seconds that a run of iperf3 may take, which otherwise waits for ever if a link has failed.
 const PATIENCE_S: u32 = 30;
 /// A link that carries nothing for this time is out of order.
 const UP_TIME: Duration = Duration::from_secs(20);
+/// The most runs of four connections that bring all child associations, of which flows ask for one at a time.
+const CHILDREN_RUNS: usize = 20;
+/// The highest rate without loss is searched below this one, in packets per second, and begins with that one.
+const RATES: (f64, f64) = (600e3, 60e3);
+/// The search ends when the rate is known within this part of it, or after so many runs of a second.
+const RATE_PART: f64 = 0.05;
+const RATE_RUNS: usize = 8;
+/// A rate is without loss if this part of the packets arrives, and this part of the rate is sent.
+const ARRIVED_MIN: f64 = 0.995;
+const SENT_MIN: f64 = 0.9;
+
 /// Returns the number of pages per run of `tiny`; the study has 1,000.
 pub(super) fn tiny_files(profile: Profile) -> u32 {
     if matches!(profile, Profile::Smoke | Profile::Quick) { 100 } else { 1000 }
@@ -88,9 +111,12 @@ impl Test {
             "ttcp-1470" => ("gbit_per_s", Kind::Bulk("-l 1470 -w 65535")),
             "ttcp-8192" => ("gbit_per_s", Kind::Bulk("-l 8192 -w 65535")),
             "tcp1" => ("gbit_per_s", Kind::Bulk("")),
-            "tcp4" => ("gbit_per_s", Kind::Bulk("-P 4")),
+            "tcp4" => ("gbit_per_s", Kind::Bulk(FOUR)),
+            "tcp1-no-segmentation" => ("gbit_per_s", Kind::Split),
             "udp1400" => ("packets_per_s", Kind::Bulk("-u -b 0 -l 1372")),
             "udp64" => ("packets_per_s", Kind::Bulk("-u -b 0 -l 64")),
+            "no-loss1400" => ("packets_per_s", Kind::NoLoss(1372)),
+            "no-loss64" => ("packets_per_s", Kind::NoLoss(64)),
             "rtt" => ("rtt_us", Kind::Ping),
             "rtt-loaded" => ("rtt_us", Kind::LoadedPing),
             "tiny" => ("packets_per_s", Kind::Tiny),
@@ -103,6 +129,16 @@ impl Test {
     /// Returns whether it needs a web server.
     pub(super) fn is_web(&self) -> bool {
         matches!(self.kind, Kind::Tiny | Kind::Large)
+    }
+
+    /// Returns whether its links split trains.
+    pub(super) fn splits_trains(&self) -> bool {
+        self.kind == Kind::Split
+    }
+
+    /// Returns whether it searches a rate, which takes many runs of iperf3.
+    pub(super) fn is_search(&self) -> bool {
+        matches!(self.kind, Kind::NoLoss(_))
     }
 }
 
@@ -142,25 +178,34 @@ pub(super) struct Traffic<'a> {
 
 impl Traffic<'_> {
     pub(super) fn run(&self, test: Test) -> Result<Sample, LabError> {
+        let Self { net, seconds, .. } = *self;
         let rtt = |rtt_us: f64| ("rtt_us".to_owned(), rtt_us);
         let figures = match test.kind {
-            Kind::Ping => self.ping(PINGS.0, PINGS.1).map(|us| Figures::from([rtt(us)])),
+            Kind::Ping => ping(net, PINGS.0, PINGS.1).map(|us| Figures::from([rtt(us)])),
             Kind::LoadedPing => thread::scope(|scope| {
-                let busy_ms = (1000 * self.seconds).saturating_sub(2 * LOAD_TIME.as_millis() as u32);
+                let busy_ms = (1000 * seconds).saturating_sub(2 * LOAD_TIME.as_millis() as u32);
                 let times = scope.spawn(move || {
                     thread::sleep(LOAD_TIME);
-                    self.ping((busy_ms / LOADED_PING_MS).max(5), LOADED_PING_MS)
+                    ping(net, (busy_ms / LOADED_PING_MS).max(5), LOADED_PING_MS)
                 });
-                let mut figures = self.iperf3("-P 4")?;
+                let mut figures = iperf3(net, seconds, FOUR)?;
                 figures.extend([rtt(times.join().ok()??)]);
                 Some(figures)
             }),
+            Kind::Split => {
+                net.split_trains(true)?;
+                let figures = iperf3(net, seconds, "");
+                net.split_trains(false)?;
+                figures
+            }
+            Kind::NoLoss(bytes) => highest(|rate| paced(net, bytes, rate))
+                .map(|rate| Figures::from([("packets_per_s".to_owned(), rate)])),
             Kind::Tiny => {
-                let rate = tiny_pages(&self.net.hosts(0), self.surroundings, (self.tiny_files, self.is_tls))?;
+                let rate = tiny_pages(&net.hosts(0), self.surroundings, (self.tiny_files, self.is_tls))?;
                 Some(Figures::from([("packets_per_s".to_owned(), rate)]))
             }
             Kind::Large => Some(self.large()?),
-            Kind::Bulk(how) => self.iperf3(how),
+            Kind::Bulk(how) => iperf3(net, seconds, how),
         };
         let found = Found::Values(figures.ok_or_else(|| unavailable("no result"))?);
         Ok(Sample { found, ..Sample::default() })
@@ -185,58 +230,135 @@ impl Traffic<'_> {
             .map(|(id, value)| (id.to_owned(), value))
             .collect())
     }
+}
 
-    /// Returns the mean of `count` round trips from the first host in µs.
-    fn ping(&self, count: u32, apart_ms: u32) -> Option<f64> {
-        let words = format!("-q -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, self.net.server);
-        let ping = self.net.command(0, "ping", &words).output().ok()?;
-        let text = String::from_utf8_lossy(&ping.stdout).into_owned();
-        let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
-        let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
-        Some(1000.0 * milliseconds)
-    }
+/// Returns the mean of `count` round trips from the first host in µs.
+fn ping(net: &Net, count: u32, apart_ms: u32) -> Option<f64> {
+    let words = format!("-q -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, net.server);
+    let ping = net.command(0, "ping", &words).output().ok()?;
+    let text = String::from_utf8_lossy(&ping.stdout).into_owned();
+    let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
+    let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
+    Some(1000.0 * milliseconds)
+}
 
-    /// Runs iperf3 once from every requesting host, and returns figures from the servers' counts.
-    fn iperf3(&self, how: &str) -> Option<Figures> {
-        let serve = |client: usize| {
-            let hosts = self.net.hosts(client);
-            Server::listening(&hosts, "iperf3 --server", |port| {
-                Ok(["iperf3", "-s", "-1", "-p", &port.to_string()].map(Into::into).to_vec())
-            })
-        };
-        let servers: Vec<(Server, u16)> = (0..self.net.clients).map(serve).collect::<Result<_, _>>().ok()?;
-        let before = self.net.cpu_seconds();
-        let (limit_s, seconds, server) = (self.seconds + PATIENCE_S, self.seconds, self.net.server);
-        let start = |(client, (_, port)): (usize, &(Server, u16))| {
-            let words = format!("{limit_s} iperf3 -c {server} -p {port} -t {seconds} -J {how}");
-            let mut command = self.net.command(client, "timeout", &words);
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
-        };
-        let clients: Vec<_> = servers.iter().enumerate().map(start).collect();
-        let outputs: Vec<_> =
-            clients.into_iter().map(|client| client.and_then(Child::wait_with_output)).collect();
-        let cpu_s = self.net.cpu_seconds() - before;
-        let (mut sums, mut all_bytes) = (Figures::new(), 0.0);
-        for output in outputs {
-            let output = output.ok().filter(|output| output.status.success())?;
-            let report: Value = serde_json::from_slice(&output.stdout).ok()?;
-            let of = |object: &str, field: &str| report["end"][object][field].as_f64();
-            all_bytes += of("sum_received", "bytes")?;
-            let lost = of("sum_received", "lost_packets").unwrap_or_default();
-            let packets = of("sum_received", "packets").zip(of("sum_received", "seconds"));
-            for (measure, figure) in [
-                ("gbit_per_s", Some(of("sum_received", "bits_per_second")? / 1e9)),
-                ("packets_per_s", packets.map(|(packets, seconds)| (packets - lost) / seconds)),
-                ("retransmissions", of("sum_sent", "retransmits")),
-            ] {
-                if let Some(figure) = figure {
-                    *sums.entry(measure.to_owned()).or_insert(0.0) += figure;
-                }
+/// Runs iperf3 once from every requesting host. Returns the `end` of each report, and the daemons' CPU seconds.
+fn ends(net: &Net, seconds: u32, how: &str) -> Option<(Vec<Value>, f64)> {
+    let serve = |client: usize| {
+        let hosts = net.hosts(client);
+        Server::listening(&hosts, "iperf3 --server", |port| {
+            Ok(["iperf3", "-s", "-1", "-p", &port.to_string()].map(Into::into).to_vec())
+        })
+    };
+    let servers: Vec<(Server, u16)> = (0..net.clients).map(serve).collect::<Result<_, _>>().ok()?;
+    let before = net.cpu_seconds();
+    let (limit_s, server) = (seconds + PATIENCE_S, net.server);
+    let start = |(client, (_, port)): (usize, &(Server, u16))| {
+        let words = format!("{limit_s} iperf3 -c {server} -p {port} -t {seconds} -J {how}");
+        let mut command = net.command(client, "timeout", &words);
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+    };
+    let clients: Vec<_> = servers.iter().enumerate().map(start).collect();
+    let outputs: Vec<_> =
+        clients.into_iter().map(|client| client.and_then(Child::wait_with_output)).collect();
+    let cpu_s = net.cpu_seconds() - before;
+    let end = |output: io::Result<Output>| {
+        let output = output.ok().filter(|output| output.status.success())?;
+        let mut report: Value = serde_json::from_slice(&output.stdout).ok()?;
+        Some(report.get_mut("end")?.take())
+    };
+    Some((outputs.into_iter().map(end).collect::<Option<_>>()?, cpu_s))
+}
+
+/// Runs iperf3 once from every requesting host, and returns figures from the servers' counts.
+fn iperf3(net: &Net, seconds: u32, how: &str) -> Option<Figures> {
+    let (ends, cpu_s) = ends(net, seconds, how)?;
+    let (mut sums, mut all_bytes) = (Figures::new(), 0.0);
+    for end in ends {
+        let of = |object: &str, field: &str| end[object][field].as_f64();
+        all_bytes += of("sum_received", "bytes")?;
+        let lost = of("sum_received", "lost_packets").unwrap_or_default();
+        let packets = of("sum_received", "packets").zip(of("sum_received", "seconds"));
+        for (measure, figure) in [
+            ("gbit_per_s", Some(of("sum_received", "bits_per_second")? / 1e9)),
+            ("packets_per_s", packets.map(|(packets, seconds)| (packets - lost) / seconds)),
+            ("retransmissions", of("sum_sent", "retransmits")),
+        ] {
+            if let Some(figure) = figure {
+                *sums.entry(measure.to_owned()).or_insert(0.0) += figure;
             }
         }
-        if cpu_s > 0.0 && all_bytes > 0.0 {
-            sums.insert("cpu_s_per_gb".to_owned(), cpu_s * 1e9 / all_bytes);
+    }
+    if cpu_s > 0.0 && all_bytes > 0.0 {
+        sums.insert("cpu_s_per_gb".to_owned(), cpu_s * 1e9 / all_bytes);
+    }
+    Some(sums)
+}
+
+/// Sends datagrams of `bytes` bytes for a second, `rate` of them in all. Returns the number sent per second, and the
+/// part that arrived.
+fn paced(net: &Net, bytes: u32, rate: f64) -> Option<(f64, f64)> {
+    let bits_per_s = rate * f64::from(8 * bytes) / net.clients as f64;
+    let (ends, _) = ends(net, 1, &format!("-u -w 4M -l {bytes} -b {bits_per_s:.0}"))?;
+    let sum = |object: &str, field: &str| {
+        let figures = ends.iter().map(|end| end[object][field].as_f64());
+        figures.sum::<Option<f64>>()
+    };
+    let (sent, arrived) = (sum("sum_sent", "bytes")?.max(1.0), sum("sum_received", "bytes")?);
+    // The clients run at the same time.
+    let seconds = sum("sum_sent", "seconds")? / net.clients as f64;
+    Some((sent / f64::from(bytes) / seconds, arrived / sent))
+}
+
+/// Returns the highest rate without loss by bisection; zero if there is none. `paced` returns the rate that was sent and
+/// the part that arrived.
+fn highest(mut paced: impl FnMut(f64) -> Option<(f64, f64)>) -> Option<f64> {
+    let ((mut high, mut rate), mut low, mut best) = (RATES, 0.0, 0.0_f64);
+    for _ in 0..RATE_RUNS {
+        let (sent, arrived) = paced(rate)?;
+        if arrived > ARRIVED_MIN && sent > SENT_MIN * rate {
+            (low, best) = (rate, best.max(sent));
+        } else {
+            high = rate;
         }
-        Some(sums)
+        if high - low < RATE_PART * high {
+            break;
+        }
+        rate = if low == 0.0 { high / 2.5 } else { (1.6 * low).min(f64::midpoint(low, high)) };
+    }
+    Some(best)
+}
+
+/// Runs four connections for a second each until all child associations are there, for which `are_there` asks.
+pub(super) fn bring_children(net: &Net, are_there: impl Fn() -> bool) -> Result<(), LabError> {
+    let brings = |_| {
+        let _ = iperf3(net, 1, FOUR);
+        are_there()
+    };
+    let is_done = (0..CHILDREN_RUNS).any(brings);
+    is_done.then_some(()).ok_or_else(|| unavailable("four connections do not bring all child associations"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_rate_without_loss_is_found() {
+        for limit in [5e3, 73e3, 264e3, 550e3] {
+            let mut runs = 0;
+            let found = highest(|rate| {
+                runs += 1;
+                Some((rate, if rate <= limit { 1.0 } else { limit / rate }))
+            });
+            let found = found.unwrap();
+            assert!(found <= 1.006 * limit && found > 0.8 * limit, "{limit}: {found}");
+            assert!(runs <= RATE_RUNS);
+        }
+        // A sender that is too slow has lost nothing, and does not count either.
+        let slow = highest(|rate| Some((rate.min(50e3), 1.0))).unwrap();
+        assert!((45e3..=50e3).contains(&slow), "{slow}");
+        assert_eq!(highest(|_| None), None);
+        assert_eq!(highest(|rate| Some((rate, 0.0))), Some(0.0));
     }
 }

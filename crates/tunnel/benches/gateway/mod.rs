@@ -1,4 +1,4 @@
-//! This program as a gateway: benchmarks start themselves again as the ends of their tunnels.
+//! This program as a gateway: a benchmark starts itself again as the ends of its tunnels.
 
 use std::{
     env, fs, io, num::NonZeroUsize, os::fd::AsFd as _, os::unix::fs::PermissionsExt as _, path::Path,
@@ -28,8 +28,7 @@ pub(crate) fn write(path: &Path, text: &str) {
 /// Runs a gateway, or the process that keeps its host's state, if the arguments ask for that. Returns whether they did.
 pub(crate) fn has_run(arguments: &[&str]) -> bool {
     match arguments {
-        ["gateway", site] => run(Path::new(site), NonZeroUsize::MIN),
-        ["gateway", site, lanes] => run(Path::new(site), lanes.parse().expect("a number of lanes")),
+        ["gateway", site] => run(Path::new(site)),
         ["keep-host"] => {
             let gateway = io::stdin().as_fd().try_clone_to_owned().expect("a gateway has started it");
             keeper::run(gateway, |message| eprintln!("{message}")).expect("the host is kept");
@@ -39,12 +38,12 @@ pub(crate) fn has_run(arguments: &[&str]) -> bool {
     true
 }
 
-fn run(path: &Path, lanes: NonZeroUsize) {
+fn run(path: &Path) {
     let site = Site::load(path).expect("a site of this bench");
     let settings = Settings {
         site: &site,
-        lanes: Some(lanes),
-        allowed: Allowed { manual_counter: true, legacy: false },
+        lanes: Some(NonZeroUsize::MIN),
+        allowed: Allowed { manual_counter: false, legacy: false },
         implementations: Implementations::default(),
         engine: &EngineChoice::default(),
         control_folder: &path.with_file_name("run"),
