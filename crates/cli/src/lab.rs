@@ -11,24 +11,25 @@ use crate::text;
 use sealane_lab::LabError;
 use sealane_lab::experiment::Profile;
 use sealane_lab::report::number::duration;
-use sealane_lab::report::{self, Files, Report, outcome_text, outcomes_text, to_text};
+use sealane_lab::report::{Files, Report, outcome_text};
 use sealane_lab::request::Request;
 use sealane_lab::rng::Rng;
 use sealane_lab::studies::{self, Family, Planned};
-use sealane_lab::surroundings::Surroundings;
 use sealane_lab::tunnel::{Topology, run_null};
 use sealane_lab::{site, stacks, transfer};
 use sealane_peer::chain;
-use std::env;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::time::Instant;
 
 mod link;
 mod network_processor;
+pub(crate) mod output;
+
+use output::{Output, columns, failed, prepare_page, print, show, surroundings};
 
 /// Runs one command.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
@@ -248,15 +249,6 @@ impl TimeLeft {
     }
 }
 
-/// The destinations of a report.
-pub(crate) struct Output {
-    pub(crate) is_json: bool,
-    /// Tables alone, without the headline.
-    pub(crate) is_brief: bool,
-    pub(crate) page: Option<PathBuf>,
-    pub(crate) files: Option<Files>,
-}
-
 /// Returns an output with one page, after a check that it can be written.
 fn shown(arguments: &LabShown) -> Result<Output, Failure> {
     prepare_page(arguments.report.as_deref())?;
@@ -286,17 +278,6 @@ fn conduct(
     show(&report, output)
 }
 
-/// Writes a report, and prints it.
-pub(crate) fn show(report: &Report, output: &Output) -> Result<ExitStatus, Failure> {
-    let text = match (output.is_json, output.is_brief) {
-        (true, _) => report.to_json().map_err(failed)?,
-        (false, true) => outcomes_text(report, columns()),
-        (false, false) => to_text(report, columns()),
-    };
-    publish(report, &text, output.files.as_ref(), output.page.as_deref())?;
-    Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
-}
-
 /// Returns the settings that every study gets.
 fn request(seed: Option<u64>) -> Request {
     let surroundings = Arc::new(surroundings());
@@ -323,67 +304,6 @@ fn request_of_hosts(
     let topologies = if topologies.is_empty() { Topology::ALL.to_vec() } else { topologies };
     let rounds = rounds.map(|rounds| rounds as usize);
     Request { program, topologies, between, profile, rounds, ..request(None) }
-}
-
-/// Checks that the page can be written, if one is requested.
-pub(crate) fn prepare_page(path: Option<&Path>) -> Result<(), Failure> {
-    path.map_or(Ok(()), report::prepare_page).map_err(failed)
-}
-
-/// Writes a report's files and its page as far as they are requested, and then prints `text`: a reader that leaves
-/// standard output does not lose the report. All three are attempted even if one fails: nobody measures again because
-/// an output was missing.
-pub(crate) fn publish(
-    report: &Report,
-    text: &str,
-    files: Option<&Files>,
-    page: Option<&Path>,
-) -> Result<(), Failure> {
-    let files_written = files.map_or(Ok(()), |files| report.write(files));
-    let page_written = page.map_or(Ok(()), |page| report.write_page(page));
-    let printed = print(text);
-    if let (Some(Files { html, json }), Ok(())) = (files, &files_written) {
-        text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
-    }
-    if let (Some(page), Ok(())) = (page, &page_written) {
-        text::complain(format_args!("the report: {}", page.display()));
-    }
-    files_written.and(page_written).map_err(failed)?;
-    printed
-}
-
-/// Returns the parts of the environment that the lab may read.
-pub(crate) fn surroundings() -> Surroundings {
-    let usual = Surroundings::default();
-    let home = env::home_dir();
-    // Sources of Rust packages, before the system's headers and documentation.
-    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
-    let sources = cargo.map(|cargo| cargo.join("registry/src"));
-    Surroundings {
-        search_path: env::var_os("PATH").map_or(usual.search_path, |path| env::split_paths(&path).collect()),
-        temporary: env::temp_dir(),
-        trees: sources.into_iter().chain(usual.trees).collect(),
-        wdt: env::var_os("SEALANE_WDT").map(PathBuf::from),
-    }
-}
-
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
-}
-
-/// Returns the width of the terminal on standard output, if it is a terminal.
-pub(crate) fn columns() -> Option<u16> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
-}
-
-pub(crate) fn failed(error: LabError) -> Failure {
-    let status = match &error {
-        LabError::Differs { .. } => ExitStatus::Integrity,
-        LabError::Stack(_) => ExitStatus::Usage,
-        _ => ExitStatus::Io,
-    };
-    Failure::new(status, error)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::args::{SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::lab::{columns, prepare_page, print, publish};
+use crate::lab::output::{columns, prepare_page, print, publish};
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -10,6 +10,7 @@
 
 mod association;
 mod bells;
+mod catalogue;
 mod cpu;
 mod flow;
 mod keys;
@@ -34,6 +35,7 @@ mod transport;
 
 pub use association::{Association, Claim, Epochs, Secret};
 pub use bells::Bells;
+pub use catalogue::Catalogue;
 pub use cpu::{CpuClock, CpuShare};
 pub use flow::{Flow, Refused, Ticket};
 pub use keys::{Fixed, Keys};
@@ -50,8 +52,7 @@ pub use pool::{Pool, Recycle};
 pub use run::{Crew, Ends, FlowPlan, Lane, LaneCounts, Plan, RunError, Sink, Source};
 pub use sealane_engine::Clock;
 pub use spec::{
-    ARGUMENTS_MAX, Catalogue, Context, End, Kind, LAYERS_MAX, LayerSpec, MakeLayer, Spec, SpecError,
-    no_arguments,
+    ARGUMENTS_MAX, Context, End, Kind, LAYERS_MAX, LayerSpec, MakeLayer, Spec, SpecError, no_arguments,
 };
 pub use stack::Stack;
 pub use stop::Stop;

@@ -5,9 +5,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sealane_tcp::Ports;
+use sealane_transform::Digest;
 use sealane_wire::{Sum, ethertype, protocol};
 
-use crate::{Context, End, LayerSpec, layers::digests};
+use crate::{Context, End, LayerSpec};
 
 /// The protocol number over IP of a digest's header: one of the two for experiments (RFC 3692).
 pub const DIGEST_PROTOCOL: u8 = 253;
@@ -59,15 +60,22 @@ pub(crate) fn pseudo(context: &Context, protocol: u8) -> Option<Sum> {
     network.map(|addresses| addresses.pseudo(protocol))
 }
 
-/// Returns the ports of packets that this end sends: discard (RFC 863) at the far end, and a dynamic port at the near
-/// end.
-pub(crate) fn ports(context: &Context) -> Ports {
-    const DISCARD: u16 = 9;
-    let dynamic = 49_152 + (context.association % 16_384) as u16;
-    match context.end {
-        End::Near => Ports { source: dynamic, destination: DISCARD },
-        End::Far => Ports { source: DISCARD, destination: dynamic },
+impl Context {
+    /// Returns the ports of segments and datagrams that this end sends: discard (RFC 863) at the far end, and a dynamic
+    /// port at the near end.
+    pub fn ports(&self) -> Ports {
+        const DISCARD: u16 = 9;
+        let dynamic = 49_152 + (self.association % 16_384) as u16;
+        match self.end {
+            End::Near => Ports { source: dynamic, destination: DISCARD },
+            End::Far => Ports { source: DISCARD, destination: dynamic },
+        }
     }
+}
+
+/// Returns the digests and MACs that are layers.
+pub(crate) fn digests() -> impl Iterator<Item = Digest> {
+    Digest::ALL.into_iter().filter(|digest| digest.output_bytes() > 0)
 }
 
 /// Returns the protocol number over IP of a layer's packets; without a layer there are only an application's bytes.

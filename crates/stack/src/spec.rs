@@ -1,14 +1,13 @@
 //! Stacks in the notation of the papers: `des/tcp/md5/ip/fddi`.
 //!
-//! Guarantees: a text that parses is printed the same; the error for a text says what is wrong with it, and the error
-//! for a name lists the known names. No more is allocated than [`LAYERS_MAX`] times [`ARGUMENTS_MAX`] short words.
+//! Guarantees: a text that parses is printed the same; the error for a text says what is wrong with it. No more is
+//! allocated than [`LAYERS_MAX`] times [`ARGUMENTS_MAX`] short words.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sealane_engine::{Implementations, KeyError};
-use sealane_tcp::Ports;
 
-use crate::{Layer, Overhead, Secret, Stack, Way, layers, network};
+use crate::{Layer, Overhead, Secret, Way};
 
 /// The maximum number of layers of a stack.
 pub const LAYERS_MAX: usize = 16;
@@ -202,9 +201,21 @@ impl Context {
         self.ignores_verdicts
     }
 
-    /// Returns the ports of segments and datagrams that this end sends.
-    pub fn ports(&self) -> Ports {
-        network::ports(self)
+    /// Returns the context of the layers of a stack, before any is made.
+    pub(crate) fn of_stack(&self, spec: &Spec) -> Self {
+        Self { layers: spec.layers.as_slice().into(), ..self.clone() }
+    }
+
+    /// Makes it the context of the layer at this place.
+    pub(crate) fn enter(&mut self, place: usize) {
+        self.place = place;
+    }
+
+    /// Adds the requirements of a layer that was made to those of the layers below.
+    pub(crate) fn lay(&mut self, layer: &dyn Layer) {
+        let Below { room, packet_bytes } = self.below;
+        let packet_bytes = layer.packet_bytes(packet_bytes);
+        self.below = Below { room: room.and(layer.overhead()), packet_bytes };
     }
 
     /// Returns the layer above this one.
@@ -255,65 +266,6 @@ pub struct Kind {
     pub names: fn() -> Vec<String>,
     /// Makes a layer with one of these names.
     pub make: MakeLayer,
-}
-
-/// The kinds of layers that are known.
-#[derive(Clone, Debug)]
-pub struct Catalogue {
-    kinds: Vec<Kind>,
-}
-
-impl Default for Catalogue {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Catalogue {
-    /// Returns a catalogue of the layers of this crate.
-    pub fn new() -> Self {
-        Self { kinds: layers::KINDS.to_vec() }
-    }
-
-    /// Adds another kind. If two kinds have the same name, the first one is used.
-    #[must_use]
-    pub fn with(mut self, kind: Kind) -> Self {
-        self.kinds.push(kind);
-        self
-    }
-
-    /// Returns all names, in order.
-    pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.kinds.iter().flat_map(|kind| (kind.names)()).collect();
-        names.sort();
-        names.dedup();
-        names
-    }
-
-    /// Makes a stack.
-    ///
-    /// # Errors
-    /// Fails if a name is not known, or a layer does not accept its arguments.
-    pub fn stack(&self, spec: &Spec, context: &Context) -> Result<Stack, SpecError> {
-        let mut context = Context { layers: spec.layers.as_slice().into(), ..context.clone() };
-        let mut layers = Vec::with_capacity(spec.layers.len());
-        // Layers are made from the wire's side on, so that each knows the requirements of the layers below it.
-        for (place, layer) in spec.layers.iter().enumerate().rev() {
-            let has = |kind: &&Kind| (kind.names)().contains(&layer.name);
-            let kind = self.kinds.iter().find(has).ok_or_else(|| SpecError::Unknown {
-                word: layer.name.clone(),
-                known: self.names().join(", "),
-            })?;
-            context.place = place;
-            let made = (kind.make)(layer, &context)?;
-            let Below { room, packet_bytes } = context.below;
-            let packet_bytes = made.packet_bytes(packet_bytes);
-            context.below = Below { room: room.and(made.overhead()), packet_bytes };
-            layers.push(made);
-        }
-        layers.reverse();
-        Ok(Stack::new(spec.clone(), layers))
-    }
 }
 
 /// Returns an error if a layer that takes no arguments was given some.

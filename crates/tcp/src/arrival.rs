@@ -1,6 +1,7 @@
 //! The arrival of segments: RFC 9293, section 3.10.7, with RFC 5961 and RFC 7323.
 
-use crate::connection::{Connection, Event, Reason, State};
+use crate::connection::{Connection, State};
+use crate::event::{Event, Reason};
 use crate::segment::{Flags, Header, Segment, reset_for};
 use crate::sender::Fin;
 use crate::timers::Timer;

@@ -1,6 +1,7 @@
 //! A connection: its state, the calls of the application, and its timers. Module `arrival` handles segments that
 //! arrive, and `output` those that leave.
 
+use crate::event::{Event, Reason};
 use crate::limiter::Limiter;
 use crate::receiver::{Receiver, SCALE_MAX};
 use crate::segment::{Header, Options, Payload};
@@ -32,32 +33,6 @@ pub enum State {
     TimeWait,
     /// There is no connection.
     Closed,
-}
-
-/// Why a connection has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reason {
-    /// Both ends closed, and everything was acknowledged.
-    Finished,
-    /// The peer refused the connection: its answer to SYN was a reset.
-    Refused,
-    /// The peer reset it.
-    Reset,
-    /// The peer is silent.
-    TimedOut,
-    /// [`Connection::abort`] was called, or [`Connection::close`] before the peer had answered.
-    Aborted,
-}
-
-/// An event for the application.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// The handshake is over.
-    Established,
-    /// The peer sends no more; everything it sent has been delivered.
-    PeerClosed,
-    /// The connection has ended. It is the last event, and comes once.
-    Closed(Reason),
 }
 
 /// The connection is closed for sending.

@@ -75,6 +75,7 @@ mod codec;
 mod config;
 mod congestion;
 mod connection;
+mod event;
 mod flight;
 mod limiter;
 mod listener;
@@ -97,7 +98,8 @@ mod timers;
 pub use codec::{HEADER_BYTES_MAX, Ports, decode, encode};
 pub use config::{Config, KeepAlive, Secrets};
 pub use congestion::Congestion;
-pub use connection::{Closing, Connection, Event, Reason, State};
+pub use connection::{Closing, Connection, State};
+pub use event::{Event, Reason};
 pub use listener::{Answer, Listener};
 pub use out::Out;
 pub use segment::{

@@ -1,8 +1,9 @@
 //! A rule about the files of one crate: none imports another one that imports it in turn, directly or through others.
 //!
 //! Imports between a file and a file above or below it in the tree of modules do not count, nor does code of tests. A
-//! path leads to the file that its longest part names; names that a file above re-exports lead to that file, and
-//! paths that a macro completes are not followed.
+//! path leads to the file that its longest part names, and from there on wherever that file has the next name from: a
+//! name that the root of a crate re-exports leads to the file that defines it. Paths that a macro completes, and names
+//! that are imported by `*`, are not followed.
 
 use super::Finding;
 use super::exceptions::List;
@@ -15,6 +16,12 @@ type Module<'a> = Vec<&'a str>;
 
 /// The files of one crate that each file imports, by their modules.
 type Imports<'a> = BTreeMap<Module<'a>, BTreeSet<Module<'a>>>;
+
+/// The names that each file imports, with the paths from the root of the crate that they stand for.
+type Names<'a> = BTreeMap<Module<'a>, BTreeMap<String, Vec<String>>>;
+
+/// The most files that a path is followed through; a longer chain is a circle of names, which does not compile.
+const STEPS_MAX: usize = 16;
 
 const RULE: &str = "circles";
 
@@ -61,47 +68,93 @@ fn place(path: &str) -> Option<(&str, Module<'_>)> {
 
 /// Returns the imports that count among the files of one crate.
 fn imports<'a>(files: &BTreeMap<Module<'a>, &File>) -> Imports<'a> {
-    let mut imports = Imports::new();
-    for (module, file) in files {
+    let code = |file: &File| {
         let code = split(&file.text).code;
-        let code = code.split_once("#[cfg(test)]\nmod tests").map_or(&*code, |(product, _)| product);
-        let mut reached = BTreeSet::new();
-        for path in paths(code) {
-            let names: Vec<&str> = path.split("::").map(str::trim).collect();
-            let whole: Vec<&str> = match &*names {
-                ["crate", rest @ ..] => rest.to_vec(),
-                ["self", rest @ ..] => module.iter().chain(rest).copied().collect(),
-                ["super", ..] => {
-                    let up = names.iter().take_while(|name| **name == "super").count();
-                    let above = &module[..module.len().saturating_sub(up)];
-                    above.iter().chain(&names[up..]).copied().collect()
-                }
-                _ => continue,
-            };
-            let of_length = |length: usize| files.keys().find(|other| other[..] == whole[..length]);
-            if let Some(other) = (0..=whole.len()).rev().find_map(of_length)
-                && !other.starts_with(module)
-                && !module.starts_with(other)
-            {
-                reached.insert(other.clone());
-            }
-        }
-        imports.insert(module.clone(), reached);
+        code.split_once("#[cfg(test)]\nmod tests")
+            .map_or_else(|| code.clone(), |(product, _)| product.to_owned())
+    };
+    let codes: BTreeMap<&Module<'a>, String> =
+        files.iter().map(|(module, file)| (module, code(file))).collect();
+    let mut names = Names::new();
+    for (module, code) in &codes {
+        let named = used(code)
+            .into_iter()
+            .filter_map(|Used { path, name }| Some((name?, whole(&path, module, files)?)));
+        names.insert((*module).clone(), named.collect());
+    }
+    let mut imports = Imports::new();
+    for (module, code) in &codes {
+        let paths = used(code).into_iter().map(|used| used.path).chain(inline(code));
+        let paths = paths
+            .filter(|path| ["crate", "self", "super"].contains(&path.split("::").next().unwrap_or_default()));
+        let reached = paths.filter_map(|path| followed(whole(&path, module, files)?, files, &names));
+        let counts = |other: &Module<'a>| !other.starts_with(module) && !module.starts_with(other);
+        imports.insert((*module).clone(), reached.filter(counts).collect());
     }
     imports
 }
 
-/// Returns every path of code that begins in its crate: those of `use` one by one, and those within code that begin
-/// with `crate::` or `super::`.
-fn paths(code: &str) -> Vec<String> {
-    let mut paths = Vec::new();
+/// Returns a path from the root of the crate; `None` if it begins in another crate.
+fn whole(path: &str, module: &[&str], files: &BTreeMap<Module<'_>, &File>) -> Option<Vec<String>> {
+    let names: Vec<&str> = path.split("::").map(str::trim).collect();
+    let whole: Vec<&str> = match &*names {
+        ["crate", rest @ ..] => rest.to_vec(),
+        ["self", rest @ ..] => [module, rest].concat(),
+        ["super", ..] => {
+            let up = names.iter().take_while(|name| **name == "super").count();
+            [&module[..module.len().saturating_sub(up)], &names[up..]].concat()
+        }
+        // A module below this one may be named without a prefix.
+        [first, ..] if files.contains_key(&[module, &[*first]].concat()) => [module, &names].concat(),
+        _ => return None,
+    };
+    Some(whole.into_iter().filter(|name| *name != "self").map(str::to_owned).collect())
+}
+
+/// Returns the file that a path leads to, through the files that have its names from others; the first one of them if
+/// they have a name from each other.
+fn followed<'a>(
+    whole: Vec<String>,
+    files: &BTreeMap<Module<'a>, &File>,
+    names: &Names<'a>,
+) -> Option<Module<'a>> {
+    let file = |path: &[String]| {
+        let of_length = |length: usize| files.keys().find(|module| module[..] == path[..length]);
+        (0..=path.len()).rev().find_map(of_length)
+    };
+    let first = file(&whole)?;
+    let (mut module, mut path) = (first, whole);
+    for _ in 0..STEPS_MAX {
+        let next = path.get(module.len()).and_then(|name| names[module].get(name));
+        let Some(next) = next else { return Some(module.clone()) };
+        path = [next, &path[module.len() + 1..]].concat();
+        module = file(&path)?;
+    }
+    Some(first.clone())
+}
+
+/// A path of a `use`, and the name that it brings into its file; `None` if all names of a module are brought in.
+struct Used {
+    path: String,
+    name: Option<String>,
+}
+
+/// Returns the paths of every `use` in code, one by one.
+fn used(code: &str) -> Vec<Used> {
+    let mut all = Vec::new();
     for (at, _) in code.match_indices("use ") {
         let before = code[..at].rsplit('\n').next().unwrap_or_default().trim();
         if before.is_empty() || before.starts_with("pub") {
             let text = code[at + 4..].split(';').next().unwrap_or_default();
-            expand("", text, &mut paths);
+            expand("", text, &mut all);
         }
     }
+    all
+}
+
+/// Returns the paths within code that begin with `crate::` or `super::`.
+fn inline(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
     for start in ["crate::", "super::"] {
         for (at, _) in code.match_indices(start) {
             let continues = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
@@ -114,12 +167,16 @@ fn paths(code: &str) -> Vec<String> {
     paths
 }
 
-/// Adds the paths of a tree of imports, such as `a::{b, c::{d, e}}`.
-fn expand(prefix: &str, text: &str, paths: &mut Vec<String>) {
+/// Adds the paths of a tree of imports, such as `a::{b, c::{d, e as f}}`.
+fn expand(prefix: &str, text: &str, all: &mut Vec<Used>) {
     let text = text.trim();
     let Some((head, rest)) = text.split_once('{') else {
-        let path = text.split(" as ").next().unwrap_or_default();
-        paths.push(format!("{prefix}{path}"));
+        let (path, name) = text.split_once(" as ").map_or((text, None), |(path, name)| (path, Some(name)));
+        let path = format!("{prefix}{}", path.trim());
+        let last = path.trim_end_matches("::self").rsplit("::").next().unwrap_or_default();
+        let name = name.unwrap_or(last).trim();
+        let name = (name != "*").then(|| name.to_owned());
+        all.push(Used { path, name });
         return;
     };
     let prefix = format!("{prefix}{}", head.trim());
@@ -129,7 +186,7 @@ fn expand(prefix: &str, text: &str, paths: &mut Vec<String>) {
             '{' => depth += 1,
             ',' | '}' if depth == 0 => {
                 if !rest[start..at].trim().is_empty() {
-                    expand(&prefix, &rest[start..at], paths);
+                    expand(&prefix, &rest[start..at], all);
                 }
                 start = at + 1;
             }
@@ -194,7 +251,7 @@ mod tests {
     fn a_circle_of_files_is_found_once() {
         let ring = [
             ("crates/x/src/lib.rs", "mod a;\n"),
-            (A, "use crate::{\n    b::{self, f as g},\n    other::T,\n};\n"),
+            (A, "use crate::{\n    b::{self, f as g},\n    other::S,\n};\n"),
             (B, "fn f() { super::c::d::f(); }\n"),
             ("crates/x/src/c/mod.rs", "mod d;\n"),
             (C, "pub(crate) use super::super::a::T;\n"),
@@ -226,6 +283,21 @@ mod tests {
         }
         let family = [("crates/x/src/c/mod.rs", "use d::f;\nuse self::d::g;\n"), (C, "use super::h;\n")];
         assert!(found(&family, List(&[])).is_empty());
+    }
+
+    /// The root of the crate only hands names on.
+    #[test]
+    fn names_lead_to_the_files_that_define_them() {
+        let pair = [(A, "use crate::{T, inner::g};\n"), (B, "pub struct T(crate::F);\n")];
+        let with =
+            |root: &'static str| found(&[&[("crates/x/src/lib.rs", root)], &pair[..]].concat(), List(&[]));
+        assert_eq!(with("mod a;\nmod b;\npub use a::F;\npub use b::T;\n").len(), 1);
+        assert_eq!(with("mod a;\nmod b;\npub use a::{G as F};\nuse self::b::{T};\n").len(), 1);
+        // One of the names is the root's own.
+        assert!(with("mod a;\nmod b;\npub use a::F;\npub struct T;\n").is_empty());
+        assert!(with("mod a;\nmod b;\npub use a::*;\npub use b::T;\n").is_empty());
+        // A name that leads to itself does not compile, and does not hang the check either.
+        assert!(with("mod a;\nmod b;\npub use crate::T;\npub use crate::F;\n").is_empty());
     }
 
     #[test]

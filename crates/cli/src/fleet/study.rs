@@ -5,7 +5,7 @@ use crate::args::{Cli, Command, LabCommand, LabFleetArgs, LabFleetCommand, LabFl
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::lab::{Output, failed, show, surroundings};
+use crate::lab::output::{Output, failed, show, surroundings};
 use crate::signals::Interrupts;
 use crate::text::{complain, printable};
 use clap::FromArgMatches;

@@ -8,15 +8,16 @@ pub mod assign;
 mod claim;
 pub mod derive;
 mod measure;
+mod plan;
 mod sample;
 mod schedule;
 mod view;
 
 pub use claim::{Claim, ClaimResult, Shape, Verdict, check};
 pub use measure::{Better, CPU_PER_GIB, MEGABITS, Measure, Origin, RATE, WALL, Written, of_runs};
+pub(crate) use plan::by;
+pub use plan::{Plan, Sampler};
 pub use sample::{Copied, Found, Sample};
-pub(crate) use schedule::by;
-pub use schedule::{Plan, Sampler};
 pub use view::{ANY, Drawn, Pivot, Plot, View};
 
 use crate::stats::{Centre, Interval, Summary};

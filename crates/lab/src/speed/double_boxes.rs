@@ -30,7 +30,7 @@ struct Double;
 
 impl Runner for Double {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-        let refused = || SpeedError::refused(task);
+        let refused = || task.refused();
         let bytes = task.key(0);
         let des = DoubleBoxDes::new(bytes.as_slice().try_into().map_err(|_| refused())?);
         if !is_alike(&des, &bytes, task.direction) {

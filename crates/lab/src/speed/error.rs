@@ -1,6 +1,5 @@
 //! Errors of measurements.
 
-use super::work::Task;
 use sealane_transform::SelectError;
 
 /// A requested measurement that cannot be made.
@@ -54,12 +53,4 @@ pub enum SpeedError {
     /// A thread could not be started, or failed.
     #[error("a lane could not be started, or failed")]
     LaneFailed,
-}
-
-impl SpeedError {
-    /// Returns the error that our kernels do not accept a task's messages.
-    pub(super) fn refused(task: &Task) -> Self {
-        let bytes = task.lengths.iter().max().copied().unwrap_or_default();
-        Self::Refused { algorithm: task.algorithm.to_string(), bytes }
-    }
 }

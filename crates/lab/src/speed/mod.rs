@@ -10,6 +10,7 @@ mod double_boxes;
 mod error;
 mod fit;
 mod ours;
+mod peer;
 mod peers;
 mod plan;
 pub(crate) mod public_key;
@@ -26,7 +27,7 @@ mod yardstick;
 
 pub use advice::advice;
 pub use error::SpeedError;
-pub use peers::Peer;
+pub use peer::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use public_key::{OPERATIONS_MAX, PublicKeyOptions, PublicKeyRow, public_key_tables};
 pub use row::Row;
@@ -143,21 +144,11 @@ pub fn report(title: &str, seconds: f64, outcomes: Vec<Outcome>) -> Report {
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let options = SpeedOptions { rule: request.profile.into(), ..SpeedOptions::well_known() };
-    let rows = measured(&options, progress)?;
+    let rows = run::messages(&options, progress)?;
     let mut outcomes: Vec<Outcome> =
         advice(&rows, &options.lengths).into_iter().chain(rates(&rows)).chain(summary(&rows)).collect();
     outcomes.iter_mut().for_each(|outcome| KERNELS.clone_into(&mut outcome.experiment.covers));
     Ok(report("Speed of the kernels", began.elapsed().as_secs_f64(), outcomes))
-}
-
-/// Returns every requested row.
-fn measured(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
-    let plan = Plan::of_messages(options).map_err(crate::error::unavailable)?;
-    let row = |line| match line {
-        Line::Messages(row) => Some(row),
-        Line::Operations(_) => None,
-    };
-    Ok(plan.lines(["measurements", ""], progress)?.into_iter().filter_map(row).collect())
 }
 
 /// Lengths of a batch's messages.

@@ -45,7 +45,7 @@ fn step(kernels: &Kernels, task: &Task) -> usize {
 
 /// Expands the keys of a task.
 fn keys<K, E>(task: &Task, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec<K>, SpeedError> {
-    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| SpeedError::refused(task))
+    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| task.refused())
 }
 
 /// Passes a `call`, which returns how many of its jobs failed, to `scope`, after one call in which none failed.
@@ -55,7 +55,7 @@ fn run(
     mut call: impl FnMut() -> (usize, Done),
 ) -> Result<(), SpeedError> {
     if call().0 > 0 {
-        return Err(SpeedError::refused(task));
+        return Err(task.refused());
     }
     scope(&mut || call().1);
     Ok(())
@@ -149,7 +149,7 @@ fn opens(
     for (index, (message, (source, tag))) in
         arena.messages(&task.lengths).zip(sealed.messages(&task.lengths)).enumerate()
     {
-        let data = Buffer::out_of_place(source, message).map_err(|_| SpeedError::refused(task))?;
+        let data = Buffer::out_of_place(source, message).map_err(|_| task.refused())?;
         jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
     }
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));

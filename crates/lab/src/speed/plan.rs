@@ -3,9 +3,8 @@
 //! Guarantees: the plan is made before the first measurement, so that a request that cannot be met fails at once; it
 //! holds no cell twice; and no cell uses more memory than [`MEMORY_BYTES_MAX`].
 
-use super::peers::{self, Peer};
 use super::work::{self, Task};
-use super::{CacheState, Length, Row, Rule, SpeedError, SpeedOptions, clock, ours, row};
+use super::{CacheState, Length, Peer, Row, Rule, SpeedError, SpeedOptions, clock, ours, peers, row};
 use sealane_transform::{Algorithm, Direction, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::fs;

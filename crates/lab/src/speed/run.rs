@@ -117,11 +117,7 @@ impl Plan {
     ///
     /// # Errors
     /// Fails as [`Self::run`] does, or if progress cannot be written.
-    pub(super) fn lines(
-        &self,
-        [what, rest]: [&str; 2],
-        progress: &mut dyn Write,
-    ) -> Result<Vec<Line>, LabError> {
+    fn lines(&self, [what, rest]: [&str; 2], progress: &mut dyn Write) -> Result<Vec<Line>, LabError> {
         if !self.is_empty() {
             let seconds = quantity(self.estimate().as_secs_f64());
             writeln!(progress, "{} {what}, about {seconds} s{rest}", self.len())?;
@@ -134,4 +130,28 @@ impl Plan {
         .map_err(unavailable)?;
         Ok(lines)
     }
+}
+
+/// Returns every requested row of messages.
+pub(super) fn messages(options: &SpeedOptions, progress: &mut dyn Write) -> Result<Vec<Row>, LabError> {
+    let plan = Plan::of_messages(options).map_err(unavailable)?;
+    let row = |line| match line {
+        Line::Messages(row) => Some(row),
+        Line::Operations(_) => None,
+    };
+    Ok(plan.lines(["measurements", ""], progress)?.into_iter().filter_map(row).collect())
+}
+
+/// Returns every requested row of public-key operations.
+pub(super) fn operations(
+    options: &PublicKeyOptions,
+    progress: &mut dyn Write,
+) -> Result<Vec<PublicKeyRow>, LabError> {
+    let plan = Plan::of_operations(options).map_err(unavailable)?;
+    let row = |line| match line {
+        Line::Operations(row) => Some(row),
+        Line::Messages(_) => None,
+    };
+    let words = ["public-key measurements", " and the time to make keys"];
+    Ok(plan.lines(words, progress)?.into_iter().filter_map(row).collect())
 }

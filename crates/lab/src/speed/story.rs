@@ -6,13 +6,11 @@
 //! bare kernels (ECB), as in the paper; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
-use super::public_key::{self, PublicKeyOptions, operations};
+use super::public_key::{PublicKeyOptions, operations};
 use super::row::Row;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
-use super::{
-    CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, measured, report, sizes, yardstick,
-};
+use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, report, sizes, yardstick};
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{
@@ -184,7 +182,7 @@ impl Teller<'_> {
 
     /// Measures rows, each with the interval of its slices.
     fn rows(&mut self, options: &SpeedOptions) -> Result<Vec<Row>, LabError> {
-        let mut rows = measured(options, self.progress)?;
+        let mut rows = super::run::messages(options, self.progress)?;
         rows.iter_mut().for_each(|row| row.mb_per_s_interval = row.mb_per_s_interval.or(row.spread));
         Ok(rows)
     }
@@ -381,7 +379,7 @@ impl Teller<'_> {
             rule: self.rule,
             ..PublicKeyOptions::default()
         };
-        let rows = public_key::measured(&options, self.progress)?;
+        let rows = super::run::operations(&options, self.progress)?;
         let [reference, native, batch] = tiers.map(|tier| operations(tier.name(), tier.name()));
         let times = |id: &str, name| Measure::times(id, name);
         let measures = vec![

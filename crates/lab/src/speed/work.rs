@@ -62,6 +62,12 @@ impl Task {
         (0..self.keys.clamp(1, self.lengths.len().max(1))).map(|index| self.key(index)).collect()
     }
 
+    /// Returns the error that our kernels do not accept the messages.
+    pub(super) fn refused(&self) -> SpeedError {
+        let bytes = self.lengths.iter().max().copied().unwrap_or_default();
+        SpeedError::Refused { algorithm: self.algorithm.to_string(), bytes }
+    }
+
     /// Returns the messages per call that handles them one after the other.
     pub(super) fn step(&self) -> usize {
         let mean = self.lengths.iter().sum::<usize>() / self.lengths.len().max(1);
@@ -205,7 +211,7 @@ pub(super) struct Sealed {
 
 impl Sealed {
     pub(super) fn new(aead: Aead, task: &Task) -> Result<Self, SpeedError> {
-        let refused = || SpeedError::refused(task);
+        let refused = || task.refused();
         let keys: Result<Vec<AeadKey>, _> = task.keys().iter().map(|key| AeadKey::new(aead, key)).collect();
         let keys = keys.map_err(|_| refused())?;
         let mut arena = Arena::new(task);

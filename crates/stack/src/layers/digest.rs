@@ -18,12 +18,11 @@
 use std::sync::Arc;
 
 use sealane_engine::{Job, Mac, Protection, Span};
-use sealane_transform::Digest;
 
 use crate::{
     Batch, Kind, Layer, Overhead, Verdict, Way,
     layers::{Sessions, add_jobs, end_jobs},
-    network,
+    network::{self, digests},
     spec::no_arguments,
 };
 
@@ -44,10 +43,6 @@ pub(crate) const KIND: Kind = Kind {
         Ok(Arc::new(DigestLayer { sessions, next, tag_bytes, has_nonce, verdict }))
     },
 };
-
-pub(crate) fn digests() -> impl Iterator<Item = Digest> {
-    Digest::ALL.into_iter().filter(|digest| digest.output_bytes() > 0)
-}
 
 #[derive(Debug)]
 struct DigestLayer {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-pub(crate) use digest::digests;
 use sealane_engine::{Job, JobStatus, Protection, Session, Span};
 
 use crate::{Batch, Context, Kind, LayerSpec, SpecError, Verdict, Way};

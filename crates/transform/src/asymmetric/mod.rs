@@ -9,10 +9,12 @@ mod descriptor;
 mod job;
 #[cfg(test)]
 pub(crate) mod nist;
+mod task;
 
-pub(crate) use descriptor::{AsymmetricDescriptor, Class, LaneCosts, Task};
+pub(crate) use descriptor::AsymmetricDescriptor;
 pub use descriptor::{AsymmetricFacts, AsymmetricStep};
 pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
+pub(crate) use task::{Class, LaneCosts, Task};
 
 /// An operation's result.
 pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;

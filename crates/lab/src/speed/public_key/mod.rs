@@ -14,14 +14,10 @@ pub(crate) use samples::Samples;
 pub(super) use tables::operations;
 pub use tables::public_key_tables;
 
-use crate::error::unavailable;
-use super::peers::{self, Peer};
-use super::{Line, Plan, Rule, SpeedError, clock};
-use crate::LabError;
+use super::{Peer, Rule, SpeedError, clock, peers};
 use crate::experiment::Profile;
 use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
-use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use work::{Load, Ours};
 
@@ -94,7 +90,7 @@ impl Cell {
     }
 }
 
-/// Returns all cells in the order of the rows, as [`Plan::of_operations`] asks for them.
+/// Returns all cells in the order of the rows, as [`super::Plan::of_operations`] asks for them.
 pub(super) fn cells(options: &PublicKeyOptions) -> Result<Vec<Cell>, SpeedError> {
     let too_many = options.batches.iter().find(|batch| **batch > OPERATIONS_MAX);
     if let Some(&batch) = too_many.filter(|_| !options.algorithms.is_empty()) {
@@ -133,25 +129,9 @@ fn loads(options: &PublicKeyOptions) -> impl Iterator<Item = Load> {
     steps.flat_map(|load| options.batches.iter().map(move |&batch| Load { batch, ..load }))
 }
 
-/// Returns every requested row.
-///
-/// # Errors
-/// Fails as [`Plan::of_operations`] and [`Plan::run`] do.
-pub(super) fn measured(
-    options: &PublicKeyOptions,
-    progress: &mut dyn Write,
-) -> Result<Vec<PublicKeyRow>, LabError> {
-    let plan = Plan::of_operations(options).map_err(unavailable)?;
-    let row = |line| match line {
-        Line::Operations(row) => Some(row),
-        Line::Messages(_) => None,
-    };
-    let words = ["public-key measurements", " and the time to make keys"];
-    Ok(plan.lines(words, progress)?.into_iter().filter_map(row).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::run::{self, Plan};
     use super::*;
 
     fn short(algorithms: &[Asymmetric]) -> PublicKeyOptions {
@@ -187,7 +167,7 @@ mod tests {
             peers: peers.clone(),
             ..short(&[algorithm])
         };
-        let rows = measured(&options, &mut std::io::sink()).unwrap();
+        let rows = run::operations(&options, &mut std::io::sink()).unwrap();
         let found = |peer: &Peer| rows.iter().filter(|row| row.peer == Some(peer.name())).count();
         assert!(peers.contains(&Peer::AwsLc) && peers.iter().all(|peer| found(peer) >= 4), "{rows:?}");
         for row in rows {
