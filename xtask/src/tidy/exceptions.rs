@@ -36,12 +36,6 @@ impl Exceptions {
     };
 }
 
-/// The reasons of the circles in the engine.
-const ENGINE_QUEUES: &str =
-    "an operation is a load of an engine's queue, and its callers' queue is beside it";
-const ENGINE_TREES: &str =
-    "a session has its subtrees' session, and works are cut along the trees of sessions";
-
 /// The exceptions in force.
 pub(crate) const CURRENT: Exceptions = Exceptions {
     unsafe_files: List(&[
@@ -267,17 +261,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/copy/src/journal/tests.rs", "a test that starts itself again under a limit"),
         ("crates/pkcs11/src/ffi/general.rs", "programs tell a module of PKCS#11 nothing but its path"),
     ]),
-    circles: List(&[
-        ("crates/engine/src/at_once.rs", ENGINE_QUEUES),
-        ("crates/engine/src/engine.rs", ENGINE_QUEUES),
-        ("crates/engine/src/operation.rs", ENGINE_QUEUES),
-        ("crates/engine/src/keys.rs", ENGINE_TREES),
-        ("crates/engine/src/run.rs", ENGINE_TREES),
-        ("crates/engine/src/session.rs", ENGINE_TREES),
-        ("crates/engine/src/tree.rs", ENGINE_TREES),
-        ("crates/engine/src/tree_key.rs", ENGINE_TREES),
-        ("crates/engine/src/work.rs", ENGINE_TREES),
-    ]),
+    circles: List(&[]),
 };
 
 #[cfg(test)]
