@@ -481,7 +481,8 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     assert_eq!(scene.fleet_elsewhere(&["status", "src9:0123456789"]).status.code(), Some(2));
     assert_eq!(scene.fleet_elsewhere(&["status", "nobody:01"]).status.code(), Some(3));
     write(&targets, b"dst2\n");
-    succeeds(&scene.copy(&options, &from, &to));
+    // The same command: a share that was cut off is continued by the same share.
+    succeeds(&scene.copy(&slowly, &from, &to));
     same(&scene.at("data"), &scene.at("in/data"));
     assert!(text(&scene.fleet_elsewhere(&["status", &named]).stdout).contains("done"));
 }
