@@ -130,7 +130,7 @@ impl FromStr for Uri {
                 (name, Some(PathBuf::from(path)))
             }
         };
-        if !is_name(name) || text.contains('\0') {
+        if !is_name(name) || text.contains('\0') || text.len() > URI_BYTES_MAX {
             return Err(NoUri);
         }
         Ok(Self { name: name.to_owned(), socket })
@@ -274,6 +274,14 @@ mod tests {
         {
             assert_eq!(text.parse::<Uri>(), Err(NoUri), "{text}");
         }
+    }
+
+    #[test]
+    fn the_longest_reference_comes_back_from_its_pem_and_a_longer_one_is_none() {
+        let of_length = |bytes: usize| format!("{:m<bytes$}", "sealane:web?socket=/");
+        let longest: Uri = of_length(URI_BYTES_MAX).parse().unwrap();
+        assert_eq!(Uri::of_pem(&longest.to_pem()), Ok(longest));
+        assert_eq!(of_length(URI_BYTES_MAX + 1).parse::<Uri>(), Err(NoUri));
     }
 
     #[test]
