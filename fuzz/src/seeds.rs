@@ -143,7 +143,7 @@ fn seeds_of_the_engine_service() {
     use sealane_client::Uri;
     use sealane_client::setup::{Ask, Told, decode};
     use sealane_service::{Policy, policy::Names};
-    check("engine_setup", &["unknown-field", "cut"], |bytes| {
+    check("engine_setup", &["unknown-field", "cut", "uri-long"], |bytes| {
         let names = Names::of("www:x:33:33::/:/bin/false\n", "www:x:33:\n");
         let is_text = |text: &str| {
             text.parse::<Uri>().is_ok() || Uri::of_pem(text).is_ok() || Policy::parse(text, &names).is_ok()
