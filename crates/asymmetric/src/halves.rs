@@ -4,9 +4,10 @@
 //! Decryptions are not divided: AWS-LC removes their padding in constant time, and only of its own results.
 
 use crate::Request;
-use sealane_client::{Answer, KeyKind, Operation, Status};
+use crate::together::status;
+use sealane_client::{Answer, KeyKind, Operation};
 use sealane_transform::rsa::{self, Half, Prime, Spent};
-use sealane_transform::{AsymmetricOperation, Kernels, Refusal};
+use sealane_transform::{AsymmetricOperation, Kernels};
 
 /// An operation that has begun.
 #[derive(Debug)]
@@ -37,12 +38,9 @@ impl Halves {
     /// Joins the halves modulo the first and the second prime.
     ///
     /// # Errors
-    /// Fails with [`Status::Failed`] if the result does not pass its check.
+    /// Fails with [`sealane_client::Status::Failed`] if the result does not pass its check.
     pub fn join(&self, p: &Half, q: &Half) -> Answer {
-        self.0.join(p, q).map_err(|refusal| match refusal {
-            Refusal::BadInput | Refusal::NotVerified => Status::BadContent,
-            Refusal::Fault => Status::Failed,
-        })
+        self.0.join(p, q).map_err(status)
     }
 }
 
@@ -50,7 +48,7 @@ impl Halves {
 mod tests {
     use super::*;
     use crate::{PrivateKey, PublicKey, Verification};
-    use sealane_client::Hash;
+    use sealane_client::{Hash, Status};
 
     #[test]
     fn halves_sign_what_the_whole_signs() {

@@ -98,9 +98,16 @@ impl Request<'_> {
                 Ok(Zeroizing::new(p256::signature_to_der(signature).to_vec()))
             }
             (Ok(answer), _) => Ok(answer),
-            (Err(Refusal::BadInput | Refusal::NotVerified), _) => Err(Status::BadContent),
-            (Err(Refusal::Fault), _) => Err(Status::Failed),
+            (Err(refusal), _) => Err(status(refusal)),
         }
+    }
+}
+
+/// Returns the status of an operation that the kernels have refused.
+pub(crate) fn status(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::BadInput | Refusal::NotVerified => Status::BadContent,
+        Refusal::Fault => Status::Failed,
     }
 }
 
