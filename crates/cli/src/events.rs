@@ -86,6 +86,18 @@ pub enum Event {
         /// Content bytes already at the target.
         bytes: u64,
     },
+    /// What an earlier run left of a file differs from the source, and is sent again.
+    BegunAgain {
+        /// The file's name.
+        path: PathText,
+    },
+    /// An interrupted copy of other sources has left something in the target.
+    Left {
+        /// The name of its journal.
+        path: PathText,
+        /// The number of its unfinished files.
+        files: u64,
+    },
     /// With `--dry-run`: an entry that would be sent.
     WouldSend {
         /// Which, relative to the target.
@@ -261,6 +273,8 @@ impl From<&Notice> for Event {
                 Self::StreamReopened { stream: *stream, bytes: *bytes }
             }
             Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
+            Notice::Left { path, files } => Self::Left { path: PathText::new(path), files: *files },
+            Notice::BegunAgain { path } => Self::BegunAgain { path: PathText::new(path) },
             Notice::WouldSend { change, bytes } => Self::WouldSend {
                 path: PathText::new(&change.path),
                 bytes: *bytes,
@@ -382,6 +396,11 @@ mod tests {
                 json!({"event": "not_told_over_sftp", "hard_links": true, "xattrs": false}),
             ),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
+            (
+                Notice::Left { path: b"j".to_vec(), files: 2 },
+                json!({"event": "left", "path": "j", "files": 2}),
+            ),
+            (Notice::BegunAgain { path: b"f".to_vec() }, json!({"event": "begun_again", "path": "f"})),
             (
                 Notice::WouldSend { change, bytes: 1 },
                 json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1,

@@ -266,6 +266,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         through_ssh: arguments.through_ssh,
         limit_rate: arguments.limit_rate.or(arguments.kilobits),
         resume: !arguments.no_resume,
+        trust_partial: arguments.trust_partial,
         skip_same: !arguments.no_skip_same && !arguments.checksum,
         update: arguments.update,
         as_named: arguments.no_target_directory,

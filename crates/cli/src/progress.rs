@@ -123,7 +123,14 @@ fn tick(
 
 /// Returns whether data flows. Before that ssh may still ask questions, also for each stream through it.
 fn has_begun(snapshot: &ProgressSnapshot) -> bool {
-    snapshot.bytes_moved > 0 || snapshot.files_done > 0
+    snapshot.bytes_moved > 0 || snapshot.files_done > 0 || checking(snapshot).is_some()
+}
+
+/// Returns how far unfinished files were read again, while they are.
+fn checking(snapshot: &ProgressSnapshot) -> Option<String> {
+    let (checked, of) = snapshot.checked;
+    let (is_going, checked) = (checked < of, bytes_text(checked as f64));
+    is_going.then(|| format!("comparing what an earlier copy left: {checked} of {}", bytes_text(of as f64)))
 }
 
 /// The rate of the last periods.
@@ -164,6 +171,9 @@ fn lines(facts: &str, snapshot: &ProgressSnapshot, rate: Option<f64>, columns: u
 
 /// Returns the numbers that fit, the most important ones first, and a bar in the remaining columns.
 fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
+    if let Some(checking) = checking(snapshot) {
+        return checking.chars().take(columns).collect();
+    }
     let total = snapshot.bytes_found.max(snapshot.bytes_moved);
     let more = if snapshot.scan_complete { "" } else { "+" };
     let moved = format!("{} of {}{more}", bytes_text(snapshot.bytes_moved as f64), bytes_text(total as f64));
@@ -250,6 +260,7 @@ mod tests {
             bytes_moved: 300_000_000,
             files_found: 44_029,
             files_done: 12_345,
+            checked: (0, 0),
             scan_complete: true,
         }
     }
@@ -286,6 +297,14 @@ mod tests {
         assert!(!shown(&midway(), None).contains("left") && !shown(&midway(), Some(0.0)).contains("left"));
         let all = ProgressSnapshot { bytes_moved: 1_200_000_000, ..midway() };
         assert!(!shown(&all, Some(100e6)).contains("left"), "entries are still to be finished");
+    }
+
+    #[test]
+    fn what_is_read_again_is_shown_while_it_is() {
+        let checked = |bytes| ProgressSnapshot { checked: (bytes, 2_000_000_000), ..Default::default() };
+        let shown = "comparing what an earlier copy left: 1.00 GB of 2.00 GB";
+        assert_eq!(line(&checked(1_000_000_000), None, 79), shown);
+        assert_eq!(line(&checked(2_000_000_000), None, 79).find("comparing"), None);
     }
 
     #[test]

@@ -116,7 +116,20 @@ impl Reporter {
             Notice::Resuming { bytes } if verbose || self.watched && *bytes > 0 => {
                 self.line(&format!("continuing; {} are there already", bytes_text(*bytes as f64)));
             }
-            Notice::StreamReopened { .. } | Notice::Resuming { .. } => {}
+            Notice::BegunAgain { path } if !self.reporting.quiet => self.line(&format!(
+                "sealane: {}: what an earlier copy left of it differs from the source, and is sent again",
+                printable(path)
+            )),
+            Notice::Left { path, files } if !self.reporting.quiet => self.line(&format!(
+                "sealane: an interrupted copy of other sources has left {} and {files} unfinished {} beside it; run that copy \
+                 again, or remove them",
+                printable(path),
+                if *files == 1 { "file" } else { "files" },
+            )),
+            Notice::StreamReopened { .. }
+            | Notice::Resuming { .. }
+            | Notice::BegunAgain { .. }
+            | Notice::Left { .. } => {}
             Notice::WouldSend { change, .. } if !verbose => {
                 let line = format!("{}\n", printable(&change.path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));

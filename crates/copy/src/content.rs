@@ -5,7 +5,7 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{RecvTimeoutError, unbounded};
@@ -21,8 +21,8 @@ use crate::{
 };
 
 const BUFFER_BYTES: usize = 128 << 10;
-/// The longest time without a sign of life to the other end.
-const PULSE: Duration = Duration::from_secs(2);
+/// The time between two signs of life to the other end.
+const PULSE: Duration = Duration::from_millis(500);
 
 /// Returns the BLAKE3 hash of the first `size_bytes` of a file; `None` if they cannot be read, the file changes
 /// meanwhile, or `is_over` returns true.
@@ -53,30 +53,48 @@ pub(crate) fn digest_beside(
 }
 
 /// Returns the content identities of files of a target, computed by several threads. Unreadable files are left out.
-/// `live` is called every few seconds meanwhile, and can stop the work.
+/// `live` is called every moment meanwhile, and can stop the work.
 pub(crate) fn identities(
     target: &Target,
     files: &[ExistingFile],
     threads: u16,
     with_owner: bool,
-    mut live: impl FnMut() -> Result<(), Error>,
+    live: impl FnMut() -> Result<(), Error>,
 ) -> Result<Vec<Held>, Error> {
+    let one = |number: usize, is_over: &AtomicBool| {
+        let ExistingFile { path, metadata } = files.get(number)?;
+        let size_bytes = metadata.size_bytes;
+        let file = target.writer().read_existing(path).ok()?;
+        let digest = digest(&file, size_bytes, || is_over.load(Relaxed))?;
+        let identity = content_identity(path, size_bytes, &digest);
+        Some(Held { identity, attributes: attributes(metadata, true, with_owner) })
+    };
+    spread(threads, files.len(), one, live)
+}
+
+/// Does `count` pieces of work, each given by its number, on several threads, and returns their results in any order;
+/// pieces without a result are left out. `live` is called every moment meanwhile, and can stop the work: the flag that
+/// each piece gets tells it so.
+pub(crate) fn spread<T: Send>(
+    threads: u16,
+    count: usize,
+    one: impl Fn(usize, &AtomicBool) -> Option<T> + Sync,
+    mut live: impl FnMut() -> Result<(), Error>,
+) -> Result<Vec<T>, Error> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (found, finding) = unbounded();
     thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            let (next, is_over, found) = (&next, &is_over, found.clone());
+        for _ in 0..usize::from(threads.max(1)).min(count) {
+            let (one, next, is_over, found) = (&one, &next, &is_over, found.clone());
             let work = move || {
-                let mut writer = target.writer();
-                while let Some(ExistingFile { path, metadata }) = files.get(next.fetch_add(1, Relaxed)) {
-                    let size_bytes = metadata.size_bytes;
-                    let digest = writer.read_existing(path).ok();
-                    let digest = digest.and_then(|file| digest_unless(&file, size_bytes, is_over));
-                    if let Some(digest) = digest {
-                        let identity = content_identity(path, size_bytes, &digest);
-                        let held = Held { identity, attributes: attributes(metadata, true, with_owner) };
+                loop {
+                    let number = next.fetch_add(1, Relaxed);
+                    if number >= count || is_over.load(Relaxed) {
+                        return;
+                    }
+                    if let Some(result) = one(number, is_over) {
                         // The receiver is gone if the transfer has ended.
-                        let _ = found.send(held);
+                        let _ = found.send(result);
                     }
                 }
             };
@@ -87,21 +105,22 @@ pub(crate) fn identities(
             }
         }
         drop(found);
-        let mut known = Vec::new();
+        let mut results = Vec::new();
+        let mut told = Instant::now();
         loop {
-            match finding.recv_timeout(PULSE) {
-                Ok(held) => known.push(held),
-                Err(RecvTimeoutError::Disconnected) => return Ok(known),
+            match finding.recv_timeout(PULSE.saturating_sub(told.elapsed())) {
+                Ok(result) => results.push(result),
+                Err(RecvTimeoutError::Disconnected) => return Ok(results),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            if told.elapsed() < PULSE {
+                continue;
+            }
+            told = Instant::now();
             if let Err(error) = live() {
                 is_over.store(true, Relaxed);
                 return Err(error);
             }
         }
     })
-}
-
-fn digest_unless(file: &OpenFile, size_bytes: u64, is_over: &AtomicBool) -> Option<[u8; 32]> {
-    digest(file, size_bytes, || is_over.load(Relaxed))
 }

@@ -71,6 +71,25 @@ enum Value {
     Misplaced { bytes: u64 },
 }
 
+/// The hash by which two ends compare a piece of a file: of the chaining values of its groups, in order.
+#[derive(Debug, Default)]
+pub(crate) struct PieceHash(blake3::Hasher);
+
+impl PieceHash {
+    /// Adds the next group of the piece.
+    pub(crate) fn add(&mut self, group: &GroupHash) {
+        match &group.value {
+            Value::Root(value) | Value::Chaining(value) => self.0.update(value),
+            Value::Misplaced { bytes } => self.0.update(&bytes.to_le_bytes()),
+        };
+    }
+
+    /// Returns the hash of all groups added.
+    pub(crate) fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
 /// Hashes the group at `offset` of a file of `size` bytes.
 ///
 /// `offset` is a multiple of [`GROUP_BYTES`] and `bytes` everything from there to the next multiple or the end

@@ -22,11 +22,12 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
+use sealane_tree::Timestamp;
 
 pub use codec::replay_any;
+use codec::{COVERED_MAX, MAGIC, Replayer};
 #[allow(unused_imports, reason = "the whole vocabulary, whichever part the caller names")]
 pub(crate) use codec::{Entry, Identity, NAMES_BYTES_MAX, Partial, State, replay};
-use codec::{MAGIC, Replayer};
 
 /// A journal shorter than this is not worth rewriting.
 const REWRITE_FROM_BYTES: u64 = 1 << 20;
@@ -96,6 +97,7 @@ pub(crate) struct Journal {
     file: OwnedFd,
     writer: Mutex<Writer>,
     is_resumed: bool,
+    last_written: Timestamp,
 }
 
 #[derive(Debug)]
@@ -105,6 +107,8 @@ struct Writer {
     length: u64,
     /// Entries behind a torn one would never be read.
     is_torn: bool,
+    /// The length that tells only what the transfer brings.
+    empty_bytes: u64,
 }
 
 impl Journal {
@@ -120,7 +124,9 @@ impl Journal {
         let mut file = open_locked(directory, &name)?;
         let (state, good_bytes) = read(&file)?;
         let mut length = good_bytes;
-        if rustix::fs::fstat(&file)?.st_size as u64 != good_bytes {
+        let found = rustix::fs::fstat(&file)?;
+        let last_written = Timestamp { seconds: found.st_mtime, nanoseconds: found.st_mtime_nsec as u32 };
+        if found.st_size as u64 != good_bytes {
             rustix::fs::ftruncate(&file, good_bytes)?;
         }
         if length == 0 {
@@ -137,8 +143,14 @@ impl Journal {
             directory: directory.try_clone_to_owned()?,
             name,
             file,
-            writer: Mutex::new(Writer { buffer: Vec::new(), length, is_torn: false }),
+            writer: Mutex::new(Writer {
+                buffer: Vec::new(),
+                length,
+                is_torn: false,
+                empty_bytes: MAGIC.len() as u64,
+            }),
             is_resumed: good_bytes > 0,
+            last_written,
         };
         Ok((journal, state))
     }
@@ -173,11 +185,56 @@ impl Journal {
         self.is_resumed
     }
 
+    /// Notes in a new journal which names the transfer brings. A journal that an earlier run has begun knows.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    pub(crate) fn cover(&self, names: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        if self.is_resumed {
+            return Ok(());
+        }
+        let entries: Vec<_> = names.take(COVERED_MAX + 1).map(|path| Entry::Covers { path }).collect();
+        // With more names the journal says nothing.
+        if entries.len() <= COVERED_MAX {
+            self.append(&entries)?;
+        }
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.empty_bytes = writer.length;
+        Ok(())
+    }
+
+    /// Opens the other journals of the folder that no transfer holds, and calls `each` with each, its state and its name.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be listed.
+    pub(crate) fn others(&self, mut each: impl FnMut(&Self, &State, &str)) -> io::Result<()> {
+        let folder = rustix::fs::Dir::read_from(&self.directory)?;
+        for found in folder {
+            let found = found?;
+            let name = found.file_name().to_bytes();
+            if !is_file_name(name) || name == self.name.as_bytes() {
+                continue;
+            }
+            let digits = &name[b".sealane-".len()..name.len() - b".journal".len()];
+            let key = str::from_utf8(digits).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
+            let Some(key) = key.map(u128::to_be_bytes) else { continue };
+            // One that is in use, or of another user, is none of ours.
+            let Ok((other, state)) = Self::open(self.directory.as_fd(), key) else { continue };
+            each(&other, &state, &other.name);
+        }
+        Ok(())
+    }
+
+    /// Returns when an earlier run, or whoever else, wrote to it last.
+    pub(crate) fn last_written(&self) -> Timestamp {
+        self.last_written
+    }
+
     /// Returns whether this run created the journal and it is empty. A journal that an earlier run opened means, even
     /// when empty, that the target was made by that run.
     pub(crate) fn is_unused(&self) -> bool {
-        let length = self.writer.lock().unwrap_or_else(PoisonError::into_inner).length;
-        !self.is_resumed && length <= MAGIC.len() as u64
+        let Writer { length, empty_bytes, .. } = *self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.is_resumed && length <= empty_bytes
     }
 
     /// Removes all entries, but keeps the file: the target was still made by this transfer.
@@ -186,8 +243,8 @@ impl Journal {
     /// Errors of the kernel.
     pub(crate) fn forget(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        rustix::fs::ftruncate(&self.file, MAGIC.len() as u64)?;
-        writer.length = MAGIC.len() as u64;
+        rustix::fs::ftruncate(&self.file, writer.empty_bytes)?;
+        writer.length = writer.empty_bytes;
         writer.is_torn = false;
         Ok(())
     }
@@ -202,6 +259,12 @@ impl Journal {
             rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?;
         }
         Ok(())
+    }
+}
+
+impl AsFd for Journal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -89,6 +89,12 @@ impl Ledger {
         self.last_touching(at, at).is_some_and(|(_, end)| at < end)
     }
 
+    /// Returns whether every byte of a range has arrived.
+    pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
+        range.is_empty()
+            || self.last_touching(range.start, range.start).is_some_and(|(_, end)| range.end <= end)
+    }
+
     /// Returns the number of bytes that have arrived.
     pub(crate) fn covered_bytes(&self) -> u64 {
         self.covered_bytes
@@ -156,6 +162,10 @@ mod tests {
         assert_eq!(ledger.range_count(), runs(flags, true).len());
         assert_eq!(ledger.size(), flags.len() as u64);
         assert!(flags.iter().enumerate().all(|(at, &flag)| ledger.contains(at as u64) == flag));
+        for (start, end) in [(0, flags.len()), (flags.len() / 3, flags.len() / 2), (1, 5), (7, 7)] {
+            let expected = flags.get(start..end).is_some_and(|range| range.iter().all(|&flag| flag));
+            assert_eq!(ledger.covers(&(start as u64..end as u64)), expected || start == end);
+        }
         assert!(!ledger.contains(flags.len() as u64));
     }
 

@@ -250,6 +250,8 @@ pub struct Options {
     pub limit_rate: Option<u64>,
     /// Continues the work of an earlier run of the same command, and keeps unfinished work for a later one.
     pub resume: bool,
+    /// Counts what an earlier run has left in unfinished files without reading it again.
+    pub trust_partial: bool,
     /// Skips files whose size and modification time are the same at the target, such as those copied by an earlier
     /// run.
     pub skip_same: bool,
@@ -308,6 +310,7 @@ impl Default for Options {
             through_ssh: false,
             limit_rate: None,
             resume: true,
+            trust_partial: false,
             skip_same: true,
             update: false,
             as_named: false,

@@ -162,6 +162,10 @@ pub struct Progress {
     pub bytes_moved: AtomicU64,
     /// Entries finished, at this end.
     pub files_done: AtomicU64,
+    /// Content bytes that an earlier run left in unfinished files, and that are read again before they count.
+    pub bytes_to_check: AtomicU64,
+    /// Content bytes of those that were read again.
+    pub bytes_checked: AtomicU64,
     /// Whether the scan has found every entry; the number of bytes found is final once all are measured as well.
     pub scan_complete: AtomicBool,
     /// Set by the user's interface to stop the transfer cleanly (Ctrl-C).
@@ -179,6 +183,8 @@ pub struct ProgressSnapshot {
     pub bytes_moved: u64,
     /// Entries finished.
     pub files_done: u64,
+    /// Content bytes that are read again before they count, and those of them that were.
+    pub checked: (u64, u64),
     /// Whether the totals are final.
     pub scan_complete: bool,
 }
@@ -191,6 +197,7 @@ impl Progress {
             files_found: self.files_found.load(Relaxed),
             bytes_moved: self.bytes_moved.load(Relaxed),
             files_done: self.files_done.load(Relaxed),
+            checked: (self.bytes_checked.load(Relaxed), self.bytes_to_check.load(Relaxed)),
             scan_complete: self.scan_complete.load(Relaxed)
                 && self.files_measured.load(Relaxed) >= self.files_found.load(Relaxed),
         }
@@ -225,6 +232,18 @@ pub enum Notice {
     Resuming {
         /// Content bytes the target already has.
         bytes: u64,
+    },
+    /// What an earlier run left of a file differs from its source, and is sent again.
+    BegunAgain {
+        /// The file's name for the user.
+        path: Vec<u8>,
+    },
+    /// An interrupted copy of other sources has left something in the target.
+    Left {
+        /// The name of its journal.
+        path: Vec<u8>,
+        /// The number of its unfinished files.
+        files: u64,
     },
     /// With `--dry-run`: this entry would be sent, and would cause this change.
     WouldSend {

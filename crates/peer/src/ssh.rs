@@ -314,6 +314,10 @@ fn quote(word: &[u8]) -> Vec<u8> {
 pub struct ResolvedHost {
     /// The name or address after all aliases are resolved.
     pub host: String,
+    /// The user who logs in; empty if ssh does not print it.
+    pub user: String,
+    /// The port; empty if ssh does not print it.
+    pub port: String,
     /// Whether ssh reaches the host through another host or a command, so that a direct connection may fail.
     pub proxied: bool,
     /// Ciphers in the order in which they are offered, separated by commas; empty if ssh does not print them.
@@ -369,6 +373,7 @@ fn read_all(out: OwnedFd, deadline: Instant) -> Result<Vec<u8>, ChannelError> {
 fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
     let text = String::from_utf8_lossy(bytes);
     let mut host = None;
+    let (mut user, mut port) = (String::new(), String::new());
     let mut proxied = false;
     let mut ciphers = String::new();
     let mut shares = false;
@@ -376,6 +381,8 @@ fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
         let Some((name, value)) = line.split_once(' ') else { continue };
         match name {
             "hostname" => host = check_host(value).is_ok().then(|| value.to_owned()),
+            "user" => value.clone_into(&mut user),
+            "port" => value.clone_into(&mut port),
             "proxyjump" | "proxycommand" => proxied |= value != "none",
             "ciphers" => value.clone_into(&mut ciphers),
             "controlmaster" => shares |= !matches!(value, "false" | "no"),
@@ -383,7 +390,7 @@ fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
             _ => {}
         }
     }
-    Some(ResolvedHost { host: host?, proxied, ciphers, shares })
+    Some(ResolvedHost { host: host?, user, port, proxied, ciphers, shares })
 }
 
 #[cfg(test)]

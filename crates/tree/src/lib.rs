@@ -62,6 +62,6 @@ pub use source::{Following, Naming, Selection, Source, SourceRoot};
 pub use successor::Successor;
 pub use survey::{ExistingFile, Files};
 pub use target::{FinishReport, Target, may_give_away};
-pub use temporary::TempName;
+pub use temporary::{FileMark, TempName};
 pub use walk::{Entry, EntryKind, Walk, WalkOptions};
 pub use writer::{Existing, Writer};

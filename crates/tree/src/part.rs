@@ -25,7 +25,7 @@ use crate::path::RelativePath;
 use crate::place::{rename_over, with_temp_name};
 use crate::ranges::Division;
 use crate::reader::Extents;
-use crate::temporary::{TempName, is_ours};
+use crate::temporary::{FileMark, TempName, is_ours};
 
 /// Most buffers that the kernel takes in one call (`UIO_MAXIOV`).
 const MAX_BUFFERS: usize = 1024;
@@ -139,6 +139,14 @@ impl PartFile {
     /// Returns the size of the unfinished file that was resumed. Its bytes must be verified before they count.
     pub fn resumed_bytes(&self) -> Option<u64> {
         self.resumed_bytes
+    }
+
+    /// Returns what tells this file from any other that gets its temporary name.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be inspected.
+    pub fn mark(&self) -> Result<FileMark> {
+        FileMark::of(&self.fd).map_err(|errno| failed(Operation::Inspect, &self.path, errno))
     }
 
     /// Writes all of `data` at `offset`.

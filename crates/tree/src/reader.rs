@@ -261,6 +261,11 @@ impl OpenFile {
         &self.metadata
     }
 
+    /// Returns the time of the last change of the file, its attributes included, before it was opened.
+    pub fn changed(&self) -> Timestamp {
+        self.changed
+    }
+
     /// Returns the file's identity: two names with the same identity are hard links.
     pub fn identity(&self) -> Identity {
         self.identity

@@ -5,12 +5,12 @@
 //! no links, because another user, or the peer, could swap them.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, mkdirat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, mkdirat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::beneath::{Beneath, HANDLE, Resolution};
@@ -172,6 +172,20 @@ impl Spot {
         statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
+    /// Returns the same bytes for all spellings of the place: the path without links, dots and slashes at its end, of the
+    /// directory if one is there, and otherwise of the name in its folder.
+    pub fn resolved(&self) -> Vec<u8> {
+        match self.open_directory(true) {
+            Ok(directory) => resolved(&directory),
+            Err(_) => {
+                let mut path = resolved(&self.folder);
+                path.push(b'/');
+                path.extend_from_slice(self.name.as_deref().unwrap_or_default());
+                path
+            }
+        }
+    }
+
     /// Returns a handle of the existing directory.
     pub(crate) fn open_directory(&self, follow: bool) -> Result<OwnedFd, Errno> {
         match (&self.name, &self.served) {
@@ -216,6 +230,16 @@ impl Spot {
     pub fn parent(&self) -> TargetRoot {
         TargetRoot { given: self.given.clone(), folder: self.folder.clone(), missing: None }
     }
+}
+
+/// Returns the path of an open folder; where the kernel does not tell it, the numbers of its file system and inode.
+fn resolved(folder: &OwnedFd) -> Vec<u8> {
+    let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    if let Ok(path) = readlinkat(CWD, link, Vec::new()) {
+        return path.into_bytes();
+    }
+    let found = statat(folder, "", AtFlags::EMPTY_PATH).map(|stat| (stat.st_dev, stat.st_ino));
+    format!("{found:?}").into_bytes()
 }
 
 /// The directory that a [`Target`](crate::Target) is built in, held by descriptor.

@@ -4,8 +4,9 @@
 //! user without another name.
 
 use std::fmt;
+use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat, StatxFlags, statx};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,15 @@ impl TempName {
         &self.name
     }
 
+    /// Returns the name that these bytes spell; `None` if they are no such name.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        if !Self::matches(name) {
+            return None;
+        }
+        let digits = std::str::from_utf8(&name[PREFIX.len()..PREFIX.len() + DIGITS]).ok()?;
+        u64::from_str_radix(digits, 16).ok().map(Self::new).filter(|parsed| parsed.as_bytes() == name)
+    }
+
     /// Returns whether `name` is such a name.
     pub fn matches(name: &[u8]) -> bool {
         name.len() == NAME_BYTES
@@ -70,6 +80,31 @@ impl From<u64> for TempName {
 impl From<TempName> for u64 {
     fn from(name: TempName) -> Self {
         name.number
+    }
+}
+
+/// What tells an unfinished file from any other that has had its name: its inode and the time of its birth, which is 0
+/// on file systems that do not keep it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FileMark {
+    /// The number of its inode.
+    pub inode: u64,
+    /// The time of its birth, in seconds since 1970.
+    pub born_seconds: i64,
+    /// The rest of that time, in nanoseconds.
+    pub born_nanoseconds: u32,
+}
+
+impl FileMark {
+    /// Returns the mark of an open file.
+    pub(crate) fn of(fd: impl AsFd) -> rustix::io::Result<Self> {
+        let found = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
+        let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let (born_seconds, born_nanoseconds) = match has_birth {
+            true => (found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+            false => (0, 0),
+        };
+        Ok(Self { inode: found.stx_ino, born_seconds, born_nanoseconds })
     }
 }
 

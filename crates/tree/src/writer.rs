@@ -25,7 +25,7 @@ use crate::ranges::Division;
 use crate::reader::OpenFile;
 use crate::small;
 use crate::target::Target;
-use crate::temporary::TempName;
+use crate::temporary::{FileMark, TempName};
 
 /// The entry that a name of the target stands for at the moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -272,12 +272,13 @@ impl Writer {
         }
     }
 
-    /// Returns the size of the unfinished file that an earlier target left of `path` under a temporary name, if it is
-    /// there.
-    pub fn unfinished_bytes(&mut self, path: &RelativePath, temp: &TempName) -> Option<u64> {
+    /// Opens the unfinished file that an earlier target left of `path` under a temporary name, and returns it with what
+    /// tells it from other files; `None` if there is no such file.
+    pub fn read_unfinished(&mut self, path: &RelativePath, temp: &TempName) -> Option<(OpenFile, FileMark)> {
         let parent = self.existing_parent(path.split().0).ok()?;
-        let stat = statat(&*parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        (entry_type(&stat) == EntryType::File).then(|| Metadata::from_stat(&stat, false).size_bytes)
+        let (file, _) = OpenFile::open(&*parent, temp.as_bytes(), path, true, true).ok()?;
+        let mark = FileMark::of(&file).ok()?;
+        Some((file, mark))
     }
 
     /// Removes the unfinished file that an earlier target left of `path` under a temporary name, if it is still there

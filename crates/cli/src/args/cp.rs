@@ -257,6 +257,9 @@ pub struct CpArgs {
     /// Start from the beginning, and leave nothing to continue from
     #[arg(long, overrides_with = "resume", help_heading = "Connection")]
     pub no_resume: bool,
+    /// Continue unfinished files without reading again what is there and comparing it with the source
+    #[arg(long, conflicts_with_all = ["digest", "no_resume"], help_heading = "Connection")]
+    pub trust_partial: bool,
 
     /// List what would be copied, and change nothing; with -v, how it differs from what the target has
     #[arg(short = 'n', long, help_heading = "Output")]

@@ -128,6 +128,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         digest: false,
         limit_rate: None,
         journal: Some(transfer),
+        trust_partial: false,
         skip_same: false,
         update: false,
         dry_run: false,

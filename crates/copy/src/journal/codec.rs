@@ -6,17 +6,21 @@
 //! forgotten work is repeated.
 //!
 //! ```text
-//!   journal:  "sealane2" entry*
+//!   journal:  "sealane3" entry*
 //!   entry:    | body bytes (4) | check (4) | body |        check = BLAKE3(body bytes ‖ body), cut
 //!   body:     1 | identity (16) | size (8) | bytes of the temporary name (4) | temporary name | path
 //!             2 | identity (16) | start (8) | end (8)
 //!             3 | identity (16) | path
 //!             4 | mode (4) | path
+//!             6 | path
+//!             5 | identity (16) | inode (8) | seconds of its birth (8) | nanoseconds of it (4)
 //! ```
 //!
 //! All integers are little-endian.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+use sealane_tree::FileMark;
 
 use super::JournalError;
 use crate::ledger::Ledger;
@@ -28,7 +32,7 @@ pub(crate) type Identity = [u8; 16];
 pub(crate) const NAMES_BYTES_MAX: usize = 128 * 1024;
 
 /// The front of every journal. Another format gets another last byte.
-pub(super) const MAGIC: [u8; 8] = *b"sealane2";
+pub(super) const MAGIC: [u8; 8] = *b"sealane3";
 
 /// The maximum memory of a replayed state, by the estimates below: some two million finished entries.
 const STATE_BYTES_MAX: usize = 256 << 20;
@@ -45,12 +49,18 @@ const FRAME_BYTES: usize = 8;
 const STARTED_BYTES: usize = 1 + 16 + 8 + 4;
 const DONE_BYTES: usize = 1 + 16;
 const OPENED_BYTES: usize = 1 + 4;
+const COVERS_BYTES: usize = 1;
+/// The maximum number of names that a journal covers.
+pub(crate) const COVERED_MAX: usize = 1024;
+const MARKED_BYTES: usize = 1 + 16 + 8 + 8 + 4;
 const BODY_BYTES_MAX: usize = STARTED_BYTES + NAMES_BYTES_MAX;
 
 const STARTED: u8 = 1;
 const RANGE: u8 = 2;
 const DONE: u8 = 3;
 const OPENED: u8 = 4;
+const MARKED: u8 = 5;
+const COVERS: u8 = 6;
 
 /// One entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +76,13 @@ pub(crate) enum Entry {
         /// Bytes of its content.
         size: u64,
     },
+    /// The file that was made for a file that was started: another one under its temporary name is not ours.
+    Marked {
+        /// The entry's identity.
+        identity: Identity,
+        /// What tells the file from others.
+        mark: FileMark,
+    },
     /// Content was written to a file that was started.
     Range {
         /// The entry's identity.
@@ -80,6 +97,11 @@ pub(crate) enum Entry {
         /// The entry's identity.
         identity: Identity,
         /// The path, relative to the target.
+        path: Vec<u8>,
+    },
+    /// The transfer brings entries of this name, and below it; an empty one stands for every name.
+    Covers {
+        /// The name, relative to the target.
         path: Vec<u8>,
     },
     /// An existing directory was made writable for its owner.
@@ -100,6 +122,8 @@ pub(crate) struct State {
     pub(crate) partial: HashMap<Identity, Partial>,
     /// Directories that were made writable, and their original modes.
     pub(crate) opened: HashMap<Vec<u8>, u32>,
+    /// The names that the transfer brings; empty if the journal does not say.
+    pub(crate) covers: BTreeSet<Vec<u8>>,
 }
 
 /// The progress of a large file.
@@ -111,6 +135,8 @@ pub(crate) struct Partial {
     pub(crate) path: Vec<u8>,
     /// Bytes of its content.
     pub(crate) size: u64,
+    /// What tells the file from others, once it was made.
+    pub(crate) mark: Option<FileMark>,
     /// The ranges that are written.
     pub(crate) ledger: Ledger,
 }
@@ -133,11 +159,22 @@ impl Entry {
             Self::Range { identity, start, end } => {
                 frame(out, &[&[RANGE], identity, &start.to_le_bytes(), &end.to_le_bytes()]);
             }
+            Self::Marked { identity, mark } => {
+                let FileMark { inode, born_seconds, born_nanoseconds } = mark;
+                let (inode, seconds) = (inode.to_le_bytes(), born_seconds.to_le_bytes());
+                frame(out, &[&[MARKED], identity, &inode, &seconds, &born_nanoseconds.to_le_bytes()]);
+            }
             Self::Done { identity, path } => {
                 if path.len() > NAMES_BYTES_MAX {
                     return Err(JournalError::NamesTooLong { bytes: path.len() });
                 }
                 frame(out, &[&[DONE], identity, path]);
+            }
+            Self::Covers { path } => {
+                if path.len() > NAMES_BYTES_MAX {
+                    return Err(JournalError::NamesTooLong { bytes: path.len() });
+                }
+                frame(out, &[&[COVERS], path]);
             }
             Self::Opened { mode, path } => {
                 if path.len() > NAMES_BYTES_MAX {
@@ -157,6 +194,9 @@ impl Entry {
             let fits = path.len() <= NAMES_BYTES_MAX;
             return fits.then(|| Self::Opened { mode: u32::from_le_bytes(mode), path: path.to_vec() });
         }
+        if kind == COVERS {
+            return (rest.len() <= NAMES_BYTES_MAX).then(|| Self::Covers { path: rest.to_vec() });
+        }
         let (&identity, rest) = rest.split_first_chunk()?;
         match kind {
             STARTED => {
@@ -170,6 +210,17 @@ impl Entry {
                 let (&start, rest) = rest.split_first_chunk()?;
                 let &end = rest.as_array()?;
                 Some(Self::Range { identity, start: u64::from_le_bytes(start), end: u64::from_le_bytes(end) })
+            }
+            MARKED => {
+                let (&inode, rest) = rest.split_first_chunk()?;
+                let (&seconds, rest) = rest.split_first_chunk()?;
+                let &nanoseconds = rest.as_array()?;
+                let mark = FileMark {
+                    inode: u64::from_le_bytes(inode),
+                    born_seconds: i64::from_le_bytes(seconds),
+                    born_nanoseconds: u32::from_le_bytes(nanoseconds),
+                };
+                Some(Self::Marked { identity, mark })
             }
             DONE if rest.len() <= NAMES_BYTES_MAX => Some(Self::Done { identity, path: rest.to_vec() }),
             _ => None,
@@ -268,9 +319,14 @@ impl Replayer {
         match entry {
             Entry::Started { identity, temp_name, path, size } => {
                 self.forget(&identity);
-                let partial = Partial { temp_name, path, size, ledger: Ledger::new(size) };
+                let partial = Partial { temp_name, path, size, mark: None, ledger: Ledger::new(size) };
                 if self.reserve(partial.cost_bytes()) {
                     self.state.partial.insert(identity, partial);
+                }
+            }
+            Entry::Marked { identity, mark } => {
+                if let Some(partial) = self.state.partial.get_mut(&identity) {
+                    partial.mark = Some(mark);
                 }
             }
             Entry::Range { identity, start, end } => {
@@ -286,6 +342,15 @@ impl Replayer {
                 self.forget(&identity);
                 if self.reserve(DONE_COST_BYTES + path.len()) {
                     self.state.done.insert(identity, path);
+                }
+            }
+            Entry::Covers { path } => {
+                let has_room = self.state.covers.len() < COVERED_MAX;
+                if has_room
+                    && !self.state.covers.contains(&path)
+                    && self.reserve(DONE_COST_BYTES + path.len())
+                {
+                    self.state.covers.insert(path);
                 }
             }
             Entry::Opened { mode, path } => {
@@ -325,7 +390,7 @@ impl State {
     /// Returns the smallest set of entries that gives this state.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let partial = self.partial.iter().flat_map(|(&identity, partial)| {
-            let Partial { temp_name, path, size, ledger } = partial;
+            let Partial { temp_name, path, size, mark, ledger } = partial;
             let started =
                 Entry::Started { identity, temp_name: temp_name.clone(), path: path.clone(), size: *size };
             let ranges = ledger.ranges().map(move |range| Entry::Range {
@@ -333,11 +398,13 @@ impl State {
                 start: range.start,
                 end: range.end,
             });
-            std::iter::once(started).chain(ranges)
+            let marked = mark.map(|mark| Entry::Marked { identity, mark });
+            std::iter::once(started).chain(marked).chain(ranges)
         });
         let done = self.done.iter().map(|(&identity, path)| Entry::Done { identity, path: path.clone() });
         let opened = self.opened.iter().map(|(path, &mode)| Entry::Opened { mode, path: path.clone() });
-        partial.chain(done).chain(opened)
+        let covers = self.covers.iter().map(|path| Entry::Covers { path: path.clone() });
+        covers.chain(partial).chain(done).chain(opened)
     }
 
     /// Returns the number of bytes of a journal that holds [`entries`](Self::entries).
@@ -345,11 +412,16 @@ impl State {
         const RANGE_BYTES: usize = FRAME_BYTES + 1 + 16 + 16;
         let partial = self.partial.values().map(|partial| {
             let names_bytes = partial.temp_name.len() + partial.path.len();
-            FRAME_BYTES + STARTED_BYTES + names_bytes + partial.ledger.range_count() * RANGE_BYTES
+            let marked_bytes = partial.mark.map_or(0, |_| FRAME_BYTES + MARKED_BYTES);
+            let ranges_bytes = partial.ledger.range_count() * RANGE_BYTES;
+            FRAME_BYTES + STARTED_BYTES + names_bytes + marked_bytes + ranges_bytes
         });
         let done = self.done.values().map(|path| FRAME_BYTES + DONE_BYTES + path.len());
         let opened = self.opened.keys().map(|path| FRAME_BYTES + OPENED_BYTES + path.len());
-        (MAGIC.len() + done.sum::<usize>() + partial.sum::<usize>() + opened.sum::<usize>()) as u64
+        let covers = self.covers.iter().map(|path| FRAME_BYTES + COVERS_BYTES + path.len());
+        let all =
+            done.sum::<usize>() + partial.sum::<usize>() + opened.sum::<usize>() + covers.sum::<usize>();
+        (MAGIC.len() + all) as u64
     }
 }
 
@@ -370,10 +442,15 @@ mod tests {
             2 => (identity(), name(), name(), 0_u64..1000).prop_map(|(identity, temp_name, path, size)| {
                 Entry::Started { identity, temp_name, path, size }
             }),
+            2 => (identity(), any::<(u64, i64, u32)>()).prop_map(|(identity, mark)| {
+                let (inode, born_seconds, born_nanoseconds) = mark;
+                Entry::Marked { identity, mark: FileMark { inode, born_seconds, born_nanoseconds } }
+            }),
             6 => (identity(), 0_u64..1000, 0_u64..200).prop_map(|(identity, start, len)| {
                 Entry::Range { identity, start, end: start + len }
             }),
             1 => (identity(), name()).prop_map(|(identity, path)| Entry::Done { identity, path }),
+            1 => name().prop_map(|path| Entry::Covers { path }),
             1 => (0_u32..0o10000, prop::collection::vec(0_u8..2, 0..3))
                 .prop_map(|(mode, path)| Entry::Opened { mode, path }),
         ]
@@ -392,12 +469,14 @@ mod tests {
             let me = [number; 16];
             let own = entries.iter().filter(|entry| match entry {
                 Entry::Started { identity, .. }
+                | Entry::Marked { identity, .. }
                 | Entry::Range { identity, .. }
                 | Entry::Done { identity, .. } => *identity == me,
-                Entry::Opened { .. } => false,
+                Entry::Opened { .. } | Entry::Covers { .. } => false,
             });
             let own: Vec<_> = own.collect();
-            let Some(last) = own.iter().rposition(|entry| !matches!(entry, Entry::Range { .. })) else {
+            let settles = |entry: &&Entry| !matches!(entry, Entry::Marked { .. } | Entry::Range { .. });
+            let Some(last) = own.iter().rposition(settles) else {
                 continue;
             };
             let (temp_name, path, size) = match own[last] {
@@ -406,23 +485,31 @@ mod tests {
                     state.done.insert(me, path.clone());
                     continue;
                 }
-                Entry::Range { .. } | Entry::Opened { .. } => unreachable!(),
+                _ => unreachable!(),
             };
-            let mut ledger = Ledger::new(*size);
+            let (mut ledger, mut mark) = (Ledger::new(*size), None);
             for entry in &own[last + 1..] {
-                let Entry::Range { start, end, .. } = entry else { unreachable!() };
-                if end <= size {
-                    ledger.add(*start..*end).unwrap();
+                match entry {
+                    Entry::Range { start, end, .. } if end <= size => {
+                        ledger.add(*start..*end).unwrap();
+                    }
+                    Entry::Marked { mark: found, .. } => mark = Some(*found),
+                    _ => {}
                 }
             }
-            let partial = Partial { temp_name: temp_name.clone(), path: path.clone(), size: *size, ledger };
-            state.partial.insert(me, partial);
+            let (temp_name, path, size) = (temp_name.clone(), path.clone(), *size);
+            state.partial.insert(me, Partial { temp_name, path, size, mark, ledger });
         }
         let opened = entries.iter().filter_map(|entry| match entry {
             Entry::Opened { mode, path } => Some((path.clone(), *mode)),
             _ => None,
         });
         state.opened = opened.collect();
+        let covers = entries.iter().filter_map(|entry| match entry {
+            Entry::Covers { path } => Some(path.clone()),
+            _ => None,
+        });
+        state.covers = covers.collect();
         state
     }
 
@@ -478,7 +565,7 @@ mod tests {
 
         /// Generates arbitrary bodies with correct checks, as only we or a forger would write them.
         #[test]
-        fn any_bodies_replay(bodies in prop::collection::vec((0_u8..5, prop::collection::vec(any::<u8>(), 0..60)), 0..20)) {
+        fn any_bodies_replay(bodies in prop::collection::vec((0_u8..7, prop::collection::vec(any::<u8>(), 0..60)), 0..20)) {
             let mut bytes = MAGIC.to_vec();
             bodies.iter().for_each(|(kind, body)| frame(&mut bytes, &[&[*kind], body]));
             replay_any(&bytes);

@@ -77,7 +77,8 @@ fn what_was_appended_is_there_again() {
     let (journal, state) = target.open();
     assert_eq!(state.done, [(identity(2), b"2".to_vec()), (identity(3), b"3".to_vec())].into());
     assert_eq!(state.partial.len(), 1);
-    let Partial { temp_name, path, size, ledger } = &state.partial[&identity(1)];
+    let Partial { temp_name, path, size, mark, ledger } = &state.partial[&identity(1)];
+    assert_eq!(*mark, None);
     assert_eq!((&temp_name[..], &path[..], *size), (&b".temp"[..], &b"a/b"[..], 1 << 30));
     assert_eq!(ledger.ranges().collect::<Vec<_>>(), [0..200, 500..600]);
     // Later entries continue from there.

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 9;
+pub const PROTOCOL_VERSION: u16 = 10;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -116,6 +116,13 @@ pub enum Message {
     Deleted {
         /// Path relative to the target.
         path: Vec<u8>,
+    },
+    /// Receiver to sender: an interrupted copy of other sources has left something in the target.
+    Left {
+        /// The name of its journal, for the user.
+        path: Vec<u8>,
+        /// The number of its unfinished files.
+        files: u64,
     },
     /// After a request that announces it: the paths below the only source to which the transfer is limited.
     Listed(Vec<RelativePath>),
@@ -227,8 +234,11 @@ pub struct Request {
     pub digest: bool,
     /// Bytes per second.
     pub limit_rate: Option<u64>,
-    /// The name of the journal, if the transfer can be resumed: the same command has the same name.
+    /// The name of the journal, if the transfer can be resumed: copies from the same sources have the same name. The
+    /// receiver adds its own place.
     pub journal: Option<[u8; 16]>,
+    /// What the journal says of partial files counts without reading them again.
+    pub trust_partial: bool,
     /// Skips entries with the same size and time at the target.
     pub skip_same: bool,
     /// Never replaces newer entries of the target.
@@ -302,6 +312,17 @@ pub struct Have {
     pub partial: Vec<Partial>,
     /// Files that must not be replaced by older ones.
     pub dated: Vec<Dated>,
+    /// How far the receiver has read its partial files again.
+    pub checked: Checked,
+}
+
+/// The progress of a receiver that reads its partial files again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Bytes read so far.
+    pub bytes: u64,
+    /// Bytes to read.
+    pub of_bytes: u64,
 }
 
 /// A file that is in place.
@@ -327,8 +348,19 @@ pub struct Dated {
 pub struct Partial {
     /// Identity of the file.
     pub identity: [u8; 16],
-    /// The start and end of each range, in order.
-    pub ranges: Vec<(u64, u64)>,
+    /// Its pieces, in order. A file with many pieces has several messages.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a partial file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Its first byte: the start of a group of the digest.
+    pub start: u64,
+    /// The byte after its last: the end of a group, or of the file.
+    pub end: u64,
+    /// The hash of what is there, by which the sender compares the piece; `None` if the user trusts the journal.
+    pub hash: Option<[u8; 32]>,
 }
 
 /// Everything was sent and acknowledged.
@@ -399,6 +431,8 @@ pub const LISTED_MESSAGES_MAX: u16 = 16;
 
 /// The number of identities per `Have`, well below the channel's frame limit.
 pub const HAVE_PER_MESSAGE: usize = 16 * 1024;
+/// The number of pieces per `Have`.
+pub const PIECES_PER_MESSAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -414,7 +448,14 @@ mod tests {
             Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),
             Message::Have(Have {
                 done: vec![Held { identity: [1; 16], attributes: [4; 8] }],
-                partial: vec![Partial { identity: [2; 16], ranges: vec![(0, 9), (12, 20)] }],
+                partial: vec![Partial {
+                    identity: [2; 16],
+                    pieces: vec![
+                        Piece { start: 0, end: 9, hash: Some([7; 32]) },
+                        Piece { start: 12, end: 20, hash: None },
+                    ],
+                }],
+                checked: Checked { bytes: 5, of_bytes: 17 },
                 dated: vec![Dated { path: [3; 16], modified: Timestamp { seconds: -1, nanoseconds: 5 } }],
             }),
         ];

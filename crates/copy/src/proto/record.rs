@@ -33,12 +33,15 @@ pub enum Kind {
     Close,
     /// Complete small entries, many per record.
     Pack,
+    /// A range of a file is at the receiver as it claims; the body is its length.
+    Kept,
     /// In the other direction: the number of records taken over.
     Acknowledge,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Open, Self::Data, Self::Hole, Self::Close, Self::Pack, Self::Acknowledge];
+    const ALL: [Self; 7] =
+        [Self::Open, Self::Data, Self::Hole, Self::Close, Self::Pack, Self::Kept, Self::Acknowledge];
 
     fn code(self) -> u8 {
         match self {
@@ -48,6 +51,7 @@ impl Kind {
             Self::Close => 4,
             Self::Pack => 5,
             Self::Acknowledge => 6,
+            Self::Kept => 7,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Guarantees: a record is refused unless it makes sense for its file; everything that the journal calls written has
 //! been written.
 
-use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use sealane_tree::{Kind, Writer};
 
@@ -20,6 +20,7 @@ use crate::{
         line::Arrived,
     },
     shared::Stop,
+    summary::Notice,
 };
 
 /// One lane's writer of files.
@@ -30,8 +31,8 @@ pub(crate) struct Applier<'a> {
     writer: Option<Writer>,
     /// The file of the last record.
     current: Option<Current>,
-    /// Written ranges that are not in the journal yet.
-    unjournaled: Vec<([u8; 16], Range<u64>)>,
+    /// Entries about written ranges that are not in the journal yet.
+    unjournaled: Vec<JournalEntry>,
 }
 
 #[derive(Debug)]
@@ -78,7 +79,9 @@ impl<'a> Applier<'a> {
                 announced = Some(header.file);
                 false
             }
-            RecordKind::Data | RecordKind::Hole | RecordKind::Close if announced != Some(header.file) => {
+            RecordKind::Data | RecordKind::Hole | RecordKind::Kept | RecordKind::Close
+                if announced != Some(header.file) =>
+            {
                 announced = Some(header.file);
                 !self.files.knows(header.file)
             }
@@ -128,6 +131,15 @@ impl<'a> Applier<'a> {
             RecordKind::Hole => {
                 let length: u64 = decode("hole", body).map_err(malformed)?;
                 self.hole(header, length)?;
+                Ok(0)
+            }
+            RecordKind::Kept => {
+                let length: u64 = decode("kept range", body).map_err(malformed)?;
+                if let Some(file) = self.file(header.file)? {
+                    let range = header.offset..header.offset.saturating_add(length);
+                    self.files.keep(&file, range)?;
+                    self.files.finish_if_complete(&file)?;
+                }
                 Ok(0)
             }
             RecordKind::Close => {
@@ -188,10 +200,17 @@ impl<'a> Applier<'a> {
         match self.unjournaled.last_mut() {
             // A part is copied as a whole or not at all.
             _ if self.files.intake.portion.is_some() => {}
-            Some((identity, range)) if *identity == file.identity && range.end == first.offset => {
-                range.end = end;
+            Some(JournalEntry::Range { identity, end: last, .. })
+                if *identity == file.identity && *last == first.offset =>
+            {
+                *last = end;
             }
-            _ => self.unjournaled.push((file.identity, first.offset..end)),
+            _ => {
+                let identity = file.identity;
+                let mark = file.unnoted.lock().expect("no lane panics holding a mark").take();
+                self.unjournaled.extend(mark.map(|mark| JournalEntry::Marked { identity, mark }));
+                self.unjournaled.push(JournalEntry::Range { identity, start: first.offset, end });
+            }
         }
         if complete {
             self.journal_ranges()?;
@@ -241,6 +260,7 @@ impl<'a> Applier<'a> {
             let (entry, content) = packed.map_err(malformed)?;
             self.files.intake.permit.check(&entry)?;
             if self.files.intake.verify_digests
+                && entry.kind == Kind::File
                 && entry.digest.is_some_and(|digest| digest != *blake3::hash(content).as_bytes())
             {
                 self.files.poison();
@@ -248,7 +268,14 @@ impl<'a> Applier<'a> {
                 let message = format!("{path}: the content that arrived has another digest than was sent");
                 return Err(Error::new(ErrorKind::Integrity, message));
             }
-            match self.place(&entry, content)? {
+            let placed = self.place(&entry, content)?;
+            if let (Kind::Attributes, Some(digest), true) =
+                (&entry.kind, entry.digest, placed == Placed::Unchanged)
+            {
+                // Both ends have read the content, and it is the same.
+                self.files.notice(Notice::Digest { path: entry.path.as_bytes().to_vec(), digest });
+            }
+            match placed {
                 Placed::No | Placed::Unchanged => continue,
                 Placed::Made => {}
             }
@@ -312,12 +339,9 @@ impl<'a> Applier<'a> {
         if self.unjournaled.is_empty() {
             return Ok(());
         }
-        let entries: Vec<_> = self
-            .unjournaled
-            .drain(..)
-            .map(|(identity, range)| JournalEntry::Range { identity, start: range.start, end: range.end })
-            .collect();
-        journal.append(&entries).map_err(|error| Error::io("cannot write the journal", &error))
+        let appended = journal.append(&self.unjournaled);
+        self.unjournaled.clear();
+        appended.map_err(|error| Error::io("cannot write the journal", &error))
     }
 }
 

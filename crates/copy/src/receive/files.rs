@@ -16,13 +16,11 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
-    thread,
-    time::{Duration, Instant},
 };
 
 use crossbeam_channel::Sender;
 use sealane_tree::{
-    Differences, Division, EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer,
+    Differences, EntryType, FileMark, Kind, PartFile, RelativePath, ShownPath, Target, Writer,
 };
 
 use crate::{
@@ -35,12 +33,12 @@ use crate::{
         entry::{Announcement, Closing, Entry},
         record::Header,
     },
-    receive::permit::Permit,
+    receive::{
+        parts::{is_claimed, others, random_number},
+        permit::Permit,
+    },
     summary::{Change, Dropped, Notice, Progress},
 };
-
-/// The time to wait until other transfers have ended that write ranges of a file.
-const RANGES_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The destination of content.
 #[derive(Debug)]
@@ -85,6 +83,8 @@ pub(crate) struct Files {
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
     pub(crate) poisoned: AtomicBool,
+    /// The number of the next unfinished file: from a random one on, so that no other run gives the same name.
+    pub(super) next_part: AtomicU64,
     table: Mutex<Table>,
 }
 
@@ -113,6 +113,10 @@ pub(crate) struct ReceiveFile {
     pub(crate) identity: [u8; 16],
     growing: bool,
     part: Option<PartFile>,
+    /// What this end claims to have of it.
+    pub(super) claimed: Option<Ledger>,
+    /// What tells the unfinished file from others, until the journal has it.
+    pub(super) unnoted: Mutex<Option<FileMark>>,
     /// The change to report once the file has its name.
     change: Option<Change>,
     writing: Mutex<()>,
@@ -205,6 +209,7 @@ impl Files {
             progress,
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
+            next_part: AtomicU64::new(random_number()),
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
         }
     }
@@ -213,12 +218,17 @@ impl Files {
         self.table.lock().expect("no lane panics holding the table of files")
     }
 
-    /// Returns a writer into the tree, if there is one.
-    pub(crate) fn writer(&self) -> Option<Writer> {
+    /// Returns the tree that is written, if there is one.
+    pub(crate) fn target(&self) -> Option<&Target> {
         match &self.destination {
-            Destination::Tree { target, .. } => Some(target.writer()),
+            Destination::Tree { target, .. } => Some(target),
             Destination::Preview { .. } | Destination::Output(_) | Destination::Null => None,
         }
+    }
+
+    /// Returns a writer into the tree, if there is one.
+    pub(crate) fn writer(&self) -> Option<Writer> {
+        self.target().map(Target::writer)
     }
 
     /// Returns the target that a dry run compares with; nothing is created in it.
@@ -290,19 +300,6 @@ impl Files {
     pub(crate) fn restore_modes(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
             target.restore_modes();
-        }
-    }
-
-    /// Removes the files of a complete transfer that an earlier run began and this one did not continue, because they
-    /// are no longer sent or another of their names came first.
-    pub(crate) fn discard_abandoned(&self) {
-        let Destination::Tree { target, .. } = &self.destination else { return };
-        let mut writer = target.writer();
-        for (&identity, partial) in &self.resumable.partial {
-            if let Ok(path) = RelativePath::new(&partial.path) {
-                // A file that cannot be removed only occupies space.
-                let _ = writer.discard(&path, &temp_name(identity));
-            }
         }
     }
 
@@ -401,6 +398,7 @@ impl Files {
         let identity = entry.identity();
         let division = self.division(&entry, growing)?;
         let known = self.resumable.partial.get(&identity).filter(|_| division.is_none());
+        let temp = self.temp_for(known);
         let mut writer = writer;
         if writer.as_deref_mut().is_some_and(|writer| self.would_age(writer, &entry)) {
             settle(&mut table, number)?;
@@ -410,13 +408,13 @@ impl Files {
         let is_new = known.is_none() && division.is_none() && !growing;
         if let (Some(journal), Some(_), true) = (&self.journal, &writer, is_new) {
             // This comes first, so that a later run knows of the file whenever this one ends.
-            let (temp_name, path) = (temp_name(identity).as_bytes().to_vec(), entry.path.as_bytes().to_vec());
+            let (temp_name, path) = (temp.as_bytes().to_vec(), entry.path.as_bytes().to_vec());
             let started =
                 JournalEntry::Started { identity, temp_name, path, size: entry.metadata.size_bytes };
             journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
         }
         let part = match writer {
-            Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some(), division) {
+            Some(writer) => match self.begin(writer, &entry, growing, &temp, division) {
                 Ok(part) => Some(part),
                 Err(error) => {
                     settle(&mut table, number)?;
@@ -428,13 +426,15 @@ impl Files {
             None => None,
         };
         let size = if growing { u64::MAX } else { entry.metadata.size_bytes };
-        let ledger = match known {
-            Some(known) if part.is_some() => known.ledger.clone(),
-            _ => Ledger::new(size),
-        };
         let ledger = match division {
-            Some((division, piece)) => others(ledger, division, piece)?,
-            None => ledger,
+            Some((division, piece)) => others(Ledger::new(size), division, piece)?,
+            None => Ledger::new(size),
+        };
+        let claimed = known.zip(part.as_ref()).filter(|(known, part)| is_claimed(known, part));
+        let claimed = claimed.map(|(known, _)| known.ledger.clone());
+        let mark = match (&part, &self.journal) {
+            (Some(part), Some(_)) if is_new => part.mark().ok(),
+            _ => None,
         };
         let digest = self.intake.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
         let state = FileState { ledger, digest, closing: None };
@@ -444,47 +444,14 @@ impl Files {
             identity,
             growing,
             part,
+            claimed,
+            unnoted: Mutex::new(mark),
             change,
             writing: Mutex::new(()),
             state: Mutex::new(state),
         });
         table.open.insert(number, file.clone());
         Ok(Lookup::Open(file))
-    }
-
-    /// Returns the part of the file that is copied, if it is not the whole.
-    fn division(&self, entry: &Entry, growing: bool) -> Result<Option<(Division, Piece)>, Error> {
-        let Some(portion) = self.intake.portion else { return Ok(None) };
-        let division = Division::new(entry.metadata.size_bytes, portion.range_bytes);
-        let is_within = |division: &Division| match portion.piece {
-            Piece::Range(index) => division.range(index).is_some(),
-            Piece::Name => true,
-        };
-        match division.filter(is_within) {
-            Some(division) if !growing && entry.identity() == portion.identity => {
-                Ok(Some((division, portion.piece)))
-            }
-            _ => Err(Error::protocol("the sender sends a part of another file than was asked for")),
-        }
-    }
-
-    /// Removes the ranges that other transfers have written of a file, which has its name now or will be copied as a
-    /// whole.
-    pub(crate) fn discard_ranges(&self) {
-        let (Some(portion), Destination::Tree { target, .. }) = (self.intake.portion, &self.destination)
-        else {
-            return;
-        };
-        if portion.piece != Piece::Name {
-            return;
-        }
-        let mut writer = target.writer();
-        for path in self.intake.permit.names().into_iter().flatten() {
-            if let Ok(path) = RelativePath::new(path) {
-                // A file that cannot be removed only occupies space.
-                let _ = writer.discard(&path, &temp_name(portion.identity));
-            }
-        }
     }
 
     /// Returns whether the entry would replace a newer one although that is not allowed.
@@ -538,36 +505,6 @@ impl Files {
     pub(crate) fn unchanged(&self) {
         self.counters.unchanged.fetch_add(1, Relaxed);
         self.progress.files_done.fetch_add(1, Relaxed);
-    }
-
-    fn begin(
-        &self,
-        writer: &mut Writer,
-        entry: &Entry,
-        growing: bool,
-        identity: [u8; 16],
-        known: bool,
-        division: Option<(Division, Piece)>,
-    ) -> sealane_tree::Result<PartFile> {
-        if let Some((division, piece)) = division {
-            return begin_piece(writer, entry, division, piece);
-        }
-        if growing {
-            return writer.begin_growing_file(&entry.path);
-        }
-        let resume = known.then(|| temp_name(identity));
-        match (resume, &self.journal) {
-            (Some(name), _) => writer.begin_file(&entry.path, &entry.metadata, Some(&name)),
-            // The journal can give the name again; content that an earlier attempt left under it is overwritten.
-            (None, Some(_)) => {
-                let part = writer.begin_file(&entry.path, &entry.metadata, Some(&temp_name(identity)))?;
-                if part.resumed_bytes().is_some() {
-                    part.zero_at(0, entry.metadata.size_bytes)?;
-                }
-                Ok(part)
-            }
-            (None, None) => writer.begin_file(&entry.path, &entry.metadata, None),
-        }
     }
 
     /// Handles the closing record of a file.
@@ -692,10 +629,13 @@ impl Files {
         output.write_all(bytes).map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
-    /// Makes a hole of `file`. A new file has it already; a file that other transfers write as well may not. Returns
-    /// false if the file is finished or has failed.
+    /// Makes a hole of `file`. A new file has it already; one that an earlier run began, or that other transfers write
+    /// as well, may not. Returns false if the file is finished or has failed.
     pub(crate) fn zero(&self, file: &ReceiveFile, hole: Range<u64>) -> Result<bool, Error> {
-        let (Some(part), Some(_)) = (&file.part, self.intake.portion) else { return Ok(true) };
+        let Some(part) = &file.part else { return Ok(true) };
+        if self.intake.portion.is_none() && part.resumed_bytes().is_none() {
+            return Ok(true);
+        }
         match part.zero_at(hole.start, hole.end - hole.start) {
             Ok(()) => Ok(true),
             Err(error) => self.write_failed(file, error).map(|()| false),
@@ -727,7 +667,7 @@ impl Files {
         }
     }
 
-    fn write_failed(&self, file: &ReceiveFile, error: sealane_tree::Error) -> Result<(), Error> {
+    pub(super) fn write_failed(&self, file: &ReceiveFile, error: sealane_tree::Error) -> Result<(), Error> {
         // Repeated content, after a cut or a resumption, may find its file finished; and another lane may have
         // noticed the full disk before this one.
         if self.table().open.contains_key(&file.number) {
@@ -742,49 +682,6 @@ impl ReceiveFile {
     pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().expect("no lane panics holding a file's state")
     }
-}
-
-/// Begins a part of a file that other transfers write as well.
-fn begin_piece(
-    writer: &mut Writer,
-    entry: &Entry,
-    division: Division,
-    piece: Piece,
-) -> sealane_tree::Result<PartFile> {
-    let temp = temp_name(entry.identity());
-    let give_up = Instant::now() + RANGES_PATIENCE;
-    loop {
-        let begun = match piece {
-            Piece::Range(index) => writer.begin_range(&entry.path, &temp, division, index),
-            Piece::Name => writer.gather_ranges(&entry.path, &temp, division),
-        };
-        match begun {
-            // The far end of a mover that was killed a moment ago may not have ended yet.
-            Err(sealane_tree::Error::Busy { .. }) if Instant::now() < give_up => {
-                thread::sleep(Duration::from_millis(20));
-            }
-            begun => return begun,
-        }
-    }
-}
-
-/// Adds the bytes that other transfers write to a ledger.
-fn others(mut ledger: Ledger, division: Division, piece: Piece) -> Result<Ledger, Error> {
-    let size = division.size_bytes();
-    let own = match piece {
-        Piece::Range(index) => division.range(index).unwrap_or_default(),
-        Piece::Name => size..size,
-    };
-    for range in [0..own.start, own.end..size] {
-        ledger.add(range).map_err(|error| Error::protocol(error.to_string()))?;
-    }
-    Ok(ledger)
-}
-
-/// Returns the name of an unfinished file; the same file always has the same name, so it can be resumed.
-pub(crate) fn temp_name(identity: [u8; 16]) -> TempName {
-    let [a, b, c, d, e, f, g, h, ..] = identity;
-    TempName::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
 }
 
 fn is_settled(table: &Table, number: u32) -> bool {

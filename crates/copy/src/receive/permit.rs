@@ -55,6 +55,15 @@ impl Permit {
         }
     }
 
+    /// Returns the names that a whole transfer brings, an empty one for all; nothing for a list or for patterns.
+    pub(crate) fn covers(&self) -> Box<dyn Iterator<Item = Vec<u8>> + '_> {
+        match &self.names {
+            Names::Only(names) => Box::new(names.iter().cloned()),
+            Names::Contents if self.recursive => Box::new(std::iter::once(Vec::new())),
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
     /// Returns whether the complete set of names depends on the target's contents.
     pub(crate) fn has_patterns(&self) -> bool {
         matches!(self.names, Names::Matching(..))

@@ -18,7 +18,7 @@ use sealane_peer::chain;
 use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
-    digest::{GROUP_BYTES, hash_group, hash_zero_group},
+    digest::{GROUP_BYTES, PieceHash, hash_group, hash_zero_group},
     options::{Portion, Preserve},
     proto::{
         entry::{Closing, Entry, identity_by_seconds},
@@ -28,7 +28,7 @@ use crate::{
         batch::{Builder, CLOSING_BYTES_MAX},
         manifest::{Manifest, Outgoing},
         removal::Sent,
-        work::{Bytes, Close, Content, Pack, Queue, SendFile, Work},
+        work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
 };
@@ -44,7 +44,8 @@ fn shortened(mut reason: String) -> String {
 pub(crate) struct Possessions {
     /// Files in place, with their attributes.
     pub(crate) done: HashMap<[u8; 16], [u8; 8]>,
-    pub(crate) partial: HashMap<[u8; 16], Vec<Range<u64>>>,
+    /// The pieces of partial files that the receiver claims to have.
+    pub(crate) partial: HashMap<[u8; 16], Vec<Claim>>,
     /// Files that must not be replaced by older ones, by the hash of their path.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
     /// The receiver keeps whole seconds, and `done` is computed with them.
@@ -136,7 +137,7 @@ impl Filling {
 
 #[derive(Debug)]
 enum Piece {
-    Range { file: Arc<SendFile>, range: Range<u64> },
+    Range { file: Arc<SendFile>, range: Range<u64>, check: Option<Check> },
     Pack(Pack),
 }
 
@@ -151,7 +152,7 @@ impl<'a> InHand<'a> {
     /// Takes a piece of work, if there is any now.
     fn take(queue: &'a Queue) -> Option<Self> {
         let left = match queue.take()? {
-            Work::Range { file, range } => Piece::Range { file, range },
+            Work::Range { file, range, check } => Piece::Range { file, range, check },
             Work::Pack(pack) => Piece::Pack(Pack::new(pack)),
         };
         Some(Self { queue, left: Some(left) })
@@ -166,7 +167,7 @@ impl<'a> InHand<'a> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         match self.left.take() {
-            Some(Piece::Range { file, range }) => self.queue.put_back_range(file, range),
+            Some(Piece::Range { file, range, check }) => self.queue.put_back_range(file, range, check),
             Some(Piece::Pack(pack)) => {
                 let candidates = pack.into_candidates();
                 self.queue.give_back(Content::Pack { candidates, bytes: 0 });
@@ -198,7 +199,7 @@ impl<'a> Filler<'a> {
             let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
             let Some(mut hand) = taken else { return };
             let is_through = match &mut hand.left {
-                Some(Piece::Range { file, range }) => self.fill_range(batch, file, range),
+                Some(Piece::Range { file, range, check }) => self.fill_range(batch, file, range, check),
                 Some(Piece::Pack(pack)) => self.fill_pack(batch, pack),
                 None => true,
             };
@@ -221,7 +222,13 @@ impl<'a> Filler<'a> {
     }
 
     /// Returns whether the lane has finished its range.
-    fn fill_range(&self, batch: &mut Builder, file: &Arc<SendFile>, range: &mut Range<u64>) -> bool {
+    fn fill_range(
+        &self,
+        batch: &mut Builder,
+        file: &Arc<SendFile>,
+        range: &mut Range<u64>,
+        check: &mut Option<Check>,
+    ) -> bool {
         if !batch.announces(file.number) {
             if !batch.push_value(RecordKind::Open, file.number, 0, &file.announcement) {
                 if batch.is_empty() {
@@ -239,8 +246,22 @@ impl<'a> Filler<'a> {
             self.put_down(batch, file);
             return true;
         }
-        if let Err(reason) = hash_unsent(file) {
-            file.fail(reason);
+        if let Some(claimed) = check.take() {
+            match self.is_as_claimed(file, range, claimed) {
+                Ok(true) => {
+                    let length = range.end - range.start;
+                    if !batch.push_value(RecordKind::Kept, file.number, range.start, &length) {
+                        *check = Some(claimed);
+                        return false;
+                    }
+                    self.shared.counters.resumed_bytes.fetch_add(length, Relaxed);
+                    let (file, Range { start, end }) = (file.clone(), range.clone());
+                    batch.contents.push(Content::Range { file, start, end });
+                    range.start = end;
+                }
+                Ok(false) => self.begins_again(file, range),
+                Err(reason) => file.fail(reason),
+            }
         }
         let (holes, all) = self.push_holes(batch, file).unwrap_or_else(|reason| {
             file.fail(reason);
@@ -338,6 +359,39 @@ impl<'a> Filler<'a> {
         (at, at == range.end)
     }
 
+    /// Returns whether the receiver has what the source has in a range, by its claim. Adds the range to the digest, if
+    /// there is one.
+    fn is_as_claimed(&self, file: &SendFile, range: &Range<u64>, check: Check) -> Result<bool, String> {
+        let Bytes::File(open) = &file.bytes else { return Ok(false) };
+        let hash = match check {
+            Check::Hash(hash) => hash,
+            Check::Trusted => return Ok(!file.wants_digest()),
+        };
+        let size_bytes = file.announcement.entry.metadata.size_bytes;
+        if range.end > size_bytes {
+            return Ok(false);
+        }
+        let (mut group, mut piece) = (Vec::new(), PieceHash::default());
+        for at in range.clone().step_by(GROUP_BYTES) {
+            group.resize((range.end - at).min(GROUP_BYTES as u64) as usize, 0);
+            if open.read_at(at, &mut group).map_err(|error| error.to_string())? < group.len() {
+                return Err("it became shorter while it was read".to_owned());
+            }
+            let hash = hash_group(at, &group, size_bytes);
+            piece.add(&hash);
+            file.digest(hash).map_err(|error| chain(&error))?;
+        }
+        Ok(piece.finish() == hash)
+    }
+
+    /// Sends a range although the receiver claims to have it: what is there differs.
+    fn begins_again(&self, file: &SendFile, range: &Range<u64>) {
+        self.shared.progress.bytes_found.fetch_add(range.end - range.start, Relaxed);
+        if file.tells_difference() {
+            self.shared.notice(Notice::BegunAgain { path: file.shown.as_bytes().to_vec() });
+        }
+    }
+
     /// Returns whether there were holes, and whether all fitted.
     fn push_holes(&self, batch: &mut Builder, file: &SendFile) -> Result<(bool, bool), String> {
         let size_bytes = file.announcement.entry.metadata.size_bytes;
@@ -396,26 +450,6 @@ fn leave_range(batch: &mut Builder, file: &Arc<SendFile>, range: Range<u64>) -> 
     }
     let end = range.start + bytes as u64;
     (end, end == range.end)
-}
-
-/// Digests a part of the content that the receiver has, and all of it if no other range is left.
-fn hash_unsent(file: &SendFile) -> Result<(), String> {
-    let Bytes::File(open) = &file.bytes else { return Ok(()) };
-    let size_bytes = file.announcement.entry.metadata.size_bytes;
-    let mut group = Vec::new();
-    while let Some(range) = file.take_unhashed() {
-        for at in range.clone().step_by(GROUP_BYTES) {
-            group.resize((range.end - at).min(GROUP_BYTES as u64) as usize, 0);
-            if open.read_at(at, &mut group).map_err(|error| error.to_string())? < group.len() {
-                return Err("it became shorter while it was read".to_owned());
-            }
-            file.digest(hash_group(at, &group, size_bytes)).map_err(|error| chain(&error))?;
-        }
-        if !file.is_taken() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn read_full(file: &mut std::fs::File, buffer: &mut [u8]) -> std::io::Result<usize> {

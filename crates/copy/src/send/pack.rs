@@ -180,9 +180,11 @@ impl Filler<'_> {
             }
             let size_bytes = open.metadata().size_bytes;
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            let known = shared.possessions.of(path, open.metadata(), &identity);
+            let known = shared.possessions.of(path, open.metadata(), &identity).map(|known| (known, None));
             let known = known.or_else(|| self.with_content(path, &open));
-            if let Some(known) = known {
+            if let Some((known, digest)) = known {
+                // A digest is told only of what both ends have read.
+                let digest = digest.filter(|_| shared.digest);
                 let with_owner = shared.preserve.owner.is_wanted();
                 let is_same = *known == entry::attributes(open.metadata(), shared.checksum, with_owner);
                 let mut metadata = open.metadata().clone();
@@ -191,11 +193,14 @@ impl Filler<'_> {
                     metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
                 }
                 let mut written = Written::Elsewhere;
-                if !is_same || shared.preserve.xattrs {
-                    let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest: None };
+                if !is_same || shared.preserve.xattrs || digest.is_some() {
+                    let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest };
                     written = self.write_bare(&entry, body);
                     if matches!(written, Written::NoRoom(_)) {
                         return Ok(written);
+                    }
+                    if let Some(digest) = digest {
+                        shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
                     }
                 } else {
                     shared.counters.skipped.fetch_add(1, Relaxed);
@@ -247,15 +252,17 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// Returns the attributes of the receiver's file with the same content under this path, if contents are compared.
-    fn with_content(&self, path: &RelativePath, open: &OpenFile) -> Option<&[u8; 8]> {
+    /// Returns the attributes of the receiver's file with the same content under this path, and the digest of that, if
+    /// contents are compared.
+    fn with_content(&self, path: &RelativePath, open: &OpenFile) -> Option<(&[u8; 8], Option<[u8; 32]>)> {
         let shared = self.shared;
         if !shared.checksum || shared.possessions.done.is_empty() {
             return None;
         }
         let size_bytes = open.metadata().size_bytes;
         let digest = content::digest(open, size_bytes, || shared.queue.is_stopped())?;
-        shared.possessions.done.get(&content_identity(path, size_bytes, &digest))
+        let known = shared.possessions.done.get(&content_identity(path, size_bytes, &digest))?;
+        Some((known, Some(digest)))
     }
 
     /// Returns the reason why this name must wait for another one of its file, if links are preserved: that one is
@@ -347,17 +354,10 @@ impl Filler<'_> {
             None => (data, holes),
         };
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
-        // A digest needs every byte once, including those that are not sent.
-        let unhashed = match known {
-            Some(known) if shared.digest => subtract(&data, &subtract(&data, known)),
-            _ => Vec::new(),
-        };
-        let kept: u64 = known.into_iter().flatten().map(|range| range.end - range.start).sum();
-        shared.counters.resumed_bytes.fetch_add(kept, Relaxed);
-        let ranges = match known {
-            Some(known) => subtract(&data, known),
-            None => data,
-        };
+        // A part of a file comes from a share, which has no journal of its own.
+        let claims = known.filter(|_| shared.portion.is_none()).map_or(&[][..], Vec::as_slice);
+        let claimed: Vec<_> = claims.iter().map(|claim| claim.range.clone()).collect();
+        let ranges = if claimed.is_empty() { data } else { subtract(&data, &claimed) };
         let to_send: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         shared.progress.bytes_found.fetch_add(to_send, Relaxed);
         // The file must be announced and closed even if nothing of it is left to send.
@@ -367,6 +367,6 @@ impl Filler<'_> {
         let number = shared.queue.next_file();
         let announcement = Announcement { entry, growing: false };
         let file = SendFile::new(number, announcement, shown, Bytes::File(open), ranges, holes, digest);
-        Arc::new(file.with_unhashed(unhashed))
+        Arc::new(file.with_claims(claims))
     }
 }

@@ -96,13 +96,13 @@ pub(crate) struct SendFile {
 
 #[derive(Debug)]
 struct FileProgress {
+    /// Pieces that the receiver claims to have, and that no lane has compared.
+    claimed: VecDeque<Claim>,
     /// Ranges that no lane has taken.
     left: VecDeque<Range<u64>>,
     /// The number of ranges held by lanes.
     in_hand: usize,
     holes: Vec<Range<u64>>,
-    /// Ranges that the receiver has and the digest still lacks: whole groups.
-    unhashed: VecDeque<Range<u64>>,
     /// The number of holes that were sent; back to 0 if sent records may be lost.
     holes_told: usize,
     digest: Option<TreeDigest>,
@@ -111,6 +111,24 @@ struct FileProgress {
     failure: Option<String>,
     /// Whether the closing record was made; it is made again if a range comes back.
     closed: bool,
+    /// Whether the user knows that what the receiver has differs.
+    difference_told: bool,
+}
+
+/// A piece of a file that the receiver claims to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) range: Range<u64>,
+    pub(crate) check: Check,
+}
+
+/// The proof of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// What the receiver has read again has this hash ([`PieceHash`](crate::digest::PieceHash)).
+    Hash([u8; 32]),
+    /// The user trusts the receiver's journal.
+    Trusted,
 }
 
 /// The content of the closing record once nothing is left.
@@ -140,10 +158,11 @@ impl SendFile {
             in_hand: 0,
             holes_told: 0,
             holes,
-            unhashed: VecDeque::new(),
+            claimed: VecDeque::new(),
             digest,
             failure: None,
             closed: false,
+            difference_told: false,
         };
         Self { number, announcement, shown, bytes, range_bytes, progress: Mutex::new(progress) }
     }
@@ -152,9 +171,14 @@ impl SendFile {
         self.progress.lock().expect("no lane panics holding a file's progress")
     }
 
-    /// Returns the next range; the caller holds it until [`Self::put_down`].
-    fn take_range(&self) -> Option<Range<u64>> {
+    /// Returns the next range, with the receiver's claim of it if it makes one; the caller holds it until
+    /// [`Self::put_down`].
+    fn take_range(&self) -> Option<(Range<u64>, Option<Check>)> {
         let mut progress = self.progress();
+        if let Some(Claim { range, check }) = progress.claimed.pop_front() {
+            progress.in_hand += 1;
+            return Some((range, Some(check)));
+        }
         let range = progress.left.pop_front()?;
         let cut = match self.bytes {
             Bytes::File(_) => range.end.min((range.start / self.range_bytes + 1) * self.range_bytes),
@@ -165,30 +189,24 @@ impl SendFile {
             progress.left.push_front(cut..range.end);
         }
         progress.in_hand += 1;
-        Some(range.start..cut)
+        Some((range.start..cut, None))
     }
 
     /// Returns whether no range is left for another lane.
     pub(crate) fn is_taken(&self) -> bool {
-        self.progress().left.is_empty()
+        let progress = self.progress();
+        progress.left.is_empty() && progress.claimed.is_empty()
     }
 
-    /// Adds ranges that the receiver has: they are digested here and not sent.
-    pub(crate) fn with_unhashed(mut self, ranges: Vec<Range<u64>>) -> Self {
-        self.progress.get_mut().expect("nobody has it yet").unhashed = ranges.into();
+    /// Adds the pieces that the receiver claims to have: those that are like the source are not sent.
+    pub(crate) fn with_claims(mut self, claims: &[Claim]) -> Self {
+        self.progress.get_mut().expect("nobody has it yet").claimed = claims.iter().cloned().collect();
         self
     }
 
-    /// Returns the next part to digest without sending it, for a lane that holds a range: all are taken before the
-    /// last range is finished.
-    pub(crate) fn take_unhashed(&self) -> Option<Range<u64>> {
-        let mut progress = self.progress();
-        let Range { start, end } = progress.unhashed.pop_front()?;
-        let cut = end.min((start / self.range_bytes + 1) * self.range_bytes);
-        if cut < end {
-            progress.unhashed.push_front(cut..end);
-        }
-        Some(start..cut)
+    /// Takes back a claim that no lane has compared.
+    fn give_back_claim(&self, claim: Claim) {
+        self.progress().claimed.push_front(claim);
     }
 
     /// Returns the next hole to send.
@@ -229,6 +247,7 @@ impl SendFile {
         let mut progress = self.progress();
         progress.size_bytes = size_bytes;
         progress.left.clear();
+        progress.claimed.clear();
     }
 
     /// Abandons the file, which cannot be completed; nothing more of it is sent.
@@ -236,6 +255,7 @@ impl SendFile {
         let mut progress = self.progress();
         progress.failure.get_or_insert(reason);
         progress.left.clear();
+        progress.claimed.clear();
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -253,6 +273,11 @@ impl SendFile {
         failure.or_else(|| changed.then(|| CHANGED.to_owned()))
     }
 
+    /// Returns whether the user must be told that what the receiver has of the file differs: once.
+    pub(crate) fn tells_difference(&self) -> bool {
+        !std::mem::replace(&mut self.progress().difference_told, true)
+    }
+
     /// Adds a part of the digest.
     pub(crate) fn digest(&self, hash: GroupHash) -> Result<(), DigestError> {
         self.progress().digest.as_mut().map_or(Ok(()), |digest| digest.add(hash))
@@ -267,7 +292,8 @@ impl SendFile {
     pub(crate) fn put_down(&self) -> Option<Close> {
         let mut progress = self.progress();
         progress.in_hand -= 1;
-        if progress.in_hand > 0 || !progress.left.is_empty() || progress.closed {
+        let is_left = !progress.left.is_empty() || !progress.claimed.is_empty();
+        if progress.in_hand > 0 || is_left || progress.closed {
             return None;
         }
         progress.closed = true;
@@ -303,7 +329,12 @@ impl Content {
 /// One piece of work, held by a lane.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Range { file: Arc<SendFile>, range: Range<u64> },
+    /// A range, which is sent unless the receiver's claim of it is right.
+    Range {
+        file: Arc<SendFile>,
+        range: Range<u64>,
+        check: Option<Check>,
+    },
     Pack(Vec<Candidate>),
 }
 
@@ -395,8 +426,8 @@ impl Queue {
                     if range.is_none() || file.is_taken() {
                         state.queued.pop_front();
                     }
-                    let Some(range) = range else { continue };
-                    Work::Range { file, range }
+                    let Some((range, check)) = range else { continue };
+                    Work::Range { file, range, check }
                 }
             };
             state.out += 1;
@@ -429,8 +460,11 @@ impl Queue {
     }
 
     /// Takes back a range that a lane did not begin or finish; call this before [`Self::done`].
-    pub(crate) fn put_back_range(&self, file: Arc<SendFile>, range: Range<u64>) {
-        file.give_back(range);
+    pub(crate) fn put_back_range(&self, file: Arc<SendFile>, range: Range<u64>, check: Option<Check>) {
+        match check {
+            Some(check) => file.give_back_claim(Claim { range, check }),
+            None => file.give_back(range),
+        }
         file.progress().in_hand -= 1;
         self.push_file(file);
     }

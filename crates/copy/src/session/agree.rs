@@ -324,6 +324,7 @@ mod tests {
             digest: false,
             limit_rate: None,
             journal: None,
+            trust_partial: false,
             skip_same: false,
             update: false,
             dry_run: false,

@@ -1,12 +1,9 @@
 //! The client's side of a transfer: the implementation of `sealane cp`.
 
 use std::{
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -69,17 +66,18 @@ pub fn copy(
 ) -> Result<Summary, Error> {
     let started = Instant::now();
     make_sense(sources, target, options)?;
+    let far_host = &OnceLock::new();
     let (role, far) = match roles(sources, target)? {
         Roles::Here { role, far } => (role, far),
         Roles::Neither => {
             let (role, far) = (Role::Push, &FarPlace::of(target));
             return relay::copy(
-                &Transfer { sources, target, options, progress, role, far, started },
+                &Transfer { sources, target, options, progress, role, far, started, far_host },
                 observer,
             );
         }
     };
-    let transfer = Transfer { sources, target, options, progress, role, far: &far, started };
+    let transfer = Transfer { sources, target, options, progress, role, far: &far, started, far_host };
     if options.remote.far_end == FarEnd::Sftp && !matches!(far, FarPlace::Here | FarPlace::Daemon(_)) {
         return sftp::copy(&transfer, None, observer);
     }
@@ -338,7 +336,6 @@ impl Transfer<'_> {
             may_own: true,
             place: own_place,
             standard_output: self.standard_output()?,
-            journal: self.journal_name().map(this_boot),
             skip_same: options.skip_same,
             update: options.update,
             patterns: &options.patterns,
@@ -458,6 +455,7 @@ impl Transfer<'_> {
             digest: options.digest,
             limit_rate: options.limit_rate,
             journal: self.journal_name(),
+            trust_partial: options.trust_partial,
             skip_same: options.skip_same,
             update: options.update,
             dry_run: options.dry_run,
@@ -499,34 +497,6 @@ impl Transfer<'_> {
         self.sources.len() > 1
             || self.options.listed.is_some()
             || (self.role == Role::Pull && self.has_globs())
-    }
-
-    /// Returns the name of the journal: the same command, from the same place, has the same journal.
-    pub(crate) fn journal_name(&self) -> Option<[u8; 16]> {
-        let options = self.options;
-        let resumable = options.resume
-            && !options.dry_run
-            && options.sink == Sink::Files
-            && !is_standard_stream(self.target)
-            && !self.sources.iter().any(is_standard_stream);
-        resumable.then(|| {
-            let mut hasher = blake3::Hasher::new();
-            let here = std::env::current_dir().unwrap_or_default();
-            for location in self.sources.iter().chain([self.target]) {
-                let path = match location {
-                    Location::Local(path) => here.join(path).as_os_str().as_bytes().to_vec(),
-                    _ => far_path(location),
-                };
-                hasher.update(&(path.len() as u64).to_le_bytes());
-                hasher.update(&path);
-            }
-            if let Some(share) = &options.share {
-                hasher.update(share);
-            }
-            let mut name = [0; 16];
-            hasher.finalize_xof().fill(&mut name);
-            name
-        })
     }
 
     /// Checks that the answer is as requested, though the far end may permit fewer streams.
@@ -640,6 +610,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: options.measured_end,
         digest: options.digest,
+        trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,
         preserve: options.preserve.clone(),

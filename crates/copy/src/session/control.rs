@@ -28,7 +28,7 @@ use crate::{
         lane::Sending,
         removal::{self, Removal, Removed},
     },
-    session::line::Lines,
+    session::{leftovers, line::Lines},
     shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
 };
@@ -136,6 +136,7 @@ impl Control<'_> {
                     Notice::WouldSend { change, bytes } => Message::WouldChange { change, bytes },
                     Notice::Changed(change) => Message::Changed(change),
                     Notice::Deleted { path } => Message::Deleted { path },
+                    Notice::Left { path, files } => Message::Left { path, files },
                     // The client's own end has these.
                     _ => return Ok(()),
                 };
@@ -203,6 +204,12 @@ impl Control<'_> {
                     Message::WouldChange { change, bytes } if self.hears_changes => {
                         if let Notices::User(observer) = &mut self.notices {
                             observer.notice(Notice::WouldSend { change, bytes });
+                        }
+                        Ok(Turn::Nothing)
+                    }
+                    Message::Left { path, files } => {
+                        if let Notices::User(observer) = &mut self.notices {
+                            observer.notice(Notice::Left { path, files });
                         }
                         Ok(Turn::Nothing)
                     }
@@ -461,6 +468,11 @@ impl Control<'_> {
             };
             // Whatever happens to the message, a later run finds the entries in place.
             remove_journal(receiving, &finished)?;
+            if is_complete(receiving, &finished) {
+                leftovers::settle(&receiving.files);
+                // A sender whose part is done may be gone.
+                let _ = self.drain_notices();
+            }
             let told = send(self.channel, &Message::Complete(complete.clone()));
             let removed = match (self.is_client(), self.removes_sources) {
                 (true, true) => told.and_then(|()| self.await_removal())?,

@@ -5,7 +5,6 @@
 
 use std::{
     num::NonZeroU64,
-    ops::Range,
     sync::{Arc, Barrier, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
@@ -14,22 +13,21 @@ use crossbeam_channel::Sender;
 use sealane_engine::Engine;
 use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
-    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
+    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, TempName, Writer,
 };
 
 use crate::{
     content,
-    digest::GROUP_BYTES,
     error::Error,
-    journal::{self, Identity, Journal, State as JournalState},
+    journal::{Identity, Journal, State as JournalState},
     options::{Backup, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, Partial},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message},
         record::DATA_BYTES_MAX,
     },
     receive::{
-        files::{Destination, Files, Intake, temp_name},
+        files::{Destination, Files, Intake},
         lane::Receiving,
         permit::{ITSELF, Permit},
         stream::ReceiveStream,
@@ -44,7 +42,7 @@ use crate::{
         window::Window,
         work::Queue,
     },
-    session::agree::Terms,
+    session::{agree::Terms, claims},
     shared::Stop,
     summary::{Notice, Progress},
 };
@@ -85,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
+    /// What a journal says of partial files counts without reading them again.
+    pub(crate) trust_partial: bool,
     pub(crate) dry_run: bool,
     pub(crate) fsync: bool,
     pub(crate) preserve: Preserve,
@@ -111,6 +111,12 @@ impl Plainness {
 }
 
 impl Plan {
+    /// Returns whether an existing file counts only if its content was read and is that of the source: a digest states
+    /// what was read.
+    pub(crate) fn compares_content(&self) -> bool {
+        self.upkeep.checksum || (self.digest && !self.dry_run)
+    }
+
     /// Returns whether entries that arrived are removed from the source.
     pub(crate) fn removes_sources(&self) -> bool {
         self.upkeep.remove_sources && !self.dry_run
@@ -137,6 +143,7 @@ impl Plan {
             open_files_max: 1,
             measured_end: MeasuredEnd::Both,
             digest: false,
+            trust_partial: false,
             dry_run: false,
             fsync: false,
             preserve: Preserve::default(),
@@ -200,7 +207,7 @@ pub(crate) fn sending(
             manifest: Manifest::new(plan.upkeep.delete.is_some()),
             preview: Outgoing::entries(),
             sent: Sent::new(plan.upkeep.remove_sources),
-            checksum: plan.upkeep.checksum,
+            checksum: plan.compares_content(),
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
@@ -369,25 +376,13 @@ pub(crate) fn possessions(
     survey: Option<Survey<'_>>,
     mut tell: impl FnMut(Message) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    for chunk in journal.partial.iter().collect::<Vec<_>>().chunks(16) {
-        let partial = chunk
-            .iter()
-            .map(|&(&identity, partial)| Partial {
-                identity,
-                // Ranges are aligned to groups of the digest: a partly covered group is sent again.
-                ranges: partial
-                    .ledger
-                    .ranges()
-                    .filter_map(|range| whole_groups(range, partial.size))
-                    .take(4096)
-                    .collect(),
-            })
-            .collect();
-        tell(Message::Have(Have { partial, ..Have::default() }))?;
-    }
     // Their attributes follow if the tree is examined as well.
     let unknown = |&identity: &Identity| Held { identity, attributes: UNKNOWN_ATTRIBUTES };
-    let mut have = Have { done: journal.done.keys().map(unknown).collect(), ..Have::default() };
+    let mut have = Have::default();
+    // Where contents are compared, no file counts that was not read.
+    if survey.as_ref().is_none_or(|survey| survey.checksum.is_none()) {
+        have.done = journal.done.keys().map(unknown).collect();
+    }
     let mut told = 0;
     if let Some(survey) = survey {
         let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
@@ -462,15 +457,8 @@ fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> 
 
 /// The maximum number of identities that a sender keeps of the receiver's entries; the rest is sent again.
 pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
-/// The maximum number of ranges that a sender keeps of the receiver's partial files.
-pub(crate) const RANGES_MAX: usize = 1 << 20;
-
-fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
-    let group = GROUP_BYTES as u64;
-    let start = range.start.div_ceil(group) * group;
-    let end = if range.end == size { size } else { range.end / group * group };
-    (start < end).then_some((start, end))
-}
+/// The maximum number of pieces that a receiver claims of its partial files, and that a sender keeps.
+pub(crate) const PIECES_MAX: usize = 1 << 20;
 
 /// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an
 /// interruption. Files of which nothing has arrived are removed: if their sources have changed, nobody would take them up.
@@ -481,11 +469,14 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     let mut writer = target.writer();
     done.retain(|(known, path)| is_finished(&mut writer, path, known));
     state.done = done.into_iter().collect();
-    state.partial.retain(|&identity, partial| {
-        let is_begun = is_begun(&mut writer, identity, partial);
-        if let (false, Ok(path)) = (is_begun, RelativePath::new(&partial.path)) {
+    state.partial.retain(|_, partial| {
+        let is_begun =
+            partial.ledger.ranges().next().is_some() && claims::open(&mut writer, partial).is_some();
+        if let (false, Ok(path), Some(temp)) =
+            (is_begun, RelativePath::new(&partial.path), TempName::parse(&partial.temp_name))
+        {
             // A file that cannot be removed only occupies space.
-            let _ = writer.discard(&path, &temp_name(identity));
+            let _ = writer.discard(&path, &temp);
         }
         is_begun
     });
@@ -502,19 +493,10 @@ pub(crate) fn restore_modes(target: &Target, state: &JournalState) {
 }
 
 /// Returns whether a file has its final name, and still the size and time with which it was finished.
-fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
+pub(crate) fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     let Ok(path) = RelativePath::new(path) else { return false };
     match writer.existing(&path) {
         Ok(Some(found)) => found.entry_type == EntryType::File && identity(&path, &found.metadata) == *known,
         Ok(None) | Err(_) => false,
     }
-}
-
-/// Returns whether an unfinished file has its temporary name, its size, and some of its content.
-fn is_begun(writer: &mut Writer, identity: Identity, partial: &journal::Partial) -> bool {
-    let Ok(path) = RelativePath::new(&partial.path) else { return false };
-    let name = temp_name(identity);
-    partial.temp_name == name.as_bytes()
-        && partial.ledger.ranges().next().is_some()
-        && writer.unfinished_bytes(&path, &name) == Some(partial.size)
 }

@@ -171,6 +171,8 @@ pub(crate) struct Place {
     pub(crate) name: Option<Vec<u8>>,
     /// The path as requested, for messages.
     asked: PathBuf,
+    /// The name of the transfer's journal in the folder, if it can be resumed.
+    pub(crate) journal: Option<[u8; 16]>,
 }
 
 impl Place {
@@ -205,8 +207,19 @@ pub(crate) struct Asked<'a> {
     pub(crate) into_directory: bool,
     /// The target is the new name itself, even if it is an existing directory.
     pub(crate) as_named: bool,
-    /// The name of the transfer's journal, if it can be resumed.
+    /// The name of the transfer, if it can be resumed: of its sources, and of whoever asks for it.
     pub(crate) journal: Option<[u8; 16]>,
+}
+
+/// Returns the name of the journal of a transfer to a place, however the place is spelled.
+pub(crate) fn journal_at(transfer: [u8; 16], resolved: &[u8]) -> [u8; 16] {
+    let mut name = [0; 16];
+    blake3::Hasher::new_derive_key("sealane 2026 journal of a transfer to a place")
+        .update(&transfer)
+        .update(resolved)
+        .finalize_xof()
+        .fill(&mut name);
+    name
 }
 
 /// Resolves the target.
@@ -215,12 +228,13 @@ pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Res
     let explain = |error| explain(path, error);
     let spot = anchor(confinement).find(path).map_err(explain)?;
     let refused = |what: &str| Err(Error::new(ErrorKind::Usage, format!("{} {what}", path.display())));
+    let journal = asked.journal.map(|transfer| journal_at(transfer, &spot.resolved()));
     let place = |root: TargetRoot, name: Option<&[u8]>| {
-        Ok(Place { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned() })
+        Ok(Place { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned(), journal })
     };
     let must_be_directory = asked.into_directory || spot.wants_directory();
     let found = spot.entry_type(true).map_err(explain)?;
-    let began = || began(&spot, asked.journal);
+    let began = || began(&spot, journal);
     let (at, name) = match meaning(found, spot.name(), must_be_directory, asked.as_named, began) {
         Ok(meaning) => meaning,
         Err(what) => return refused(what),

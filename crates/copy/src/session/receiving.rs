@@ -19,6 +19,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Journal, JournalError, State as JournalState},
     options::{Deletion, ModeRules, Pattern, Sink},
+    proto::message::Message,
     receive::{
         files::Destination,
         lane::Receiving,
@@ -26,6 +27,7 @@ use crate::{
         prune::{self, Prune},
     },
     session::{
+        claims,
         control::{self, Control, Outcome},
         ends::{self, Plan, Survey},
         line::Lines,
@@ -43,8 +45,6 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) place: Option<Place>,
     pub(crate) standard_output: Option<OwnedFd>,
-    /// The name of the journal, of this boot.
-    pub(crate) journal: Option<[u8; 16]>,
     /// Entries with the same size and time are not sent again.
     pub(crate) skip_same: bool,
     /// Newer entries are not replaced.
@@ -67,21 +67,30 @@ impl ReceivingSide<'_> {
         keep: impl FnOnce(&Lines) + Send,
     ) -> Result<Outcome, Error> {
         let (skip_same, update) = (self.skip_same, self.update);
-        let checksum = self.plan.upkeep.checksum.then_some(self.plan.terms.lanes);
+        let reads = self.plan.upkeep.checksum || (self.plan.compares_content() && skip_same);
+        let checksum = reads.then_some(self.plan.terms.lanes);
+        let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
         let with_owner = self.plan.preserve.owner.is_wanted();
         let permit = self.permit.clone();
-        let Opened { receiving, prune, present } = self.open(control.progress.clone())?;
+        let Opened { mut receiving, prune, present } = self.open(control.progress.clone())?;
         control.prune = prune;
         let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
         let survey =
             surveyed.map(|target| Survey { target, permit, skip_same, update, checksum, with_owner });
-        let receiving = Arc::new(receiving);
-        let told = ends::possessions(&receiving.files.resumable, survey, |message| {
+        let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
             }
+            if let Message::Have(have) = &message {
+                control.progress.bytes_checked.store(have.checked.bytes, Relaxed);
+                control.progress.bytes_to_check.store(have.checked.of_bytes, Relaxed);
+            }
             control::send(control.channel, &message)
-        });
+        };
+        let target = receiving.files.target().cloned();
+        let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
+        let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, tell));
+        let receiving = Arc::new(receiving);
         let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
         if let Err(error) = &outcome {
             give_up(&receiving, error);
@@ -95,7 +104,7 @@ impl ReceivingSide<'_> {
         let writes = plan.sink == Sink::Files && !plan.dry_run;
         let mut journal = None;
         let mut present = None;
-        let surveys = self.skip_same || self.update || plan.upkeep.checksum;
+        let surveys = self.skip_same || self.update || plan.compares_content();
         let upkeep = &plan.upkeep;
         let deletes = upkeep.delete.is_some();
         if deletes {
@@ -105,10 +114,14 @@ impl ReceivingSide<'_> {
             (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
                 let sole = place.name.as_deref();
-                let options = ends::target_options(plan, self.may_own, self.modes, self.journal, sole);
+                let options = ends::target_options(plan, self.may_own, self.modes, place.journal, sole);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
-                journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
+                journal = place.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
+                if let Some((journal, _)) = &journal {
+                    let covered = journal.cover(self.permit.covers());
+                    covered.map_err(|error| Error::io("cannot write the journal", &error))?;
+                }
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }

@@ -13,20 +13,22 @@ use crossbeam_channel::Sender;
 use sealane_tree::{Filter, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
+    digest::GROUP_BYTES,
     error::{Error, ErrorKind},
     options::{Pattern, Preserve},
     proto::{
         entry::{Announcement, Entry},
-        message::{Dated, Have, Held, Message},
+        message::{Dated, Have, Held, Message, Piece},
     },
     send::{
         fill::Possessions,
         removal::Removal,
-        work::{Bytes, Queue, SendFile},
+        work::{Bytes, Check, Claim, Queue, SendFile},
     },
     session::{
+        claims::PIECE_BYTES,
         control::{self, Control, Outcome},
-        ends::{self, POSSESSIONS_MAX, Plan, RANGES_MAX},
+        ends::{self, PIECES_MAX, POSSESSIONS_MAX, Plan},
         line::Lines,
         place::{self, Confinement, Sought},
     },
@@ -79,8 +81,9 @@ impl SendingSide<'_> {
     ) -> Result<Outcome, Error> {
         let sources =
             if self.standard_input { None } else { Some(place::sources(self.sought, self.confinement)?) };
-        let possessions = possessions(control)?;
-        let resumed: u64 = possessions.partial.values().flatten().map(|range| range.end - range.start).sum();
+        let possessions = possessions(control, self.plan.trust_partial)?;
+        let claims = possessions.partial.values().flatten();
+        let resumed: u64 = claims.map(|claim| claim.range.end - claim.range.start).sum();
         if resumed > 0 {
             let _ = self.notices.try_send(Notice::Resuming { bytes: resumed });
         }
@@ -145,15 +148,19 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
 }
 
 /// Receives the list of the receiver's entries.
-fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
-    let mut claims = Claims::default();
+fn possessions(control: &mut Control<'_>, trust: bool) -> Result<Possessions, Error> {
+    let mut claims = Claims { trust, ..Claims::default() };
     loop {
         if control.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
         let deadline = Instant::now() + control.timeout;
         match control::receive(control.channel, deadline)?.0 {
-            Message::Have(have) => claims.take(have)?,
+            Message::Have(have) => {
+                control.progress.bytes_checked.store(have.checked.bytes, Relaxed);
+                control.progress.bytes_to_check.store(have.checked.of_bytes, Relaxed);
+                claims.take(have)?;
+            }
             Message::HaveEnd => return Ok(claims.kept),
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the receiver does not say what it has")),
@@ -165,12 +172,14 @@ fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
 #[derive(Default)]
 struct Claims {
     kept: Possessions,
-    ranges: usize,
+    pieces: usize,
     messages: usize,
+    /// A claim without a hash counts.
+    trust: bool,
 }
 
 impl Claims {
-    fn take(&mut self, Have { done, partial, dated }: Have) -> Result<(), Error> {
+    fn take(&mut self, Have { done, partial, dated, .. }: Have) -> Result<(), Error> {
         self.messages += 1;
         if self.messages > HAVE_MESSAGES_MAX {
             return Err(Error::protocol("the receiver claims to have more than can be kept in memory"));
@@ -187,23 +196,33 @@ impl Claims {
             }
         }
         for partial in partial {
-            let ranges: Vec<_> = partial.ranges.into_iter().map(|(start, end)| start..end).collect();
-            let ordered = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
-            if !ordered || ranges.iter().any(|range| range.start >= range.end) {
-                return Err(Error::protocol("the receiver's account of what it has makes no sense"));
+            // A file takes as much room as some pieces, even one without any.
+            let cost = PARTIAL_COST + partial.pieces.len();
+            if self.pieces + cost > PIECES_MAX {
+                continue;
             }
-            // A file takes as much room as some ranges, even one without any.
-            let cost = PARTIAL_COST + ranges.len();
-            if self.ranges + cost <= RANGES_MAX {
-                self.ranges += cost;
-                self.kept.partial.insert(partial.identity, ranges);
+            self.pieces += cost;
+            let claims = self.kept.partial.entry(partial.identity).or_default();
+            for Piece { start, end, hash } in partial.pieces {
+                let begins = claims.last().map_or(0, |before| before.range.end);
+                let is_whole =
+                    start.is_multiple_of(GROUP_BYTES as u64) && end - start.min(end) <= PIECE_BYTES;
+                if start < begins || start >= end || !is_whole {
+                    return Err(Error::protocol("the receiver's account of what it has makes no sense"));
+                }
+                let check = match hash {
+                    Some(hash) => Check::Hash(hash),
+                    None if self.trust => Check::Trusted,
+                    None => continue,
+                };
+                claims.push(Claim { range: start..end, check });
             }
         }
         Ok(())
     }
 }
 
-/// The cost of a file, in ranges, besides its own.
+/// The cost of a file, in pieces, besides its own.
 const PARTIAL_COST: usize = 4;
 /// More than any honest receiver needs, whatever it has.
 const HAVE_MESSAGES_MAX: usize = 1 << 17;
@@ -212,6 +231,23 @@ const HAVE_MESSAGES_MAX: usize = 1 << 17;
 mod tests {
     use super::*;
     use crate::proto::message::Partial;
+
+    const GROUP: u64 = GROUP_BYTES as u64;
+
+    fn piece(start: u64, end: u64) -> Piece {
+        Piece { start, end, hash: Some([1; 32]) }
+    }
+
+    #[test]
+    fn a_claim_without_a_proof_counts_only_for_who_trusts() {
+        for trust in [false, true] {
+            let mut claims = Claims { trust, ..Claims::default() };
+            let pieces = vec![Piece { hash: None, ..piece(0, 5) }];
+            let partial = vec![Partial { identity: [0; 16], pieces }];
+            claims.take(Have { partial, ..Have::default() }).unwrap();
+            assert_eq!(claims.kept.partial[&[0; 16]].len(), usize::from(trust));
+        }
+    }
 
     fn identity(number: usize) -> [u8; 16] {
         let mut identity = [0; 16];
@@ -222,28 +258,41 @@ mod tests {
     #[test]
     fn claims_are_bounded_by_their_ranges_as_well() {
         let mut claims = Claims::default();
-        let ranges: Vec<_> = (0..4096).map(|at| (2 * at, 2 * at + 1)).collect();
-        for number in 0..2 * RANGES_MAX / ranges.len() {
-            let partial = vec![Partial { identity: identity(number), ranges: ranges.clone() }];
+        let pieces: Vec<_> = (0..4096).map(|at| piece(2 * at * GROUP, (2 * at + 1) * GROUP)).collect();
+        for number in 0..2 * PIECES_MAX / pieces.len() {
+            let partial = vec![Partial { identity: identity(number), pieces: pieces.clone() }];
             claims.take(Have { partial, ..Have::default() }).unwrap();
         }
         let kept: usize = claims.kept.partial.values().map(Vec::len).sum();
-        assert!(kept <= RANGES_MAX && kept > RANGES_MAX / 2, "{kept}");
-        let empty = |number| Partial { identity: identity(number), ranges: Vec::new() };
-        for number in 0..RANGES_MAX / 1000 {
+        assert!(kept <= PIECES_MAX && kept > PIECES_MAX / 2, "{kept}");
+        let empty = |number| Partial { identity: identity(number), pieces: Vec::new() };
+        for number in 0..PIECES_MAX / 1000 {
             let partial = (0..1000).map(|at| empty((1 << 40) + number * 1000 + at)).collect();
             claims.take(Have { partial, ..Have::default() }).unwrap();
         }
-        assert!(claims.kept.partial.len() < RANGES_MAX / PARTIAL_COST);
+        assert!(claims.kept.partial.len() < PIECES_MAX / PARTIAL_COST);
     }
 
     #[test]
     fn claims_of_no_sense_and_without_end_are_refused() {
-        let backwards =
-            |ranges| Have { partial: vec![Partial { identity: [0; 16], ranges }], ..Have::default() };
-        for ranges in [vec![(5, 5)], vec![(5, 4)], vec![(0, 5), (4, 9)]] {
-            assert!(Claims::default().take(backwards(ranges)).is_err());
+        let have = |pieces| Have { partial: vec![Partial { identity: [0; 16], pieces }], ..Have::default() };
+        let senseless = [
+            vec![piece(0, 0)],
+            vec![piece(GROUP, 4)],
+            vec![piece(0, GROUP + 5), piece(GROUP, 2 * GROUP)],
+            vec![piece(5, GROUP)],
+            vec![piece(0, PIECE_BYTES + 1)],
+            vec![piece(0, u64::MAX)],
+        ];
+        for pieces in senseless {
+            assert!(Claims::default().take(have(pieces)).is_err());
         }
+        // A file with many pieces comes in several messages, which continue each other.
+        let mut claims = Claims::default();
+        claims.take(have(vec![piece(0, GROUP)])).unwrap();
+        claims.take(have(vec![piece(GROUP, 2 * GROUP)])).unwrap();
+        assert_eq!(claims.kept.partial[&[0; 16]].len(), 2);
+        assert!(claims.take(have(vec![piece(0, GROUP)])).is_err());
         let mut claims = Claims::default();
         assert!((0..=HAVE_MESSAGES_MAX).any(|_| claims.take(Have::default()).is_err()));
     }

@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct Transfer<'a> {
     pub(crate) role: Role,
     pub(crate) far: &'a FarPlace,
     pub(crate) started: Instant,
+    /// What tells the host of far sources from others, once that is asked for.
+    pub(crate) far_host: &'a OnceLock<Vec<u8>>,
 }
 
 /// The way to reach the far end.

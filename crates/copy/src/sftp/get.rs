@@ -177,7 +177,10 @@ impl Get<'_> {
         let announcement = Announcement { entry: self.entry(found), growing: false };
         self.put_value(RecordKind::Open, number, 0, &announcement)?;
         let ranges: Vec<Range<u64>> = match self.files.lookup(number).map_err(Trouble::Fatal)? {
-            Lookup::Open(file) => file.state().ledger.missing().collect(),
+            Lookup::Open(file) => {
+                self.files.keep_all(&file).map_err(Trouble::Fatal)?;
+                file.state().ledger.missing().collect()
+            }
             // The file failed, which was reported, or is older than the existing one.
             Lookup::Settled => return Ok(()),
         };

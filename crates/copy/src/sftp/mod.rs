@@ -14,6 +14,7 @@ mod pull;
 mod push;
 mod put;
 mod reactor;
+mod resume;
 mod roots;
 mod source;
 mod sums;

@@ -64,6 +64,8 @@ pub(super) struct Sight {
     link: Rc<Link>,
     found: Result<Option<Attributes>, Fault>,
     above: Result<Option<Attributes>, Fault>,
+    /// The same bytes for all spellings of the place.
+    pub(super) resolved: Vec<u8>,
 }
 
 /// Looks at a target and at the folder that contains it.
@@ -73,8 +75,16 @@ pub(super) async fn look(far: &Far, asked: &[u8]) -> Result<Sight, Error> {
     // With its slashes, an existing file would seem to be missing.
     let bare_bytes = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
     let (bare, folder) = (&path[..bare_bytes.min(path.len())], parent(&path));
-    let (found, above) = join(link.stat(bare), link.stat(&folder)).await;
-    Ok(Sight { asked: asked.to_vec(), found, above, path, link })
+    let (own, its) = (Request::RealPath { path: bare }, Request::RealPath { path: &folder });
+    let stats = join(link.stat(bare), link.stat(&folder));
+    let ((found, above), (own, its)) = join(stats, join(link.path_of(&own), link.path_of(&its))).await;
+    let is_folder = matches!(&found, Ok(Some(found)) if found.kind() == FileKind::Directory);
+    let resolved = match (own, its) {
+        (Ok(own), _) if is_folder => own,
+        (_, Ok(its)) => below(&its, last_component(&path).unwrap_or_default()),
+        _ => path.clone(),
+    };
+    Ok(Sight { asked: asked.to_vec(), found, above, path, link, resolved })
 }
 
 impl Sight {
@@ -86,7 +96,7 @@ impl Sight {
         as_named: bool,
         began: bool,
     ) -> Result<Place, Error> {
-        let Self { asked, path, link, found, above } = self;
+        let Self { asked, path, link, found, above, .. } = self;
         let shown = String::from_utf8_lossy(&asked).escape_debug().to_string();
         let found = found.map_err(|fault| far.error(&link, &shown, fault))?;
         let (name, is_missing) = (last_component(&path), found.is_none());

@@ -39,10 +39,11 @@ use crate::{
         prune::{KNOWN_MAX, Prune, Pruned, Step},
     },
     session::{
-        agree,
+        agree, claims,
         control::NOTICES_MAX,
         ends::{self, Plan},
         far_place::far_path,
+        leftovers,
         receiving::{Opened, give_up},
         sending::filter,
         transfer::{Transfer, own_process_cpu_seconds},
@@ -86,7 +87,13 @@ pub(super) fn run(
     plan.preserve.owner = options.preserve.owner.where_it(sealane_tree::may_give_away());
     let (notices, pending) = bounded(NOTICES_MAX);
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
-    let Opened { receiving, prune, present } = side.open(transfer.progress.clone())?;
+    let Opened { mut receiving, prune, present } = side.open(transfer.progress.clone())?;
+    let files = &mut receiving.files;
+    if let (Some(target), Some(journal), false) =
+        (files.target().cloned(), &files.journal, options.trust_partial)
+    {
+        claims::keep_unaltered(&target, &mut files.resumable, journal.last_written());
+    }
     let agreement = terms(1).agreement();
     observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
     if plan.preserve.owner != options.preserve.owner {
@@ -686,6 +693,7 @@ impl Pull<'_> {
         }
         if let (Some(journal), true) = (&self.files.journal, is_complete) {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
+            leftovers::settle(self.files);
         }
         Ok(pruned)
     }

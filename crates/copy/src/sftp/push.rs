@@ -6,8 +6,7 @@
 use std::{
     cell::Cell,
     future::poll_fn,
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
+    os::fd::AsFd,
     pin::pin,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -19,18 +18,18 @@ use std::{
 use crossbeam_channel::bounded;
 use futures_util::{
     Stream,
-    future::{Either, LocalBoxFuture, join, join3, select},
+    future::{Either, LocalBoxFuture, join3, select},
     stream::FuturesUnordered,
 };
 use sealane_engine::{Buffer, Inline, Suite};
 use sealane_peer::chain;
-use sealane_sftp::{Access, Extension, FileKind, Reply, Request};
+use sealane_sftp::Extension;
 use sealane_stack::Placement;
-use sealane_tree::{RelativePath, ShownPath, SourceRoot};
+use sealane_tree::{ShownPath, SourceRoot};
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{State as JournalState, file_name},
+    journal::file_name,
     options::{Level, MeasuredEnd},
     proto::record::DATA_BYTES_MAX,
     receive::{
@@ -57,11 +56,12 @@ use crate::{
         transfer::{Transfer, own_process_cpu_seconds, random},
     },
     sftp::{
-        far::{Far, Trouble, private_folder},
-        link::{Fault, Link, UNDER_WAY_BYTES},
+        far::{Far, Trouble},
+        link::{Link, UNDER_WAY_BYTES},
         place,
         put::{Put, Rules},
-        survey::{Survey, read_request},
+        resume,
+        survey::Survey,
         told,
     },
     shared::{self, start},
@@ -79,8 +79,6 @@ const BATCHES_MAX: usize = 16;
 const LOOKS_MAX: usize = 256;
 /// The longest interval between two checks of a dry run for new entries.
 const FORETELLING_SLEEP: Duration = Duration::from_millis(100);
-/// A boot's name is shorter.
-const BOOT_ID_BYTES: u64 = 64;
 
 pub(super) fn terms(streams: u16) -> Terms {
     let placement = Placement::Connection;
@@ -98,6 +96,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         open_files_max: usize::MAX,
         measured_end: MeasuredEnd::Both,
         digest: false,
+        trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,
         preserve: options.preserve.clone(),
@@ -106,44 +105,6 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         portion: None,
         timeout: options.timeout,
     }
-}
-
-/// Returns the name of a journal during this boot of the far kernel, as far as its server reports it: data that a
-/// kernel had not written when it crashed is lost, but a journal might claim it.
-async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
-    let Some(name) = transfer.journal_name() else { return Ok(None) };
-    let link = far.any()?;
-    let boot = boot_id(far, &link).await?;
-    let mut key = [0; 16];
-    let mut hasher = blake3::Hasher::new();
-    let host = format!("{:?}", transfer.far);
-    hasher.update(b"sftp").update(&name).update(host.as_bytes()).update(&boot);
-    hasher.finalize_xof().fill(&mut key);
-    Ok(Some(key))
-}
-
-/// Returns the identity of the far kernel's boot; empty if its server does not give it. A connection that is lost meanwhile
-/// says nothing about that: under another key the next run would not know what this one has begun.
-async fn boot_id(far: &Far, link: &Link) -> Result<Vec<u8>, Error> {
-    let handle = match link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await {
-        Ok(handle) => handle,
-        Err(Fault::Lost) => return Err(far.lost()),
-        Err(Fault::Said(_)) => return Ok(Vec::new()),
-    };
-    let read = link.begin(&read_request(&handle, 0, BOOT_ID_BYTES));
-    let closed = link.begin(&Request::Close { handle: &handle });
-    let (read, _) = join(read.reply(), closed.done()).await;
-    match read {
-        Ok(Reply::Data(data)) => Ok(data.to_vec()),
-        Err(Fault::Lost) => Err(far.lost()),
-        Ok(_) | Err(Fault::Said(_)) => Ok(Vec::new()),
-    }
-}
-
-/// Returns the folder of the journals of far targets.
-fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
-    private_folder(path)?;
-    Ok(std::fs::File::open(path)?.into())
 }
 
 /// Sends everything to a far host.
@@ -160,13 +121,14 @@ pub(super) fn run(
     }
     let asked = far_path(transfer.target);
     // A long path makes each look at the far host cost a round trip.
-    let (key, sight, may_give) = reactor.run(async {
-        Ok(join3(journal_key(far, transfer), place::look(far, &asked), far.may_give_files_away()).await)
+    let (host, sight, may_give) = reactor.run(async {
+        Ok(join3(resume::host(far, transfer), place::look(far, &asked), far.may_give_files_away()).await)
     })?;
-    let key = key?;
+    let (host, sight) = (host?, sight?);
+    let key = resume::journal_key(transfer, &host, &sight.resolved);
     let state_dir = options.remote.state_dir.as_deref();
     let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
-    let place = sight?.target(far, transfer.takes_several(), options.as_named, began)?;
+    let place = sight.target(far, transfer.takes_several(), options.as_named, began)?;
     let mut plan = plan(transfer);
     let owner = options.preserve.owner.where_it(may_give?);
     plan.preserve.owner = owner;
@@ -195,10 +157,10 @@ pub(super) fn run(
     }
     let mut journal = None;
     // Without such a folder there is no journal, and interrupted large files are sent anew.
-    let state_folder = state_dir.and_then(|folder| Some((folder, state_folder(folder).ok()?)));
+    let state_folder = state_dir.and_then(|folder| Some((folder, resume::state_folder(folder).ok()?)));
     if let (Some(key), Some((folder, opened)), false) = (key, state_folder, options.dry_run) {
         let (opened, mut state) = hold_journal(opened.as_fd(), key, folder)?;
-        reactor.run(check_presence(far, &place, &mut state))?;
+        reactor.run(resume::check_presence(far, &place, &mut state))?;
         journal = Some((opened, state));
     }
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
@@ -215,15 +177,16 @@ pub(super) fn run(
         possessions = reactor.run(survey.possessions())?;
     }
     if let Some((_, state)) = &journal {
-        let ranges = |partial: &crate::journal::Partial| partial.ledger.ranges().collect();
-        possessions.partial = state.partial.iter().map(|(&key, partial)| (key, ranges(partial))).collect();
+        possessions.partial =
+            reactor.run(resume::claims(far, &place, state, transfer))?.into_iter().collect();
     }
     let agreement = Terms { ..terms(1) }.agreement();
     observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
     if owner != options.preserve.owner {
         observer.notice(Notice::OwnersNotKept);
     }
-    let resumed: u64 = possessions.partial.values().flatten().map(|range| range.end - range.start).sum();
+    let claimed = possessions.partial.values().flatten();
+    let resumed: u64 = claimed.map(|claim| claim.range.end - claim.range.start).sum();
     if resumed > 0 {
         observer.notice(Notice::Resuming { bytes: resumed });
     }
@@ -244,7 +207,7 @@ pub(super) fn run(
         folder_modes: options.preserve.folder_modes,
         dry_run: options.dry_run,
         backups: ends::backups(&plan, place.name.as_deref()),
-        key: key.filter(|_| journal.is_some()).map(|key| u128::from_be_bytes(key) as u64),
+        key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
     };
     let first_temp = u64::from_le_bytes(random()?);
     let target = (place.root.clone(), place.shown.clone(), place.name.clone());
@@ -327,32 +290,6 @@ fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
         sending.bells.awake(0);
     }
     sending.control.ring();
-}
-
-/// Keeps only the entries of a journal that really exist, and removes files of which nothing has arrived: they would stay for
-/// ever if their sources have changed, because they are begun under other names then.
-async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalState) -> Result<(), Error> {
-    let mut present = std::collections::HashMap::new();
-    for (identity, partial) in std::mem::take(&mut state.partial) {
-        let Ok(path) = RelativePath::new(&partial.path) else { continue };
-        let name = crate::receive::files::temp_name(identity);
-        if partial.temp_name != name.as_bytes() {
-            continue;
-        }
-        let above = path.split().0;
-        let at = super::put::below(&place.at(above), name.as_bytes());
-        let link = far.any()?;
-        let Ok(Some(found)) = link.lstat(&at).await else { continue };
-        let is_begun = found.kind() == FileKind::File && found.size_bytes == Some(partial.size);
-        if is_begun && partial.ledger.ranges().next().is_some() {
-            present.insert(identity, partial);
-        } else {
-            // A file that cannot be removed only occupies space.
-            let _ = link.act(&Request::Remove { path: &at }).await;
-        }
-    }
-    state.partial = present.into_iter().collect();
-    Ok(())
 }
 
 struct Push<'a> {
@@ -546,6 +483,7 @@ impl Push<'_> {
                 Ok(())
             })?;
         }
+        reactor.run(self.put.settle_late())?;
         let unread = finished.failed.saturating_sub(finished.unfit);
         let pruned = super::prune::run(self.transfer, self.far, self.put, permit, self.known.take(), unread)?;
         reactor.run(self.put.finish_folders())?;

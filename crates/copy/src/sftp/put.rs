@@ -102,6 +102,7 @@ struct PutFile {
     entry: Entry,
     identity: Identity,
     is_growing: bool,
+    temp: TempName,
     part: Vec<u8>,
     handles: Mutex<Handles>,
     ledger: RefCell<Ledger>,
@@ -110,6 +111,10 @@ struct PutFile {
     /// The size according to the closing record.
     closing: Cell<Option<u64>>,
     is_finishing: Cell<bool>,
+    /// The number of tasks whose requests to write it are under way.
+    writers: Cell<usize>,
+    /// A connection was lost before it answered a request to write it: the server may still carry that out.
+    is_unanswered: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -140,6 +145,8 @@ pub(super) struct Put {
     repeated: RefCell<HashSet<RelativePath>>,
     /// Entries that may have their names: a connection was lost before it answered the request.
     maybe_named: RefCell<HashSet<RelativePath>>,
+    /// Files in place that a lost connection may have written since: their times are looked at again in the end.
+    late: RefCell<Vec<Entry>>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
@@ -184,6 +191,7 @@ impl Put {
             settled: RefCell::new(Ledger::new(1 << 32)),
             repeated: RefCell::default(),
             maybe_named: RefCell::default(),
+            late: RefCell::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),
@@ -250,24 +258,29 @@ impl Put {
         self.far.trouble(link, &self.root, doing, self.shown(path), fault).await
     }
 
+    /// Returns a temporary name that no other run gives.
+    fn new_temp(&self) -> TempName {
+        TempName::new(self.next_temp.replace(self.next_temp.get().wrapping_add(1)))
+    }
+
     fn temp(&self, path: &RelativePath) -> Vec<u8> {
         self.temp_for(path, b"")
     }
 
     /// Returns a temporary name of an entry for another purpose than its arrival.
     fn temp_for(&self, path: &RelativePath, purpose: &[u8]) -> Vec<u8> {
-        let number = match self.rules.key {
+        let temp = match self.rules.key {
             // The same file has the same name, so the remains of a killed run are replaced.
             Some(key) => {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update(&key.to_le_bytes()).update(path.as_bytes()).update(purpose);
                 let mut number = [0; 8];
                 hasher.finalize_xof().fill(&mut number);
-                u64::from_le_bytes(number)
+                TempName::new(u64::from_le_bytes(number))
             }
-            None => self.next_temp.replace(self.next_temp.get().wrapping_add(1)),
+            None => self.new_temp(),
         };
-        self.beside(path, &TempName::new(number))
+        self.beside(path, &temp)
     }
 
     fn beside(&self, path: &RelativePath, temp: &TempName) -> Vec<u8> {
@@ -296,6 +309,12 @@ impl Put {
                 }
                 RecordKind::Hole => {
                     let length: u64 = decode("hole", bytes).map_err(own_fault)?;
+                    if let Some(file) = self.file(header.file) {
+                        self.arrived(&file, header.offset..header.offset.saturating_add(length), 0)?;
+                    }
+                }
+                RecordKind::Kept => {
+                    let length: u64 = decode("kept range", bytes).map_err(own_fault)?;
                     if let Some(file) = self.file(header.file) {
                         self.arrived(&file, header.offset..header.offset.saturating_add(length), 0)?;
                     }

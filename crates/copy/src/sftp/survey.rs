@@ -3,7 +3,7 @@
 //! Guarantees: no link is followed; a name that is not a valid path component is left out; the remembered state is
 //! bounded.
 
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, ops::Range, task::Poll};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
@@ -238,26 +238,40 @@ impl Survey<'_> {
 
 /// Returns the BLAKE3 digest of a far file; `None` if its length differs.
 pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<Option<[u8; 32]>, Fault> {
+    let mut hasher = blake3::Hasher::new();
+    let is_whole = read(link, path, 0..size_bytes, |bytes| {
+        hasher.update(bytes);
+    })
+    .await?;
+    Ok(is_whole.then(|| *hasher.finalize().as_bytes()))
+}
+
+/// Passes a range of a far file to `each`, in order. Returns whether all of it is there.
+pub(super) async fn read(
+    link: &Link,
+    path: &[u8],
+    range: Range<u64>,
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, Fault> {
     /// The number of simultaneous reads of one file.
     const READS: usize = 4;
     let _leave = link.leave().await;
     let handle = link.open(path, Access::Read).await?;
-    let mut hasher = blake3::Hasher::new();
     let most = u64::from(link.limits().read_bytes);
     let mut pending = std::collections::VecDeque::new();
-    let (mut asked, mut read) = (0, 0);
+    let (mut asked, mut done) = (range.start, range.start);
     let mut outcome = Ok(());
-    while outcome.is_ok() && (asked < size_bytes || !pending.is_empty()) {
-        while asked < size_bytes && pending.len() < READS {
-            let length = most.min(size_bytes - asked);
+    while outcome.is_ok() && (asked < range.end || !pending.is_empty()) {
+        while asked < range.end && pending.len() < READS {
+            let length = most.min(range.end - asked);
             pending.push_back((link.begin(&read_request(&handle, asked, length)), length));
             asked += length;
         }
         let Some((reply, length)) = pending.pop_front() else { break };
         match reply.reply().await {
             Ok(Reply::Data(data)) if data.len() as u64 == length => {
-                hasher.update(&data);
-                read += length;
+                each(&data);
+                done += length;
                 link.recycle(data.into_buffer());
             }
             // The file became shorter, or the server returns less than it accepts: it is not compared.
@@ -267,7 +281,7 @@ pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<
     }
     link.act(&Request::Close { handle: &handle }).await.ok();
     outcome?;
-    Ok((read == size_bytes).then(|| *hasher.finalize().as_bytes()))
+    Ok(done == range.end)
 }
 
 pub(super) fn read_request(handle: &Handle, offset: u64, length: u64) -> Request<'_> {

@@ -7,13 +7,12 @@ use std::{cell::Cell, collections::BTreeMap};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use sealane_sftp::{Attributes, FileKind, Request};
-use sealane_tree::RelativePath;
+use sealane_tree::{RelativePath, TempName};
 
 use super::{Folder, Found, Put, attributes::times};
 use crate::{
     error::Error,
     journal::Entry as JournalEntry,
-    receive::files::temp_name,
     sftp::{far::Trouble, link::Link},
 };
 
@@ -221,10 +220,11 @@ impl Put {
     /// Removes files that an earlier run began and this one did not continue.
     pub(in crate::sftp) async fn discard_abandoned(&self) {
         let Ok(link) = self.far.any() else { return };
-        for (&identity, partial) in &self.resumable.partial {
-            if let Ok(path) = RelativePath::new(&partial.path) {
+        for partial in self.resumable.partial.values() {
+            let temp = TempName::parse(&partial.temp_name);
+            if let (Ok(path), Some(temp)) = (RelativePath::new(&partial.path), temp) {
                 // A file that cannot be removed only occupies space.
-                let path = self.beside(&path, &temp_name(identity));
+                let path = self.beside(&path, &temp);
                 let _ = link.act(&Request::Remove { path: &path }).await;
             }
         }

@@ -10,8 +10,9 @@ use std::{
 
 use futures_util::lock::Mutex;
 use sealane_sftp::{Access, Attributes, Handle, Request};
+use sealane_tree::TempName;
 
-use super::{Put, PutFile};
+use super::{Put, PutFile, attributes::times, naming::is_same};
 use crate::{
     error::Error,
     journal::Entry as JournalEntry,
@@ -20,7 +21,6 @@ use crate::{
         entry::{Announcement, Entry},
         record::Header,
     },
-    receive::files::temp_name,
     send::batch::Body,
     sftp::{far::Trouble, link::Link, source::Source},
 };
@@ -49,9 +49,11 @@ impl Put {
         let identity = entry.identity();
         let size = if growing { u64::MAX } else { entry.metadata.size_bytes };
         let known = self.resumable.partial.get(&identity).filter(|_| !growing);
-        let ledger = known.map_or_else(|| Ledger::new(size), |known| known.ledger.clone());
+        // The name is random, and known to one journal alone: no other run writes this file.
+        let temp =
+            known.and_then(|known| TempName::parse(&known.temp_name)).unwrap_or_else(|| self.new_temp());
         let part = match &self.journal {
-            Some(_) if !growing => self.beside(&entry.path, &temp_name(identity)),
+            Some(_) if !growing => self.beside(&entry.path, &temp),
             _ => self.temp(&entry.path),
         };
         let file = Rc::new(PutFile {
@@ -59,12 +61,15 @@ impl Put {
             entry,
             identity,
             is_growing: growing,
+            temp,
             part,
             handles: Mutex::default(),
-            ledger: RefCell::new(ledger),
+            ledger: RefCell::new(Ledger::new(size)),
             source: RefCell::default(),
             closing: Cell::new(None),
             is_finishing: Cell::new(false),
+            writers: Cell::new(0),
+            is_unanswered: Cell::new(false),
         });
         self.files.borrow_mut().insert(number, file.clone());
         Some(file)
@@ -105,7 +110,7 @@ impl Put {
         }
         self.note(&[JournalEntry::Started {
             identity: file.identity,
-            temp_name: temp_name(file.identity).as_bytes().to_vec(),
+            temp_name: file.temp.as_bytes().to_vec(),
             path: file.entry.path.as_bytes().to_vec(),
             size: file.entry.metadata.size_bytes,
         }])
@@ -133,7 +138,12 @@ impl Put {
         file: Rc<PutFile>,
         run: &[(Header, Body<'_>)],
     ) -> Result<(), Trouble> {
+        file.writers.set(file.writers.get() + 1);
         let written = self.write(link, &file, run).await;
+        file.writers.set(file.writers.get() - 1);
+        if matches!(written, Err(Trouble::Lost)) {
+            file.is_unanswered.set(true);
+        }
         match written {
             Ok(()) => Ok(()),
             Err(Trouble::Entry(reason)) if self.file(file.number).is_some() => {
@@ -232,7 +242,9 @@ impl Put {
             let ledger = file.ledger.borrow();
             if file.is_growing { ledger.is_exactly(size_bytes) } else { ledger.is_complete() }
         };
-        if !is_complete || self.file(file.number).is_none() || file.is_finishing.replace(true) {
+        // A request under way would give a finished file the time of now: its task finishes the file.
+        let is_quiet = file.writers.get() == 0;
+        if !is_complete || !is_quiet || self.file(file.number).is_none() || file.is_finishing.replace(true) {
             return Ok(());
         }
         let finished = self.finish(link, file).await;
@@ -240,6 +252,9 @@ impl Put {
         match finished {
             Ok(true) => {
                 self.settle(file.number);
+                if file.is_unanswered.get() {
+                    self.late.borrow_mut().push(file.entry.clone());
+                }
                 self.entry_done();
                 self.count_xattrs(&file.entry.metadata);
                 let path = file.entry.path.as_bytes().to_vec();
@@ -279,6 +294,27 @@ impl Put {
             Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
         };
         self.take_name(link, &file.entry, &file.part, found).await
+    }
+
+    /// Gives files their times again that a lost connection has written after they were finished.
+    ///
+    /// # Errors
+    /// Fails if all connections are lost.
+    pub(in crate::sftp) async fn settle_late(&self) -> Result<(), Error> {
+        for entry in self.late.take() {
+            let link = self.far.any()?;
+            let at = self.at(entry.path.as_bytes());
+            let Ok(Some(found)) = link.lstat(&at).await else { continue };
+            if !is_same(&entry, &found) && found.size_bytes == Some(entry.metadata.size_bytes) {
+                let times = Some(times(entry.metadata.modified));
+                let attributes = Attributes { times, ..Attributes::default() };
+                if let Err(fault) = link.act(&Request::SetStat { path: &at, attributes }).await {
+                    let trouble = self.trouble(&link, "set its time", entry.path.as_bytes(), fault).await;
+                    self.entry_failed(&entry, trouble).or(Err(self.far.lost()))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn close(&self, file: &PutFile) {
