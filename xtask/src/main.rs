@@ -30,6 +30,7 @@ usage: cargo xtask COMMAND
                    two builds of the program in turn, at 1, 8, 64 and 512 messages of 64, 352 and 1408 bytes: fails if a
                    kernel of the second is slower by more than 3 %; ten minutes and more for the whole catalogue
   soak COPIES      copies with random kills beside a peer that lies, in a release build
+  histories COUNT  histories of interrupted copies of one tree, in all ways, in a release build
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         ["deny"] => deny::run(&root),
         ["compare-speed", old, new, names @ ..] => compare::run([old, new], names),
         ["soak", copies] => soak(&root, "soak", "SEALANE_SOAK_COPIES", copies),
+        ["histories", count] => soak(&root, "histories", "SEALANE_HISTORIES", count),
         ["soak-tunnel", seconds] => soak(&root, "bad_network", "SEALANE_SOAK_SECONDS", seconds),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),

@@ -93,10 +93,8 @@ pub enum Event {
     },
     /// An interrupted copy of other sources has left something in the target.
     Left {
-        /// The name of its journal.
+        /// The name of its journal or lease.
         path: PathText,
-        /// The number of its unfinished files.
-        files: u64,
     },
     /// With `--dry-run`: an entry that would be sent.
     WouldSend {
@@ -273,7 +271,7 @@ impl From<&Notice> for Event {
                 Self::StreamReopened { stream: *stream, bytes: *bytes }
             }
             Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
-            Notice::Left { path, files } => Self::Left { path: PathText::new(path), files: *files },
+            Notice::Left { path } => Self::Left { path: PathText::new(path) },
             Notice::BegunAgain { path } => Self::BegunAgain { path: PathText::new(path) },
             Notice::WouldSend { change, bytes } => Self::WouldSend {
                 path: PathText::new(&change.path),
@@ -396,10 +394,7 @@ mod tests {
                 json!({"event": "not_told_over_sftp", "hard_links": true, "xattrs": false}),
             ),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
-            (
-                Notice::Left { path: b"j".to_vec(), files: 2 },
-                json!({"event": "left", "path": "j", "files": 2}),
-            ),
+            (Notice::Left { path: b"j".to_vec() }, json!({"event": "left", "path": "j"})),
             (Notice::BegunAgain { path: b"f".to_vec() }, json!({"event": "begun_again", "path": "f"})),
             (
                 Notice::WouldSend { change, bytes: 1 },

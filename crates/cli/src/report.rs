@@ -120,11 +120,10 @@ impl Reporter {
                 "sealane: {}: what an earlier copy left of it differs from the source, and is sent again",
                 printable(path)
             )),
-            Notice::Left { path, files } if !self.reporting.quiet => self.line(&format!(
-                "sealane: an interrupted copy of other sources has left {} and {files} unfinished {} beside it; run that copy \
-                 again, or remove them",
+            Notice::Left { path } if !self.reporting.quiet => self.line(&format!(
+                "sealane: an interrupted copy of other sources, or from another host, has left {} and unfinished files \
+                 (.sealane-*.part); run that copy again, or remove them",
                 printable(path),
-                if *files == 1 { "file" } else { "files" },
             )),
             Notice::StreamReopened { .. }
             | Notice::Resuming { .. }

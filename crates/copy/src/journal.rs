@@ -1,5 +1,8 @@
 //! The record of a receiving end's progress, with which the same command continues after a crash of either end.
 //!
+//! Where the target's host keeps no journals, the sender keeps one, and a lease in the target, `.sealane-<key>.lease`,
+//! tells others that a transfer began unfinished files there, and under which names.
+//!
 //! A journal is a file in the target directory, `.sealane-<key>.journal`, which only grows while a transfer runs and
 //! is removed when it is complete. The key names the transfer; one process holds the journal at a time.
 //!
@@ -29,6 +32,10 @@ use codec::{COVERED_MAX, MAGIC, Replayer};
 #[allow(unused_imports, reason = "the whole vocabulary, whichever part the caller names")]
 pub(crate) use codec::{Entry, Identity, NAMES_BYTES_MAX, Partial, State, replay};
 
+/// The end of a lease's name.
+const LEASE: &[u8] = b".lease";
+/// The maximum number of names in a lease, which is written at once.
+const LEASED_MAX: usize = 64;
 /// A journal shorter than this is not worth rewriting.
 const REWRITE_FROM_BYTES: u64 = 1 << 20;
 /// The number of bytes read or written at once.
@@ -203,11 +210,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens the other journals of the folder that no transfer holds, and calls `each` with each, its state and its name.
+    /// Opens the other journals of the folder that no transfer holds, and the leases, and calls `each` with the journal
+    /// (none for a lease), its state and its name.
     ///
     /// # Errors
     /// Fails if the folder cannot be listed.
-    pub(crate) fn others(&self, mut each: impl FnMut(&Self, &State, &str)) -> io::Result<()> {
+    pub(crate) fn others(&self, mut each: impl FnMut(Option<&Self>, &State, &str)) -> io::Result<()> {
         let folder = rustix::fs::Dir::read_from(&self.directory)?;
         for found in folder {
             let found = found?;
@@ -215,12 +223,18 @@ impl Journal {
             if !is_file_name(name) || name == self.name.as_bytes() {
                 continue;
             }
-            let digits = &name[b".sealane-".len()..name.len() - b".journal".len()];
-            let key = str::from_utf8(digits).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
-            let Some(key) = key.map(u128::to_be_bytes) else { continue };
+            let Some((text, key)) = str::from_utf8(name).ok().zip(key_of(name)) else { continue };
+            if name.ends_with(LEASE) {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat(&self.directory, text, flags, Mode::empty());
+                if let Some((state, _)) = opened.ok().and_then(|file| read(&file).ok()) {
+                    each(None, &state, text);
+                }
+                continue;
+            }
             // One that is in use, or of another user, is none of ours.
             let Ok((other, state)) = Self::open(self.directory.as_fd(), key) else { continue };
-            each(&other, &state, &other.name);
+            each(Some(&other), &state, text);
         }
         Ok(())
     }
@@ -273,11 +287,33 @@ pub(crate) fn file_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
 }
 
-/// Returns whether `name` has the form that [`file_name`] returns.
+/// Returns the name of the lease of a transfer whose journal is at another host.
+pub(crate) fn lease_name(key: [u8; 16]) -> String {
+    format!(".sealane-{:032x}.lease", u128::from_be_bytes(key))
+}
+
+/// Returns the content of a lease: which names the transfer brings.
+pub(crate) fn lease(names: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let mut content = MAGIC.to_vec();
+    for path in names.take(LEASED_MAX) {
+        // A name that is too long is left out.
+        let _ = Entry::Covers { path }.encode_into(&mut content);
+    }
+    content
+}
+
+/// Returns whether `name` has the form that [`file_name`] or [`lease_name`] returns.
 pub(crate) fn is_file_name(name: &[u8]) -> bool {
-    name.strip_prefix(b".sealane-")
-        .and_then(|rest| rest.strip_suffix(b".journal"))
-        .is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
+    key_of(name).is_some()
+}
+
+/// Returns the key of a journal or a lease of this name.
+fn key_of(name: &[u8]) -> Option<[u8; 16]> {
+    let rest = name.strip_prefix(b".sealane-")?;
+    let digits = rest.strip_suffix(b".journal").or_else(|| rest.strip_suffix(LEASE))?;
+    let is_key = digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit);
+    let digits = str::from_utf8(digits).ok().filter(|_| is_key)?;
+    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
 }
 
 /// Opens or creates the journal and takes its lock. Returns whether a transfer holds the journal in this file at the

@@ -240,10 +240,8 @@ pub enum Notice {
     },
     /// An interrupted copy of other sources has left something in the target.
     Left {
-        /// The name of its journal.
+        /// The name of its journal or lease.
         path: Vec<u8>,
-        /// The number of its unfinished files.
-        files: u64,
     },
     /// With `--dry-run`: this entry would be sent, and would cause this change.
     WouldSend {

@@ -23,7 +23,7 @@ use crate::work::{Large, Order, Report, Spread, Stamp};
 
 /// Returns whether the name is that of a copy's journal, which is not part of a tree.
 fn is_journal(name: &[u8]) -> bool {
-    name.starts_with(b".sealane-") && name.ends_with(b".journal")
+    name.starts_with(b".sealane-") && (name.ends_with(b".journal") || name.ends_with(b".lease"))
 }
 
 /// Opens a root for a walk or a look.

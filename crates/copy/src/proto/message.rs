@@ -119,10 +119,8 @@ pub enum Message {
     },
     /// Receiver to sender: an interrupted copy of other sources has left something in the target.
     Left {
-        /// The name of its journal, for the user.
+        /// The name of its journal or lease, for the user.
         path: Vec<u8>,
-        /// The number of its unfinished files.
-        files: u64,
     },
     /// After a request that announces it: the paths below the only source to which the transfer is limited.
     Listed(Vec<RelativePath>),

@@ -136,7 +136,7 @@ impl Control<'_> {
                     Notice::WouldSend { change, bytes } => Message::WouldChange { change, bytes },
                     Notice::Changed(change) => Message::Changed(change),
                     Notice::Deleted { path } => Message::Deleted { path },
-                    Notice::Left { path, files } => Message::Left { path, files },
+                    Notice::Left { path } => Message::Left { path },
                     // The client's own end has these.
                     _ => return Ok(()),
                 };
@@ -207,9 +207,9 @@ impl Control<'_> {
                         }
                         Ok(Turn::Nothing)
                     }
-                    Message::Left { path, files } => {
+                    Message::Left { path } => {
                         if let Notices::User(observer) = &mut self.notices {
-                            observer.notice(Notice::Left { path, files });
+                            observer.notice(Notice::Left { path });
                         }
                         Ok(Turn::Nothing)
                     }
@@ -468,11 +468,6 @@ impl Control<'_> {
             };
             // Whatever happens to the message, a later run finds the entries in place.
             remove_journal(receiving, &finished)?;
-            if is_complete(receiving, &finished) {
-                leftovers::settle(&receiving.files);
-                // A sender whose part is done may be gone.
-                let _ = self.drain_notices();
-            }
             let told = send(self.channel, &Message::Complete(complete.clone()));
             let removed = match (self.is_client(), self.removes_sources) {
                 (true, true) => told.and_then(|()| self.await_removal())?,
@@ -543,6 +538,7 @@ impl Control<'_> {
         // This happens before folders get their times.
         if is_complete(receiving, finished) {
             files.discard_abandoned();
+            leftovers::settle(files);
         }
         files.discard_ranges();
         let pruned = self.prune_target(receiving, finished)?;

@@ -3,8 +3,6 @@
 //! Guarantees: a journal that a running transfer holds is left alone, and so is one that tells of names that this copy
 //! does not bring; a part is removed only if its file is in place, as it was to be.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use sealane_tree::{RelativePath, TempName};
 
 use crate::{
@@ -17,28 +15,26 @@ use crate::{
 /// The maximum number of journals that are told: the thread that passes notices on is the one that makes these.
 const TOLD_MAX: u64 = 64;
 
-/// Removes what interrupted copies have left of entries that this copy has brought, and tells what stays. Call it after
-/// a complete copy.
+/// Removes what interrupted copies have left of entries that this copy has brought, and tells what stays. Call it when
+/// everything has arrived, before folders get their times.
 pub(crate) fn settle(files: &Files) {
     let (Some(target), Some(own)) = (files.target(), &files.journal) else { return };
-    // A copy that made nothing has no reason to look.
-    if files.intake.portion.is_some() || files.counters.entries.load(Relaxed) == 0 {
+    if files.intake.portion.is_some() {
         return;
     }
     let brought: Vec<_> = files.intake.permit.covers().collect();
     let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
     let (mut writer, mut told) = (target.writer(), 0);
-    let mut settle = |journal: &Journal, state: &State, name: &str| {
+    let mut settle = |journal: Option<&Journal>, state: &State, name: &str| {
         // One that was just removed has been made again by opening it.
-        let is_ours =
-            !journal.is_resumed() || (!state.covers.is_empty() && state.covers.iter().all(is_brought));
-        if !is_ours {
+        let is_new = journal.is_some_and(|journal| !journal.is_resumed());
+        if !is_new && (state.covers.is_empty() || !state.covers.iter().all(is_brought)) {
             return;
         }
-        let mut left = 0;
+        let mut is_needed = false;
         for (identity, partial) in &state.partial {
             if !is_finished(&mut writer, &partial.path, identity) {
-                left += 1;
+                is_needed = true;
                 continue;
             }
             if let (Ok(path), Some(temp)) =
@@ -48,13 +44,15 @@ pub(crate) fn settle(files: &Files) {
                 let _ = writer.discard(&path, &temp);
             }
         }
-        if left == 0 {
+        match journal {
             // It tells of nothing that is missing, and harms nobody if it stays.
-            let _ = journal.remove();
-        } else if told < TOLD_MAX {
-            told += 1;
-            files
-                .notice(Notice::Left { path: files.shown(name.as_bytes()).as_bytes().to_vec(), files: left });
+            Some(journal) if !is_needed => drop(journal.remove()),
+            // The client that holds a lease's journal may still be running.
+            _ if told < TOLD_MAX => {
+                told += 1;
+                files.notice(Notice::Left { path: files.shown(name.as_bytes()).as_bytes().to_vec() });
+            }
+            _ => {}
         }
     };
     // What cannot be listed stays.

@@ -680,6 +680,7 @@ impl Pull<'_> {
             counts.failed.get() == counts.unfit.get() && self.files.counters.failed.load(Relaxed) == 0;
         if is_complete {
             self.files.discard_abandoned();
+            leftovers::settle(self.files);
         }
         let pruned = prune.map(|prune| self.prune(prune)).transpose()?.unwrap_or_default();
         if let Destination::Tree { target, .. } = &self.files.destination {
@@ -693,7 +694,6 @@ impl Pull<'_> {
         }
         if let (Some(journal), true) = (&self.files.journal, is_complete) {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
-            leftovers::settle(self.files);
         }
         Ok(pruned)
     }

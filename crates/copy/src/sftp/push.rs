@@ -17,8 +17,8 @@ use std::{
 
 use crossbeam_channel::bounded;
 use futures_util::{
-    Stream,
-    future::{Either, LocalBoxFuture, join3, select},
+    FutureExt, Stream,
+    future::{Either, FusedFuture, LocalBoxFuture, join, join3, select},
     stream::FuturesUnordered,
 };
 use sealane_engine::{Buffer, Inline, Suite};
@@ -29,7 +29,7 @@ use sealane_tree::{ShownPath, SourceRoot};
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::file_name,
+    journal::{file_name, lease, lease_name},
     options::{Level, MeasuredEnd},
     proto::record::DATA_BYTES_MAX,
     receive::{
@@ -59,7 +59,7 @@ use crate::{
         far::{Far, Trouble},
         link::{Link, UNDER_WAY_BYTES},
         place,
-        put::{Put, Rules},
+        put::{Lease, Put, Rules},
         resume,
         survey::Survey,
         told,
@@ -208,6 +208,7 @@ pub(super) fn run(
         dry_run: options.dry_run,
         backups: ends::backups(&plan, place.name.as_deref()),
         key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
+        lease: key.filter(|_| journal.is_some()).map(|key| (lease_name(key), lease(permit.covers()))),
     };
     let first_temp = u64::from_le_bytes(random()?);
     let target = (place.root.clone(), place.shown.clone(), place.name.clone());
@@ -326,10 +327,19 @@ impl Push<'_> {
                 true => Box::pin(self.foretell_all()),
                 false => Box::pin(self.move_all(reader)),
             };
-            match select(moved, grow).await {
-                Either::Left((moved, _)) => moved,
-                Either::Right(_) => Ok(()),
+            let mut lease = pin!(self.put.keep_lease().fuse());
+            let moved = {
+                let beside = pin!(join(&mut lease, grow));
+                match select(moved, beside).await {
+                    Either::Left((moved, _)) => moved,
+                    Either::Right(_) => Ok(()),
+                }
+            };
+            // One that is begun must not come after it was removed.
+            if self.put.lease.get() == Lease::Begun && !lease.is_terminated() {
+                lease.await;
             }
+            moved
         });
         let settled = moved.and_then(|()| self.settle(permit));
         match settled {
@@ -480,13 +490,23 @@ impl Push<'_> {
         if is_complete && !self.transfer.options.dry_run {
             reactor.run(async {
                 self.put.discard_abandoned().await;
+                self.put.end_lease().await;
                 Ok(())
             })?;
         }
         reactor.run(self.put.settle_late())?;
         let unread = finished.failed.saturating_sub(finished.unfit);
         let pruned = super::prune::run(self.transfer, self.far, self.put, permit, self.known.take(), unread)?;
-        reactor.run(self.put.finish_folders())?;
+        reactor.run(async {
+            let left = async {
+                match is_complete {
+                    true => resume::tell_left(self.far, self.put, permit).await,
+                    false => Ok(()),
+                }
+            };
+            let (finished, told) = join(self.put.finish_folders(), left).await;
+            finished.and(told)
+        })?;
         if let (Some(journal), true) = (&self.put.journal, is_complete) {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
         }

@@ -7,6 +7,7 @@ mod attributes;
 mod folders;
 mod foretell;
 mod large;
+mod lease;
 mod naming;
 mod small;
 
@@ -65,6 +66,8 @@ pub(super) struct Rules {
     pub(super) backups: Option<Backups>,
     /// The identity of the transfer, if the same command can continue it.
     pub(super) key: Option<u64>,
+    /// The name and content of the lease that others find, if the same command can continue the transfer.
+    pub(super) lease: Option<(String, Vec<u8>)>,
 }
 
 /// A folder of the target.
@@ -94,6 +97,18 @@ impl Found {
     fn known(&self) -> Option<Attributes> {
         self.attributes.filter(|_| !self.is_made)
     }
+}
+
+/// The state of the lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lease {
+    /// Nothing unfinished was made.
+    #[default]
+    Needless,
+    /// An unfinished file was made, or is about to be.
+    Wanted,
+    /// The lease may be there.
+    Begun,
 }
 
 /// A large file on its way.
@@ -147,6 +162,7 @@ pub(super) struct Put {
     maybe_named: RefCell<HashSet<RelativePath>>,
     /// Files in place that a lost connection may have written since: their times are looked at again in the end.
     late: RefCell<Vec<Entry>>,
+    pub(super) lease: Cell<Lease>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
@@ -192,6 +208,7 @@ impl Put {
             repeated: RefCell::default(),
             maybe_named: RefCell::default(),
             late: RefCell::default(),
+            lease: Cell::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),
@@ -217,6 +234,11 @@ impl Put {
     fn notice(&self, notice: Notice) {
         // The receiver of notices is gone only when the transfer is over.
         let _ = self.notices.send(notice);
+    }
+
+    /// Reports a journal or lease in the target that an interrupted copy has left.
+    pub(super) fn tell_left(&self, name: &[u8]) {
+        self.notice(Notice::Left { path: self.shown(name).as_bytes().to_vec() });
     }
 
     pub(super) fn tell_failed(&self, path: &[u8], reason: String) {
@@ -368,6 +390,9 @@ impl Put {
 
     /// Creates a file under a temporary name. A file of this name from an earlier run is removed.
     async fn create(&self, link: &Link, part: &[u8]) -> Result<Handle, Fault> {
+        if self.lease.get() == Lease::Needless {
+            self.lease.set(Lease::Wanted);
+        }
         match link.open(part, Access::Create).await {
             Err(fault) if fault.code() == Some(StatusCode::Failure) => {
                 link.act(&Request::Remove { path: part }).await?;

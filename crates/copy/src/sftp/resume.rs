@@ -17,20 +17,26 @@ use sealane_tree::{RelativePath, TempName};
 use crate::{
     digest::{GROUP_BYTES, PieceHash, hash_group},
     error::Error,
-    journal::{Identity, Partial, State as JournalState},
+    journal::{Identity, Partial, State as JournalState, is_file_name, replay},
+    receive::permit::Permit,
     send::work::{Check, Claim},
     session::{claims, place::journal_at, transfer::Transfer},
     sftp::{
         far::{Far, private_folder},
         link::{Fault, Link},
         place::Place,
-        put::below,
+        put::{Put, below},
         survey::{read, read_request},
     },
 };
 
 /// A boot's name is shorter.
 const BOOT_ID_BYTES: u64 = 64;
+/// The number of names in the target among which journals are looked for.
+const LISTED_MAX: usize = 4096;
+/// The number of journals that are looked at, and the bytes of each.
+const LEFT_MAX: usize = 16;
+const LEFT_BYTES_MAX: u64 = 64 << 10;
 /// The number of pieces that are read back at once.
 const READ_AT_ONCE: usize = 8;
 
@@ -157,6 +163,34 @@ pub(super) async fn claims(
         claimed.push((identity, found));
     }
     Ok(claimed)
+}
+
+/// Tells the user of journals and leases in the target that interrupted copies of the same names have left. Call it after a
+/// complete copy.
+pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(), Error> {
+    if put.journal.is_none() {
+        return Ok(());
+    }
+    let brought: Vec<_> = permit.covers().collect();
+    let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
+    let link = far.any()?;
+    // What cannot be listed or read is not told.
+    let Ok(Some(names)) = link.list(&put.root, LISTED_MAX).await else { return Ok(()) };
+    for name in names.iter().map(|found| &found.name).filter(|name| is_file_name(name)).take(LEFT_MAX) {
+        let mut content = Vec::new();
+        let size = match link.lstat(&put.at(name)).await {
+            Ok(Some(found)) => found.size_bytes.unwrap_or_default().min(LEFT_BYTES_MAX),
+            _ => continue,
+        };
+        if read(&link, &put.at(name), 0..size, |bytes| content.extend_from_slice(bytes)).await.is_err() {
+            continue;
+        }
+        let covers = replay(&content).covers;
+        if !covers.is_empty() && covers.iter().all(is_brought) {
+            put.tell_left(name);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the hash of a piece of a far file; `None` if it cannot be read.

@@ -1,0 +1,285 @@
+//! Histories of copies of one tree: runs in several ways and spellings, by several clients, some of them killed,
+//! interrupted, or two at once, with sources that change and parts that are altered between them. The last run is
+//! whole: the target then equals the source, and nothing is left that the run does not name.
+//!
+//! Under `cargo test` the number of histories is small. `SEALANE_HISTORIES` sets the number, and `SEALANE_FAULT_SEED`
+//! the first seed; `cargo xtask histories COUNT` is the long run.
+
+mod program;
+mod support;
+
+use program::{sealane, skip, write};
+use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
+use std::fs::{self, File, FileTimes};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
+use support::daemon::Served;
+use support::run::{Ended, Run, run_to_end};
+use support::tree::{self, Shape};
+use support::{Chance, many, setting};
+
+const TREE: Shape =
+    Shape { small_files: 12, small_bytes_max: 20_000, large_bytes: &[3 << 20, 700_001], sparse_bytes: None };
+
+/// The ways of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Near,
+    ToDaemon,
+    FromDaemon,
+    ToHost,
+    FromHost,
+    ToSftp,
+    FromSftp,
+}
+
+const LOCAL: [Way; 3] = [Way::Near, Way::ToDaemon, Way::FromDaemon];
+const ALL: [Way; 7] =
+    [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToHost, Way::FromHost, Way::ToSftp, Way::FromSftp];
+
+/// The servers, and the homes of two clients.
+struct Scene {
+    served: Served,
+    sshd: Option<PrivateSshd>,
+    /// A client's configuration of ssh in which the host has two names.
+    config: PathBuf,
+    homes: [PathBuf; 2],
+}
+
+/// One history's folders.
+struct Folders {
+    name: String,
+    root: PathBuf,
+}
+
+fn utf8(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+impl Folders {
+    fn at(&self, what: &str) -> PathBuf {
+        self.root.join(what)
+    }
+}
+
+impl Scene {
+    fn set() -> Self {
+        let served = Served::start(None);
+        let sshd = PrivateSshd::start(&Surroundings::default());
+        let sshd = sshd.map_err(|skipped| skip(&skipped.reason)).ok();
+        let second = served.home().with_file_name("second");
+        fs::create_dir(&second).expect("a folder");
+        let key = sealane(&["id"]).env("HOME", &second).output().expect("the program starts");
+        served.authorise(program::text(&key.stdout).trim(), "second");
+        let config = second.join("ssh_config");
+        if let Some(sshd) = &sshd {
+            let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
+            let host = PrivateSshd::HOST;
+            write(&config, text.replace(&format!("Host {host}"), &format!("Host {host} alias")).as_bytes());
+        }
+        let homes = [served.home(), second];
+        Self { served, sshd, config, homes }
+    }
+
+    /// Returns the arguments of a run.
+    fn arguments(&self, way: Way, folders: &Folders, chance: &mut Chance) -> Vec<String> {
+        // A copy of the source may have another path.
+        let source = chance.one_of(&["source", "source", "source", "twin"]);
+        let spelling = chance.one_of(&["", "/", "/.", "//"]);
+        let (before, name) = (chance.one_of(&["", "./"]), &folders.name);
+        let near = |what: &str| utf8(&folders.at(&format!("{before}{what}")));
+        let daemon = |what: &str| self.served.place(&format!("{name}/{what}"));
+        let host = chance.one_of(&[PrivateSshd::HOST, "alias"]);
+        let far = |what: &str| format!("{host}:{}", near(what));
+        let source = format!("{source}{spelling}");
+        let (from, to) = match way {
+            Way::Near => (near(&source), near("target")),
+            Way::ToDaemon => (near(&source), daemon("target")),
+            Way::FromDaemon => (daemon(&source), near("target")),
+            Way::ToHost | Way::ToSftp => (near(&source), far("target")),
+            Way::FromHost | Way::FromSftp => (far(&source), near("target")),
+        };
+        let mut arguments: Vec<String> = ["-rT", "--accept-new", "--timeout", "20"].map(String::from).into();
+        match way {
+            Way::ToSftp | Way::FromSftp => arguments.push("--far-end=sftp".into()),
+            Way::ToHost | Way::FromHost => {
+                let program = env!("CARGO_BIN_EXE_sealane");
+                arguments.extend(["--far-end=sealane".into(), format!("--remote-program={program}")]);
+            }
+            _ => {}
+        }
+        if matches!(way, Way::ToHost | Way::FromHost | Way::ToSftp | Way::FromSftp) {
+            arguments.extend(["-F".into(), utf8(&self.config)]);
+        }
+        if chance.below(3) == 0 {
+            arguments.extend(["--streams".into(), chance.one_of(&["1", "2", "4"]).into()]);
+        }
+        arguments.extend([from, to]);
+        arguments
+    }
+
+    fn start(&self, way: Way, folders: &Folders, chance: &mut Chance, rate: &str) -> Run {
+        let mut arguments = self.arguments(way, folders, chance);
+        arguments.extend(["--limit-rate".into(), rate.into()]);
+        let home = &self.homes[chance.below(2) as usize];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Run::start(home, &arguments)
+    }
+
+    /// Runs one history.
+    fn history(&self, seed: u64, ways: &[Way]) -> Result<(), String> {
+        let mut chance = Chance::new(seed);
+        let name = format!("history{seed}");
+        let folders = Folders { root: self.served.root().join(&name), name };
+        fs::create_dir_all(folders.at("source")).map_err(|error| error.to_string())?;
+        tree::make(&folders.at("source"), TREE, &mut chance);
+        whole_seconds(&folders.at("source")).map_err(|error| error.to_string())?;
+        twin(&folders)?;
+        let mut told = Vec::new();
+        for _ in 0..1 + chance.below(5) {
+            let way = chance.one_of(ways);
+            told.push(format!("{way:?}"));
+            let mut runs = vec![self.start(way, &folders, &mut chance, "8M")];
+            if chance.below(4) == 0 {
+                let other = chance.one_of(ways);
+                told.push(format!("beside it {other:?}"));
+                runs.push(self.start(other, &folders, &mut chance, "8M"));
+            }
+            sleep(Duration::from_millis(chance.below(600)));
+            for mut run in runs {
+                match chance.below(4) {
+                    0 | 1 => run.kill(),
+                    2 => run.interrupt(),
+                    _ => {}
+                }
+                run.end().map_err(|reason| format!("{told:?}: {reason}"))?;
+            }
+            told.push(change(&folders, &mut chance)?);
+        }
+        let way = chance.one_of(ways);
+        told.push(format!("the last {way:?}"));
+        let arguments = self.arguments(way, &folders, &mut chance);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let home = &self.homes[chance.below(2) as usize];
+        let ended = run_to_end(home, &arguments).map_err(|reason| format!("{told:?}: {reason}"))?;
+        if ended.code != Some(0) {
+            return Err(format!("{told:?}: the last run failed: {ended:?}"));
+        }
+        let wrong = judge(&folders, &ended);
+        if !wrong.is_empty() {
+            return Err(format!("{told:?}: {wrong:?}; {:?}", ended.stderr));
+        }
+        fs::remove_dir_all(&folders.root).map_err(|error| error.to_string())
+    }
+}
+
+/// Gives everything in a tree a time of whole seconds, which is all that SFTP keeps, and not of now, which what runs have
+/// left may have too.
+fn whole_seconds(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        fs::read_dir(path)?.try_for_each(|entry| whole_seconds(&entry?.path()))?;
+    }
+    let since = fs::metadata(path)?.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let seconds = if since.as_secs() + 100 > now { since.as_secs() - 2000 } else { since.as_secs() };
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    File::open(path)?.set_times(FileTimes::new().set_modified(time))
+}
+
+/// Makes the twin of the source: other files with the same names, contents, modes and times.
+fn twin(folders: &Folders) -> Result<(), String> {
+    let _ = fs::remove_dir_all(folders.at("twin"));
+    let copied = Command::new("cp").arg("-a").arg(folders.at("source")).arg(folders.at("twin")).status();
+    copied
+        .map_err(|error| error.to_string())?
+        .success()
+        .then_some(())
+        .ok_or_else(|| "cp -a failed".to_owned())
+}
+
+/// Changes the source, or what runs have left, at times. Returns what was done.
+fn change(folders: &Folders, chance: &mut Chance) -> Result<String, String> {
+    let large = folders.at("source/d0/large0");
+    let later = SystemTime::now() - Duration::from_secs(1000 - chance.below(900));
+    let told = match chance.below(8) {
+        0 => {
+            let file = File::options().write(true).open(&large).map_err(|error| error.to_string())?;
+            file.write_all_at(&chance.bytes(70_000), chance.below(2 << 20))
+                .map_err(|error| error.to_string())?;
+            file.set_times(FileTimes::new().set_modified(later)).map_err(|error| error.to_string())?;
+            "the source changes"
+        }
+        1 => {
+            let file = File::options().write(true).open(&large).map_err(|error| error.to_string())?;
+            file.set_len((1 << 20) + chance.below(1 << 20)).map_err(|error| error.to_string())?;
+            file.set_times(FileTimes::new().set_modified(later)).map_err(|error| error.to_string())?;
+            "the source shrinks"
+        }
+        2 => {
+            let new = large.with_extension("new");
+            write(&new, &chance.bytes(2_000_000 + chance.clone().below(1_000_000) as usize));
+            fs::rename(&new, &large).map_err(|error| error.to_string())?;
+            "the source is replaced"
+        }
+        3 => {
+            for part in tree::leftovers(&folders.root).iter().filter(|path| is_part(path)) {
+                fs::remove_file(folders.root.join(part)).map_err(|error| error.to_string())?;
+            }
+            "parts are removed"
+        }
+        4 | 5 => {
+            for part in tree::leftovers(&folders.root).iter().filter(|path| is_part(path)) {
+                let file = File::options().write(true).open(folders.root.join(part));
+                let file = file.map_err(|error| error.to_string())?;
+                let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+                let at = chance.below(bytes.max(1));
+                let altered = chance.bytes(20_000.min((bytes - at) as usize));
+                file.write_all_at(&altered, at).map_err(|error| error.to_string())?;
+            }
+            "parts are altered"
+        }
+        _ => return Ok("nothing changes".to_owned()),
+    };
+    whole_seconds(&folders.at("source")).map_err(|error| error.to_string())?;
+    twin(folders)?;
+    // What was altered a moment ago can be told from what a run has written, by whole seconds.
+    if told == "parts are altered" && !tree::leftovers(&folders.root).is_empty() {
+        sleep(Duration::from_millis(3100));
+        for part in tree::leftovers(&folders.root).iter().filter(|path| is_part(path)) {
+            let now = FileTimes::new().set_modified(SystemTime::now());
+            let file = File::options().write(true).open(folders.root.join(part));
+            file.and_then(|file| file.set_times(now)).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(told.to_owned())
+}
+
+fn is_part(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "part")
+}
+
+/// Returns what is wrong after the last run.
+fn judge(folders: &Folders, ended: &Ended) -> Vec<String> {
+    let mut wrong = tree::differences(&folders.at("source"), &folders.at("target"));
+    // Leftovers of runs of other clients or in other ways are named.
+    let is_named = ended.events.iter().any(|event| event["event"] == "left");
+    let own = |path: &PathBuf| !path.starts_with("source") && !path.starts_with("twin");
+    let left: Vec<_> = tree::leftovers(&folders.root).into_iter().filter(own).collect();
+    match is_named {
+        true => wrong.retain(|text| !text.contains(".sealane-")),
+        false => wrong.extend(left.iter().map(|path| format!("{} is left", path.display()))),
+    }
+    wrong
+}
+
+#[test]
+fn the_end_of_every_history_is_right() {
+    let (count, seed) = (setting("SEALANE_HISTORIES", 12), setting("SEALANE_FAULT_SEED", 1));
+    let scene = Scene::set();
+    let ways = if scene.sshd.is_some() { &ALL[..] } else { &LOCAL[..] };
+    many("history", seed, count, |seed, _| scene.history(seed, ways));
+}
