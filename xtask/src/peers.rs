@@ -14,6 +14,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("rsync", "a rival, and an oracle for trees and filters"),
     ("iperf3", "the bare speed of the path that a copy is compared with"),
     ("rclone", "a rival"),
+    ("dropbear-bin", "another ssh server, with which copies over SFTP are tried"),
+    ("python3-asyncssh", "an SFTP server of another maker, with which they are tried"),
+    ("python3-paramiko", "an SFTP server of another maker, with which they are tried"),
+    ("sshpass", "types a password, once, at a prompt of ssh"),
     ("curl", "a rival over TLS, and stray HTTP requests against the daemon's port"),
     ("haproxy", "serves with a key of the engine, its handshakes as jobs"),
     ("nginx-light", "the other end of the rival over TLS; it serves with a key of the engine"),
@@ -132,6 +136,26 @@ const LIBRESWAN: Unpacked = Unpacked {
     without: "tests with libreswan will be skipped",
 };
 
+/// ProFTPD and its SFTP server, which Debian does not install beside vsftpd; tests give it the folder of its libraries.
+const PROFTPD: Unpacked = Unpacked {
+    release: None,
+    root: "/usr/local/lib/sealane-peers/proftpd",
+    files: &["usr/sbin/proftpd", "usr/lib/proftpd/mod_sftp.so"],
+    packages: &[
+        "proftpd-core",
+        "proftpd-mod-crypto",
+        "libhashkit2",
+        "libhiredis0.14",
+        "libmemcached11",
+        "libmemcachedutil2",
+        "libpcre2-posix3",
+        "libsasl2-2",
+        "libsasl2-modules-db",
+        "libsodium23",
+    ],
+    without: "copies over ProFTPD's SFTP server will not be tried",
+};
+
 /// User-mode Linux, a kernel with ESP that runs as a process, and the program that loads its modules.
 const UML: Unpacked = Unpacked {
     release: None,
@@ -220,6 +244,7 @@ pub(crate) fn install() -> Result<()> {
     of_go("server_standalone", SFTP_SERVER, "copies over SFTP are tried with")?;
     unpacked(&STRONGSWAN, make_a_root)?;
     unpacked(&LIBRESWAN, nothing)?;
+    unpacked(&PROFTPD, nothing)?;
     if cfg!(target_arch = "x86_64") {
         unpacked(&UML, link_modules)?;
         // Releases change, and no test needs these two.

@@ -1,6 +1,10 @@
 //! Copies over a real sshd whose host has no sealane.
 
+#[path = "sftp/links.rs"]
+mod links;
 mod program;
+#[path = "sftp/servers.rs"]
+mod servers;
 
 use program::{pattern, sealane, skip, text, write};
 use sealane_lab::peers::PrivateSshd;

@@ -15,10 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join;
 use rustix::io::Errno;
 use sealane_peer::{ChannelError, RemoteProcess};
 use sealane_sftp::{
-    Access, Attributes, Client, Extension, Handle, Limits, Malformed, Name, Outgoing, PacketInHand,
+    Access, Attributes, Client, Extension, FileKind, Handle, Limits, Malformed, Name, Outgoing, PacketInHand,
     REQUESTS_MAX, Reply, Request, RequestId, Status, StatusCode,
 };
 
@@ -53,6 +54,8 @@ const HANDLES_SPARED: usize = 8;
 const PIECES_MAX: usize = 64;
 /// The number of bytes received before other connections have their turn.
 const TURN_BYTES: usize = 1 << 20;
+/// The mode of a link of which nothing else is known.
+const LINK_MODE: u32 = 0o120_777;
 /// The time that a child has to report why it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -224,6 +227,12 @@ impl Link {
         self.has(Extension::Limits)
     }
 
+    /// Returns whether a request with the path of a link is known to mean what it means to OpenSSH's server: LSTAT,
+    /// REMOVE and renaming mean the link itself. It is known of servers with all of that server's extensions.
+    pub(super) fn treats_links_as_openssh(&self) -> bool {
+        Extension::ALL.into_iter().all(|extension| self.has(extension))
+    }
+
     pub(super) fn limits(&self) -> Limits {
         self.client.borrow().server().map(|server| server.limits).unwrap_or_default()
     }
@@ -367,9 +376,26 @@ impl Link {
         self.ask(id)
     }
 
-    /// Returns the attributes of an entry, `None` if there is none of this name.
+    /// Returns the attributes of an entry, `None` if there is none of this name. Of a link only its kind is known if the
+    /// server tells the attributes of what it points to.
     pub(super) async fn lstat(&self, path: &[u8]) -> Result<Option<Attributes>, Fault> {
-        found(self.call(&Request::Lstat { path }).await?)
+        self.room().await;
+        let looked = self.begin(&Request::Lstat { path });
+        if self.treats_links_as_openssh() {
+            return found(looked.reply().await?);
+        }
+        // ProFTPD follows links here. Only a link can be read as one.
+        let read = self.begin(&Request::ReadLink { path }).reply();
+        let (looked, read) = join(looked.reply(), read).await;
+        let looked = found(looked?);
+        match read? {
+            Reply::Names(names) if names.iter().all(|text| text.name != path) => {
+                let of_link = looked.ok().flatten().filter(|found| found.kind() == FileKind::Symlink);
+                let hidden = Attributes { mode: Some(LINK_MODE), ..Attributes::default() };
+                Ok(Some(of_link.unwrap_or(hidden)))
+            }
+            _ => looked,
+        }
     }
 
     /// Returns the attributes of an entry with links followed, `None` if that does not exist.

@@ -8,6 +8,7 @@
 mod far;
 mod get;
 mod link;
+mod manners;
 mod place;
 mod prune;
 mod pull;

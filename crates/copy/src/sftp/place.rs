@@ -13,7 +13,6 @@ use crate::{
     sftp::{
         far::Far,
         link::{Fault, Link},
-        put::below,
     },
 };
 
@@ -41,8 +40,17 @@ pub(super) fn entry_type(attributes: &Attributes) -> EntryType {
     }
 }
 
+/// Returns the path of an entry below a folder that the server knows by `root`.
+pub(super) fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match root.last() {
+        _ if path.is_empty() => root.to_vec(),
+        Some(b'/') => [root, path].concat(),
+        _ => [root, b"/", path].concat(),
+    }
+}
+
 /// Returns a path without its last component.
-fn parent(path: &[u8]) -> Vec<u8> {
+pub(super) fn parent(path: &[u8]) -> Vec<u8> {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
     match path[..end].iter().rposition(|&byte| byte == b'/') {
         Some(0) => b"/".to_vec(),

@@ -102,6 +102,19 @@ fn ended(path: &RelativePath, error: &Error) -> TreeError {
     TreeError::Io { operation: Operation::List, path: path.into(), source }
 }
 
+/// Returns the error for an entry that is not removed.
+fn troubled(path: &RelativePath, trouble: Trouble) -> TreeError {
+    match trouble {
+        Trouble::Lost => failed(Operation::Remove, path, &Fault::Lost),
+        Trouble::Entry(reason) => TreeError::Io {
+            operation: Operation::Remove,
+            path: path.into(),
+            source: io::Error::other(reason),
+        },
+        Trouble::Fatal(error) => ended(path, &error),
+    }
+}
+
 /// A look in progress.
 #[derive(Default)]
 struct Look {
@@ -215,7 +228,7 @@ impl Prunable for FarTarget<'_> {
             || false,
         ));
         match (looked, below) {
-            (Ok(()), _) => Ok(look.found()),
+            (Ok(()), _) => self.checked(look.found()),
             (Err(error), Some(below)) => Err(ended(below, &error)),
             (Err(error), None) => {
                 let source = io::Error::other(error.to_string());
@@ -233,6 +246,25 @@ impl Prunable for FarTarget<'_> {
 }
 
 impl FarTarget<'_> {
+    /// Returns what was found, unless the server hides links in its lists: what seems to be in a folder may lie elsewhere.
+    fn checked(&self, found: Extraneous) -> sealane_tree::Result<Extraneous> {
+        let Some(first) = found.entries.first().filter(|_| !self.put.rules.dry_run) else { return Ok(found) };
+        let path = first.path.clone();
+        let tried = self.far.reactor.run(async {
+            let link = self.far.any()?;
+            Ok(self.put.manners(&link, &path).await)
+        });
+        match tried.map_err(|error| ended(&path, &error))? {
+            Ok(manners) if manners.lists => Ok(found),
+            Ok(_) => {
+                let source = io::Error::other("the SFTP server there does not show which names are links");
+                let error = TreeError::Io { operation: Operation::Remove, path: (&path).into(), source };
+                Ok(Extraneous { errors: vec![error], ..Extraneous::default() })
+            }
+            Err(trouble) => Err(troubled(&path, trouble)),
+        }
+    }
+
     /// Removes one name; a folder only if it is empty.
     async fn remove(&self, extra: &Extra) -> sealane_tree::Result<bool> {
         let Extra { path, is_directory } = extra;
@@ -245,13 +277,11 @@ impl FarTarget<'_> {
             match self.put.back_up(&link, path, found.as_ref(), false).await {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(Trouble::Lost) => return Err(fail(&Fault::Lost)),
-                Err(Trouble::Entry(reason)) => {
-                    let source = io::Error::other(reason);
-                    return Err(TreeError::Io { operation: Operation::Remove, path: path.into(), source });
-                }
-                Err(Trouble::Fatal(error)) => return Err(ended(path, &error)),
+                Err(trouble) => return Err(troubled(path, trouble)),
             }
+        }
+        if !is_directory {
+            self.put.check_deletable(&link, path).await.map_err(|trouble| troubled(path, trouble))?;
         }
         let request = match is_directory {
             true => Request::RemoveDirectory { path: &at },

@@ -8,6 +8,7 @@ mod folders;
 mod foretell;
 mod large;
 mod lease;
+mod links;
 mod naming;
 mod small;
 
@@ -46,6 +47,8 @@ use crate::{
     sftp::{
         far::{Far, Trouble},
         link::{Fault, Link},
+        manners::Manners,
+        place::below,
     },
     summary::{Dropped, Notice},
 };
@@ -163,6 +166,8 @@ pub(super) struct Put {
     /// Files in place that a lost connection may have written since: their times are looked at again in the end.
     late: RefCell<Vec<Entry>>,
     pub(super) lease: Cell<Lease>,
+    /// How the server treats links, once that was needed.
+    manners: Mutex<Option<Manners>>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
@@ -171,15 +176,6 @@ pub(super) struct Put {
     pub(super) foretold_bytes: Cell<u64>,
     pub(super) failed: Cell<u64>,
     pub(super) dropped: Cell<Dropped>,
-}
-
-/// Returns the path of an entry below a folder that the server knows by `root`.
-pub(super) fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
-    match root.last() {
-        _ if path.is_empty() => root.to_vec(),
-        Some(b'/') => [root, path].concat(),
-        _ => [root, b"/", path].concat(),
-    }
 }
 
 impl Put {
@@ -209,6 +205,7 @@ impl Put {
             maybe_named: RefCell::default(),
             late: RefCell::default(),
             lease: Cell::default(),
+            manners: Mutex::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),

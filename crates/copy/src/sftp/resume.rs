@@ -25,7 +25,8 @@ use crate::{
         far::{Far, private_folder},
         link::{Fault, Link},
         place::Place,
-        put::{Put, below},
+        place::below,
+        put::Put,
         survey::{read, read_request},
     },
 };

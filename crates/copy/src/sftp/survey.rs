@@ -18,7 +18,8 @@ use crate::{
     sftp::{
         far::Far,
         link::{Fault, Link},
-        put::{below, metadata},
+        place::below,
+        put::metadata,
     },
 };
 

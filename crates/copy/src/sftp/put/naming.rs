@@ -10,6 +10,7 @@ use sealane_tree::{Differences, EntryType, Kind, Metadata, RelativePath};
 use super::{
     Found, Put,
     attributes::{SET_ID_BITS, metadata, seconds},
+    links::{Taken, leads_to},
 };
 use crate::{
     proto::entry::Entry,
@@ -62,8 +63,8 @@ impl Put {
         let differences = differences(entry, found.as_ref());
         // A file that a lost connection has put in place is no earlier version.
         let earlier = found.as_ref().filter(|found| !(self.far.has_lost() && is_same(entry, found)));
-        let renamed = match self.back_up(link, path, earlier, true).await {
-            Ok(_) => self.rename(link, part, &self.at(path.as_bytes()), found.is_some()).await,
+        let renamed = match self.make_way(link, path, earlier, found.as_ref()).await {
+            Ok(taken) => self.rename(link, part, &self.at(path.as_bytes()), taken).await,
             Err(trouble) => {
                 let _ = link.act(&Request::Remove { path: part }).await;
                 return Err(trouble);
@@ -80,6 +81,19 @@ impl Put {
         }
         self.tell_change(entry, differences);
         Ok(true)
+    }
+
+    /// Keeps a backup of the entry that a new one replaces, if backups are wanted.
+    async fn make_way(
+        &self,
+        link: &Link,
+        path: &RelativePath,
+        earlier: Option<&Attributes>,
+        found: Option<&Attributes>,
+    ) -> Result<Taken, Trouble> {
+        let taken = self.taken(link, path, found).await?;
+        self.back_up(link, path, earlier, true).await?;
+        Ok(taken)
     }
 
     /// Refuses to replace a folder, a device, a pipe or a socket.
@@ -110,15 +124,18 @@ impl Put {
         match &entry.kind {
             Kind::Symlink { target } if !differences.is_new => {
                 let at = self.at(entry.path.as_bytes());
-                let leads_to = match link.path_of(&Request::ReadLink { path: &at }).await {
-                    Ok(leads_to) => leads_to,
+                let said = match link.path_of(&Request::ReadLink { path: &at }).await {
+                    Ok(said) => said,
                     Err(fault) => {
                         return Err(self.trouble(link, "read it", entry.path.as_bytes(), fault).await);
                     }
                 };
-                differences.target = leads_to != target.as_bytes();
+                // A server that does not show links may tell where they lead instead of their texts.
+                let is_hidden = found.is_some_and(|found| found.size_bytes.is_none());
+                let wanted = target.as_bytes();
+                differences.target = said != wanted && !(is_hidden && leads_to(&at, wanted, &said));
                 // No other request applies to a link itself.
-                if !link.has(Extension::LsetStat) {
+                if !self.sets_links(link, &entry.path).await? {
                     differences = Differences { target: differences.target, ..Differences::default() };
                 }
             }
@@ -136,20 +153,15 @@ impl Put {
     }
 
     /// Renames an entry, replacing the existing one of that name.
-    pub(super) async fn rename(
-        &self,
-        link: &Link,
-        from: &[u8],
-        to: &[u8],
-        is_taken: bool,
-    ) -> Result<(), Fault> {
-        if link.has(Extension::PosixRename) {
-            return link.act(&Request::PosixRename { from, to }).await;
-        }
-        if is_taken {
+    async fn rename(&self, link: &Link, from: &[u8], to: &[u8], taken: Taken) -> Result<(), Fault> {
+        let replaces = link.has(Extension::PosixRename);
+        if taken == Taken::Link || (taken == Taken::Replaceable && !replaces) {
             link.act(&Request::Remove { path: to }).await?;
         }
-        link.act(&Request::Rename { from, to }).await
+        match replaces {
+            true => link.act(&Request::PosixRename { from, to }).await,
+            false => link.act(&Request::Rename { from, to }).await,
+        }
     }
 
     /// Gives an entry another name, if backups are wanted: in addition to its own if it is `replaced`, so that the
@@ -171,7 +183,13 @@ impl Put {
         self.folder(link, place.split().0).await?;
         let (from, to) = (self.at(path.as_bytes()), self.at(place.as_bytes()));
         let temp = self.temp(&place);
+        let follows = found.map(entry_type) == Some(EntryType::Symlink) && !link.treats_links_as_openssh();
+        if follows && !self.manners(link, path).await?.renames {
+            let what = "the SFTP server there would rename what it points to, so no backup of it is kept";
+            return Err(Trouble::Entry(format!("{}: {what}", self.shown(path.as_bytes()))));
+        }
         let linked = replaced
+            && !follows
             && link.has(Extension::HardLink)
             && link.has(Extension::PosixRename)
             && link.act(&Request::HardLink { from: &from, to: &temp }).await.is_ok();
@@ -181,8 +199,9 @@ impl Put {
             let _ = link.act(&Request::Remove { path: &temp }).await;
             moved
         } else {
-            let is_taken = matches!(link.lstat(&to).await, Ok(Some(_)));
-            self.rename(link, &from, &to, is_taken).await
+            let there = link.lstat(&to).await.unwrap_or_default();
+            let taken = self.taken(link, &place, there.as_ref()).await?;
+            self.rename(link, &from, &to, taken).await
         };
         match moved {
             Ok(()) => Ok(true),

@@ -1,7 +1,7 @@
 //! Small entries, each with all its requests in flight at once.
 
 use sealane_sftp::{Attributes, Extension, Handle, Request, StatusCode};
-use sealane_tree::{Differences, EntryType, Kind, RelativePath};
+use sealane_tree::{EntryType, Kind, RelativePath};
 
 use super::{Found, Put, naming::differences};
 use crate::{
@@ -156,55 +156,6 @@ impl Put {
         };
         if let Err(fault) = set {
             return Err(self.trouble(link, "set its attributes", path, fault).await);
-        }
-        self.tell_change(entry, differences);
-        Ok(true)
-    }
-
-    pub(super) async fn symlink(&self, link: &Link, entry: &Entry, target: &[u8]) -> Result<bool, Trouble> {
-        let path = &entry.path;
-        let folder = self.folder(link, path.split().0).await?;
-        let there = match self.look(link, folder, path).await {
-            Ok(there) => there,
-            Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
-        };
-        let differences = self.compare(link, entry, there.as_ref()).await?;
-        if !differences.is_new && !differences.target {
-            return self.update_link(link, entry, there.as_ref(), differences).await;
-        }
-        let part = self.temp(path);
-        let request = Request::SymbolicLink { target, link: &part };
-        let mut made = link.act(&request).await;
-        if made.as_ref().is_err_and(|fault| fault.code() == Some(StatusCode::Failure)) {
-            let _ = link.act(&Request::Remove { path: &part }).await;
-            made = link.act(&request).await;
-        }
-        if let Err(fault) = made {
-            return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
-        }
-        if link.has(Extension::LsetStat) {
-            let set = self.link_attributes(link, &part, &entry.metadata).await;
-            if let Err(fault) = set {
-                return Err(self.trouble(link, "set its times", path.as_bytes(), fault).await);
-            }
-        }
-        self.take_name(link, entry, &part, there).await
-    }
-
-    /// Updates the differing attributes of a link that has the right target.
-    async fn update_link(
-        &self,
-        link: &Link,
-        entry: &Entry,
-        there: Option<&Attributes>,
-        differences: Differences,
-    ) -> Result<bool, Trouble> {
-        if !differences.any() || self.is_newer(entry, there) {
-            return Ok(false);
-        }
-        let path = entry.path.as_bytes();
-        if let Err(fault) = self.link_attributes(link, &self.at(path), &entry.metadata).await {
-            return Err(self.trouble(link, "set its times", path, fault).await);
         }
         self.tell_change(entry, differences);
         Ok(true)
