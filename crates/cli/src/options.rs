@@ -215,7 +215,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
 
 /// Returns whether anything is to be deleted at the target.
 fn deletes(arguments: &CpArgs) -> bool {
-    arguments.delete || arguments.delete_excluded || arguments.max_delete.is_some()
+    arguments.delete > 0 || arguments.delete_excluded || arguments.max_delete.is_some()
 }
 
 /// Refuses flags that would be silently misunderstood.
@@ -281,6 +281,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             },
             folder_modes: arguments.preserve || arguments.archive,
         },
+        trusts_empty: arguments.delete > 1,
         upkeep: Upkeep {
             delete: deletes(&arguments).then_some(Deletion {
                 entries_max: arguments.max_delete,

@@ -2,6 +2,8 @@
 
 #[path = "sftp/links.rs"]
 mod links;
+#[path = "sftp/odd.rs"]
+mod odd;
 mod program;
 #[path = "sftp/servers.rs"]
 mod servers;

@@ -265,6 +265,8 @@ pub struct Options {
     pub preserve: Preserve,
     /// The treatment of entries that the target already has.
     pub upkeep: Upkeep,
+    /// A source folder that an SFTP server lists as empty empties the target's, although a list that fails looks the same.
+    pub trusts_empty: bool,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
     /// The symbolic links of the sources that are followed.
@@ -317,6 +319,7 @@ impl Default for Options {
             dry_run: false,
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
+            trusts_empty: false,
             patterns: Vec::new(),
             following: Following::Roots,
             listed: None,

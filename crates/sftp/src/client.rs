@@ -458,7 +458,7 @@ impl Client {
                 if is_answer { Ok(Reply::Status(status)) } else { Err(unfit) }
             }
             (reply::HANDLE, request::OPEN | request::OPENDIR) => Ok(Reply::Handle(reply::handle(body)?)),
-            (reply::NAME, request::READDIR) => Ok(Reply::Names(reply::names(body)?)),
+            (reply::NAME, request::READDIR) => Ok(Reply::Names(reply::names(body, reply::NAME_BYTES_MAX)?)),
             (reply::NAME, request::REALPATH | request::READLINK) => one_name(body),
             (reply::NAME, request::EXTENDED) if asked.extension == Some(Extension::ExpandPath) => {
                 one_name(body)
@@ -507,7 +507,7 @@ fn is_done_by_status(asked: &Asked) -> bool {
 }
 
 fn one_name(body: &[u8]) -> Result<Reply, Malformed> {
-    let names = reply::names(body)?;
+    let names = reply::names(body, reply::PATH_BYTES_MAX)?;
     match names.len() {
         1 => Ok(Reply::Names(names)),
         asked => Err(Malformed::Amount { bytes: asked, asked: 1 }),

@@ -16,6 +16,11 @@ pub(crate) const EXTENDED_REPLY: u8 = 201;
 
 /// The maximum length of a server's handle (draft, section 3).
 pub const HANDLE_BYTES_MAX: usize = 256;
+/// The maximum length of a name in a directory, in bytes: 255 characters of at most three bytes, which file systems of
+/// other systems allow. No name of more than 255 bytes can be made here.
+pub(crate) const NAME_BYTES_MAX: usize = 3 * 255;
+/// The maximum length of a path that a server returns, in bytes (`PATH_MAX`).
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
 /// The length to which the message of a status is cut.
 const MESSAGE_BYTES_MAX: usize = 256;
 
@@ -180,11 +185,18 @@ pub(crate) fn status(body: &[u8]) -> Result<Status, Malformed> {
     // Old servers send no message.
     let message = if fields.is_empty() { &[] } else { fields.string()? };
     let message = message[..message.len().min(MESSAGE_BYTES_MAX)].to_vec();
+    if !fields.is_empty() {
+        // This is the message's language.
+        fields.string()?;
+    }
+    fields.end()?;
     Ok(Status { code, message })
 }
 
 pub(crate) fn handle(body: &[u8]) -> Result<Handle, Malformed> {
-    let handle = Fields::new(body, "handle").string()?;
+    let mut fields = Fields::new(body, "handle");
+    let handle = fields.string()?;
+    fields.end()?;
     match handle.len() {
         1..=HANDLE_BYTES_MAX => Ok(Handle(handle.into())),
         bytes => Err(Malformed::Long { what: "handle", bytes }),
@@ -194,14 +206,17 @@ pub(crate) fn handle(body: &[u8]) -> Result<Handle, Malformed> {
 /// `packet` is the complete packet; the type and the number take its first five bytes.
 pub(crate) fn data(packet: Vec<u8>, asked: usize) -> Result<Data, Malformed> {
     const FRONT_BYTES: usize = 5 + 4;
-    let bytes = Fields::new(packet.get(5..).unwrap_or_default(), "data").string()?.len();
+    let mut fields = Fields::new(packet.get(5..).unwrap_or_default(), "data");
+    let bytes = fields.string()?.len();
+    fields.end()?;
     if bytes == 0 || bytes > asked {
         return Err(Malformed::Amount { bytes, asked });
     }
     Ok(Data { packet, start: FRONT_BYTES, end: FRONT_BYTES + bytes })
 }
 
-pub(crate) fn names(body: &[u8]) -> Result<Vec<Name>, Malformed> {
+/// Reads names of at most `bytes_max` bytes each.
+pub(crate) fn names(body: &[u8], bytes_max: usize) -> Result<Vec<Name>, Malformed> {
     /// Two empty strings and no attributes.
     const NAME_BYTES_MIN: usize = 12;
     let mut fields = Fields::new(body, "list of names");
@@ -211,14 +226,22 @@ pub(crate) fn names(body: &[u8]) -> Result<Vec<Name>, Malformed> {
     }
     let mut names = Vec::with_capacity(count);
     for _ in 0..count {
-        let name = fields.string()?.to_vec();
+        let name = fields.string()?;
+        if name.len() > bytes_max {
+            return Err(Malformed::Long { what: "name", bytes: name.len() });
+        }
+        let name = name.to_vec();
         // This is the line that `ls -l` would print, for people.
         fields.string()?;
         names.push(Name { name, attributes: Attributes::take(&mut fields)? });
     }
+    fields.end()?;
     Ok(names)
 }
 
 pub(crate) fn attributes(body: &[u8]) -> Result<Attributes, Malformed> {
-    Attributes::take(&mut Fields::new(body, "list of attributes"))
+    let mut fields = Fields::new(body, "list of attributes");
+    let attributes = Attributes::take(&mut fields)?;
+    fields.end()?;
+    Ok(attributes)
 }

@@ -26,6 +26,14 @@ pub enum Malformed {
         /// The length that was found.
         bytes: usize,
     },
+    /// Bytes that belong to no field.
+    #[error("{bytes} bytes after a {what}")]
+    Trailing {
+        /// The packet that was being read.
+        what: &'static str,
+        /// The number of bytes.
+        bytes: usize,
+    },
     /// No reply has this type.
     #[error("a packet of type {code}, which is no reply")]
     Type {
@@ -80,6 +88,14 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn left_bytes(&self) -> usize {
         self.rest.len()
+    }
+
+    /// Refuses bytes after the last field: they would only occupy memory.
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
+        match self.rest.len() {
+            0 => Ok(()),
+            bytes => Err(Malformed::Trailing { what: self.what, bytes }),
+        }
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {

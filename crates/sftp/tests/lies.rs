@@ -95,6 +95,60 @@ fn lengths_are_bounded_before_anything_is_kept() {
     assert!(matches!(client.handle(&names), Err(Malformed::Short { .. })));
 }
 
+/// Bytes that belong to nothing would be kept as long as the reply.
+#[test]
+fn what_follows_the_last_field_of_a_reply_is_refused() {
+    let attributes = 0_u32.to_be_bytes();
+    let name = |name: &[u8]| [string(name), string(b"for people"), attributes.to_vec()].concat();
+    let one = 1_u32.to_be_bytes();
+    let id = 1_u32.to_be_bytes();
+    let handle = handle_of(&mut greeted(), 0);
+    let requests: [(Request<'_>, Vec<u8>, &str); 6] = [
+        (Request::Lstat { path: b"x" }, packet(105, &[&id, &attributes]), "list of attributes"),
+        (Request::RealPath { path: b"x" }, packet(104, &[&id, &one, &name(b"/x")]), "list of names"),
+        (Request::ReadDirectory { handle: &handle }, packet(104, &[&id, &one, &name(b"x")]), "list of names"),
+        (Request::OpenDirectory { path: b"x" }, packet(102, &[&id, &string(b"h")]), "handle"),
+        (
+            Request::Read { handle: &handle, offset: 0, length_bytes: 8 },
+            packet(103, &[&id, &string(b"1")]),
+            "data",
+        ),
+        (Request::Remove { path: b"x" }, status(1, 0), "status"),
+    ];
+    for (request, reply, what) in requests {
+        for more in [0, 1, 250_000] {
+            let mut client = greeted();
+            handle_of(&mut client, 0);
+            client.request(&request);
+            let mut reply = reply.clone();
+            reply.resize(reply.len() + more, 0);
+            let length = reply.len() as u32 - 4;
+            reply[..4].copy_from_slice(&length.to_be_bytes());
+            let expected = if more == 0 { Ok(()) } else { Err(Malformed::Trailing { what, bytes: more }) };
+            assert_eq!(client.handle(&reply), expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn names_that_no_folder_can_have_are_refused() {
+    let reply = |length: usize| {
+        let name = [string(&vec![b'n'; length]), string(b""), 0_u32.to_be_bytes().to_vec()].concat();
+        packet(104, &[&1_u32.to_be_bytes(), &1_u32.to_be_bytes(), &name])
+    };
+    let handle = handle_of(&mut greeted(), 0);
+    for (request, most) in
+        [(Request::ReadDirectory { handle: &handle }, 765), (Request::ReadLink { path: b"x" }, 4096)]
+    {
+        for (length, is_taken) in [(most, true), (most + 1, false), (250_000, false)] {
+            let mut client = greeted();
+            handle_of(&mut client, 0);
+            client.request(&request);
+            assert_eq!(client.handle(&reply(length)).is_ok(), is_taken, "{request:?} {length}");
+        }
+    }
+}
+
 #[test]
 fn replies_that_answer_nothing_are_refused() {
     let mut client = greeted();

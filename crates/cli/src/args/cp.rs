@@ -97,9 +97,10 @@ pub struct CpArgs {
     pub one_file_system: bool,
     /// Delete files at the target that the source does not have, in the folders that are copied. This happens last,
     /// and not at all if the source could not be read in full. Excluded files stay. A folder gives way to a file of
-    /// its name, and a file to a folder; at a far end that is written to over SFTP they do not, and the copy says so
-    #[arg(long, help_heading = "Which files")]
-    pub delete: bool,
+    /// its name, and a file to a folder; at a far end that is written to over SFTP they do not, and the copy says so. From a far end that is read over SFTP, a
+    /// folder that is listed as empty empties none, unless --delete is given twice: a list that fails looks the same there
+    #[arg(long, action = clap::ArgAction::Count, help_heading = "Which files")]
+    pub delete: u8,
     /// Delete nothing if more than N entries would be deleted; implies --delete
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1_000_000), help_heading = "Which files")]
     pub max_delete: Option<u64>,

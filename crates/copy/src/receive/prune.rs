@@ -380,7 +380,7 @@ impl<T: Prunable> Prune<T> {
     }
 
     /// Returns the extraneous entries below a root: none if the target has no such directory.
-    fn look(
+    pub(crate) fn look(
         &self,
         root: Option<&RelativePath>,
         entries_max: usize,

@@ -83,6 +83,8 @@ pub(super) struct Far {
     timeout: Duration,
     /// The program for digests there: the outer option is set once it was looked for.
     sums: Mutex<Option<Option<Rc<Sums>>>>,
+    /// Held by the list of names that may be long, whatever connection it comes by.
+    long_list: Rc<Mutex<()>>,
     progress: Arc<Progress>,
 }
 
@@ -125,6 +127,7 @@ impl Far {
             login_time: Cell::default(),
             timeout,
             sums: Mutex::default(),
+            long_list: Rc::default(),
             progress: progress.clone(),
         });
         let began = Instant::now();
@@ -166,7 +169,7 @@ impl Far {
         ssh.sharing = sharing;
         let index = self.next.replace(self.next.get() + 1);
         let process = ssh.spawn(RemoteCommand::Sftp)?;
-        let link = Link::new(index, is_own, process, &self.host);
+        let link = Link::new(index, is_own, process, self.long_list.clone(), &self.host);
         let link = link.map_err(|error| Error::io("cannot use a connection", &error))?;
         self.reactor.add(link.clone());
         Ok(link)

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::join;
+use futures_util::{future::join, lock::Mutex};
 use rustix::io::Errno;
 use sealane_peer::{ChannelError, RemoteProcess};
 use sealane_sftp::{
@@ -54,6 +54,10 @@ const HANDLES_SPARED: usize = 8;
 const PIECES_MAX: usize = 64;
 /// The number of bytes received before other connections have their turn.
 const TURN_BYTES: usize = 1 << 20;
+/// The memory that one list of names may take.
+const LIST_BYTES_MAX: usize = 128 << 20;
+/// The memory that each of several simultaneous lists may take.
+const SHORT_LIST_BYTES_MAX: usize = 4 << 20;
 /// The mode of a link of which nothing else is known.
 const LINK_MODE: u32 = 0o120_777;
 /// The time that a child has to report why it has ended.
@@ -160,6 +164,8 @@ pub(super) struct Link {
     /// The time of the first byte from the server.
     first_heard: Cell<Option<Instant>>,
     round_trip: Cell<Option<Duration>>,
+    /// Held by the list of names that may be long.
+    long_list: Rc<Mutex<()>>,
     host: String,
 }
 
@@ -169,6 +175,7 @@ impl Link {
         index: usize,
         is_own: bool,
         process: RemoteProcess,
+        long_list: Rc<Mutex<()>>,
         host: &str,
     ) -> io::Result<Rc<Self>> {
         let socket = process.socket().try_clone()?;
@@ -188,6 +195,7 @@ impl Link {
             heard: Cell::new(Instant::now()),
             first_heard: Cell::default(),
             round_trip: Cell::default(),
+            long_list,
             host: host.to_owned(),
         }))
     }
@@ -420,31 +428,42 @@ impl Link {
         }
     }
 
-    /// Returns all names of a directory except `.` and `..`, at most `names_max`; `None` if there are more.
+    /// Returns all names of a directory except `.` and `..`, at most `names_max`; `None` if there are more, or more than
+    /// memory is meant for. Only one directory at a time may have a long list.
     pub(super) async fn list(&self, path: &[u8], names_max: usize) -> Result<Option<Vec<Name>>, Fault> {
         let _leave = self.leave().await;
         let handle = match self.call(&Request::OpenDirectory { path }).await? {
             Reply::Handle(handle) => handle,
             reply => return Err(said(reply)),
         };
-        let mut names = Vec::new();
-        let outcome = loop {
-            match self.call(&Request::ReadDirectory { handle: &handle }).await {
-                // A server that has no more names and does not report it would never end.
-                Ok(Reply::Names(more)) if more.is_empty() => break Ok(Some(names)),
-                Ok(Reply::Names(more)) => {
-                    names.extend(more.into_iter().filter(|found| found.name != b"." && found.name != b".."));
-                    if names.len() > names_max {
-                        break Ok(None);
-                    }
-                }
-                Ok(Reply::Status(status)) if status.code == StatusCode::EndOfFile => break Ok(Some(names)),
-                Ok(reply) => break Err(said(reply)),
-                Err(fault) => break Err(fault),
-            }
-        };
+        let outcome = self.list_open(&handle, names_max).await;
         self.act(&Request::Close { handle: &handle }).await.ok();
         outcome
+    }
+
+    async fn list_open(&self, handle: &Handle, names_max: usize) -> Result<Option<Vec<Name>>, Fault> {
+        let mut names = Vec::new();
+        // Names that are left out count too: a server may have nothing else, for ever.
+        let (mut count, mut bytes) = (0, 0);
+        let mut long = None;
+        loop {
+            let more = match self.call(&Request::ReadDirectory { handle }).await? {
+                // A server that has no more names and does not report it would never end.
+                Reply::Names(more) if more.is_empty() => return Ok(Some(names)),
+                Reply::Names(more) => more,
+                Reply::Status(status) if status.code == StatusCode::EndOfFile => return Ok(Some(names)),
+                reply => return Err(said(reply)),
+            };
+            count += more.len();
+            bytes += more.iter().map(|found| found.name.len() + size_of::<Name>()).sum::<usize>();
+            if count > names_max || bytes > LIST_BYTES_MAX {
+                return Ok(None);
+            }
+            names.extend(more.into_iter().filter(|found| found.name != b"." && found.name != b".."));
+            if bytes > SHORT_LIST_BYTES_MAX && long.is_none() {
+                long = Some(self.long_list.lock().await);
+            }
+        }
     }
 
     /// Sends as much as the kernel accepts.

@@ -19,7 +19,7 @@ use crate::{
         far::{Far, Trouble},
         link::Fault,
         put::Put,
-        survey::{Sight, descend},
+        survey::{NAMES_MAX, Sight, descend},
     },
     summary::Notice,
 };
@@ -158,6 +158,10 @@ impl Look {
             Judgement::Listed => false,
             Judgement::Extraneous => true,
         };
+        if is_directory && self.entered.len() == NAMES_MAX {
+            self.keep(Some(path));
+            return false;
+        }
         if is_extraneous {
             if self.entries.len() == entries_max {
                 self.has_more = true;
@@ -219,6 +223,7 @@ impl Prunable for FarTarget<'_> {
                         look.keep(folder);
                         false
                     }
+                    Sight::Empty(_) => false,
                     Sight::TooMany(folder) | Sight::Unfit(folder, _) => {
                         look.keep(folder);
                         false

@@ -5,7 +5,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     future::poll_fn,
     pin::pin,
     rc::Rc,
@@ -67,6 +67,9 @@ const FILES_MAX: usize = 256;
 /// The maximum number of entries that wait to be fetched.
 const WAITING_MAX: usize = 8192;
 
+/// The maximum number of remembered folders that the source lists as empty.
+const EMPTY_MAX: usize = 1 << 16;
+
 /// Fetches everything from a far host.
 pub(super) fn run(
     transfer: &Transfer<'_>,
@@ -121,6 +124,7 @@ pub(super) fn run(
             replaced: RefCell::default(),
             notices: notices.clone(),
             known: RefCell::default(),
+            empty: RefCell::default(),
             waiting: RefCell::default(),
             is_scanned: Cell::new(false),
             counts: Counts::default(),
@@ -198,6 +202,8 @@ struct Pull<'a> {
     notices: Sender<Notice>,
     /// Hashes of the names that the source has, if other entries are to be deleted.
     known: RefCell<Vec<[u8; 16]>>,
+    /// Folders whose lists had no names, by their names in the target; `None` stands for the target itself.
+    empty: RefCell<Vec<Option<RelativePath>>>,
     waiting: RefCell<VecDeque<Candidate>>,
     is_scanned: Cell<bool>,
     counts: Counts,
@@ -309,7 +315,7 @@ impl Pull<'_> {
         let mut paths = listed.to_vec();
         paths.sort_by(|one, other| one.components().cmp(other.components()));
         paths.dedup();
-        let mut made = std::collections::HashSet::new();
+        let mut made = HashSet::new();
         let mut walked: Option<RelativePath> = None;
         for path in paths {
             if walked.as_ref().is_some_and(|walked| path.starts_with(walked)) {
@@ -379,6 +385,10 @@ impl Pull<'_> {
                         }
                         self.sighted(get, root, path, &attributes)
                     }
+                    Sight::Empty(folder) => {
+                        self.is_empty(root, folder);
+                        Ok(false)
+                    }
                     Sight::Failed(folder, fault) => {
                         let shown = self.shown(root, folder.as_ref());
                         let code = fault.code().map_or_else(String::new, |code| code.to_string());
@@ -438,12 +448,7 @@ impl Pull<'_> {
             return Ok(false);
         }
         let shown = self.shown(root, Some(&path));
-        let name = match &root.name {
-            _ if self.transfer.options.listed.is_some() => Ok(path.clone()),
-            Some(name) => name.join(&path),
-            None => Ok(path.clone()),
-        };
-        let Ok(name) = name else {
+        let Some(name) = self.name(root, &path) else {
             self.failed(&shown, format!("{}: the path is too long", text(&shown)));
             return Ok(false);
         };
@@ -453,6 +458,26 @@ impl Pull<'_> {
         }
         let found = self.found(root, Some(&path), name, attributes);
         self.entry(get, found, attributes)
+    }
+
+    /// Returns the name in the target of what lies below a root; `None` if the path is too long.
+    fn name(&self, root: &Root, path: &RelativePath) -> Option<RelativePath> {
+        match &root.name {
+            Some(name) if self.transfer.options.listed.is_none() => name.join(path).ok(),
+            _ => Some(path.clone()),
+        }
+    }
+
+    /// Remembers a folder whose list had no names.
+    fn is_empty(&self, root: &Root, folder: Option<RelativePath>) {
+        let mut empty = self.empty.borrow_mut();
+        // With one too many nothing is deleted.
+        if self.transfer.options.upkeep.delete.is_some() && empty.len() <= EMPTY_MAX {
+            empty.push(match folder {
+                Some(folder) => self.name(root, &folder),
+                None => root.name.clone(),
+            });
+        }
     }
 
     fn shown(&self, root: &Root, path: Option<&RelativePath>) -> Vec<u8> {
@@ -699,11 +724,52 @@ impl Pull<'_> {
         Ok(pruned)
     }
 
+    /// Keeps the contents of folders that the target has filled and the source lists as empty, unless the user expects
+    /// that: a server reports a list that fails in the same way. Returns their number, or the reason why nothing is
+    /// deleted.
+    fn withhold(&self, prune: &mut Prune) -> Result<Result<u64, String>, Error> {
+        let options = self.transfer.options;
+        let empty = self.empty.take();
+        if options.trusts_empty || prune.entries_max.is_some() {
+            return Ok(Ok(0));
+        }
+        let advice = "an SFTP server reports a list that fails as an empty one; if it is empty, say --delete twice, \
+                      or how many entries may be deleted with --max-delete";
+        if empty.len() > EMPTY_MAX {
+            let what = format!("more than {EMPTY_MAX} folders of the source are empty");
+            return Ok(Err(format!("nothing was deleted: {what}; {advice}")));
+        }
+        prune.known.sort_unstable();
+        let mut withheld = HashSet::new();
+        for folder in empty {
+            let looked = prune.look(folder.as_ref(), 1, &mut |_| Ok(()))?;
+            if looked.entries.is_empty() && !looked.has_more {
+                continue;
+            }
+            let path = folder.as_ref().map_or(&b""[..], RelativePath::as_bytes);
+            withheld.insert(listed_hash(path));
+            let host = &self.far.host;
+            let shown = self.files.shown(path);
+            let reason =
+                format!("{shown}: nothing in it was deleted, because {host} lists it as empty: {advice}");
+            self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
+        }
+        prune.known.retain(|known| !withheld.contains(known));
+        Ok(Ok(withheld.len() as u64))
+    }
+
     fn prune(&self, mut prune: Prune) -> Result<Pruned, Error> {
         prune.learn(&self.known.take());
         let refused = |reason| self.notice(Notice::EntryFailed { path: Vec::new(), reason });
         prune.replaced = self.replaced.take();
         let refusal = prune.refusal(self.counts.failed.get() - self.counts.unfit.get());
+        let (withheld, refusal) = match refusal {
+            None => match self.withhold(&mut prune)? {
+                Ok(withheld) => (withheld, None),
+                Err(refusal) => (0, Some(refusal)),
+            },
+            refusal => (0, refusal),
+        };
         let tell = |step| {
             match step {
                 Step::Deleted(path) => self.notice(Notice::Deleted { path: path.as_bytes().to_vec() }),
@@ -725,7 +791,10 @@ impl Pull<'_> {
                 refused(reason);
                 Ok(Pruned { deleted: 0, undeleted: 1 })
             }
-            None => prune.run(tell),
+            None => {
+                let pruned = prune.run(tell)?;
+                Ok(Pruned { undeleted: pruned.undeleted + withheld, ..pruned })
+            }
         }
     }
 }

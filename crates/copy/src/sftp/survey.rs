@@ -27,11 +27,18 @@ use crate::{
 const LISTED_AT_ONCE: usize = 32;
 /// The maximum number of names in one folder, and of folders that wait to be listed.
 pub(super) const NAMES_MAX: usize = 1 << 20;
+/// The memory that the paths of folders may take that wait to be listed.
+const WAITING_BYTES_MAX: usize = 128 << 20;
+/// The number of names that are passed on before it is asked whether there is room for more.
+const NAMES_AT_ONCE: usize = 1024;
 /// The number of files whose content is read back at once.
 const READ_AT_ONCE: usize = 16;
 
 /// One finding in a tree.
 pub(super) enum Sight {
+    /// A folder whose list has no names; `None` stands for the root. Its server reports a list that fails in the same
+    /// way.
+    Empty(Option<RelativePath>),
     /// An entry, reported before its contents.
     Entry(RelativePath, Attributes),
     /// A folder that could not be listed; `None` stands for the root.
@@ -52,14 +59,20 @@ pub(super) async fn descend(
     is_full: impl Fn() -> bool,
 ) -> Result<(), Error> {
     let mut waiting = folders;
+    let mut waiting_bytes = 0;
+    let cost = |folder: &Option<RelativePath>| {
+        size_of::<RelativePath>() + folder.as_ref().map_or(0, |folder| folder.as_bytes().len())
+    };
     let mut listing = FuturesUnordered::new();
+    // The main task is polled after every event, and so is this future.
+    let room = || poll_fn(|_| if is_full() { Poll::Pending } else { Poll::Ready(()) });
     loop {
-        // The main task is polled after every event, and so is this future.
-        poll_fn(|_| if is_full() { Poll::Pending } else { Poll::Ready(()) }).await;
+        room().await;
         while listing.len() < LISTED_AT_ONCE
             && let Some(folder) = waiting.pop()
         {
             let link = far.any()?;
+            waiting_bytes -= cost(&folder).min(waiting_bytes);
             listing.push(async move {
                 let path = below(root, folder.as_ref().map_or(&[][..], RelativePath::as_bytes));
                 (link.list(&path, NAMES_MAX).await, folder)
@@ -78,8 +91,15 @@ pub(super) async fn descend(
                 continue;
             }
         };
-        let mut inner = Vec::new();
-        for found in names {
+        if names.is_empty() {
+            each(Sight::Empty(folder))?;
+            continue;
+        }
+        let (mut inner, mut inner_bytes) = (Vec::new(), 0);
+        for (index, found) in names.into_iter().enumerate() {
+            if index % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
+                room().await;
+            }
             let path = match &folder {
                 Some(folder) if !found.name.contains(&b'/') => folder.child(&found.name),
                 None if !found.name.contains(&b'/') => RelativePath::new(&found.name),
@@ -91,14 +111,17 @@ pub(super) async fn descend(
             };
             let is_folder = found.attributes.kind() == FileKind::Directory;
             if each(Sight::Entry(path.clone(), found.attributes))? && is_folder {
-                inner.push(Some(path));
+                let path = Some(path);
+                inner_bytes += cost(&path);
+                inner.push(path);
             }
         }
-        if waiting.len() + inner.len() > NAMES_MAX {
+        if waiting.len() + inner.len() > NAMES_MAX || waiting_bytes + inner_bytes > WAITING_BYTES_MAX {
             each(Sight::TooMany(folder))?;
             continue;
         }
         // The order is that of the listing, starting with the first.
+        waiting_bytes += inner_bytes;
         waiting.extend(inner.into_iter().rev());
     }
 }
