@@ -24,8 +24,7 @@ use crate::{
     sftp::{
         far::{Far, private_folder},
         link::{Fault, Link},
-        place::Place,
-        place::below,
+        place::{Place, below},
         put::Put,
         survey::{read, read_request},
     },
