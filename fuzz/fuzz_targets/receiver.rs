@@ -66,7 +66,8 @@ impl Allowed {
                     self.closed.insert((*identity, path, size_bytes));
                 }
             }
-            Kind::Acknowledge => {}
+            // What is kept was sent before.
+            Kind::Kept | Kind::Acknowledge => {}
         }
     }
 

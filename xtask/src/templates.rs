@@ -208,17 +208,18 @@ fn queue(daemons: &mut Daemons, at: &Path) -> Result<String> {
 fn workers(study: &mut Child, root: &Path, at: &Path, server: &str, path: &std::ffi::OsStr) -> Result<()> {
     let said = study.stderr.take().context("the study's messages")?;
     let mut lines = BufReader::new(said).lines();
-    let run = loop {
+    let (run, key) = loop {
         let line = lines.next().context("the study has ended without a word")??;
         println!("{line}");
-        if let Some((name, _)) = line.split_once("run ").and_then(|(_, rest)| rest.split_once(':')) {
-            break name.to_owned();
+        let name = line.split_once("run ").and_then(|(_, rest)| rest.split_once(':'));
+        if let (Some((name, _)), Some((_, key))) = (name, line.split_once("its key is ")) {
+            break (name.to_owned(), key.trim().to_owned());
         }
     };
     let mut command = Command::new("sbatch");
     command.arg("--export=ALL").arg(root.join("packaging/slurm/sealane-fleet.sbatch")).current_dir(at);
     command.env("SLURM_CONF", at.join("slurm.conf")).env("PATH", path);
-    command.env("SEALANE_QUEUE", server).env("SEALANE_RUN", &run);
+    command.env("SEALANE_QUEUE", server).env("SEALANE_RUN", &run).env("SEALANE_KEY", &key);
     let status = command.status().context("running sbatch")?;
     ensure!(status.success(), "sbatch refuses the template");
     wait_for("the study", || matches!(study.try_wait(), Ok(Some(_))))?;

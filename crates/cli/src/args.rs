@@ -40,6 +40,8 @@ pub use tunnel::{
 };
 
 use crate::exit::EXIT_STATUSES;
+#[cfg(feature = "nats")]
+use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -141,9 +143,27 @@ pub struct IdArgs {
     /// The identity of this system's tunnels, /etc/sealane/identity
     #[arg(long, conflicts_with = "identity")]
     pub system: bool,
+    /// The identity of the daemon that runs as a service, /var/lib/sealane/identity
+    #[arg(long, conflicts_with_all = ["identity", "system", "certificate"])]
+    pub daemon: bool,
     /// Print a certificate of the key instead, in PEM: for a NATS server, and for its list of clients
     #[arg(long)]
     pub certificate: bool,
+    /// Print the rights of the key at a NATS server instead, an entry of `authorization.users` in its configuration: as a
+    /// `worker` of runs, or as a `coordinator` that starts them
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["certificate", "daemon"])]
+    pub queue_rights: Option<QueueRole>,
+}
+
+/// The part of a key in runs whose queue is a NATS server.
+#[cfg(feature = "nats")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QueueRole {
+    /// It takes part in runs: it copies, and gives no orders.
+    Worker,
+    /// It starts runs.
+    Coordinator,
 }
 
 /// The variables that select kernels, as a section of the help text.

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use sealane_engine::Implementations;
-use sealane_peer::{Identity, PeerError, SshAddresses};
+use sealane_peer::{AuthorisedPeers, Identity, PeerError, SshAddresses};
 use sealane_transform::Kernels;
 use std::env;
 use std::error::Error;
@@ -18,6 +18,9 @@ use std::str::FromStr;
 
 /// The folder for the files of the system's services.
 const SYSTEM_FOLDER: &str = "/etc/sealane";
+
+/// The identity of the daemon that the package runs as a service.
+const DAEMON_IDENTITY: &str = "/var/lib/sealane/identity";
 
 /// Returns the kernels that `SEALANE_TIER` and `SEALANE_ISA` select.
 pub(crate) fn kernels() -> anyhow::Result<Kernels> {
@@ -52,6 +55,16 @@ pub(crate) fn config_file(name: &str) -> Result<PathBuf, PeerError> {
 /// Returns the identity of this system's services.
 pub(crate) fn system_identity() -> PathBuf {
     Path::new(SYSTEM_FOLDER).join(Identity::FILE_NAME)
+}
+
+/// Returns the identity of the daemon that the package runs as a service.
+pub(crate) fn daemon_identity() -> PathBuf {
+    DAEMON_IDENTITY.into()
+}
+
+/// Returns the list of the peers that this daemon lets in.
+pub(crate) fn daemon_authorised_peers() -> PathBuf {
+    Path::new(SYSTEM_FOLDER).join(AuthorisedPeers::FILE_NAME)
 }
 
 /// Returns the identity of a gateway without one in its site file: the system's for root, unless root has an earlier

@@ -36,6 +36,8 @@ pub enum Event {
     Run {
         /// Its name.
         run: String,
+        /// Its key, an argument of `sealane fleet work`.
+        key: String,
         /// The number of shares that an earlier invocation has finished.
         done: u64,
     },

@@ -16,6 +16,7 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
     let path = match &arguments.identity {
         Some(path) => path.clone(),
         None if arguments.system => environment::system_identity(),
+        None if arguments.daemon => return daemons_key(),
         None => environment::config_file(Identity::FILE_NAME).map_err(failed)?,
     };
     if let (true, Some(folder)) = (arguments.system, path.parent()) {
@@ -30,8 +31,47 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
     }
     let text = match arguments.certificate {
         true => identity.certificate_pem().map_err(failed)?,
-        false => format!("{}\n", identity.public_key()),
+        false => rights(arguments, &identity).unwrap_or_else(|| format!("{}\n", identity.public_key())),
     };
+    print(&text)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+/// Prints the public key of the daemon that runs as a service. Only the daemon makes one: it must be able to read it.
+fn daemons_key() -> Result<(), Failure> {
+    let path = environment::daemon_identity();
+    let key = Identity::public_key_in(&path).map_err(|error| {
+        let advice = match &error {
+            PeerError::File { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "the daemon makes its key when it starts for the first time: `sudo systemctl start sealane`"
+            }
+            PeerError::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "only root may look: `sudo sealane id --daemon`"
+            }
+            _ => "the daemon cannot use it either",
+        };
+        Failure::new(ExitStatus::Io, anyhow::Error::new(error).context(advice))
+    })?;
+    print(&format!("{key}\n"))
+}
+
+/// Returns the rights of the key at a queue, if they are asked for.
+#[cfg(feature = "nats")]
+fn rights(arguments: &IdArgs, identity: &Identity) -> Option<String> {
+    use crate::args::QueueRole;
+    use sealane_fleet::nats::Role;
+    let role = match arguments.queue_rights? {
+        QueueRole::Worker => Role::Worker,
+        QueueRole::Coordinator => Role::Coordinator,
+    };
+    Some(sealane_fleet::nats::rights(&identity.public_key(), role))
+}
+
+#[cfg(not(feature = "nats"))]
+fn rights(_: &IdArgs, _: &Identity) -> Option<String> {
+    None
 }

@@ -187,7 +187,8 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         (arguments.files_from.is_some(), "--files-from"),
         (arguments.remove_source_files, "--remove-source-files"),
         (arguments.install_far_end, "--install-far-end"),
-        (arguments.limit_rate.is_some() || arguments.kilobits.is_some(), "--limit-rate"),
+        // Nobody knows how many workers come.
+        (has_queue(&arguments) && limits_rate(&arguments), "--limit-rate with --queue"),
         (arguments.max_delete.is_some(), "--max-delete"),
         (arguments.sink == SinkArg::Null, "--sink null"),
         (arguments.end != EndArg::Both, "--end"),
@@ -211,6 +212,20 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         resumable: !arguments.no_resume,
     };
     Ok((options(arguments, true), reporting))
+}
+
+fn limits_rate(arguments: &CpArgs) -> bool {
+    arguments.limit_rate.is_some() || arguments.kilobits.is_some()
+}
+
+#[cfg(feature = "nats")]
+fn has_queue(arguments: &CpArgs) -> bool {
+    arguments.queue.is_some()
+}
+
+#[cfg(not(feature = "nats"))]
+fn has_queue(_: &CpArgs) -> bool {
+    false
 }
 
 /// Returns whether anything is to be deleted at the target.

@@ -26,6 +26,21 @@ fn or_default(given: Option<&PathBuf>, name: &str) -> Result<PathBuf, Failure> {
     given.map_or_else(|| environment::config_file(name), |path| Ok(path.clone())).map_err(io_failed)
 }
 
+/// Returns the list of authorised peers that the arguments mean.
+fn list(given: Option<&PathBuf>, is_daemons: bool) -> Result<PathBuf, Failure> {
+    if !is_daemons {
+        return or_default(given, AuthorisedPeers::FILE_NAME);
+    }
+    let path = environment::daemon_authorised_peers();
+    // One that is made here could not be read by the daemon, which runs as another user.
+    match path.exists() {
+        true => Ok(path),
+        false => {
+            Err(usage(anyhow!("no daemon is installed as a service here: there is no {}", path.display())))
+        }
+    }
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
@@ -33,7 +48,7 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Adds a peer to the list.
 pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
-    let path = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
+    let path = list(arguments.authorised_peers.as_ref(), arguments.daemon)?;
     let key: PublicKey = arguments.key.parse().map_err(|fault| {
         usage(anyhow!("{:?} is not a key as `sealane id` prints it: {fault}", arguments.key))
     })?;
@@ -80,7 +95,7 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
 
 /// Lists peers and daemons, or removes one from its list.
 pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
-    let authorised = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
+    let authorised = list(arguments.authorised_peers.as_ref(), arguments.daemon)?;
     let known = or_default(arguments.known_peers.as_ref(), KnownPeers::FILE_NAME)?;
     if let Some(name) = &arguments.remove {
         let peers = AuthorisedPeers::load(&authorised).map_err(io_failed)?;
@@ -122,7 +137,8 @@ pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
         let _ = writeln!(said, "  {:<20} {rights}\n    {}", peer.name, peer.key);
     }
     if peers.iter().next().is_none() {
-        let _ = writeln!(said, "  none; `sealane authorise KEY NAME` adds one");
+        let option = if arguments.daemon { " --daemon" } else { "" };
+        let _ = writeln!(said, "  none; `sealane authorise{option} KEY NAME` adds one");
     }
     let _ = writeln!(said, "Known daemons ({}):", known.display());
     for daemon in daemons.iter() {

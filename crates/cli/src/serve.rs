@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     let list = options.authorised_peers.clone();
     // The path as given, so that the command does not edit another file.
     let is_default = environment::config_file(AuthorisedPeers::FILE_NAME).is_ok_and(|path| path == list);
+    let is_service = list == environment::daemon_authorised_peers();
     // No peer is involved yet, so every failure is a local one.
     let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     // The signals are handled before the daemon announces itself.
@@ -73,7 +74,11 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     log.started(&daemon).map_err(Failure::output)?;
     if daemon.authorised_count() == 0 {
         let list = list.display();
-        let option = if is_default { String::new() } else { format!(" --authorised-peers {list}") };
+        let option = match (is_default, is_service) {
+            (true, _) => String::new(),
+            (false, true) => " --daemon".to_owned(),
+            (false, false) => format!(" --authorised-peers {list}"),
+        };
         log.event(DaemonEvent::Warning(format!(
             "nobody is authorised yet in {list}; let each peer in with the key that `sealane id` prints there:\n\
              sealane authorise{option} KEY NAME read,write"

@@ -187,8 +187,10 @@ fn a_tree_goes_from_many_hosts_to_many() {
     let done = succeeds(&scene.copy(&[], &from, &to));
     assert_eq!((&done["event"], &done["failed"]), (&"done".into(), &0.into()), "{done}");
     same(&scene.at("data"), &scene.at("in/data"));
-    // Nothing is left but the tree.
+    // Nothing is left but the tree, whose own folder has its time.
     assert_eq!(fs::read_dir(scene.at("in")).expect("a folder").count(), 1);
+    let time = |name: &str| fs::metadata(scene.at(name)).expect("a folder").modified().expect("a time");
+    assert_eq!(time("data"), time("in/data"));
     // The same command again copies nothing.
     let done = succeeds(&scene.copy(&[], &from, &to));
     assert_eq!(done["bytes"], 0, "{done}");
@@ -487,17 +489,154 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     assert!(text(&scene.fleet_elsewhere(&["status", &named]).stdout).contains("done"));
 }
 
+/// Waits for a run's name and key.
+fn named(run: &mut Run) -> (String, String) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = |event: &serde_json::Value, name: &str| Some(event[name].as_str()?.to_owned());
+        let named = |event| Some((text(event, "run")?, text(event, "key")?));
+        if let Some(found) = run.events().iter().find_map(named) {
+            return found;
+        }
+        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.events());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// A host that takes part lies through a queue that lets everybody do everything: it passes on the signed orders and jobs
+/// of a run of its own, whose options start a program, and answers for targets that nobody has named.
+#[cfg(feature = "nats")]
+#[test]
+fn a_worker_that_lies_moves_nobody_else() {
+    use sealane_fleet::nats::NatsQueue;
+    use sealane_fleet::{Queue, Taken};
+    let Some(scene) = Scene::set() else { return };
+    let served = match nats::Served::start() {
+        Ok(served) => served,
+        Err(why) => return skip(&why),
+    };
+    plant(&scene.at("data"), 8, 30);
+    for folder in ["in", "elsewhere"] {
+        fs::create_dir(scene.at(folder)).expect("a folder");
+    }
+    let address = served.address();
+    let queue = ["--queue", &address, "--movers", "0"];
+    let connect = |run: &str| NatsQueue::connect(served.server(), None, run, None).expect("a queue");
+    let announced = |queue: &NatsQueue| {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        loop {
+            let found = queue.announcement().expect("a queue");
+            if !found.is_empty() {
+                return found;
+            }
+            assert!(Instant::now() < give_up, "nothing is announced");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    let take = |queue: &NatsQueue| {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Taken::Job(lease) = queue.take(Duration::from_millis(200)).expect("a queue") {
+                return lease;
+            }
+            assert!(Instant::now() < give_up, "there is no job");
+        }
+    };
+    let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
+    let elsewhere = scene.place("dst[1-2]", "elsewhere");
+    // The liar's own run, with an option that would run a command on whoever obeys.
+    let command = format!("ProxyCommand=touch {}", scene.at("obeyed").display());
+    let mut lure = Run::of(scene.command(&[&queue[..], &["-o", &command]].concat(), &from, &elsewhere));
+    let (lure_name, _) = named(&mut lure);
+    let lures = connect(&lure_name);
+    let (order, job) = (announced(&lures), take(&lures).job);
+    lure.kill();
+    let work = |run: &str, key: &str| {
+        let mut command = sealane(&["fleet", "work", "--run", run, "--key", key, "--queue", &address]);
+        command.env("XDG_STATE_HOME", scene.at("worker")).output().expect("the program starts")
+    };
+    let start = || Run::of(scene.command(&queue, &from, &to));
+    // A job of somebody else is not done, and is told; all others are.
+    let mut run = start();
+    let (name, key) = named(&mut run);
+    let liar = connect(&name);
+    announced(&liar);
+    liar.put(&job).expect("room");
+    let worked = work(&name, &key);
+    assert!(worked.status.success(), "{worked:?}");
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let failed = ended.events.iter().find(|event| event["event"] == "entry_failed").expect("one failed");
+    assert!(failed.to_string().contains(&key), "{failed}");
+    same(&scene.at("data"), &scene.at("in/data"));
+    // An order of somebody else is not obeyed.
+    let mut run = start();
+    assert_eq!(named(&mut run), (name.clone(), key.clone()));
+    let liar = connect(&name);
+    announced(&liar);
+    liar.say(&format!("sealane.{name}.meta.order"), &order).expect("a queue");
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while liar.announcement().expect("a queue") != order {
+        assert!(Instant::now() < give_up, "it is not there");
+        sleep(Duration::from_millis(20));
+    }
+    let worked = work(&name, &key);
+    assert_eq!(worked.status.code(), Some(4), "{worked:?}");
+    assert!(text(&worked.stderr).contains(&key), "{worked:?}");
+    run.kill();
+    // An answer for other targets than those asked for ends the run.
+    let mut run = start();
+    named(&mut run);
+    let liar = connect(&name);
+    announced(&liar);
+    let lease = take(&liar);
+    let lie = sealane_fleet::fuzzing::lying_look(&[&scene.place("dst1", "elsewhere")]);
+    liar.finish(lease, &lie).expect("room");
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(
+        ended.events.iter().any(|event| event.to_string().contains("no target of this copy")),
+        "{ended:?}"
+    );
+    assert!(!scene.at("obeyed").exists(), "somebody has obeyed");
+    assert!(tree(&scene.at("elsewhere")).is_empty());
+}
+
+#[test]
+fn no_text_of_a_host_controls_the_terminal() {
+    let Some(mut scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 9, 3);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let loud = scene.at("loud");
+    let program = scene.program.display();
+    script(&loud, &format!("printf '\\033]0;owned\\007shouted\\n' >&2\nexec {program} \"$@\""));
+    scene.program = loud;
+    let (from, to) = (scene.place("src[1-1]", "data"), scene.place("dst[1-1]", "in"));
+    let output = scene.copy(&["--movers", "1"], &from, &to);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // What it says is read, with the name of the host.
+    assert!(said.lines().any(|line| line.starts_with("src1: ") && line.contains("shouted")), "{said}");
+    assert!(!said.chars().any(|found| found.is_control() && found != '\n'), "{said:?}");
+}
+
 /// Workers that nobody here has started take part through a server of somebody else's, over TLS.
 #[cfg(feature = "nats")]
 #[test]
 fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
     use sealane_peer::Identity;
     let Some(scene) = Scene::set() else { return };
+    let path = |name: &str| scene.at(name).display().to_string();
     let identity = |name: &str| Identity::create(&scene.at(name)).expect("a key");
     let (server, ours, worker) = (identity("server"), identity("ours"), identity("worker"));
     let pem = |identity: &Identity| identity.certificate_pem().expect("a certificate");
-    let workers = pem(&ours) + &pem(&worker);
-    let served = match nats::Served::protected(&scene.at("server"), &pem(&server), &workers) {
+    let rights = |identity: &str, role: &str| {
+        let output = sealane(&["id", "--identity", &path(identity), "--queue-rights", role]).output();
+        text(&output.expect("the program starts").stdout).to_owned()
+    };
+    let users = rights("ours", "coordinator") + &rights("worker", "worker");
+    let clients = pem(&ours) + &pem(&worker);
+    let served = match nats::Served::protected(&scene.at("server"), &pem(&server), &clients, &users) {
         Ok(served) => served,
         Err(why) => return skip(&why),
     };
@@ -505,22 +644,14 @@ fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
     plant_large(&scene.at("data/large"), 7, 5 << 20);
     fs::create_dir(scene.at("in")).expect("a folder");
     let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
-    let path = |name: &str| scene.at(name).display().to_string();
     let (ours, known) = (path("ours"), path("known"));
     let queue = ["--queue", &served.address(), "--identity", &ours, "--known-peers", &known, "--accept-new"];
     let options = [&["--movers", "0", "--share-bytes", "2MiB"][..], &queue].concat();
     let mut run = Run::of(scene.command(&options, &from, &to));
-    let give_up = Instant::now() + Duration::from_secs(60);
-    let name = loop {
-        let named = run.events().iter().find_map(|event| Some(event["run"].as_str()?.to_owned()));
-        if let Some(name) = named {
-            break name;
-        }
-        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.end());
-        sleep(Duration::from_millis(20));
-    };
+    let (name, key) = named(&mut run);
     let work = |identity: &str, run: &str| {
-        let mut command = sealane(&["fleet", "work", "--run", run, "--identity", &path(identity)]);
+        let mut command =
+            sealane(&["fleet", "work", "--run", run, "--key", &key, "--identity", &path(identity)]);
         command.args(["--queue", &served.address(), "--known-peers", &known]);
         command.stderr(std::process::Stdio::piped()).spawn().expect("the program starts")
     };
@@ -603,7 +734,24 @@ fn what_many_hosts_cannot_do_is_refused() {
         let all = format!("{}{}", text(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{from} {to}: {all}");
         assert!(all.contains(said), "{from} {to}: {all}");
+        assert!(!all.contains("failed: the queue failed"), "{from} {to}: {all}");
     }
+}
+
+/// A folder that is the new name itself, with a configuration of ssh that is named as seen from here, and a limit.
+#[test]
+fn a_relative_configuration_and_a_limit_reach_the_sources() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 10, 30);
+    let mut command = sealane(&["cp", "-rT", "--json", "--limit-rate", "100M", "--remote-program"]);
+    command.arg(&scene.program).args(["-F", "ssh_config"]).current_dir(scene.folder.path());
+    command.args([scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in")]);
+    let done =
+        succeeds(&command.env("XDG_STATE_HOME", scene.at("state")).output().expect("the program starts"));
+    assert_eq!(done["failed"], 0, "{done}");
+    same(&scene.at("data"), &scene.at("in"));
+    let time = |name: &str| fs::metadata(scene.at(name)).expect("a folder").modified().expect("a time");
+    assert_eq!(time("data"), time("in"));
 }
 
 /// `SEALANE_FLEET_MEMORY_FILES=1000000 cargo test --release -p sealane --test fleet memory` is the whole measurement.
@@ -647,6 +795,13 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     scene.part(&[1, 2], "in");
     let own = |number: usize| scene.at("own").join(scene.sshds[number].port().to_string()).join("data");
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    // Options that need the whole tree in one place are refused, and nothing is left of the question.
+    let output = scene.copy(&["-a"], &from, &to);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    for number in [1, 2] {
+        let left = tree(own(number).parent().expect("a folder"));
+        assert!(left.is_empty(), "{:?}", left.keys());
+    }
     succeeds(&scene.copy(&[], &from, &to));
     let (one, other, all) = (tree(&own(1)), tree(&own(2)), tree(&scene.at("data")));
     let is_folder = |path: &Path| all.get(path).is_some_and(|(mode, ..)| mode & 0o170_000 == 0o040_000);

@@ -4,14 +4,16 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sealane_peer::{Channel, SshAddresses};
+use sealane_copy::Options;
+use sealane_peer::{Channel, PublicKey, SshAddresses};
 
+use crate::announcement::{Announcement, Listener};
 use crate::error::{FleetError, Result};
 use crate::mark;
-use crate::mover::{Mover, Reading};
+use crate::mover::Mover;
 use crate::queue::Queue;
 use crate::remote::Remote;
-use crate::study::{self, Studying};
+use crate::study::Studying;
 use crate::wire::{Part, encode};
 
 /// The time that a worker waits for the announcement of its run.
@@ -19,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The kinds of work that a worker can do.
 pub struct Tasks<'a> {
-    /// Turns the arguments of `sealane cp` into options, for copies.
-    pub reading: &'a Reading<'a>,
+    /// The options that belong to this host, for copies: its files and programs.
+    pub base: Options,
     /// Does other work.
     pub studying: &'a Studying<'a>,
 }
@@ -33,9 +35,9 @@ pub fn work(ssh: SshAddresses, tasks: &Tasks<'_>) -> Result<()> {
     let mut channel = Channel::stdio(ssh.client)?;
     let greeting = Remote::greeted(&mut channel)?;
     match greeting.part {
-        Part::Work { host, number } => {
+        Part::Work { host, number, key } => {
             let remote = Remote::new(channel)?;
-            let outcome = work_from(&remote, host, number, tasks);
+            let outcome = work_from(&remote, host, number, PublicKey::from_bytes(key), tasks);
             if let Err(FleetError::Unfit(why)) = &outcome {
                 remote.leave(why);
             }
@@ -50,15 +52,24 @@ pub fn work(ssh: SshAddresses, tasks: &Tasks<'_>) -> Result<()> {
 }
 
 /// Works for a run whose queue this process reaches by itself, until there is no more work. `number` distinguishes
-/// the workers of one host.
+/// the workers of one host; only the owner of `key` gives orders.
 ///
 /// # Errors
 /// Fails if the queue is lost, or this host cannot take part.
-pub fn work_from(queue: &dyn Queue, host: String, number: u32, tasks: &Tasks<'_>) -> Result<()> {
-    let announcement = announced(queue)?;
-    match study::order_in(&announcement) {
-        Some(order) => (tasks.studying)(queue, &host, order),
-        None => Mover { queue, host, reading: tasks.reading, turn: Cell::new(number as usize) }.run(),
+pub fn work_from(
+    queue: &dyn Queue,
+    host: String,
+    number: u32,
+    key: PublicKey,
+    tasks: &Tasks<'_>,
+) -> Result<()> {
+    let listener = Listener::new(key);
+    match listener.hear(&announced(queue)?)? {
+        Announcement::Study(order) => (tasks.studying)(queue, &host, &order),
+        Announcement::Copy(_) => {
+            let turn = Cell::new(number as usize);
+            Mover { queue, host, listener, base: tasks.base.clone(), turn }.run()
+        }
     }
 }
 

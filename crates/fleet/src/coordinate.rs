@@ -3,8 +3,10 @@
 //!
 //! Guarantees: content never passes this process; its memory depends on the numbers of hosts and shares, not on that
 //! of files; a host that fails repeatedly is left out and named; the end of the process ends its movers, and the same
-//! command continues where it stopped.
+//! command continues where it stopped; orders are signed with the run's key, and an answer counts only for the charge that
+//! it answers: no mover can add a target, or end a stage that is not its own.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -15,16 +17,17 @@ use std::time::{Duration, Instant};
 use sealane_copy::{Error, ErrorKind, Location, Options, Progress};
 use sealane_peer::chain;
 
+use crate::announcement::{Announcement, Speaker};
 use crate::crew::{Crew, LOOK, Shared};
 use crate::error::{FleetError, Result};
 use crate::hosts::{Places, shown_host};
 use crate::journal::Journal;
-use crate::memory::{Bounds, MemoryQueue, Standing};
+use crate::memory::{Bounds, MemoryQueue};
 use crate::news::News;
-use crate::queue::{Put, Weight};
+use crate::queue::{CoordinatorQueue, JobId, Outcome, Put, Standing, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
-use crate::serve::CoordinatorQueue;
-use crate::work::{Order, Report, Root, Spread, Work, WorkKind, destination};
+use crate::settings::Settings;
+use crate::work::{Charge, Order, Report, Root, Spread, WorkKind, destination, is_load};
 
 /// The interval at which it notes the run's status and looks at lists of hosts.
 const NOTE: Duration = Duration::from_secs(1);
@@ -119,18 +122,32 @@ fn last_component(path: &[u8]) -> Option<&[u8]> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Looking,
+    /// The run is refused, and what the look has made goes away.
+    Refusing,
     Copying,
     Finishing,
     Tidying,
     Ending,
 }
 
+/// A charge that was given.
+struct Asked {
+    kind: WorkKind,
+    /// The targets that a look may answer for.
+    targets: Vec<Vec<u8>>,
+}
+
 struct Coordinator {
     plan: Plan,
     held: Held,
     order: Order,
+    speaker: Speaker,
+    /// The charges that have no answer yet.
+    asked: HashMap<JobId, Asked>,
     shared: Arc<Shared>,
     stage: Stage,
+    /// Why the run is refused.
+    refusal: Option<FleetError>,
     /// Results that have been looked at.
     seen: u64,
     walks_left: usize,
@@ -161,7 +178,7 @@ impl Coordinator {
         })?;
         let order = Order {
             run: plan.run.name().to_owned(),
-            words: plan.command.words.clone(),
+            settings: Settings::of(&plan.options),
             roots,
             targets,
             spread: Spread::Unknown,
@@ -175,14 +192,19 @@ impl Coordinator {
             Some(open) => open(plan.run.name(), journal)?,
             None => Box::new(MemoryQueue::journaled(bounds, journal)),
         };
-        let shared = Shared::new(queue, plan.options.clone());
+        let speaker = Speaker::new(held.key()?);
+        let key = speaker.identity().public_key();
+        let shared = Shared::new(queue, plan.options.clone(), key, is_load);
         Ok(Self {
             walks_left: order.roots.len(),
             plan,
             held,
             order,
+            speaker,
+            asked: HashMap::new(),
             shared: Arc::new(shared),
             stage: Stage::Looking,
+            refusal: None,
             seen: resumed,
             looks_asked: 0,
             totals: Totals::default(),
@@ -197,9 +219,10 @@ impl Coordinator {
 
     fn run(&mut self, progress: &Arc<Progress>, tell: &mut dyn FnMut(News)) -> Result<Totals> {
         let done = self.resumed;
-        tell(News::Begun { run: self.order.run.clone(), done });
+        let key = self.speaker.identity().public_key();
+        tell(News::Begun { run: self.order.run.clone(), key, done });
         let shared = Arc::clone(&self.shared);
-        shared.queue.announce(&self.order.encode())?;
+        self.announce()?;
         self.look()?;
         let outcome = thread::scope(|scope| {
             let outcome = self.steer(scope, progress, tell);
@@ -264,6 +287,9 @@ impl Coordinator {
         let has_changed = self.plan.sources[0].refresh();
         if is_first || has_changed {
             let places = self.plan.sources[0].texts();
+            if !is_first && self.plan.options.limit_rate.is_some() {
+                self.announce()?;
+            }
             crew.staff(scope, &self.shared, places, self.plan.movers, is_first)?;
             self.sources = crew.hosts();
         }
@@ -275,7 +301,7 @@ impl Coordinator {
                 self.order.targets.iter().filter(|target| wanted.contains(target)).cloned().collect();
             if !stay.is_empty() && stay.len() < self.order.targets.len() {
                 self.order.targets = stay;
-                self.shared.queue.announce(&self.order.encode())?;
+                self.announce()?;
             }
             if wanted.iter().any(|target| !self.order.targets.contains(target))
                 && self.stage == Stage::Copying
@@ -289,23 +315,36 @@ impl Coordinator {
     /// Lets a mover examine the targets.
     fn look(&mut self) -> Result<()> {
         self.looks_asked += 1;
-        // Movers see all requested targets; those that are known already keep their state.
-        let mut order = self.order.clone();
-        order.targets = self.plan.target.texts();
-        let job = Work::Look { targets: order.targets }.job(Weight::default(), &self.salt(self.looks_asked));
-        self.put(&job)
+        let targets = self.plan.target.texts();
+        self.give(&Charge::Look { targets: targets.clone() }, self.looks_asked, targets)
     }
 
-    fn salt(&self, number: u32) -> Vec<u8> {
-        [&self.order.invocation[..], &number.to_le_bytes()].concat()
+    /// Announces the order, with the run's signature.
+    fn announce(&mut self) -> Result<()> {
+        // All movers together keep below the rate, however many there are now.
+        let movers = self.plan.sources[0].texts().len() as u64 * u64::from(self.plan.movers);
+        let share = |rate: u64| (rate / movers.max(1)).max(1);
+        self.order.settings.limit_rate = self.plan.options.limit_rate.map(share);
+        self.shared.queue.announce(&self.speaker.say(Announcement::Copy(self.order.clone()))?)
     }
 
-    /// Puts a job that must not wait for room: there are few of them, and they are short.
-    fn put(&self, job: &crate::queue::Job) -> Result<()> {
-        while self.shared.queue.put(job)? == Put::Full {
-            thread::sleep(LOOK);
+    /// Gives a charge to the movers. There are few of them, and they are short, so this waits for room. `number`
+    /// distinguishes equal charges of this invocation.
+    fn give(&mut self, charge: &Charge, number: u32, targets: Vec<Vec<u8>>) -> Result<()> {
+        let salt = [&self.order.invocation[..], &number.to_le_bytes()].concat();
+        let job = charge.job(&salt, self.speaker.identity())?;
+        self.asked.insert(job.id, Asked { kind: charge.kind(), targets });
+        loop {
+            match self.shared.queue.put(&job)? {
+                Put::New => return Ok(()),
+                Put::Full => thread::sleep(LOOK),
+                Put::Known => {
+                    return Err(FleetError::Overreach(
+                        "a host that takes part has put a job in the coordinator's name".into(),
+                    ));
+                }
+            }
         }
-        Ok(())
     }
 
     /// Looks at results that have come.
@@ -315,7 +354,46 @@ impl Coordinator {
             let Some(last) = outcomes.last() else { return Ok(()) };
             self.seen = last.number;
             for outcome in outcomes {
-                self.account(Report::read(&outcome.result)?, tell)?;
+                self.answered(&outcome, tell)?;
+            }
+        }
+    }
+
+    /// Looks at a result. A result of another kind than its job's is none: it would end what is not over.
+    fn answered(&mut self, outcome: &Outcome, tell: &mut dyn FnMut(News)) -> Result<()> {
+        let asked = self.asked.remove(&outcome.id);
+        let report = Report::read(&outcome.result).ok().filter(|report| match &asked {
+            Some(asked) => report.kind == asked.kind,
+            None => report.kind.is_load(),
+        });
+        match (report, asked) {
+            (Some(report), Some(Asked { kind: WorkKind::Look, targets })) => {
+                let is_asked = |target: &Vec<u8>| targets.contains(target);
+                let named = report.targets.iter().chain(report.unreachable.iter().map(|(target, _)| target));
+                if let Some(other) = named.into_iter().find(|target| !is_asked(target)) {
+                    return Err(FleetError::Overreach(format!(
+                        "{} answers for {}, which is no target of this copy: it lies, or is broken",
+                        report.host,
+                        shown_host(other)
+                    )));
+                }
+                self.account(report, tell)
+            }
+            (Some(report), _) => self.account(report, tell),
+            (None, Some(asked)) if matches!(asked.kind, WorkKind::Look | WorkKind::Walk) => {
+                let message = match Report::read(&outcome.result).ok().and_then(|report| report.error) {
+                    Some(fault) => fault.message,
+                    None => "a host that takes part gives an answer to something else: it lies, or is broken"
+                        .into(),
+                };
+                Err(FleetError::Overreach(message))
+            }
+            (None, _) => {
+                self.totals.failed += 1;
+                let reason =
+                    "a host that takes part gives an answer to something else: it lies, or is broken";
+                tell(News::EntryFailed { path: Vec::new(), reason: reason.into() });
+                Ok(())
             }
         }
     }
@@ -364,7 +442,7 @@ impl Coordinator {
         let is_first = self.stage == Stage::Looking;
         if let Some(fault) = fault {
             if is_first {
-                return Err(fault.into());
+                return self.refuse(fault.into(), report.targets);
             }
             self.shared
                 .tell(News::LeftOut(LeftOut { host: "a new target".into(), reason: fault.to_string() }));
@@ -379,7 +457,7 @@ impl Coordinator {
                     self.shared.tell(News::Joined { host: shown_host(target) });
                 }
                 self.order.targets = report.targets;
-                return self.shared.queue.announce(&self.order.encode());
+                return self.announce();
             }
             let reason =
                 "the new target is not to the others as they are to each other: all share a folder, or none";
@@ -395,16 +473,27 @@ impl Coordinator {
         if self.order.spread == Spread::Own
             && (options.upkeep.delete.is_some() || options.preserve.hard_links)
         {
-            return Err(FleetError::Usage(
-                "each target has a folder of its own: --delete, and --hard-links or -a, need targets that share one".into(),
-            ));
+            let why = "each target has a folder of its own: --delete, and --hard-links or -a, need targets that share one";
+            return self.refuse(FleetError::Usage(why.into()), self.order.targets.clone());
         }
-        self.shared.queue.announce(&self.order.encode())?;
+        self.announce()?;
         self.stage = Stage::Copying;
         for root in 0..self.order.roots.len() as u32 {
-            self.put(&Work::Walk { root }.job(Weight::default(), &self.order.invocation))?;
+            self.give(&Charge::Walk { root }, 0, Vec::new())?;
         }
         Ok(())
+    }
+
+    /// Ends the run with this error, once nothing of it is left at these targets.
+    fn refuse(&mut self, error: FleetError, targets: Vec<Vec<u8>>) -> Result<()> {
+        if targets.is_empty() {
+            return Err(error);
+        }
+        self.refusal = Some(error);
+        self.stage = Stage::Refusing;
+        self.order.targets = targets;
+        self.announce()?;
+        self.give(&Charge::Unmark { is_refused: true }, 0, Vec::new())
     }
 
     fn leave_out(&self, host: String, reason: String) {
@@ -415,6 +504,9 @@ impl Coordinator {
     fn advance(&mut self) -> Result<()> {
         let standing = self.standing;
         let is_idle = standing.waiting == 0 && standing.held == 0;
+        if self.stage == Stage::Refusing && self.asked.is_empty() {
+            return self.refusal.take().map_or(Ok(()), Err);
+        }
         if !is_idle || self.walks_left > 0 {
             return Ok(());
         }
@@ -427,20 +519,19 @@ impl Coordinator {
                 };
                 for root in 0..self.order.roots.len() as u32 {
                     for target in &places {
-                        let work = Work::Finish { root, target: target.clone() };
-                        self.put(&work.job(Weight::default(), &self.order.invocation))?;
+                        self.give(&Charge::Finish { root, target: target.clone() }, 0, Vec::new())?;
                     }
                 }
             }
             Stage::Finishing => {
                 self.stage = Stage::Tidying;
-                self.put(&Work::Unmark.job(Weight::default(), &self.order.invocation))?;
+                self.give(&Charge::Unmark { is_refused: false }, 0, Vec::new())?;
             }
             Stage::Tidying => {
                 self.stage = Stage::Ending;
                 self.shared.queue.seal()?;
             }
-            Stage::Looking | Stage::Ending => {}
+            Stage::Looking | Stage::Refusing | Stage::Ending => {}
         }
         Ok(())
     }
@@ -475,6 +566,7 @@ impl Coordinator {
         let seconds_left = (self.walks_left == 0 && moved.bytes > 0).then(|| left as f64 / rate);
         Status {
             run: self.order.run.clone(),
+            key: self.speaker.identity().public_key().to_string(),
             state,
             command: self.plan.command.command.clone(),
             process: std::process::id(),

@@ -12,13 +12,14 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use sealane_copy::{Location, Options};
-use sealane_peer::{Channel, RemoteCommand, StderrMode, chain, spawn_local_worker};
+use sealane_peer::{Channel, PublicKey, RemoteCommand, StderrMode, chain, spawn_local_worker};
 
 use crate::error::{FleetError, Result};
 use crate::hosts::shown_host;
 use crate::news::News;
+use crate::queue::{CoordinatorQueue, Job};
 use crate::record::LeftOut;
-use crate::serve::{CoordinatorQueue, serve};
+use crate::serve::serve;
 use crate::wire::Part;
 
 /// The interval at which a coordinator looks at results and signals.
@@ -30,6 +31,9 @@ const LOSSES_MAX: u32 = 10;
 /// The pause before a mover is started again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The maximum number of messages that wait for the user while a host adds lines of its own.
+const LINES_MAX: usize = 1000;
+
 /// A host's place in the run.
 struct Seat {
     is_leaving: AtomicBool,
@@ -39,6 +43,10 @@ struct Seat {
 pub(crate) struct Shared {
     pub(crate) queue: Box<dyn CoordinatorQueue>,
     pub(crate) options: Options,
+    /// The key of the run.
+    key: PublicKey,
+    /// The jobs that workers may put.
+    pub(crate) may_put: fn(&Job) -> bool,
     pub(crate) is_stopped: AtomicBool,
     pub(crate) movers: AtomicU64,
     news: Mutex<VecDeque<News>>,
@@ -48,9 +56,28 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Returns the state before any mover has begun.
-    pub(crate) fn new(queue: Box<dyn CoordinatorQueue>, options: Options) -> Self {
+    pub(crate) fn new(
+        queue: Box<dyn CoordinatorQueue>,
+        options: Options,
+        key: PublicKey,
+        may_put: fn(&Job) -> bool,
+    ) -> Self {
         let (is_stopped, movers) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { queue, options, is_stopped, movers, news: Mutex::default(), last: Mutex::default() }
+        Self {
+            queue,
+            options,
+            key,
+            may_put,
+            is_stopped,
+            movers,
+            news: Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Returns what a worker of this name is started for.
+    pub(crate) fn part(&self, host: &str, number: u32) -> Part {
+        Part::Work { host: host.to_owned(), number, key: *self.key.as_bytes() }
     }
 
     /// Returns the messages for the user that have come since the last call.
@@ -66,6 +93,14 @@ impl Shared {
     /// Queues a message for the user.
     pub(crate) fn tell(&self, news: News) {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).push_back(news);
+    }
+
+    /// Queues a line that ssh or a host has written, as far as the user keeps up with them.
+    fn said(&self, host: &str, line: &str) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.len() < LINES_MAX {
+            news.push_back(News::Said { host: host.to_owned(), line: line.to_owned() });
+        }
     }
 }
 
@@ -131,7 +166,7 @@ impl<'scope> Crew<'scope> {
 }
 
 /// Keeps one mover running on a host, as long as there is work.
-fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &AtomicBool) {
+fn tend(shared: &Arc<Shared>, seat: &Seat, place: &[u8], number: u32, is_reached: &AtomicBool) {
     let host = shown_host(place);
     let is_over = || shared.is_stopped.load(SeqCst) || seat.is_leaving.load(SeqCst);
     // The first login may ask its user for something: the others follow when it has succeeded.
@@ -143,17 +178,18 @@ fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &At
     }
     let (mut starts, mut losses) = (0, 0);
     while !is_over() {
-        let error = match start(shared, place) {
+        let error = match start(shared, place, &host) {
             Err(error) => {
                 starts += 1;
                 error
             }
             Ok(mut channel) => {
                 shared.movers.fetch_add(1, Relaxed);
-                let part = Part::Work { host: host.clone(), number };
+                let part = shared.part(&host, number);
                 let reached = || is_reached.store(true, SeqCst);
+                let (leaving, stopped) = (&seat.is_leaving, &shared.is_stopped);
                 let served =
-                    serve(&mut channel, &*shared.queue, part, &seat.is_leaving, &shared.is_stopped, &reached);
+                    serve(&mut channel, &*shared.queue, part, shared.may_put, leaving, stopped, &reached);
                 shared.movers.fetch_sub(1, Relaxed);
                 match served.ended {
                     Ok(()) => return,
@@ -170,7 +206,7 @@ fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &At
         };
         let reason = chain(&error);
         shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&format!("{host}: {reason}"));
-        if starts >= STARTS_MAX || losses >= LOSSES_MAX || matches!(error, FleetError::Unfit(_)) {
+        if starts >= STARTS_MAX || losses >= LOSSES_MAX || is_final(&error) {
             // The others need not wait for an unreachable host.
             let is_new = !seat.is_leaving.swap(true, SeqCst);
             if is_new {
@@ -182,12 +218,22 @@ fn tend(shared: &Shared, seat: &Seat, place: &[u8], number: u32, is_reached: &At
     }
 }
 
-fn start(shared: &Shared, place: &[u8]) -> Result<Channel> {
+/// Returns whether the host takes no part any more: another start would end in the same way, or it cannot be trusted.
+fn is_final(error: &FleetError) -> bool {
+    matches!(error, FleetError::Unfit(_) | FleetError::Overreach(_))
+}
+
+fn start(shared: &Arc<Shared>, place: &[u8], host: &str) -> Result<Channel> {
+    // No host's text reaches the terminal as it is.
+    let (told, named) = (Arc::clone(shared), host.to_owned());
+    let stderr = StderrMode::Relay(Arc::new(move |line: &str| told.said(&named, line)));
     let child = match Location::parse(OsStr::from_bytes(place))? {
         Location::Ssh { user, host, port, .. } => {
-            shared.options.remote.ssh_command(user, host, port).spawn(RemoteCommand::Fleet)?
+            let mut command = shared.options.remote.ssh_command(user, host, port);
+            command.stderr = stderr;
+            command.spawn(RemoteCommand::Fleet)?
         }
-        _ => spawn_local_worker(&StderrMode::Inherit)?,
+        _ => spawn_local_worker(&stderr)?,
     };
     Ok(Channel::from_child(child)?)
 }

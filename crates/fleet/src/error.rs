@@ -24,6 +24,20 @@ pub enum FleetError {
     /// The other end of a queue sent something that is not an answer.
     #[error("the other end of the queue broke its protocol: {0}")]
     Protocol(String),
+    /// An order or a job that only the coordinator may give, and that somebody else gave.
+    #[error(
+        "an order of this run is not from its coordinator, whose key is {key}: another host that takes part, or the queue, lies"
+    )]
+    Forged {
+        /// The key of the run.
+        key: sealane_peer::PublicKey,
+    },
+    /// A host of the run does what is not a worker's to do.
+    #[error("{0}")]
+    Overreach(String),
+    /// A target of the run could not do what it was asked, with its own message.
+    #[error("{0}")]
+    Target(String),
     /// The queue could not carry out a request, with its own message.
     #[error("the queue failed: {0}")]
     Queue(String),

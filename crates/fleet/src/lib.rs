@@ -7,10 +7,12 @@
 //!
 //! Invariants: content moves from a source to a target and never through the coordinator; a share is done when its
 //! result is on stable storage; the jobs of a lost host are done by another; memory does not depend on the number of
-//! files.
+//! files; only the coordinator gives orders, which are values of closed types with its signature, and a worker that lies
+//! can harm the files that it copies and no other host.
 
 #![forbid(unsafe_code)]
 
+mod announcement;
 mod child;
 mod coordinate;
 mod crew;
@@ -28,7 +30,9 @@ mod queue;
 mod record;
 mod remote;
 mod serve;
+mod settings;
 mod share;
+mod signed;
 mod study;
 mod walk;
 mod wire;
@@ -38,19 +42,19 @@ pub use child::{Tasks, work, work_from};
 pub use coordinate::{OpenQueue, Plan, Totals, coordinate};
 pub use error::{FleetError, Result};
 pub use hosts::Places;
-pub use memory::{Bounds, MemoryQueue, Standing};
-pub use mover::Reading;
+pub use memory::{Bounds, MemoryQueue};
 pub use news::News;
 pub use queue::{
-    BODY_BYTES_MAX, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_MAX, Taken, Weight,
+    BODY_BYTES_MAX, CoordinatorQueue, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_MAX,
+    Standing, Taken, Weight,
 };
 pub use record::{Command, Held, LeftOut, Run, Runs, State, Status};
 pub use remote::Remote;
-pub use serve::{CoordinatorQueue, Expire, Served, serve};
+pub use serve::{Served, serve};
 pub use share::BYTES_MAX as SHARE_BYTES;
 pub use study::{Study, Studying, conduct, labour};
-pub use wire::{Greeting, Part};
-pub use work::Failure;
+pub use wire::{Greeting, Marking, Part};
+pub use work::{Failure, is_load};
 
 #[doc(hidden)]
 pub mod fuzzing;

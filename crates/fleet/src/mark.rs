@@ -11,14 +11,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{Location, Options};
-use sealane_peer::{Channel, RemoteCommand};
+use sealane_peer::{Channel, RemoteCommand, StderrMode};
 
 use crate::error::{FleetError, Result};
 use crate::queue::JobId;
-use crate::wire::{Answer, Greeting, Part, VERSION, decode, encode};
+use crate::wire::{Answer, Greeting, Marking, Part, VERSION, decode, encode};
 use crate::work::Order;
 
 /// The mode of a folder whose final mode is still to come: a session that meets it sets the final one.
@@ -70,24 +71,50 @@ fn make_folder(path: &Path, is_root: bool) -> io::Result<()> {
     }
 }
 
-/// At the target: removes the mark.
+/// At the target: removes the mark. The folder, which may be the root of the tree and have its time already, keeps it.
 pub(crate) fn remove(folder: &[u8], key: [u8; 16]) -> io::Result<()> {
-    match fs::remove_file(Path::new(OsStr::from_bytes(folder)).join(name(key))) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    let folder = Path::new(OsStr::from_bytes(folder));
+    let modified = fs::metadata(folder).and_then(|found| found.modified());
+    match fs::remove_file(folder.join(name(key))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        // Only the owner of a folder sets its time; that of another is not the tree's either.
+        Ok(()) => {
+            let _ = modified.and_then(|time| fs::File::open(folder)?.set_modified(time));
+            Ok(())
+        }
     }
+}
+
+/// At the target: removes the mark, and the folders that were made for it, as far as nothing is in them. Such a folder
+/// still has the mode of one that is unfinished.
+pub(crate) fn undo(folder: &[u8], names: &[Vec<u8>], key: [u8; 16]) -> io::Result<()> {
+    remove(folder, key)?;
+    let folder = Path::new(OsStr::from_bytes(folder));
+    let folders = names.iter().map(|name| folder.join(OsStr::from_bytes(name)));
+    for folder in folders.chain([folder.to_owned()]) {
+        let is_ours = fs::symlink_metadata(&folder)
+            .is_ok_and(|found| found.is_dir() && found.permissions().mode() & 0o7777 == UNFINISHED);
+        if is_ours {
+            // One with something in it stays.
+            let _ = fs::remove_dir(&folder);
+        }
+    }
+    Ok(())
 }
 
 /// At the target, as a child: carries out the request of the greeting.
 pub(crate) fn answer(part: &Part) -> Answer {
-    let Part::Mark { folder, names, key, removes } = part else { return Answer::Done };
+    let Part::Mark { folder, names, key, doing } = part else { return Answer::Done };
     let shown = || PathBuf::from(OsStr::from_bytes(folder)).display().to_string();
-    match removes {
-        true => match remove(folder, *key) {
-            Ok(()) => Answer::Done,
-            Err(error) => Answer::Failed(format!("cannot remove a mark in {}: {error}", shown())),
-        },
-        false => match make(folder, names, *key) {
+    let gone = |removed: io::Result<()>| match removed {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Failed(format!("cannot remove a mark in {}: {error}", shown())),
+    };
+    match doing {
+        Marking::Remove => gone(remove(folder, *key)),
+        Marking::Undo => gone(undo(folder, names, *key)),
+        Marking::Make => match make(folder, names, *key) {
             Ok(mark) => Answer::Marked(mark),
             Err(error) => Answer::Failed(format!("cannot write to {}: {error}", shown())),
         },
@@ -98,15 +125,18 @@ pub(crate) fn answer(part: &Part) -> Answer {
 pub(crate) fn ask(
     order: &Order,
     target: &[u8],
-    removes: bool,
+    doing: Marking,
     options: &Options,
 ) -> Result<Option<[u8; 16]>> {
     let location = Location::parse(OsStr::from_bytes(target))?;
     let Location::Ssh { user, host, port, path } = location else { return Ok(None) };
-    let command = options.remote.ssh_command(user, host, port);
+    let mut command = options.remote.ssh_command(user, host.clone(), port);
+    // There is nowhere to report a failure to.
+    let say = move |line: &str| drop(writeln!(io::stderr(), "{host}: {line}"));
+    command.stderr = StderrMode::Relay(Arc::new(say));
     let mut channel = Channel::from_child(command.spawn(RemoteCommand::Fleet)?)?;
     let names = order.roots.iter().filter_map(|root| root.name.clone()).collect();
-    let part = Part::Mark { folder: path, names, key: key(&order.run), removes };
+    let part = Part::Mark { folder: path, names, key: key(&order.run), doing };
     let program = concat!("sealane ", env!("CARGO_PKG_VERSION")).to_owned();
     let patience = options.timeout.max(Duration::from_secs(60));
     channel.send(&encode(&Greeting { version: VERSION, program, part }), Instant::now() + patience)?;
@@ -116,8 +146,8 @@ pub(crate) fn ask(
     let _ = channel.close(Instant::now() + Duration::from_secs(2));
     match answer {
         Answer::Marked(mark) => Ok(Some(mark)),
-        Answer::Done if removes => Ok(None),
-        Answer::Failed(why) => Err(FleetError::Queue(why)),
+        Answer::Done if doing != Marking::Make => Ok(None),
+        Answer::Failed(why) => Err(FleetError::Target(why)),
         _ => Err(FleetError::Protocol("a target answers what it was not asked".into())),
     }
 }

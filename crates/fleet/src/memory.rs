@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::journal::Journal;
 use crate::queue::{
-    Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER, RESULTS_PER_ANSWER, Taken,
-    Weight, check_body, check_order, check_result,
+    CoordinatorQueue, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER,
+    RESULTS_PER_ANSWER, Standing, Taken, Weight, check_body, check_order, check_result,
 };
 
 /// The bounds of the waiting jobs.
@@ -115,21 +115,6 @@ struct State {
     finished: Weight,
 }
 
-/// The standing of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Jobs that wait.
-    pub waiting: usize,
-    /// Jobs in somebody's hands.
-    pub held: usize,
-    /// The weight of all jobs that were put.
-    pub put: Weight,
-    /// The weight of the jobs that got their result since this queue was created.
-    pub finished: Weight,
-    /// The finished part of the other jobs, as reported by their holders.
-    pub under_way: Weight,
-}
-
 impl State {
     fn wait(&mut self, waiting: Waiting, is_first: bool) {
         self.waiting_bytes += waiting.job.body.len();
@@ -190,27 +175,6 @@ impl MemoryQueue {
         // The state is valid at every step, so a panic elsewhere leaves it valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Its standing.
-    pub fn standing(&self) -> Standing {
-        let state = self.state();
-        Standing {
-            waiting: state.waiting.len(),
-            held: state.held.len(),
-            put: state.put,
-            finished: state.finished,
-            under_way: state.held.values().fold(Weight::default(), |sum, held| sum.plus(held.done)),
-        }
-    }
-
-    /// Ends the lease of a lost holder: its job is the next to be handed out.
-    pub fn expire(&self, token: u64) {
-        let mut state = self.state();
-        if let Some(Held { job, attempts, .. }) = state.held.remove(&token) {
-            state.wait(Waiting { job, attempts, not_before: None }, true);
-            self.changed.notify_all();
-        }
-    }
 }
 
 impl Queue for MemoryQueue {
@@ -229,12 +193,6 @@ impl Queue for MemoryQueue {
         state.wait(Waiting { job: job.clone(), attempts: 0, not_before: None }, false);
         self.changed.notify_one();
         Ok(Put::New)
-    }
-
-    fn seal(&self) -> Result<()> {
-        self.state().is_sealed = true;
-        self.changed.notify_all();
-        Ok(())
     }
 
     fn take(&self, wait: Duration) -> Result<Taken> {
@@ -299,6 +257,22 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        self.state().results.result(id)
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        Ok(self.state().order.clone())
+    }
+}
+
+impl CoordinatorQueue for MemoryQueue {
+    fn seal(&self) -> Result<()> {
+        self.state().is_sealed = true;
+        self.changed.notify_all();
+        Ok(())
+    }
+
     fn results(&self, after: u64) -> Result<Vec<Outcome>> {
         let state = self.state();
         let (mut found, mut bytes) = (Vec::new(), 0);
@@ -314,17 +288,29 @@ impl Queue for MemoryQueue {
         Ok(found)
     }
 
-    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
-        self.state().results.result(id)
-    }
-
     fn announce(&self, order: &[u8]) -> Result<()> {
         check_order(order)?;
         self.state().order = order.to_vec();
         Ok(())
     }
 
-    fn announcement(&self) -> Result<Vec<u8>> {
-        Ok(self.state().order.clone())
+    fn standing(&self) -> Result<Standing> {
+        let state = self.state();
+        Ok(Standing {
+            waiting: state.waiting.len(),
+            held: state.held.len(),
+            put: state.put,
+            finished: state.finished,
+            under_way: state.held.values().fold(Weight::default(), |sum, held| sum.plus(held.done)),
+        })
+    }
+
+    /// Ends the lease of a lost holder: its job is the next to be handed out.
+    fn expire(&self, token: u64) {
+        let mut state = self.state();
+        if let Some(Held { job, attempts, .. }) = state.held.remove(&token) {
+            state.wait(Waiting { job, attempts, not_before: None }, true);
+            self.changed.notify_all();
+        }
     }
 }

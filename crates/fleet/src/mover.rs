@@ -18,13 +18,15 @@ use sealane_copy::{
 };
 use sealane_peer::chain;
 
+use crate::announcement::{Announcement, Listener};
 use crate::error::{FleetError, Result};
 use crate::keep::{TELL, keeping};
 use crate::mark;
 use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
 use crate::share::ranked;
 use crate::walk;
-use crate::work::{Large, Order, Report, Root, Share, Spread, Work, destination};
+use crate::wire::Marking;
+use crate::work::{Charge, Large, Load, Order, Report, Root, Share, Spread, Work, destination, is_load};
 
 /// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -35,14 +37,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The number of targets that are asked at the same time.
 const ASKED_AT_ONCE: usize = 8;
 
-/// Turns the arguments of `sealane cp` into options.
-pub type Reading<'a> = dyn Fn(&[Vec<u8>]) -> Result<Options> + Sync + 'a;
-
 /// A worker for copies.
 pub(crate) struct Mover<'a> {
     pub(crate) queue: &'a dyn Queue,
     pub(crate) host: String,
-    pub(crate) reading: &'a Reading<'a>,
+    /// Hears the coordinator, and nobody else.
+    pub(crate) listener: Listener,
+    /// The options that belong to this host.
+    pub(crate) base: Options,
     /// The number of the next target, if all are alike.
     pub(crate) turn: Cell<usize>,
 }
@@ -76,8 +78,13 @@ impl Mover<'_> {
     }
 
     fn instructions(&self) -> Result<Instructions> {
-        let order = Order::read(&self.queue.announcement()?)?;
-        let options = (self.reading)(&order.words)?;
+        let Announcement::Copy(order) = self.listener.hear(&self.queue.announcement()?)? else {
+            return Err(FleetError::Protocol("the run is not a copy any more".into()));
+        };
+        let options = order.settings.options(&self.base).map_err(|error| match error {
+            FleetError::Unfit(why) => FleetError::Unfit(format!("{}: {why}", self.host)),
+            error => error,
+        })?;
         Ok(Instructions { order, options })
     }
 
@@ -96,7 +103,15 @@ impl Mover<'_> {
                 path(&root.path).display()
             )));
         }
-        let work = Work::read(&lease.job.body)?;
+        let work = match Work::read(&lease.job, self.listener.key()) {
+            Ok(work) => work,
+            Err(error) => {
+                // It is not done, whoever has put it, and the coordinator hears of it.
+                let mut report = Report { host: self.host.clone(), ..Report::default() };
+                report.fault(ErrorKind::Protocol, &chain(&error));
+                return self.queue.finish(lease, &report.encode()).map(drop);
+            }
+        };
         let started = Instant::now();
         let mut report = Report {
             kind: work.kind(),
@@ -123,8 +138,8 @@ impl Mover<'_> {
         progress: &Arc<Progress>,
     ) -> Result<End> {
         match work {
-            Work::Look { targets } => self.look(instructions, targets, report),
-            Work::Walk { root } => {
+            Work::Charge(Charge::Look { targets }) => self.look(instructions, targets, report),
+            Work::Charge(Charge::Walk { root }) => {
                 let (order, options) = (&instructions.order, &instructions.options);
                 let walked = walk::run(order, *root, options, report, |job| {
                     if progress.cancel.load(Relaxed) {
@@ -140,16 +155,19 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Work::Share(share) => self.share(instructions, lease, share, None, report, progress),
-            Work::Range { file, index } => self.range(instructions, lease, file, *index, report, progress),
-            Work::Name(file) => self.name(instructions, lease, file, report, progress),
-            Work::Finish { root, target } => {
+            Work::Load(Load::Share(share)) => self.share(instructions, lease, share, None, report, progress),
+            Work::Load(Load::Range { file, index }) => {
+                self.range(instructions, lease, file, *index, report, progress)
+            }
+            Work::Load(Load::Name(file)) => self.name(instructions, lease, file, report, progress),
+            Work::Charge(Charge::Finish { root, target }) => {
                 self.finishing(instructions, lease, *root, target.as_deref(), report, progress)
             }
-            Work::Unmark => {
+            Work::Charge(Charge::Unmark { is_refused }) => {
+                let doing = if *is_refused { Marking::Undo } else { Marking::Remove };
                 for target in &instructions.order.targets {
                     // Remaining marks are removed together with the other remains of a copy.
-                    let _ = mark::ask(&instructions.order, target, true, &instructions.options);
+                    let _ = mark::ask(&instructions.order, target, doing, &instructions.options);
                 }
                 Ok(End::Finish)
             }
@@ -160,10 +178,8 @@ impl Mover<'_> {
     fn put(&self, job: &Job) -> Result<()> {
         while self.queue.put(job)? == Put::Full {
             match self.queue.take(Duration::ZERO)? {
-                Taken::Job(lease) => match Work::read(&lease.job.body)? {
-                    Work::Share(_) | Work::Range { .. } | Work::Name(_) => self.one(lease)?,
-                    _ => self.queue.give_back(lease, PAUSE)?,
-                },
+                Taken::Job(lease) if is_load(&lease.job) => self.one(lease)?,
+                Taken::Job(lease) => self.queue.give_back(lease, PAUSE)?,
                 Taken::Nothing | Taken::Over => thread::sleep(TELL / 5),
             }
         }
@@ -186,7 +202,7 @@ impl Mover<'_> {
         for some in targets.chunks(ASKED_AT_ONCE) {
             thread::scope(|scope| {
                 let ask = |target: &'_ Vec<u8>| {
-                    mark::ask(&instructions.order, target, false, &instructions.options)
+                    mark::ask(&instructions.order, target, Marking::Make, &instructions.options)
                 };
                 let asked: Vec<_> = some.iter().map(|target| scope.spawn(move || ask(target))).collect();
                 answers.extend(asked.into_iter().map(|thread| {

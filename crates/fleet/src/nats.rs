@@ -6,6 +6,9 @@
 //! that is killed in between costs at most the work, never the result; and the first result of a job is the only one,
 //! because the server accepts a result only if there is none yet. No content of files passes the server.
 //!
+//! Each client has subjects of its own, named by its key, to which a server can restrict it ([`rights`]); then a worker
+//! neither announces an order nor speaks in the name of another. Orders count by their signature alone.
+//!
 //! The server's setting `sync_interval: always` decides if acknowledged messages survive a power cut; no client can
 //! see it. All of this crate's asynchronous code runs on one thread that belongs to the queue.
 
@@ -25,18 +28,16 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{self, AckKind, ErrorCode, Message};
 use async_nats::{ConnectOptions, ServerAddr};
 use futures_util::StreamExt;
-use sealane_peer::{HostPort, QueueTls, chain};
+use sealane_peer::{HostPort, PublicKey, QueueTls, chain};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use crate::error::{FleetError, Result};
 use crate::journal::Journal;
-use crate::memory::Standing;
 use crate::queue::{
-    Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER, RESULTS_PER_ANSWER, Taken,
-    Weight, check_body, check_order, check_result,
+    CoordinatorQueue, Finished, Job, JobId, Lease, Outcome, Put, Queue, RESULT_BYTES_PER_ANSWER,
+    RESULTS_PER_ANSWER, Standing, Taken, Weight, check_body, check_order, check_result,
 };
-use crate::serve::{CoordinatorQueue, Expire};
 use crate::wire::{decode, encode};
 use crate::work::Report;
 
@@ -120,6 +121,8 @@ pub struct NatsQueue {
     results: Stream,
     workers: Consumer<pull::Config>,
     run: String,
+    /// The last part of the subjects of this client.
+    name: String,
     /// The messages that this process holds.
     held: Mutex<HashMap<u64, Message>>,
 }
@@ -179,7 +182,9 @@ impl NatsQueue {
         keeping: Option<Keeping>,
     ) -> Result<Self> {
         let engine = Engine::start()?;
+        let name = client_name(tls)?;
         let mut options = ConnectOptions::new().name("sealane").connection_timeout(Duration::from_secs(10));
+        options = options.custom_inbox_prefix(inbox(&name));
         if let Some(tls) = tls {
             options = options.require_tls(true).tls_client_config(tls.config()?);
         }
@@ -236,11 +241,25 @@ impl NatsQueue {
             };
             Ok((jobs, results, workers))
         })?;
-        Ok(Self { engine, context, jobs, results, workers, run: run.to_owned(), held: Mutex::default() })
+        Ok(Self {
+            engine,
+            context,
+            jobs,
+            results,
+            workers,
+            run: run.to_owned(),
+            name,
+            held: Mutex::default(),
+        })
     }
 
     fn subject(&self, kind: &str, name: &str) -> String {
         format!("sealane.{}.{kind}.{name}", self.run)
+    }
+
+    /// Returns the subject of a job or result of this client.
+    fn own(&self, kind: &str, id: &JobId) -> String {
+        self.subject(kind, &format!("{id}.{}", self.name))
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Message>> {
@@ -269,9 +288,19 @@ impl NatsQueue {
         }
     }
 
+    /// Returns the first result of a job, whoever has given it, with its subject.
+    async fn first(&self, id: &JobId) -> Result<Option<(String, Vec<u8>)>> {
+        let subject = self.subject("result", &format!("{id}.*"));
+        match self.results.direct_get_next_for_subject(subject, Some(1)).await {
+            Ok(message) => Ok(Some((message.subject.to_string(), message.payload.to_vec()))),
+            Err(error) if error.kind() == jetstream::stream::DirectGetErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     /// Returns whether a job of this id has its result.
     async fn is_done(&self, id: &JobId) -> Result<bool> {
-        Ok(self.last(&self.subject("result", &id.to_string())).await?.is_some())
+        Ok(self.first(id).await?.is_some())
     }
 
     async fn is_over(&self) -> Result<bool> {
@@ -299,13 +328,13 @@ impl NatsQueue {
                 let info = message.info().map_err(|error| FleetError::Queue(error.to_string()))?;
                 (u32::try_from(info.delivered).unwrap_or(u32::MAX), info.consumer_sequence)
             };
-            let job: Job = match decode(&message.payload) {
-                Ok(job) => job,
-                Err(error) => {
-                    // Nobody will ever read it.
-                    let _ = message.ack_with(AckKind::Term).await;
-                    return Err(error);
-                }
+            let Ok(job) = decode::<Job>(&message.payload) else {
+                // Nobody will ever read it, and whoever has put it ends no worker with it.
+                message
+                    .ack_with(AckKind::Term)
+                    .await
+                    .map_err(|error| FleetError::Queue(error.to_string()))?;
+                continue;
             };
             if self.is_done(&job.id).await? {
                 message.double_ack().await.map_err(|error| FleetError::Queue(error.to_string()))?;
@@ -325,6 +354,61 @@ impl NatsQueue {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the part of a client's subjects that nobody else has: the label of its key. On this host, where a server knows
+/// nobody, it is random.
+fn client_name(tls: Option<&QueueTls>) -> Result<String> {
+    if let Some(tls) = tls {
+        return Ok(tls.key().label());
+    }
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| FleetError::Queue(format!("no random bytes: {error}")))?;
+    Ok(JobId(random).to_string())
+}
+
+/// Returns the subject below which a client gets its answers, and with them jobs.
+fn inbox(name: &str) -> String {
+    format!("_INBOX.{name}")
+}
+
+/// The part of a client in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It starts runs: it gives orders, and keeps the queues.
+    Coordinator,
+    /// It takes part in runs.
+    Worker,
+}
+
+/// Returns the entry of `authorization.users` in a NATS server's configuration for the client with this key, which it shows by the
+/// certificate that `sealane id --certificate` prints (`verify_and_map: true`).
+///
+/// A worker may read orders and results, ask for jobs and acknowledge them; it may put jobs and give results in its own name
+/// only, cannot announce anything, and does not see the answers to others.
+#[must_use]
+pub fn rights(key: &PublicKey, role: Role) -> String {
+    let name = key.label();
+    let publish = match role {
+        Role::Coordinator => vec![format!("sealane.*.meta.*"), "$JS.API.>".into()],
+        Role::Worker => [
+            "$JS.API.STREAM.INFO.*",
+            "$JS.API.STREAM.MSG.GET.*",
+            "$JS.API.DIRECT.GET.>",
+            "$JS.API.CONSUMER.INFO.*.workers",
+            "$JS.API.CONSUMER.MSG.NEXT.*.workers",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    };
+    let own = ["job", "result"].map(|kind| format!("sealane.*.{kind}.*.{name}"));
+    let publish: Vec<_> = own.into_iter().chain(publish).chain(["$JS.ACK.>".to_owned()]).collect();
+    let publish: Vec<_> = publish.iter().map(|subject| format!("      \"{subject}\"\n")).collect();
+    format!(
+        "{{\n  user: \"{name}\"\n  permissions: {{\n    publish: [\n{}    ]\n    subscribe: \"{}.>\"\n  }}\n}}\n",
+        publish.concat(),
+        inbox(&name)
+    )
 }
 
 enum Published {
@@ -349,7 +433,7 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
 fn jobs_config(run: &str, keeping: Keeping) -> Config {
     Config {
         name: format!("sealane-{run}-jobs"),
-        subjects: vec![format!("sealane.{run}.job.*")],
+        subjects: vec![format!("sealane.{run}.job.*.*")],
         retention: RetentionPolicy::WorkQueue,
         storage: StorageType::File,
         discard: DiscardPolicy::New,
@@ -363,7 +447,7 @@ fn jobs_config(run: &str, keeping: Keeping) -> Config {
 fn results_config(run: &str) -> Config {
     Config {
         name: format!("sealane-{run}-results"),
-        subjects: vec![format!("sealane.{run}.result.*"), format!("sealane.{run}.meta.*")],
+        subjects: vec![format!("sealane.{run}.result.*.*"), format!("sealane.{run}.meta.*")],
         storage: StorageType::File,
         max_messages_per_subject: 1,
         allow_direct: true,
@@ -380,18 +464,11 @@ impl Queue for NatsQueue {
             }
             let name = job.id.to_string();
             let message = PublishMessage::build().payload(encode(job).into()).message_id(&name);
-            match self.publish(self.subject("job", &name), message).await? {
+            match self.publish(self.own("job", &job.id), message).await? {
                 Published::New => Ok(Put::New),
                 Published::Known => Ok(Put::Known),
                 Published::Full => Ok(Put::Full),
             }
-        })
-    }
-
-    fn seal(&self) -> Result<()> {
-        self.engine.run(PATIENCE, async {
-            let message = PublishMessage::build().payload("sealed".into());
-            self.publish(self.subject("meta", "sealed"), message).await.map(drop)
         })
     }
 
@@ -407,11 +484,17 @@ impl Queue for NatsQueue {
         check_result(result)?;
         let id = lease.job.id;
         let finished = self.engine.run(PATIENCE, async {
-            // The message is accepted only if there is none yet.
+            // The message is accepted only if there is none of this client yet; the first of all clients counts.
             let message = PublishMessage::build()
                 .payload(encode(&(id, result)).into())
                 .expected_last_subject_sequence(0);
-            let published = self.publish(self.subject("result", &id.to_string()), message).await?;
+            let own = self.own("result", &id);
+            let published = match self.publish(own.clone(), message).await? {
+                Published::New if self.first(&id).await?.is_some_and(|(subject, _)| subject != own) => {
+                    Published::Known
+                }
+                published => published,
+            };
             let message = self.held().get(&lease.token).cloned();
             if let Some(message) = message {
                 message.double_ack().await.map_err(|error| FleetError::Queue(error.to_string()))?;
@@ -433,8 +516,31 @@ impl Queue for NatsQueue {
         given
     }
 
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        let Some((_, message)) = self.engine.run(PATIENCE, self.first(id))? else { return Ok(None) };
+        let (found, result): (JobId, Vec<u8>) = decode(&message)?;
+        match found == *id {
+            true => Ok(Some(result)),
+            false => Err(FleetError::Protocol("a result has the name of another".into())),
+        }
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        let subject = self.subject("meta", "order");
+        self.engine.run(PATIENCE, async { Ok(self.last(&subject).await?.unwrap_or_default()) })
+    }
+}
+
+impl NatsQueue {
+    fn seal(&self) -> Result<()> {
+        self.engine.run(PATIENCE, async {
+            let message = PublishMessage::build().payload("sealed".into());
+            self.publish(self.subject("meta", "sealed"), message).await.map(drop)
+        })
+    }
+
     fn results(&self, after: u64) -> Result<Vec<Outcome>> {
-        let subject = self.subject("result", "*");
+        let subject = self.subject("result", "*.*");
         self.engine.run(PATIENCE * 4, async {
             let (mut found, mut bytes, mut next) = (Vec::new(), 0, after + 1);
             while found.len() < RESULTS_PER_ANSWER && bytes < RESULT_BYTES_PER_ANSWER {
@@ -452,13 +558,6 @@ impl Queue for NatsQueue {
         })
     }
 
-    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
-        let subject = self.subject("result", &id.to_string());
-        let Some(message) = self.engine.run(PATIENCE, self.last(&subject))? else { return Ok(None) };
-        let (_, result): (JobId, Vec<u8>) = decode(&message)?;
-        Ok(Some(result))
-    }
-
     fn announce(&self, order: &[u8]) -> Result<()> {
         check_order(order)?;
         self.engine.run(PATIENCE, async {
@@ -467,13 +566,6 @@ impl Queue for NatsQueue {
         })
     }
 
-    fn announcement(&self) -> Result<Vec<u8>> {
-        let subject = self.subject("meta", "order");
-        self.engine.run(PATIENCE, async { Ok(self.last(&subject).await?.unwrap_or_default()) })
-    }
-}
-
-impl Expire for NatsQueue {
     fn expire(&self, token: u64) {
         // If the server cannot be informed, the lease ends by itself.
         let _ = self.engine.run(PATIENCE, self.acknowledge(token, AckKind::Nak(None)));
@@ -553,6 +645,19 @@ impl NatsCoordinatorQueue {
 }
 
 impl NatsQueue {
+    /// For tests: says anything on any subject, as a client may that is not ours. The server's refusal is not reported.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    #[doc(hidden)]
+    pub fn say(&self, subject: &str, bytes: &[u8]) -> Result<()> {
+        let (client, subject, bytes) = (self.context.client(), subject.to_owned(), bytes.to_vec());
+        self.engine.run(PATIENCE, async move {
+            client.publish(subject, bytes.into()).await.map_err(failed)?;
+            client.flush().await.map_err(failed)
+        })
+    }
+
     /// Takes the queue away.
     ///
     /// # Errors
@@ -569,7 +674,7 @@ impl NatsQueue {
     fn keep(&self, id: JobId, result: &[u8]) -> Result<()> {
         self.engine.run(PATIENCE, async {
             let message = PublishMessage::build().payload(encode(&(id, result)).into());
-            self.publish(self.subject("result", &id.to_string()), message).await.map(drop)
+            self.publish(self.own("result", &id), message).await.map(drop)
         })
     }
 
@@ -585,22 +690,6 @@ impl NatsQueue {
     }
 }
 
-impl CoordinatorQueue for NatsCoordinatorQueue {
-    fn standing(&self) -> Result<Standing> {
-        let (waiting, held) = self.queue.counts()?;
-        let state = self.state();
-        let under_way = state.under_way.values().fold(Weight::default(), |sum, done| sum.plus(*done));
-        Ok(Standing { waiting, held, put: state.put, finished: state.finished, under_way })
-    }
-}
-
-impl Expire for NatsCoordinatorQueue {
-    fn expire(&self, token: u64) {
-        self.state().under_way.remove(&token);
-        self.queue.expire(token);
-    }
-}
-
 impl Queue for NatsCoordinatorQueue {
     fn put(&self, job: &Job) -> Result<Put> {
         if self.state().journal.has(&job.id) {
@@ -612,10 +701,6 @@ impl Queue for NatsCoordinatorQueue {
             state.put = state.put.plus(job.weight);
         }
         Ok(put)
-    }
-
-    fn seal(&self) -> Result<()> {
-        self.queue.seal()
     }
 
     fn take(&self, wait: Duration) -> Result<Taken> {
@@ -635,6 +720,20 @@ impl Queue for NatsCoordinatorQueue {
     fn give_back(&self, lease: Lease, after: Duration) -> Result<()> {
         self.state().under_way.remove(&lease.token);
         self.queue.give_back(lease, after)
+    }
+
+    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
+        self.queue.result(id)
+    }
+
+    fn announcement(&self) -> Result<Vec<u8>> {
+        self.queue.announcement()
+    }
+}
+
+impl CoordinatorQueue for NatsCoordinatorQueue {
+    fn seal(&self) -> Result<()> {
+        self.queue.seal()
     }
 
     fn results(&self, after: u64) -> Result<Vec<Outcome>> {
@@ -665,15 +764,19 @@ impl Queue for NatsCoordinatorQueue {
         Ok(found)
     }
 
-    fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
-        self.queue.result(id)
-    }
-
     fn announce(&self, order: &[u8]) -> Result<()> {
         self.queue.announce(order)
     }
 
-    fn announcement(&self) -> Result<Vec<u8>> {
-        self.queue.announcement()
+    fn expire(&self, token: u64) {
+        self.state().under_way.remove(&token);
+        self.queue.expire(token);
+    }
+
+    fn standing(&self) -> Result<Standing> {
+        let (waiting, held) = self.queue.counts()?;
+        let state = self.state();
+        let under_way = state.under_way.values().fold(Weight::default(), |sum, done| sum.plus(*done));
+        Ok(Standing { waiting, held, put: state.put, finished: state.finished, under_way })
     }
 }

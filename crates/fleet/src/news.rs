@@ -1,5 +1,7 @@
 //! [`News`]: the events of a run that are reported to the user.
 
+use sealane_peer::PublicKey;
+
 use crate::record::LeftOut;
 
 /// An event that is reported to the user.
@@ -9,6 +11,8 @@ pub enum News {
     Begun {
         /// Its name.
         run: String,
+        /// Its key, which workers must know that come by themselves.
+        key: PublicKey,
         /// The number of shares that an earlier invocation has finished.
         done: u64,
     },
@@ -18,6 +22,13 @@ pub enum News {
         path: Vec<u8>,
         /// Why, in words that name it.
         reason: String,
+    },
+    /// ssh, or a host, has written a line to its standard error; it has no control characters.
+    Said {
+        /// The host.
+        host: String,
+        /// The line.
+        line: String,
     },
     /// A host no longer takes part.
     LeftOut(LeftOut),

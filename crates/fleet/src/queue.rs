@@ -1,4 +1,5 @@
-//! The queue that hosts share, as a trait.
+//! The queue that hosts share, as two traits: [`Queue`] is what a worker may do, [`CoordinatorQueue`] what its
+//! coordinator may do besides.
 //!
 //! Every implementation gives these guarantees, and one set of tests (`tests/queue.rs`) checks them:
 //! * a job that was put is handed out until it has a result: the jobs of a lost worker are handed out again;
@@ -147,7 +148,7 @@ pub struct Outcome {
     pub result: Vec<u8>,
 }
 
-/// Work that hosts share.
+/// Work that hosts share, from a worker's side.
 ///
 /// A lease that is dropped without [`finish`](Self::finish) or [`give_back`](Self::give_back) ends when the queue
 /// learns that its holder is lost, or has been silent for too long.
@@ -157,12 +158,6 @@ pub trait Queue: Send + Sync {
     /// # Errors
     /// Fails if the job is too long, or if the queue cannot be reached or cannot keep it.
     fn put(&self, job: &Job) -> Result<Put>;
-
-    /// Declares that no more jobs will come.
-    ///
-    /// # Errors
-    /// The queue cannot be reached.
-    fn seal(&self) -> Result<()>;
 
     /// Asks for work, and waits up to `wait` for it.
     ///
@@ -188,17 +183,47 @@ pub trait Queue: Send + Sync {
     /// Fails if the queue cannot be reached; the lease ends by itself then.
     fn give_back(&self, lease: Lease, after: Duration) -> Result<()>;
 
-    /// Returns some of the results after the first `after` ones, in order; the list is empty only if there are none.
-    ///
-    /// # Errors
-    /// Fails if the queue cannot be reached, or if its results cannot be read.
-    fn results(&self, after: u64) -> Result<Vec<Outcome>>;
-
     /// Returns the result of a job, or `None` while it has none.
     ///
     /// # Errors
     /// Fails if the queue cannot be reached, or if its results cannot be read.
     fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>>;
+
+    /// Returns the last announcement; empty if there was none.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn announcement(&self) -> Result<Vec<u8>>;
+}
+
+/// The standing of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Jobs that wait.
+    pub waiting: usize,
+    /// Jobs in somebody's hands.
+    pub held: usize,
+    /// The weight of all jobs that were put.
+    pub put: Weight,
+    /// The weight of the jobs that got their result since this queue was created.
+    pub finished: Weight,
+    /// The finished part of the other jobs, as reported by their holders.
+    pub under_way: Weight,
+}
+
+/// Work that hosts share, from the side of its coordinator.
+pub trait CoordinatorQueue: Queue {
+    /// Declares that no more jobs will come.
+    ///
+    /// # Errors
+    /// The queue cannot be reached.
+    fn seal(&self) -> Result<()>;
+
+    /// Returns some of the results after the first `after` ones, in order; the list is empty only if there are none.
+    ///
+    /// # Errors
+    /// Fails if the queue cannot be reached, or if its results cannot be read.
+    fn results(&self, after: u64) -> Result<Vec<Outcome>>;
 
     /// Announces something to all workers; it replaces the previous announcement.
     ///
@@ -206,11 +231,14 @@ pub trait Queue: Send + Sync {
     /// Fails if the announcement is too long, or the queue cannot be reached.
     fn announce(&self, order: &[u8]) -> Result<()>;
 
-    /// Returns the last announcement; empty if there was none.
+    /// Ends the lease of a lost holder.
+    fn expire(&self, token: u64);
+
+    /// Its standing.
     ///
     /// # Errors
     /// The queue cannot be reached.
-    fn announcement(&self) -> Result<Vec<u8>>;
+    fn standing(&self) -> Result<Standing>;
 }
 
 pub(crate) fn check_body(job: &Job) -> Result<()> {

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use sealane_peer::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
@@ -23,6 +24,7 @@ const RESULTS: &str = "results";
 const STATUS: &str = "status.json";
 const STOP: &str = "stop";
 const LOCK: &str = "lock";
+const KEY: &str = "key";
 /// Digits of a run's name.
 const DIGITS: usize = 10;
 
@@ -59,6 +61,9 @@ pub enum State {
 pub struct Status {
     /// The run.
     pub run: String,
+    /// Its key, for workers that come by themselves; empty for a run of an earlier version.
+    #[serde(default)]
+    pub key: String,
     /// Its state.
     pub state: State,
     /// Its command, as people read it.
@@ -285,6 +290,15 @@ impl Held {
             }
         }
         Journal::open(&path, keep)
+    }
+
+    /// Returns the key of the run, with which its coordinator signs orders; it is made when the run begins for the
+    /// first time.
+    ///
+    /// # Errors
+    /// It cannot be read or made.
+    pub fn key(&self) -> Result<Identity> {
+        Ok(Identity::load_or_create(&self.run.folder.join(KEY))?)
     }
 
     /// Records the status.

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use sealane_peer::Channel;
 
 use crate::error::{FleetError, Result};
-use crate::queue::{
-    Finished, Job, JobId, Lease, Outcome, Put, Queue, Taken, Weight, check_body, check_order, check_result,
-};
+use crate::queue::{Finished, Job, JobId, Lease, Put, Queue, Taken, Weight, check_body, check_result};
 use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode};
 
 /// The maximum time for an answer, which includes the write of a result to a slow disk.
@@ -100,10 +98,6 @@ impl Queue for Remote {
         }
     }
 
-    fn seal(&self) -> Result<()> {
-        self.done(&Ask::Seal)
-    }
-
     fn take(&self, wait: Duration) -> Result<Taken> {
         match self.ask(&Ask::Take(millis(wait)), wait)? {
             Answer::Taken(taken) => Ok(taken),
@@ -127,23 +121,11 @@ impl Queue for Remote {
         self.done(&Ask::GiveBack(lease.token, millis(after)))
     }
 
-    fn results(&self, after: u64) -> Result<Vec<Outcome>> {
-        match self.ask(&Ask::Results(after), Duration::ZERO)? {
-            Answer::Results(results) => Ok(results),
-            _ => Err(no_answer()),
-        }
-    }
-
     fn result(&self, id: &JobId) -> Result<Option<Vec<u8>>> {
         match self.ask(&Ask::Result(*id), Duration::ZERO)? {
             Answer::Result(result) => Ok(result),
             _ => Err(no_answer()),
         }
-    }
-
-    fn announce(&self, order: &[u8]) -> Result<()> {
-        check_order(order)?;
-        self.done(&Ask::Announce(order.to_vec()))
     }
 
     fn announcement(&self) -> Result<Vec<u8>> {

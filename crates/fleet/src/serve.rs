@@ -1,7 +1,8 @@
 //! A queue for the worker at the other end of a stream.
 //!
 //! Guarantees: the jobs of a worker are handed out again when the stream ends, or when the worker has been silent for
-//! [`SILENCE`]; an answer is one frame.
+//! [`SILENCE`]; an answer is one frame; a worker does nothing but a worker's part: it ends no other's lease, gives no
+//! order, and puts only the jobs that it may.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,8 +11,7 @@ use std::time::{Duration, Instant};
 use sealane_peer::{Channel, ChannelError, chain};
 
 use crate::error::{FleetError, Result};
-use crate::memory::{MemoryQueue, Standing};
-use crate::queue::{Job, JobId, Lease, Queue, Taken, Weight};
+use crate::queue::{CoordinatorQueue, Job, JobId, Lease, Taken, Weight};
 use crate::wire::{Answer, Ask, Greeting, Part, VERSION, decode, encode};
 
 /// A worker sends something at least every second, and is given up after this time of silence.
@@ -22,33 +22,6 @@ const LOGIN: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 /// The maximum time that a worker waits for a job in one call, so that it shows signs of life.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// A queue that can be informed of the loss of a holder.
-pub trait Expire: Queue {
-    /// Ends the lease of a lost holder.
-    fn expire(&self, token: u64);
-}
-
-/// A queue with the additional functions that its coordinator needs.
-pub trait CoordinatorQueue: Expire {
-    /// Its standing.
-    ///
-    /// # Errors
-    /// The queue cannot be reached.
-    fn standing(&self) -> Result<Standing>;
-}
-
-impl CoordinatorQueue for MemoryQueue {
-    fn standing(&self) -> Result<Standing> {
-        Ok(Self::standing(self))
-    }
-}
-
-impl Expire for MemoryQueue {
-    fn expire(&self, token: u64) {
-        Self::expire(self, token);
-    }
-}
 
 /// The outcome of serving a worker.
 #[derive(Debug)]
@@ -63,17 +36,25 @@ pub struct Served {
 
 /// Serves the queue to a newly started worker, until there is no more work or the worker goes; `is_leaving` asks for
 /// an end after the jobs that the worker holds, `is_stopped` for an immediate one. `reached` is called when the first
-/// message of the worker arrives.
-pub fn serve<Q: Expire + ?Sized>(
+/// message of the worker arrives. A worker that puts a job which `may_put` does not allow is refused.
+pub fn serve<Q: CoordinatorQueue + ?Sized>(
     channel: &mut Channel,
     queue: &Q,
     part: Part,
+    may_put: fn(&Job) -> bool,
     is_leaving: &AtomicBool,
     is_stopped: &AtomicBool,
     reached: &dyn Fn(),
 ) -> Served {
-    let mut serving =
-        Serving { queue, held: HashMap::new(), finished: 0, was_heard: false, is_over: false, reached };
+    let mut serving = Serving {
+        queue,
+        may_put,
+        held: HashMap::new(),
+        finished: 0,
+        was_heard: false,
+        is_over: false,
+        reached,
+    };
     let ended = serving.run(channel, part, is_leaving, is_stopped);
     for token in serving.held.into_keys() {
         queue.expire(token);
@@ -83,6 +64,7 @@ pub fn serve<Q: Expire + ?Sized>(
 
 struct Serving<'a, Q: ?Sized> {
     queue: &'a Q,
+    may_put: fn(&Job) -> bool,
     held: HashMap<u64, (JobId, Weight)>,
     finished: u64,
     was_heard: bool,
@@ -91,7 +73,7 @@ struct Serving<'a, Q: ?Sized> {
     reached: &'a dyn Fn(),
 }
 
-impl<Q: Expire + ?Sized> Serving<'_, Q> {
+impl<Q: CoordinatorQueue + ?Sized> Serving<'_, Q> {
     fn run(
         &mut self,
         channel: &mut Channel,
@@ -136,8 +118,12 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
                     "the host has another version of sealane: both must have the same".into(),
                 ));
             }
+            Ask::Put(job) if !(self.may_put)(&job) => {
+                return Err(FleetError::Overreach(
+                    "it gives work that only the coordinator may give, and takes no part any more".into(),
+                ));
+            }
             Ask::Put(job) => self.queue.put(&job).map(Answer::Put),
-            Ask::Seal => self.queue.seal().map(|()| Answer::Done),
             Ask::Take(_) if is_leaving.load(SeqCst) => Ok(Answer::Taken(Taken::Over)),
             Ask::Take(wait) => self.queue.take(millis(wait).min(WAIT_MAX)).map(Answer::Taken),
             Ask::Extend(token, done) => match self.lease(token) {
@@ -162,9 +148,7 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
                 }
                 None => return Err(not_held()),
             },
-            Ask::Results(after) => self.queue.results(after).map(Answer::Results),
             Ask::Result(id) => self.queue.result(&id).map(Answer::Result),
-            Ask::Announce(order) => self.queue.announce(&order).map(|()| Answer::Done),
             Ask::Leave(why) => return Err(FleetError::Unfit(why)),
             Ask::Announcement => self.queue.announcement().map(Answer::Announcement),
         };
@@ -175,7 +159,11 @@ impl<Q: Expire + ?Sized> Serving<'_, Q> {
             Ok(Answer::Taken(Taken::Over)) => self.is_over = true,
             _ => {}
         }
-        Ok(answer.unwrap_or_else(|error| Answer::Failed(chain(&error))))
+        Ok(answer.unwrap_or_else(|error| match error {
+            // The other end says itself that it is the queue's failure.
+            FleetError::Queue(why) => Answer::Failed(why),
+            error => Answer::Failed(chain(&error)),
+        }))
     }
 
     /// Returns the parts of this worker's lease that the queue needs.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use sealane_tree::RANGES_MAX;
 
 use crate::queue::{Job, Weight};
-use crate::work::{Share, Work};
+use crate::work::{Load, Share};
 
 /// Files of a share.
 pub(crate) const FILES_MAX: u64 = 1000;
@@ -112,7 +112,7 @@ impl Cutter {
 
 fn close(open: Open) -> Job {
     let content = open.content.finalize();
-    Work::Share(open.share).job(open.weight, content.as_bytes())
+    Load::Share(open.share).job(open.weight, content.as_bytes())
 }
 
 /// Returns the target for this path, if each target has a folder of its own: the one whose name has the largest
@@ -137,11 +137,14 @@ pub(crate) fn ranked<'a>(path: &[u8], targets: &'a [Vec<u8>]) -> Vec<&'a Vec<u8>
 mod tests {
     use super::*;
     use crate::queue::BODY_BYTES_MAX;
+    use crate::work::Work;
     use proptest::prelude::*;
+    use sealane_peer::PublicKey;
 
     fn paths(jobs: &[Job]) -> Vec<Vec<u8>> {
-        let share = |job: &Job| match Work::read(&job.body).expect("a job") {
-            Work::Share(share) => share.paths,
+        let key = PublicKey::from_bytes([0; 32]);
+        let share = |job: &Job| match Work::read(job, &key).expect("a job") {
+            Work::Load(Load::Share(share)) => share.paths,
             other => panic!("{other:?}"),
         };
         jobs.iter().flat_map(share).collect()

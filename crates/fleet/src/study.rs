@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sealane_copy::{Error, ErrorKind, Options};
 use sealane_peer::{Channel, chain};
 
+use crate::announcement::{Announcement, Speaker};
 use crate::coordinate::OpenQueue;
 use crate::crew::{Crew, LOOK, Shared};
 use crate::error::{FleetError, Result};
@@ -20,14 +21,11 @@ use crate::hosts::Places;
 use crate::keep::keeping;
 use crate::memory::{Bounds, MemoryQueue};
 use crate::news::News;
-use crate::queue::{Job, JobId, Lease, Outcome, Put, Queue, Taken};
+use crate::queue::{CoordinatorQueue, Job, JobId, Lease, Outcome, Put, Queue, Taken};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::remote::Remote;
-use crate::serve::{CoordinatorQueue, serve};
-use crate::wire::Part;
+use crate::serve::serve;
 
-/// The beginning of an announcement of other work than a copy.
-const STUDY: &[u8] = b"sealane study 1\n";
 /// The name of the worker in this process.
 const HERE: &str = "here";
 /// The interval at which the run's status is noted.
@@ -55,11 +53,6 @@ pub struct Study {
 
 /// Does jobs at the queue, under this name, as an order describes them.
 pub type Studying<'a> = dyn Fn(&dyn Queue, &str, &[u8]) -> Result<()> + Sync + 'a;
-
-/// Returns the order in an announcement, if that is one of other work than a copy.
-pub(crate) fn order_in(announcement: &[u8]) -> Option<&[u8]> {
-    announcement.strip_prefix(STUDY)
-}
 
 /// Does jobs until there are no more: `work` makes the result of each, while the queue hears that it is under way.
 ///
@@ -99,7 +92,10 @@ pub fn conduct(
         Some(open) => open(study.run.name(), journal)?,
         None => Box::new(MemoryQueue::journaled(Bounds::default(), journal)),
     };
-    let shared = Arc::new(Shared::new(queue, study.options));
+    let speaker = Speaker::new(held.key()?);
+    let key = speaker.identity().public_key();
+    // All jobs are put here.
+    let shared = Arc::new(Shared::new(queue, study.options, key, |_| false));
     let wanted: HashSet<JobId> = study.jobs.iter().map(|job| job.id).collect();
     let mut conductor = Conductor {
         shared: &shared,
@@ -113,9 +109,9 @@ pub fn conduct(
         command: study.command.command.clone(),
         names: Vec::new(),
     };
-    shared.queue.announce(&[STUDY, &study.order].concat())?;
+    shared.queue.announce(&speaker.say(Announcement::Study(study.order.clone()))?)?;
     conductor.take_in()?;
-    tell(News::Begun { run: study.run.name().to_owned(), done: conductor.found.len() as u64 });
+    tell(News::Begun { run: study.run.name().to_owned(), key, done: conductor.found.len() as u64 });
     let works_here = !is_open && conductor.hosts.is_none();
     let outcome = thread::scope(|scope| {
         let (shared, order, jobs) = (&shared, &study.order, &study.jobs);
@@ -148,8 +144,8 @@ fn work_here(shared: &Shared, here: &Studying<'_>, order: &[u8]) -> Result<()> {
     let (mut ours, mut theirs) = Channel::pair()?;
     thread::scope(|scope| {
         scope.spawn(|| {
-            let part = Part::Work { host: HERE.into(), number: 0 };
-            serve(&mut ours, &*shared.queue, part, &AtomicBool::new(false), &shared.is_stopped, &|| ());
+            let (part, never) = (shared.part(HERE, 0), AtomicBool::new(false));
+            serve(&mut ours, &*shared.queue, part, shared.may_put, &never, &shared.is_stopped, &|| ());
             // The worker sees the end of the stream.
             drop(ours);
         });

@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
-use crate::queue::{Finished, Job, JobId, Outcome, Put, Taken, Weight};
+use crate::queue::{Finished, Job, JobId, Put, Taken, Weight};
 
 /// The version, which changes with every change of these messages; both ends must have the same.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// The first frame: the end that started the other one states its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub enum Part {
         host: String,
         /// The number of this worker among the host's.
         number: u32,
+        /// The key of the run: only its owner gives orders.
+        key: [u8; 32],
     },
     /// The other end creates or reads a mark in a folder of its host, and ends.
     Mark {
@@ -39,20 +41,29 @@ pub enum Part {
         names: Vec<Vec<u8>>,
         /// The mark's name.
         key: [u8; 16],
-        /// The mark goes away.
-        removes: bool,
+        /// What becomes of the mark.
+        doing: Marking,
     },
 }
 
-/// A worker's question.
+/// What becomes of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Marking {
+    /// It is made, or read, after the folders.
+    Make,
+    /// It goes away.
+    Remove,
+    /// It goes away with the folders that were made for it, as far as nothing is in them.
+    Undo,
+}
+
+/// A worker's message. A worker has no others: what its coordinator alone may do is not among them.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ask {
     /// The worker speaks this version.
     Hello(u16),
     /// See [`Queue::put`](crate::Queue::put).
     Put(Job),
-    /// See [`Queue::seal`](crate::Queue::seal).
-    Seal,
     /// See [`Queue::take`](crate::Queue::take); the time to wait is in milliseconds.
     Take(u32),
     /// See [`Queue::extend`](crate::Queue::extend).
@@ -61,10 +72,6 @@ pub(crate) enum Ask {
     Finish(u64, JobId, Vec<u8>),
     /// See [`Queue::give_back`](crate::Queue::give_back); the delay is in milliseconds.
     GiveBack(u64, u32),
-    /// See [`Queue::results`](crate::Queue::results).
-    Results(u64),
-    /// See [`Queue::announce`](crate::Queue::announce).
-    Announce(Vec<u8>),
     /// See [`Queue::announcement`](crate::Queue::announcement).
     Announcement,
     /// The worker cannot take part, and ends.
@@ -73,7 +80,7 @@ pub(crate) enum Ask {
     Result(JobId),
 }
 
-/// The answer to it.
+/// The coordinator's answer to it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// The request was carried out.
@@ -84,8 +91,6 @@ pub(crate) enum Answer {
     Taken(Taken),
     /// The answer to [`Ask::Finish`].
     Finished(Finished),
-    /// The answer to [`Ask::Results`].
-    Results(Vec<Outcome>),
     /// The answer to [`Ask::Announcement`].
     Announcement(Vec<u8>),
     /// The request failed.

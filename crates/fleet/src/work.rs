@@ -5,6 +5,7 @@
 
 use sealane_copy::proto::entry::identity;
 use sealane_copy::{ErrorKind, Location, Piece, Portion, RelativePath};
+use sealane_peer::{Identity, PublicKey};
 use sealane_tree::{Division, Metadata, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -12,15 +13,17 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{FleetError, Result};
 use crate::queue::{Job, JobId, Weight};
+use crate::settings::Settings;
+use crate::signed::{Purpose, Signed};
 use crate::wire::{decode, encode, reads_back};
 
-/// The facts that all movers of a run must know; the coordinator announces them.
+/// The facts that all movers must know; the coordinator announces them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The run.
     pub run: String,
-    /// The arguments of `sealane cp` as they were given.
-    pub words: Vec<Vec<u8>>,
+    /// The options of every session.
+    pub settings: Settings,
     /// The folders that are copied.
     pub roots: Vec<Root>,
     /// The targets: places as on the command line, one for each host.
@@ -66,21 +69,19 @@ pub(crate) enum Spread {
     Own,
 }
 
-/// One job of a copy.
+/// Work that only the coordinator gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Work {
+pub(crate) enum Charge {
     /// Find out the relation of these targets to each other, and create their folders.
     Look {
         /// Places as on the command line.
         targets: Vec<Vec<u8>>,
     },
-    /// Walk a root, and put its shares.
+    /// Walk a root, and put its loads.
     Walk {
         /// Index of the root.
         root: u32,
     },
-    /// Copy these files.
-    Share(Share),
     /// All files are there: set modes and times of folders, make hard links, and delete.
     Finish {
         /// Index of the root.
@@ -88,8 +89,18 @@ pub(crate) enum Work {
         /// At this target, or at any.
         target: Option<Vec<u8>>,
     },
-    /// Remove the marks that distinguished the targets.
-    Unmark,
+    /// Remove the marks that distinguished the targets, and with `is_refused` the empty folders that were made for them.
+    Unmark {
+        /// The run is refused: nothing was copied.
+        is_refused: bool,
+    },
+}
+
+/// Files to copy, which a walker gives to all movers. They are below a root, and go to a target of the order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Load {
+    /// Copy these files.
+    Share(Share),
     /// Copy one range of a large file into the temporary file that all its ranges share.
     Range {
         /// The file.
@@ -99,6 +110,23 @@ pub(crate) enum Work {
     },
     /// Give a large file its name, once all its ranges are there.
     Name(Large),
+}
+
+/// One job of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// The coordinator's.
+    Charge(Charge),
+    /// Anybody's.
+    Load(Load),
+}
+
+/// The body of a job.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Body {
+    /// A [`Charge`], signed for this job.
+    Charge(Signed),
+    Load(Load),
 }
 
 /// A large file, which several movers copy.
@@ -159,12 +187,12 @@ impl Large {
         let range = self.division()?.range(index);
         let range = range.ok_or_else(|| FleetError::Protocol("a file has no range of this number".into()))?;
         let weight = Weight { files: 0, bytes: range.end - range.start };
-        Ok(Work::Range { file: self.clone(), index }.job(weight, b""))
+        Ok(Load::Range { file: self.clone(), index }.job(weight, b""))
     }
 
     /// Returns the job that gives the file its name.
     pub(crate) fn name(&self) -> Job {
-        Work::Name(self.clone()).job(Weight { files: 1, bytes: 0 }, b"")
+        Load::Name(self.clone()).job(Weight { files: 1, bytes: 0 }, b"")
     }
 }
 
@@ -204,33 +232,33 @@ pub(crate) struct Report {
     pub failures_left_out: u64,
     /// The fault, if the job failed as a whole.
     pub error: Option<Fault>,
-    /// The answer to [`Work::Look`].
+    /// The answer to [`Charge::Look`].
     pub spread: Spread,
-    /// The answer to [`Work::Look`]: the targets that answered.
+    /// The answer to [`Charge::Look`]: the targets that answered.
     pub targets: Vec<Vec<u8>>,
-    /// The answer to [`Work::Look`]: the targets that did not answer, and the reasons.
+    /// The answer to [`Charge::Look`]: the targets that did not answer, and the reasons.
     pub unreachable: Vec<(Vec<u8>, String)>,
-    /// The answer to [`Work::Look`]: the stamps of the roots.
+    /// The answer to [`Charge::Look`]: the stamps of the roots.
     pub stamps: Vec<Stamp>,
 }
 
 /// The kind of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WorkKind {
-    /// [`Work::Look`].
+    /// [`Charge::Look`].
     Look,
-    /// [`Work::Walk`].
+    /// [`Charge::Walk`].
     Walk,
-    /// [`Work::Share`].
+    /// [`Load::Share`].
     #[default]
     Share,
-    /// [`Work::Finish`].
+    /// [`Charge::Finish`].
     Finish,
-    /// [`Work::Unmark`].
+    /// [`Charge::Unmark`].
     Unmark,
-    /// [`Work::Range`]. A failure is not one of the run: the job that gives the name copies the whole file then.
+    /// [`Load::Range`]. A failure is not one of the run: the job that gives the name copies the whole file then.
     Range,
-    /// [`Work::Name`].
+    /// [`Load::Name`].
     Name,
 }
 
@@ -257,35 +285,71 @@ const FAILURES_BYTES_MAX: usize = 160 << 10;
 /// The length at which a reason or message is cut, in bytes.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
-impl Work {
-    /// Returns the work as a job.
-    ///
-    /// Its name depends on the salt: the salt of a share is the state of its files, so that a later invocation knows
-    /// what is done; that of all other work is the invocation.
-    pub(crate) fn job(&self, weight: Weight, salt: &[u8]) -> Job {
-        let body = encode(self);
-        Job { id: JobId::of(&[&body, salt]), weight, body }
-    }
-
-    /// Reads a job's body.
+impl Charge {
+    /// Returns the charge as a job, signed with the key of the run. Its name depends on the salt.
     ///
     /// # Errors
-    /// Fails if the bytes are not valid work.
-    pub(crate) fn read(body: &[u8]) -> Result<Self> {
-        decode(body)
+    /// The key cannot sign.
+    pub(crate) fn job(&self, salt: &[u8], signer: &Identity) -> Result<Job> {
+        let charge = encode(self);
+        let id = JobId::of(&[b"charge", &charge, salt]);
+        let body = encode(&Body::Charge(Signed::by(signer, Purpose::Job(&id), charge)?));
+        Ok(Job { id, weight: Weight::default(), body })
+    }
+
+    /// Returns the kind of the charge.
+    pub(crate) fn kind(&self) -> WorkKind {
+        match self {
+            Self::Look { .. } => WorkKind::Look,
+            Self::Walk { .. } => WorkKind::Walk,
+            Self::Finish { .. } => WorkKind::Finish,
+            Self::Unmark { .. } => WorkKind::Unmark,
+        }
+    }
+}
+
+impl Load {
+    /// Returns the load as a job.
+    ///
+    /// Its name depends on the salt, which is the state of the files, so that a later invocation knows what is done.
+    pub(crate) fn job(&self, weight: Weight, salt: &[u8]) -> Job {
+        let body = encode(&Body::Load(self.clone()));
+        Job { id: JobId::of(&[&body, salt]), weight, body }
+    }
+}
+
+/// Returns whether a worker of a copy may put this job: it is files to copy, and no charge.
+pub fn is_load(job: &Job) -> bool {
+    matches!(decode(&job.body), Ok(Body::Load(_)))
+}
+
+impl Work {
+    /// Reads a job. A charge is read only if the owner of the run's key has signed it for this job.
+    ///
+    /// # Errors
+    /// Fails if the body is not valid work, or a charge of somebody else.
+    pub(crate) fn read(job: &Job, key: &PublicKey) -> Result<Self> {
+        match decode(&job.body)? {
+            Body::Load(load) => Ok(Self::Load(load)),
+            Body::Charge(signed) => Ok(Self::Charge(decode(signed.open(key, Purpose::Job(&job.id))?)?)),
+        }
     }
 
     /// Returns the kind of the job.
     pub(crate) fn kind(&self) -> WorkKind {
         match self {
-            Self::Look { .. } => WorkKind::Look,
-            Self::Walk { .. } => WorkKind::Walk,
-            Self::Share(_) => WorkKind::Share,
-            Self::Finish { .. } => WorkKind::Finish,
-            Self::Unmark => WorkKind::Unmark,
-            Self::Range { .. } => WorkKind::Range,
-            Self::Name(_) => WorkKind::Name,
+            Self::Charge(charge) => charge.kind(),
+            Self::Load(Load::Share(_)) => WorkKind::Share,
+            Self::Load(Load::Range { .. }) => WorkKind::Range,
+            Self::Load(Load::Name(_)) => WorkKind::Name,
         }
+    }
+}
+
+impl WorkKind {
+    /// Returns whether the kind is that of a [`Load`].
+    pub(crate) fn is_load(self) -> bool {
+        matches!(self, Self::Share | Self::Range | Self::Name)
     }
 }
 
@@ -314,7 +378,7 @@ impl Report {
 
     /// Returns whether a later invocation of the run need not do the job again.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self.kind, WorkKind::Share | WorkKind::Range | WorkKind::Name) && self.is_good()
+        self.kind.is_load() && self.is_good()
     }
 
     /// Encodes the report as a result.
@@ -332,19 +396,6 @@ impl Report {
 }
 
 impl Order {
-    /// Encodes the order as an announcement.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    /// Reads an announcement.
-    ///
-    /// # Errors
-    /// Fails if the bytes are not a valid order.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
-        decode(bytes)
-    }
-
     /// Returns a root.
     ///
     /// # Errors
@@ -389,7 +440,10 @@ fn cut(text: &str) -> String {
 
 /// Parses bytes as each of these types, and encodes the parsed value again; returns whether one of them succeeded.
 pub(crate) fn read_any(bytes: &[u8]) -> bool {
-    reads_back::<Work>(bytes) | reads_back::<Report>(bytes) | reads_back::<Order>(bytes)
+    reads_back::<Body>(bytes)
+        | reads_back::<Charge>(bytes)
+        | reads_back::<Report>(bytes)
+        | reads_back::<Order>(bytes)
 }
 
 #[cfg(test)]
@@ -407,6 +461,25 @@ mod tests {
         assert!(report.failures_left_out > 0 && !report.failures.is_empty() && !report.is_good());
         assert!(report.encode().len() <= RESULT_BYTES_MAX);
         assert_eq!(Report::read(&report.encode()).ok(), Some(report));
+    }
+
+    #[test]
+    fn a_charge_is_read_as_the_coordinators_job_alone_and_a_load_as_anybodys() {
+        let (ours, other) = (Identity::generate().expect("a key"), Identity::generate().expect("a key"));
+        let key = ours.public_key();
+        let charge = Charge::Walk { root: 0 };
+        let job = charge.job(b"salt", &ours).expect("it signs");
+        assert_eq!(Work::read(&job, &key).expect("it is ours"), Work::Charge(charge.clone()));
+        assert!(!is_load(&job));
+        let forged = charge.job(b"salt", &other).expect("it signs");
+        assert!(matches!(Work::read(&forged, &key), Err(FleetError::Forged { .. })));
+        // The same words under another name would be done a second time.
+        let again = Job { id: JobId([7; 16]), ..job };
+        assert!(Work::read(&again, &key).is_err());
+        let load = Load::Share(Share { root: 0, target: None, paths: vec![b"a".to_vec()] });
+        let job = load.job(Weight::default(), b"");
+        assert!(is_load(&job) && !is_load(&Job { body: b"?".to_vec(), ..job.clone() }));
+        assert_eq!(Work::read(&job, &key).expect("it is valid"), Work::Load(load));
     }
 
     #[test]

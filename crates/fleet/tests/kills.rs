@@ -11,7 +11,9 @@ mod nats;
 mod skip;
 
 use sealane_fleet::journal::Journal;
-use sealane_fleet::{Bounds, Job, JobId, MemoryQueue, Part, Put, Queue, Remote, Taken, Weight, serve};
+use sealane_fleet::{
+    Bounds, CoordinatorQueue, Job, JobId, MemoryQueue, Part, Put, Queue, Remote, Taken, Weight, serve,
+};
 use sealane_peer::{Channel, RemoteCommand, SshCommand};
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,7 +90,7 @@ fn labour(queue: &dyn Queue) {
 }
 
 /// Puts all jobs, and kills workers at random until there were enough kills; then waits for the end.
-fn put_and_kill(queue: &dyn Queue, folder: &Path, jobs: u64, kills: u64) {
+fn put_and_kill(queue: &dyn CoordinatorQueue, folder: &Path, jobs: u64, kills: u64) {
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..jobs {
@@ -119,7 +121,7 @@ fn put_and_kill(queue: &dyn Queue, folder: &Path, jobs: u64, kills: u64) {
     });
 }
 
-fn count(queue: &dyn Queue) -> u64 {
+fn count(queue: &dyn CoordinatorQueue) -> u64 {
     let (mut all, mut after) = (0, 0);
     loop {
         let results = queue.results(after).expect("a queue");
@@ -128,7 +130,7 @@ fn count(queue: &dyn Queue) -> u64 {
     }
 }
 
-fn check(queue: &dyn Queue, jobs: u64) {
+fn check(queue: &dyn CoordinatorQueue, jobs: u64) {
     let give_up = Instant::now() + Duration::from_secs(60);
     while count(queue) < jobs {
         assert!(Instant::now() < give_up, "{} of {jobs} results", count(queue));
@@ -173,9 +175,10 @@ fn over_pipes(jobs: u64, kills: u64) {
                         Channel::from_child(ssh.spawn(RemoteCommand::Fleet).expect("it starts"))
                             .expect("a channel");
                     started.fetch_add(1, SeqCst);
-                    let part = Part::Work { host: "host".into(), number: number as u32 };
+                    let part = Part::Work { host: "host".into(), number: number as u32, key: [0; 32] };
                     let never = AtomicBool::new(false);
-                    if serve(&mut channel, queue, part, &never, is_stopped, &|| ()).ended.is_ok() {
+                    let served = serve(&mut channel, queue, part, |_| false, &never, is_stopped, &|| ());
+                    if served.ended.is_ok() {
                         return;
                     }
                 }
@@ -192,7 +195,7 @@ fn over_pipes(jobs: u64, kills: u64) {
 #[cfg(feature = "nats")]
 fn over_nats(served: &nats::Served, jobs: u64, kills: u64) {
     let folder = tempfile::tempdir().expect("a folder");
-    let queue = served.worker();
+    let queue = served.coordinator();
     let program = std::env::current_exe().expect("this program");
     let (is_stopped, started) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -209,8 +212,8 @@ fn over_nats(served: &nats::Served, jobs: u64, kills: u64) {
                 }
             });
         }
-        put_and_kill(&*queue, folder.path(), jobs, kills);
-        check(&*queue, jobs);
+        put_and_kill(queue, folder.path(), jobs, kills);
+        check(queue, jobs);
         is_stopped.store(true, SeqCst);
     });
     println!("over NATS: {jobs} jobs, {} workers", started.into_inner());

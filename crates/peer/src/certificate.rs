@@ -8,7 +8,7 @@ use pem_rfc7468::LineEnding;
 
 use crate::error::PeerError;
 use crate::identity::Identity;
-use crate::key::PublicKey;
+use crate::key::{PublicKey, SIGNATURE_BYTES};
 
 /// DER of an algorithm identifier: Ed25519 (RFC 8410 section 3).
 const ED25519: &[u8] = &[0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
@@ -19,14 +19,13 @@ const NAME: &[u8] = &[
 ];
 /// DER of a validity: from 2000 on, without a good end (RFC 5280 section 4.1.2.5).
 const VALIDITY: &[u8] = b"\x30\x20\x17\x0d000101000000Z\x18\x0f99991231235959Z";
-/// DER of the extensions: no certificate authority, which rustls and Go demand of a certificate that is trusted itself; and the
-/// name `sealane`, because a client must ask for some name.
-const EXTENSIONS: &[u8] = &[
-    0xa3, 0x24, 0x30, 0x22, 0x30, 0x0c, 0x06, 0x03, 0x55, 0x1d, 0x13, 0x01, 0x01, 0xff, 0x04, 0x02, 0x30,
-    0x00, 0x30, 0x12, 0x06, 0x03, 0x55, 0x1d, 0x11, 0x04, 0x0b, 0x30, 0x09, 0x82, 0x07, b's', b'e', b'a',
-    b'l', b'a', b'n', b'e',
-];
-const SIGNATURE_BYTES: usize = 64;
+/// DER of an extension: no certificate authority, which rustls and Go demand of a certificate that is trusted itself.
+const NO_AUTHORITY: &[u8] =
+    &[0x30, 0x0c, 0x06, 0x03, 0x55, 0x1d, 0x13, 0x01, 0x01, 0xff, 0x04, 0x02, 0x30, 0x00];
+/// DER of the identifier of alternative names (RFC 5280 section 4.2.1.6).
+const ALTERNATIVE_NAMES: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+/// The name that is in all certificates, because a client must ask for some name.
+const COMMON: &[u8] = b"sealane";
 const PEM_LABEL: &str = "CERTIFICATE";
 const PEM_BYTES_MAX: usize = 2048;
 
@@ -44,6 +43,15 @@ fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     der
 }
 
+/// DER of the extensions: the key is no authority; and two names of a host, one that all keys have and the key's own,
+/// by which a server tells its clients apart.
+fn extensions(key: &PublicKey) -> Vec<u8> {
+    let names = [element(0x82, &[COMMON]), element(0x82, &[key.label().as_bytes()])].concat();
+    let names = element(0x04, &[&element(0x30, &[&names])]);
+    let names = element(0x30, &[ALTERNATIVE_NAMES, &names]);
+    element(0xa3, &[&element(0x30, &[NO_AUTHORITY, &names])])
+}
+
 /// The part that is signed.
 fn to_be_signed(key: &PublicKey) -> Vec<u8> {
     let version = [0xa0, 0x03, 0x02, 0x01, 0x02];
@@ -52,7 +60,7 @@ fn to_be_signed(key: &PublicKey) -> Vec<u8> {
     serial.copy_from_slice(&key.as_bytes()[..16]);
     serial[0] = serial[0] & 0x7f | 0x40;
     let serial = element(0x02, &[&serial]);
-    element(0x30, &[&version, &serial, ED25519, NAME, VALIDITY, NAME, &key.to_spki(), EXTENSIONS])
+    element(0x30, &[&version, &serial, ED25519, NAME, VALIDITY, NAME, &key.to_spki(), &extensions(key)])
 }
 
 fn certificate(to_be_signed: &[u8], signature: &[u8]) -> Vec<u8> {

@@ -93,7 +93,8 @@ pub enum PeerError {
     /// The server's key is not among the known ones.
     #[error(
         "the server {address} is not known; its key is\n  {key}\n  (fingerprint {})\n\
-         Compare it with what `sealane id` prints on the server, then connect once with --accept-new, or add the line \
+         Compare it with what `sealane id` prints on the server (`sudo sealane id --daemon` where it is a service), then connect \
+         once with --accept-new, or add the line \
          `{address} {key}` to {}",
         key.fingerprint(), file.display()
     )]
@@ -295,7 +296,8 @@ pub enum ChannelError {
     Poisoned,
     /// The server does not accept our key.
     #[error(
-        "the server does not accept your key; its operator can add it with\n  sealane authorise {ours} NAME read,write"
+        "the server does not accept your key; its operator can add it with\n  sealane authorise {ours} NAME read,write\n\
+         or, where the daemon runs as a service, with\n  sudo sealane authorise --daemon {ours} NAME read,write"
     )]
     Refused {
         /// The key we showed.

@@ -18,7 +18,7 @@ use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
 use crate::error::PeerError;
-use crate::key::PublicKey;
+use crate::key::{PublicKey, SIGNATURE_BYTES, signed};
 
 /// An Ed25519 PKCS#8 PEM has less than 200 bytes; comments around it are not allowed.
 const MAX_FILE_BYTES: usize = 4096;
@@ -73,6 +73,22 @@ impl Identity {
         if mode & 0o077 != 0 {
             return Err(PeerError::IdentityExposed { path: path.into(), mode });
         }
+        Self::read(&mut file, path)
+    }
+
+    /// Returns the public key of the identity in this file, whoever owns it: that of a service, for its administrator. The
+    /// private key is used for nothing.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or does not contain such a key.
+    pub fn public_key_in(path: &Path) -> Result<PublicKey, PeerError> {
+        let file_error = |source| PeerError::File { doing: "read", path: path.into(), source };
+        let mut file = File::open(path).map_err(file_error)?;
+        Self::read(&mut file, path).map(|identity| identity.public)
+    }
+
+    fn read(file: &mut File, path: &Path) -> Result<Self, PeerError> {
+        let file_error = |source| PeerError::File { doing: "read", path: path.into(), source };
         // The buffer has a fixed size, because a growing one would leave copies of the key behind.
         let mut pem = Zeroizing::new([0; MAX_FILE_BYTES]);
         let mut len = 0;
@@ -132,6 +148,17 @@ impl Identity {
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         self.public
+    }
+
+    /// Signs a message. The `context` names its purpose, so that no signature is one for another purpose.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn sign(&self, context: &str, message: &[u8]) -> Result<[u8; SIGNATURE_BYTES], PeerError> {
+        let fault = PeerError::Crypto { doing: "sign" };
+        let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8) else { return Err(fault) };
+        let signature = pair.sign(&signed(context, message));
+        signature.as_ref().try_into().map_err(|_| fault)
     }
 
     pub(crate) fn pkcs8(&self) -> &[u8] {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use data_encoding::{BASE32_NOPAD, HEXLOWER};
 
 /// The beginning of every printed key; the digit is the version of the form, not of the program.
@@ -20,6 +21,15 @@ const TEXT_CHARS: usize = 56;
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// Bytes of a whole Ed25519 `SubjectPublicKeyInfo`.
 const SPKI_BYTES: usize = SPKI_PREFIX.len() + KEY_BYTES;
+
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// Returns the bytes that a signature for this purpose covers. The context's length comes first: no two pairs of
+/// context and message have the same bytes.
+pub(crate) fn signed(context: &str, message: &[u8]) -> Vec<u8> {
+    [&(context.len() as u64).to_le_bytes(), context.as_bytes(), message].concat()
+}
 
 /// An Ed25519 public key, which identifies a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +68,19 @@ impl PublicKey {
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
+    }
+
+    /// Returns whether the key's owner has signed this message for this purpose
+    /// ([`Identity::sign`](crate::Identity::sign)).
+    #[must_use]
+    pub fn has_signed(&self, context: &str, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(&signed(context, message), signature).is_ok()
+    }
+
+    /// Returns the text form without its prefix: letters and digits, which are also a valid label of a host name.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.to_string().split_off(PREFIX.len())
     }
 
     /// Returns the short form for messages.

@@ -41,7 +41,7 @@ pub use channel::{Channel, Received, TlsFacts};
 pub use error::{ChannelError, PeerError, TrustFault, chain};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
 pub use identity::Identity;
-pub use key::{Fingerprint, KeyFault, PublicKey};
+pub use key::{Fingerprint, KeyFault, PublicKey, SIGNATURE_BYTES};
 pub use launch::{RemoteProcess, ServeLeave, StderrMode, spawn_local, spawn_local_worker};
 pub use location::Location;
 pub use name::{ChannelKind, PeerName};

@@ -67,7 +67,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-fleet-work",
         &[(
-            "sealane fleet work --queue tls://head:4222 --run 3f0c12ab90",
+            "sealane fleet work --queue tls://head:4222 --run 3f0c12ab90 --key $KEY",
             "copy shares of a run from this host, until there are none",
         )],
     ),

@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
+#[cfg(feature = "nats")]
+use sealane_peer::PublicKey;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
@@ -15,7 +17,8 @@ other host as HOST:RUN, over ssh. The beginning of a name is enough.";
 
 const WORK_LONG_ABOUT: &str = "\
 Take part in a run whose queue is a NATS server, as one of its sources, until there is no more work. A scheduler such as Slurm or \
-Kubernetes starts workers like this; `sealane cp --queue` starts the run.
+Kubernetes starts workers like this; `sealane cp --queue` starts the run, and prints its name and its key. A worker does nothing \
+that the owner of that key has not signed, whatever the queue or another worker says.
 
 Without --queue this works for the `sealane cp` that has started it, on standard input and output.";
 
@@ -78,12 +81,16 @@ pub struct FleetRetryArgs {
 pub struct FleetWorkArgs {
     /// The queue, as tls://HOST[:PORT]
     #[cfg(feature = "nats")]
-    #[arg(long, value_name = "QUEUE", requires = "run")]
+    #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
     pub queue: Option<Server>,
     /// The run
     #[cfg(feature = "nats")]
     #[arg(long, value_name = "RUN", requires = "queue")]
     pub run: Option<String>,
+    /// The key of the run, as `sealane cp --queue` and `sealane fleet status` print it
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub key: Option<PublicKey>,
     /// Name of this host in reports; by default its own name
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,

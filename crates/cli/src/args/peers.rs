@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 pub(super) const AUTHORISE_LONG_ABOUT: &str = "\
-Let a peer into the daemons of this user. This adds a line to the file of authorised peers, or changes the line that the key \
+Let a peer into the daemons of this user, or with --daemon into the one that the package runs as a service. This adds a line to the file of authorised peers, or changes the line that the key \
 has; running daemons notice. `--path` and limits that a line has stay unless they are given anew.
 
 KEY is what `sealane id` prints at the peer, NAME is what the daemon's log calls it. Rights are separated by commas: `read` \
@@ -35,6 +35,9 @@ pub struct AuthoriseArgs {
     /// File of authorised peers; by default the one in your configuration folder
     #[arg(long, visible_alias = "authorized-peers", value_name = "FILE")]
     pub authorised_peers: Option<PathBuf>,
+    /// The peers of the daemon that runs as a service, in /etc/sealane/authorised-peers
+    #[arg(long, conflicts_with = "authorised_peers")]
+    pub daemon: bool,
 }
 
 /// Arguments of `sealane peers`.
@@ -52,6 +55,9 @@ pub struct PeersArgs {
     /// File of authorised peers; by default the one in your configuration folder
     #[arg(long, visible_alias = "authorized-peers", value_name = "FILE")]
     pub authorised_peers: Option<PathBuf>,
+    /// The peers of the daemon that runs as a service, in /etc/sealane/authorised-peers
+    #[arg(long, conflicts_with = "authorised_peers")]
+    pub daemon: bool,
     /// File of known daemons; by default the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub known_peers: Option<PathBuf>,

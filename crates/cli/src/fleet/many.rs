@@ -40,14 +40,20 @@ pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
     }
 }
 
-/// Returns the options that arguments stand for.
-pub(super) fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
-    let (mut options, reporting) = of_many(arguments).map_err(|error| FleetError::Usage(chain(&error)))?;
+/// Sets the options that depend on this host: its files and programs.
+pub(super) fn of_this_host(options: &mut Options) -> Result<(), FleetError> {
     options.remote.ssh_program = environment::ssh_program();
     options.remote.config_dir = environment::config_dir();
     options.remote.state_dir = environment::state_dir();
     options.implementations =
         environment::implementations().map_err(|error| FleetError::Usage(chain(error.as_ref())))?;
+    Ok(())
+}
+
+/// Returns the options that arguments stand for.
+fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
+    let (mut options, reporting) = of_many(arguments).map_err(|error| FleetError::Usage(chain(&error)))?;
+    of_this_host(&mut options)?;
     options.agreed_suite()?;
     Ok((options, reporting))
 }
@@ -62,10 +68,11 @@ fn kind_of(error: &FleetError) -> ErrorKind {
         FleetError::Copy(error) => error.kind(),
         FleetError::Usage(_) | FleetError::Hosts { .. } | FleetError::NoRun { .. } => ErrorKind::Usage,
         FleetError::UnderWay { .. } => ErrorKind::Refused,
-        FleetError::Protocol(_) => ErrorKind::Protocol,
+        FleetError::Protocol(_) | FleetError::Forged { .. } | FleetError::Overreach(_) => ErrorKind::Protocol,
         FleetError::Channel(_)
         | FleetError::NobodyLeft { .. }
         | FleetError::Unfit(_)
+        | FleetError::Target(_)
         | FleetError::Queue(_) => ErrorKind::Connect,
         _ => ErrorKind::Io,
     }
@@ -110,6 +117,10 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     let started = Instant::now();
     let (json, start) = (arguments.json, crate::cp::start(&arguments));
     let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
+    #[cfg(feature = "nats")]
+    let server = arguments.queue.as_ref().map(ToString::to_string);
+    #[cfg(not(feature = "nats"))]
+    let server: Option<String> = None;
     let (plan, reporting) = match plan(arguments, &words) {
         Ok(planned) => planned,
         Err(error) => {
@@ -131,11 +142,11 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
         }
     };
     let agreed = agreement(&plan.options);
-    let has_server = plan.queue.is_some();
+    let server = server.filter(|_| plan.queue.is_some());
     let mut tell = |news: News| match news {
-        News::Begun { run, done } => {
+        News::Begun { run, key, done } => {
             reporter.notice(&Notice::Agreed(agreed.clone()));
-            reporter.tell(&Event::Run { run: run.clone(), done });
+            reporter.tell(&Event::Run { run: run.clone(), key: key.to_string(), done });
             if reporter.is_for_people() {
                 let before = match done {
                     0 => String::new(),
@@ -143,13 +154,20 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
                 };
                 reporter
                     .line(&format!("run {run}: `sealane fleet status {run}` shows how far it is{before}"));
-                if has_server {
+                if let Some(server) = &server {
+                    reporter.line(&format!(
+                        "workers: `sealane fleet work --queue {server} --run {run} --key {key}`; they take orders from the \
+                         owner of this key alone"
+                    ));
                     reporter.line(
                         "the queue survives a loss of power only if its server has `sync_interval: always`, which cannot be seen \
                          from here",
                     );
                 }
             }
+        }
+        News::Said { host, line } => {
+            reporter.line(&format!("{}: {}", printable(host.as_bytes()), printable(line.as_bytes())));
         }
         News::EntryFailed { path, reason } => reporter.notice(&Notice::EntryFailed { path, reason }),
         News::LeftOut(host) => {

@@ -16,6 +16,7 @@ use crate::signals;
 use crate::text::{complain, printable};
 use crate::units::bytes_text;
 use anyhow::{Context as _, anyhow};
+use sealane_copy::Options;
 use sealane_fleet::{FleetError, Run, Runs, State, Status, Tasks};
 use sealane_peer::SshCommand;
 use serde_json::json;
@@ -159,6 +160,7 @@ fn shown(status: &Status) -> String {
     let found = if status.walked { "" } else { " found so far" };
     let mut rows = vec![
         ("run", format!("{}, {}", status.run, word(status.state))),
+        ("key", printable(status.key.as_bytes())),
         ("command", printable(status.command.as_bytes())),
         (
             "bytes",
@@ -236,17 +238,15 @@ fn stop(run: &Run) -> Result<ExitStatus, Failure> {
 fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
     signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
     sealane_copy::raise_descriptor_limit();
-    let reading = |words: &[Vec<u8>]| {
-        let arguments = many::parse(&many::words(words))?;
-        many::options(arguments).map(|(options, _)| options)
-    };
-    let tasks = Tasks { reading: &reading, studying: &study::work };
+    let mut base = Options::default();
+    many::of_this_host(&mut base).map_err(failure)?;
+    let tasks = Tasks { base, studying: &study::work };
     #[cfg(feature = "nats")]
-    if let (Some(server), Some(run)) = (&arguments.queue, &arguments.run) {
+    if let (Some(server), Some(run), Some(key)) = (&arguments.queue, &arguments.run, arguments.key) {
         let queue = queue::worker(&arguments, server, run).map_err(failure)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = arguments.host.unwrap_or(host);
-        sealane_fleet::work_from(&queue, host, std::process::id(), &tasks).map_err(failure)?;
+        sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks).map_err(failure)?;
         return Ok(ExitStatus::Success);
     }
     #[cfg(not(feature = "nats"))]

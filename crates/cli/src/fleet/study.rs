@@ -86,9 +86,10 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
     let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let all = study.jobs.len();
     let mut tell = |news: News| match news {
-        News::Begun { run, done } => complain(format_args!(
-            "run {run}: {done} of {all} samples are taken; `sealane fleet status {run}` shows how far it is"
+        News::Begun { run, key, done } => complain(format_args!(
+            "run {run}: {done} of {all} samples are taken; `sealane fleet status {run}` shows how far it is; its key is {key}"
         )),
+        News::Said { host, line } => complain(format_args!("{host}: {line}")),
         News::LeftOut(host) => complain(format_args!("{} is left out: {}", host.host, host.reason)),
         News::Joined { host } => {
             complain(format_args!("{} takes part from now on", printable(host.as_bytes())))

@@ -8,7 +8,8 @@ pub(crate) mod skip;
 
 use sealane_fleet::journal::Journal;
 use sealane_fleet::{
-    Bounds, Finished, Job, JobId, Lease, MemoryQueue, Part, Queue, Remote, Taken, Weight, serve,
+    Bounds, CoordinatorQueue, Finished, Job, JobId, Lease, MemoryQueue, Part, Queue, Remote, Taken, Weight,
+    serve,
 };
 use sealane_peer::Channel;
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use std::time::Duration;
 
 const BOUNDS: Bounds = Bounds { jobs: 50, bytes: 4 << 20 };
 
-/// The workers' side of a queue.
+/// A queue, with its kind of workers.
 pub(crate) trait Kind: Sync {
     fn name(&self) -> &'static str;
+    /// The coordinator's side.
+    fn coordinator(&self) -> &dyn CoordinatorQueue;
     /// One more worker.
     fn worker(&self) -> Box<dyn Queue>;
     /// Lets a worker disappear without a message; its queue notices that soon.
@@ -67,6 +70,10 @@ impl Kind for nats::Served {
         "on a NATS server"
     }
 
+    fn coordinator(&self) -> &dyn CoordinatorQueue {
+        Self::coordinator(self)
+    }
+
     fn worker(&self) -> Box<dyn Queue> {
         Self::worker(self)
     }
@@ -98,6 +105,10 @@ impl Kind for InProcess {
         "in one process"
     }
 
+    fn coordinator(&self) -> &dyn CoordinatorQueue {
+        &*self.queue
+    }
+
     fn worker(&self) -> Box<dyn Queue> {
         Box::new(Thread { queue: Arc::clone(&self.queue), held: Mutex::default() })
     }
@@ -118,9 +129,6 @@ impl Queue for Thread {
     fn put(&self, job: &Job) -> sealane_fleet::Result<sealane_fleet::Put> {
         self.queue.put(job)
     }
-    fn seal(&self) -> sealane_fleet::Result<()> {
-        self.queue.seal()
-    }
     fn take(&self, wait: Duration) -> sealane_fleet::Result<Taken> {
         let taken = self.queue.take(wait)?;
         if let Taken::Job(lease) = &taken {
@@ -139,14 +147,8 @@ impl Queue for Thread {
         self.held.lock().expect("no panic").retain(|&token| token != lease.token);
         self.queue.give_back(lease, after)
     }
-    fn results(&self, after: u64) -> sealane_fleet::Result<Vec<sealane_fleet::Outcome>> {
-        self.queue.results(after)
-    }
     fn result(&self, id: &JobId) -> sealane_fleet::Result<Option<Vec<u8>>> {
         self.queue.result(id)
-    }
-    fn announce(&self, order: &[u8]) -> sealane_fleet::Result<()> {
-        self.queue.announce(order)
     }
     fn announcement(&self) -> sealane_fleet::Result<Vec<u8>> {
         self.queue.announcement()
@@ -179,12 +181,16 @@ impl Kind for Piped {
         "over a stream"
     }
 
+    fn coordinator(&self) -> &dyn CoordinatorQueue {
+        &*self.queue
+    }
+
     fn worker(&self) -> Box<dyn Queue> {
         let (mut ours, mut theirs) = Channel::pair().expect("a pair");
         let (queue, is_stopped) = (Arc::clone(&self.queue), Arc::clone(&self.is_stopped));
         let server = thread::spawn(move || {
-            let part = Part::Work { host: "here".into(), number: 0 };
-            serve(&mut ours, &*queue, part, &AtomicBool::new(false), &is_stopped, &|| ());
+            let part = Part::Work { host: "here".into(), number: 0, key: [0; 32] };
+            serve(&mut ours, &*queue, part, |_| true, &AtomicBool::new(false), &is_stopped, &|| ());
         });
         self.servers.lock().expect("no panic").push(server);
         Remote::greeted(&mut theirs).expect("a greeting");

@@ -1,7 +1,8 @@
 //! A NATS server for one test, on a free port of this host.
 
-use sealane_fleet::Queue;
-use sealane_fleet::nats::{Keeping, NatsQueue, Server};
+use sealane_fleet::journal::Journal;
+use sealane_fleet::nats::{Keeping, NatsCoordinatorQueue, NatsQueue, Server};
+use sealane_fleet::{CoordinatorQueue, Queue};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,27 +15,40 @@ pub(crate) struct Served {
     server: Child,
     folder: tempfile::TempDir,
     address: Server,
+    queue: Option<NatsCoordinatorQueue>,
 }
 
 impl Served {
     /// Starts a server with an empty queue.
     pub(crate) fn start() -> Result<Self, String> {
-        let served = Self::with("")?;
-        NatsQueue::connect(&served.address, None, "run", Some(KEEPING)).map_err(|error| error.to_string())?;
+        let mut served = Self::with("")?;
+        let journal = Journal::open(&served.folder.path().join("results"), |_| true).expect("a journal");
+        let queue = NatsCoordinatorQueue::open(&served.address, None, "run", journal, KEEPING);
+        served.queue = Some(queue.map_err(|error| error.to_string())?);
         Ok(served)
     }
 
-    /// Starts a server with TLS, which lets in whoever has one of these certificates, with the rights of a worker.
+    /// The coordinator's side of the queue.
     #[allow(dead_code, reason = "each test uses a part of this")]
-    pub(crate) fn protected(identity: &Path, certificate: &str, workers: &str) -> Result<Self, String> {
+    pub(crate) fn coordinator(&self) -> &dyn CoordinatorQueue {
+        self.queue.as_ref().expect("it was opened")
+    }
+
+    /// Starts a server with TLS, which lets in whoever has one of these certificates, with the rights of these users.
+    #[allow(dead_code, reason = "each test uses a part of this")]
+    pub(crate) fn protected(
+        identity: &Path,
+        certificate: &str,
+        clients: &str,
+        users: &str,
+    ) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a folder");
-        for (name, text) in [("server.crt", certificate), ("workers.crt", workers)] {
+        for (name, text) in [("server.crt", certificate), ("clients.crt", clients)] {
             std::fs::write(folder.path().join(name), text).expect("a file");
         }
         let mut served = Self::with(&format!(
-            "tls {{ cert_file: \"{at}/server.crt\", key_file: \"{}\", ca_file: \"{at}/workers.crt\", verify_and_map: true }}\n\
-             authorization {{ users = [ {{ user: sealane, permissions: {{ publish: [\"sealane.>\", \"$JS.API.>\", \"$JS.ACK.>\"], \
-             subscribe: \"_INBOX.>\" }} }} ] }}\n",
+            "tls {{ cert_file: \"{at}/server.crt\", key_file: \"{}\", ca_file: \"{at}/clients.crt\", verify_and_map: true }}\n\
+             authorization {{ users = [\n{users}] }}\n",
             identity.display(),
             at = folder.path().display(),
         ))?;
@@ -52,10 +66,11 @@ impl Served {
         std::fs::write(&config, text).expect("a file");
         let (server, port) = Self::spawn(&folder)?;
         let address = format!("nats://127.0.0.1:{port}").parse().expect("an address");
-        Ok(Self { server, folder, address })
+        Ok(Self { server, folder, address, queue: None })
     }
 
     /// One more worker.
+    #[allow(dead_code, reason = "each test uses a part of this")]
     pub(crate) fn worker(&self) -> Box<dyn Queue> {
         Box::new(NatsQueue::connect(&self.address, None, "run", None).expect("a queue"))
     }

@@ -25,6 +25,7 @@ use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 pub struct QueueTls {
     verifier: Arc<Verifier>,
     identity: Arc<CertifiedKey>,
+    key: PublicKey,
 }
 
 impl QueueTls {
@@ -35,8 +36,16 @@ impl QueueTls {
     pub fn new(address: HostPort, identity: &Identity, trust: ServerTrust) -> Result<Self, PeerError> {
         let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
         let certificate = CertificateDer::from(identity.certificate()?);
+        let key = identity.public_key();
         let identity = Arc::new(CertifiedKey::new(vec![certificate], identity.certified().key.clone()));
-        Ok(Self { verifier: Arc::new(Verifier { trust, known, address, seen: Mutex::default() }), identity })
+        let verifier = Arc::new(Verifier { trust, known, address, seen: Mutex::default() });
+        Ok(Self { verifier, identity, key })
+    }
+
+    /// Our key, whose label the server knows us by.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
+        self.key
     }
 
     /// For the client that connects.

@@ -1,0 +1,251 @@
+//! The options of a run's sessions, as its order carries them: values of closed types, never arguments of a program.
+//!
+//! Guarantees: whoever reads them knows every field, and one that means nothing here is an error; how this host finds its
+//! own files and programs is not among them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sealane_copy::{
+    AddressFamily, FarEnd, Following, Level, Options, Pattern, Placement, Preserve, RemoteOptions, Suite,
+    Upkeep,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FleetError, Result};
+
+/// The options that every mover of a run applies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    level: Level,
+    suite: Option<String>,
+    allow_legacy: bool,
+    streams: Option<u16>,
+    lanes: Option<u16>,
+    placement: Option<String>,
+    through_ssh: bool,
+    /// Bytes per second of one session.
+    pub(crate) limit_rate: Option<u64>,
+    resume: bool,
+    skip_same: bool,
+    update: bool,
+    as_named: bool,
+    preserve: Preserve,
+    upkeep: Upkeep,
+    patterns: Vec<Pattern>,
+    following: Following,
+    one_file_system: bool,
+    fsync: bool,
+    timeout_ms: u64,
+    data_ports: Option<(u16, u16)>,
+    engine: String,
+    reach: Reach,
+}
+
+/// How targets are reached. Files are those of the mover's host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Reach {
+    port: Option<u16>,
+    family: Option<Family>,
+    ssh_identity: Option<Vec<u8>>,
+    ssh_options: Vec<String>,
+    ssh_config: Option<Vec<u8>>,
+    ssh_jump: Option<String>,
+    far_end: Program,
+    remote_program: Option<String>,
+    identity: Option<Vec<u8>>,
+    known_peers: Option<Vec<u8>>,
+    accept_new: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Family {
+    V4,
+    V6,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Program {
+    Auto,
+    Sealane,
+    Sftp,
+}
+
+impl Settings {
+    /// Returns the part of the options that a run's movers apply.
+    pub(crate) fn of(options: &Options) -> Self {
+        let remote = &options.remote;
+        let path = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| everywhere(path).into_os_string().into_encoded_bytes())
+        };
+        Self {
+            level: options.level,
+            suite: options.suite.map(|suite| suite.to_string()),
+            allow_legacy: options.allow_legacy,
+            streams: options.streams,
+            lanes: options.lanes,
+            placement: options.placement.map(|placement| placement.to_string()),
+            through_ssh: options.through_ssh,
+            limit_rate: options.limit_rate,
+            resume: options.resume,
+            skip_same: options.skip_same,
+            update: options.update,
+            as_named: options.as_named,
+            preserve: options.preserve.clone(),
+            upkeep: options.upkeep.clone(),
+            patterns: options.patterns.clone(),
+            following: options.following,
+            one_file_system: options.one_file_system,
+            fsync: options.fsync,
+            timeout_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
+            data_ports: options.data_ports,
+            engine: options.engine.to_string(),
+            reach: Reach {
+                port: remote.port,
+                family: remote.family.map(|family| match family {
+                    AddressFamily::V4 => Family::V4,
+                    AddressFamily::V6 => Family::V6,
+                }),
+                ssh_identity: path(&remote.ssh_identity),
+                ssh_options: remote.ssh_options.clone(),
+                ssh_config: path(&remote.ssh_config),
+                ssh_jump: remote.ssh_jump.clone(),
+                far_end: match remote.far_end {
+                    FarEnd::Auto => Program::Auto,
+                    FarEnd::Sealane => Program::Sealane,
+                    FarEnd::Sftp => Program::Sftp,
+                },
+                remote_program: remote.remote_program.clone(),
+                identity: path(&remote.identity),
+                known_peers: path(&remote.known_peers),
+                accept_new: remote.accept_new,
+            },
+        }
+    }
+
+    /// Returns the options of a session, over those that belong to this host (`base`).
+    ///
+    /// # Errors
+    /// Fails if a value means nothing to this program, or if a file is not on this host.
+    pub(crate) fn options(&self, base: &Options) -> Result<Options> {
+        let reach = &self.reach;
+        let unknown = |error: &dyn std::fmt::Display| FleetError::Protocol(error.to_string());
+        let suite = self.suite.as_deref().map(str::parse::<Suite>).transpose();
+        let placement = self.placement.as_deref().map(str::parse::<Placement>).transpose();
+        let options = Options {
+            recursive: true,
+            level: self.level,
+            suite: suite.map_err(|error| unknown(&error))?,
+            allow_legacy: self.allow_legacy,
+            streams: self.streams,
+            lanes: self.lanes,
+            placement: placement.map_err(|error| unknown(&error))?,
+            through_ssh: self.through_ssh,
+            limit_rate: self.limit_rate,
+            resume: self.resume,
+            skip_same: self.skip_same,
+            update: self.update,
+            as_named: self.as_named,
+            preserve: self.preserve.clone(),
+            upkeep: self.upkeep.clone(),
+            patterns: self.patterns.clone(),
+            following: self.following,
+            one_file_system: self.one_file_system,
+            fsync: self.fsync,
+            timeout: Duration::from_millis(self.timeout_ms),
+            data_ports: self.data_ports,
+            engine: self.engine.parse().map_err(|error| unknown(&error))?,
+            remote: RemoteOptions {
+                port: reach.port,
+                family: reach.family.map(|family| match family {
+                    Family::V4 => AddressFamily::V4,
+                    Family::V6 => AddressFamily::V6,
+                }),
+                ssh_identity: reach.ssh_identity.as_ref().map(|path| owned(path)),
+                ssh_options: reach.ssh_options.clone(),
+                ssh_config: config(&reach.ssh_config)?,
+                ssh_jump: reach.ssh_jump.clone(),
+                far_end: match reach.far_end {
+                    Program::Auto => FarEnd::Auto,
+                    Program::Sealane => FarEnd::Sealane,
+                    Program::Sftp => FarEnd::Sftp,
+                },
+                remote_program: reach.remote_program.clone(),
+                identity: reach.identity.as_ref().map(|path| owned(path)),
+                known_peers: reach.known_peers.as_ref().map(|path| owned(path)),
+                accept_new: reach.accept_new,
+                ..base.remote.clone()
+            },
+            ..base.clone()
+        };
+        options.agreed_suite()?;
+        Ok(options)
+    }
+}
+
+fn owned(path: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(path))
+}
+
+/// Returns the path under which other hosts look for a file: they have other folders to begin from. ssh reads `~` and
+/// `none` itself.
+fn everywhere(path: &Path) -> PathBuf {
+    if path == Path::new("none") || path.as_os_str().as_bytes().starts_with(b"~") {
+        return path.to_owned();
+    }
+    // A path that cannot be made absolute is left as it is: it will not be found.
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Returns ssh's configuration file, which must be on this host: ssh ends without it.
+fn config(path: &Option<Vec<u8>>) -> Result<Option<PathBuf>> {
+    let Some(path) = path.as_ref().map(|path| owned(path)) else { return Ok(None) };
+    if !path.is_absolute() || path.exists() {
+        return Ok(Some(path));
+    }
+    Err(FleetError::Unfit(format!(
+        "-F {}: there is no such file on this host; between many hosts it is read on each source, too",
+        path.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{decode, encode};
+
+    #[test]
+    fn options_arrive_as_they_were_given() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("config");
+        std::fs::write(&config, "").expect("a file");
+        let mut given = Options { recursive: true, ..Options::default() };
+        given.level = Level::Safe;
+        given.suite = Some("aes-128-gmac".parse().expect("a suite"));
+        given.streams = Some(3);
+        given.placement = Some("packet".parse().expect("a placement"));
+        given.limit_rate = Some(1000);
+        given.patterns = vec![Pattern::Exclude("*.o".into()), Pattern::Include("*".into())];
+        given.engine = "lanes:2".parse().expect("an engine");
+        given.timeout = Duration::from_millis(1500);
+        given.preserve.hard_links = true;
+        given.remote.family = Some(AddressFamily::V6);
+        given.remote.ssh_config = Some(config.clone());
+        given.remote.ssh_options = vec!["A=1".into()];
+        given.remote.far_end = FarEnd::Sealane;
+        let sent: Settings = decode(&encode(&Settings::of(&given))).expect("it reads back");
+        let read = sent.options(&Options::default()).expect("it means something");
+        assert_eq!(format!("{read:?}"), format!("{given:?}"));
+        // What belongs to a host stays.
+        let mut base = Options::default();
+        base.remote.ssh_program = Some("/bin/its-ssh".into());
+        let read = sent.options(&base).expect("it means something");
+        assert_eq!(read.remote.ssh_program, base.remote.ssh_program);
+        std::fs::remove_file(&config).expect("it is there");
+        let missing = sent.options(&base);
+        assert!(matches!(&missing, Err(FleetError::Unfit(why)) if why.contains("-F")), "{missing:?}");
+        assert!(Settings { engine: "rocket".into(), ..sent }.options(&base).is_err());
+    }
+}
