@@ -266,6 +266,33 @@ fn strongswan_begins_and_rekeys_and_ends() {
     assert_eq!(net.status("a")["peers"][0]["ike"], serde_json::json!([]));
 }
 
+/// The first association of an IKE SA takes no key exchange of its own, so ends that differ about one find out at the first
+/// rekeying. strongSwan refuses in either case.
+#[test]
+fn ends_that_differ_about_pfs_stay_joined_and_say_so() {
+    for (tag, ours, theirs) in
+        [("kv", "aes256gcm16-x25519", "aes256gcm16"), ("kw", "aes256gcm16", "aes256gcm16-ecp256")]
+    {
+        let Some(mut net) = two_hosts(tag, strongswan::missing) else { return };
+        let psk = "auth = psk";
+        let text = connections(["aes256gcm16-prfsha384-x25519", theirs], psk, psk, "", "");
+        let far = StrongSwan::start(&mut net, "b", &text, |_| {});
+        let ike = format!("psk-file = \"psk\"\nesp-proposals = [\"{ours}\"]");
+        net.gateway("a", 1400, &site(&format!("{ENDPOINT}rekey-seconds = 2\n"), &ike));
+        net.wait_for_ping("a", INNER[1]);
+        let changes = load(&net, Duration::from_secs(7));
+        assert!(changes >= 2, "{changes} successors\n{}", far.log());
+        // strongSwan sends under the first association of an IKE SA before its answer has come.
+        let lost = dropped(&net, "a", &["expired"]);
+        assert!(lost.is_empty(), "{lost:?}\n{}", far.log());
+        wait_for_words(&mut net, 1, &format!("our proposals are {ours}"));
+        wait_for_words(&mut net, 1, "PFS");
+        wait_for("the end of what was replaced", || {
+            net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
+        });
+    }
+}
+
 /// Makes an authority and the certificates of both ends, in PEM, with OpenSSL.
 fn certificates(folder: &Path, kind: &str) -> Result<(), String> {
     let openssl = |arguments: &str| {

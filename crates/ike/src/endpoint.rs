@@ -277,8 +277,14 @@ impl Endpoint {
                     && sa.holder.as_ref() == Some(&contact.holder)
                     && sa.stands_since.is_some_and(|since| since < contact.began)
             });
+            // Several devices of one user may have one identity, and each can speak only for itself.
+            let is_shared =
+                self.common.peers.get(contact.peer).is_some_and(|peer| peer.remote_identity.is_none());
             for spi in others.map(|(spi, _)| *spi).collect::<Vec<_>>() {
-                self.with(now, spi, |sa, context| sa.fail(context, Reason::Replaced));
+                self.with(now, spi, |sa, context| match is_shared && sa.path.remote != contact.from {
+                    true => sa.doubt(context),
+                    false => sa.end_at_once(context, Reason::Replaced),
+                });
             }
         }
     }
@@ -669,6 +675,18 @@ impl Endpoint {
         for spi in self.by_id.get(&ike).cloned().unwrap_or_default() {
             self.with(now, spi, |sa, context| sa.close(context));
         }
+    }
+
+    /// Ends an IKE SA with all its children at once, whether its peer answers or not. The peer is told.
+    pub fn end(&mut self, ike: IkeId, reason: &Reason, now: Instant) {
+        for spi in self.by_id.get(&ike).cloned().unwrap_or_default() {
+            self.with(now, spi, |sa, context| sa.end_at_once(context, reason.clone()));
+        }
+    }
+
+    /// Returns the time since an IKE SA's peer was last heard.
+    pub fn silence(&self, ike: IkeId, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.sas.get(&self.current(ike)?)?.heard()))
     }
 
     /// Checks whether the peer is still alive.

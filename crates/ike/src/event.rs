@@ -142,6 +142,9 @@ pub enum Reason {
     /// Another IKE SA or child took its place.
     #[error("another one has taken its place")]
     Replaced,
+    /// There are as many as one peer or user may have.
+    #[error("there are as many as one user or peer may have")]
+    TooMany,
     /// The peer does not have it.
     #[error("the peer does not have it any more")]
     Lost,
@@ -234,6 +237,20 @@ pub enum Event {
         policy: Option<usize>,
         /// The resource that we requested the child for, as in [`Install::resource`].
         resource: Option<Vec<u8>>,
+        /// The reason.
+        reason: Reason,
+    },
+    /// The peer has refused a successor of a child or of the IKE SA itself, and would do so again: the owner should begin
+    /// another IKE SA in time. The request is repeated with growing pauses.
+    RekeyRefused {
+        /// The IKE SA.
+        ike: IkeId,
+        /// The child that was to be replaced; `None` for the IKE SA.
+        child: Option<ChildId>,
+        /// Our proposals, as words.
+        proposals: String,
+        /// The key exchange that the peer asks for, if it says so.
+        wanted: Option<String>,
         /// The reason.
         reason: Reason,
     },

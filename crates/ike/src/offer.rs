@@ -533,11 +533,16 @@ pub fn select(
     Err(nearest.map_or_else(
         || Mismatch {
             kind: TransformType::ENCRYPTION,
-            ours: ours.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            ours: list(ours),
             theirs: "nothing for this protocol".to_owned(),
         },
         |(_, mismatch)| mismatch,
     ))
+}
+
+/// Returns proposals as words.
+pub(crate) fn list(offers: &[Offer]) -> String {
+    offers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads a peer's answer to our proposals: one proposal, all of whose transforms were offered.

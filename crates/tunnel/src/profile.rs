@@ -97,6 +97,8 @@ pub struct Profile {
     /// The gateway's identity.
     identity: String,
     user: String,
+    /// The identity of the device, which differs from those of the user's other devices.
+    device: String,
     /// The user's certificate and private key, PKCS #12; `None` if the user has a password.
     bundle: Option<Vec<u8>>,
     /// The certificate of the gateway's authority, in DER.
@@ -115,6 +117,8 @@ pub struct Names<'a> {
     pub server: Option<&'a str>,
     /// The name of the connection; the name or address of the gateway if it is `None`.
     pub connection: Option<&'a str>,
+    /// The device that the profile is for; a name that no other profile has if it is `None`.
+    pub device: Option<&'a str>,
 }
 
 /// The files of a user's certificate and its private key, in PEM.
@@ -212,10 +216,18 @@ impl Profile {
         let Proof::Clients { certificate, .. } = &peer.proof else {
             return Err(ProfileError::NoClients);
         };
-        let Names { user, server, connection } = names;
+        let Names { user, server, connection, device } = names;
         let is_host = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
         let server = checked(server.unwrap_or(&peer.local_id), "server", is_host)?;
         let name = checked(connection.unwrap_or(&server), "name", |c| !c.is_control())?;
+        let word = match device {
+            Some(device) => {
+                checked(device, "device", |c| c.is_ascii_alphanumeric() || c == '-')?.to_ascii_lowercase()
+            }
+            None => {
+                format!("{:08x}", getrandom::u32().expect("the system has random bytes once it has booted"))
+            }
+        };
         let own = credentials::certificates(certificate)?;
         let beside = certificate.with_file_name("ca.crt");
         let ca = ca.unwrap_or(&beside);
@@ -240,6 +252,8 @@ impl Profile {
             server,
             identity: peer.local_id.clone(),
             user: user.to_owned(),
+            // A host name, or a mail address if the user's name is one.
+            device: format!("{word}.{user}"),
             bundle,
             authority,
             networks,
@@ -279,7 +293,7 @@ impl Profile {
         let mut ike = vec![
             ("RemoteAddress", Plist::text(&self.server)),
             ("RemoteIdentifier", Plist::text(&self.identity)),
-            ("LocalIdentifier", Plist::text(&self.user)),
+            ("LocalIdentifier", Plist::text(&self.device)),
             ("AuthenticationMethod", Plist::text("None")),
             ("ExtendedAuthEnabled", Plist::number(1)),
             ("AuthName", Plist::text(&self.user)),
@@ -404,12 +418,13 @@ impl Profile {
                 "id": self.identity,
                 "cert": BASE64.encode(&self.authority),
             },
-            "local": { "eap_id": self.user },
+            "local": { "eap_id": self.user, "id": self.device },
             "ike-proposal": IKE_PROPOSAL,
             "esp-proposal": ESP_PROPOSAL,
         });
         if let Some(bundle) = &self.bundle {
             profile["type"] = json!("ikev2-eap-tls");
+            // The app takes no other identity than one of the certificate.
             profile["local"] = json!({ "p12": BASE64.encode(bundle), "id": self.user });
         }
         if !self.networks.is_empty() {
@@ -500,7 +515,7 @@ mod tests {
              certificate = \"a.crt\"\nusers-file = \"users\"\n"
         );
         let site = Site::parse(&folder.path().join("site.toml"), &text).expect("a good file");
-        let names = Names { user, server: None, connection: Some(connection) };
+        let names = Names { user, server: None, connection: Some(connection), device: Some("phone") };
         let made = Profile::new(&site, names, None);
         (site, made)
     }
@@ -597,7 +612,7 @@ mod tests {
                  private-key = \"a.key\"\ncertificate = \"a.crt\"\n{users}\n"
             );
             let site = Site::parse(&at("site.toml"), &text).expect("a good file");
-            let names = Names { user, server: None, connection: None };
+            let names = Names { user, server: None, connection: None, device: Some("phone") };
             let (certificate, private_key) = (&at("alice.crt"), &at(key));
             Profile::with_certificate(&site, names, None, UserFiles { certificate, private_key })
         };

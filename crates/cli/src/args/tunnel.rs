@@ -148,8 +148,9 @@ Write the files by which a user's devices connect to a gateway: USER.mobileconfi
 USER.sswan for strongSwan's app on Android. They hold the certificate of the gateway's authority, the algorithms, and the name of the \
 user, who is asked for the password; so they are no secret, but whoever installs a changed one trusts another gateway.
 
-  sealane tunnel profile /etc/sealane/clients.toml alice --name Office
+  sealane tunnel profile /etc/sealane/clients.toml alice --name Office --device phone
 
+A user has files for each device: the gateway tells devices apart by the names in their files, and lets eight of a user in at once. \
 A .mobileconfig is opened on the device, or sent by mail. The script is run in a PowerShell of an administrator. A .sswan is opened \
 in the app. The site needs a peer that stands for clients; see `sealane tunnel --help`.";
 
@@ -207,6 +208,9 @@ pub struct TunnelProfileArgs {
     /// The name of the connection that the user sees; by default that of the gateway
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// The device that the files are for, a word that is unique among the user's devices; by default a random one
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// The certificate of the authority of the gateway; by default ca.crt beside the gateway's certificate
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,

@@ -16,9 +16,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 /// Writes the files, and prints their names.
 pub(super) fn run(arguments: &TunnelProfileArgs) -> Result<(), Failure> {
-    let TunnelProfileArgs { site, user, certificate, private_key, server, name, ca, folder } = arguments;
+    let TunnelProfileArgs { site, user, certificate, private_key, server, name, device, ca, folder } =
+        arguments;
     let site = Site::load(site).map_err(super::usage)?;
-    let names = Names { user, server: server.as_deref(), connection: name.as_deref() };
+    let names =
+        Names { user, server: server.as_deref(), connection: name.as_deref(), device: device.as_deref() };
     let (profile, password) = match (certificate, private_key) {
         (Some(certificate), Some(private_key)) => {
             let files = UserFiles { certificate, private_key };
@@ -35,6 +37,7 @@ pub(super) fn run(arguments: &TunnelProfileArgs) -> Result<(), Failure> {
     if stem.is_empty() {
         return Err(super::usage(anyhow!("{user:?} is not the name of a file")));
     }
+    let stem = &device.as_ref().map_or_else(|| stem.to_owned(), |device| format!("{stem}-{device}"));
     let files = [
         (folder.join(format!("{stem}.mobileconfig")), profile.apple()),
         (folder.join(format!("{stem}.ps1")), profile.windows()),

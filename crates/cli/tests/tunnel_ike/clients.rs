@@ -8,7 +8,7 @@ use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan, wait_for};
 use crate::network::{self, Net};
 use crate::program::{sealane, skip, text};
-use crate::{INNER, certificates, secret};
+use crate::{INNER, certificates, secret, wait_for_words};
 
 /// The addresses of our gateway on its cables to two clients.
 const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
@@ -97,8 +97,18 @@ fn profiles(folder: &Path) -> Vec<String> {
     )
     .expect("a site file");
     let path = |name: &str| folder.join(name).display().to_string();
-    let arguments =
-        ["tunnel", "profile", &path("clients.toml"), "alice", "--name", "A & B", "--folder", &path("")];
+    let arguments = [
+        "tunnel",
+        "profile",
+        &path("clients.toml"),
+        "alice",
+        "--name",
+        "A & B",
+        "--device",
+        "Phone",
+        "--folder",
+        &path(""),
+    ];
     let output = sealane(&arguments).output().expect("it runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let again = sealane(&arguments).output().expect("it runs");
@@ -144,6 +154,8 @@ fn profiles_are_read_by_others() {
         ("RemoteAddress", "hq.example"),
         ("RemoteIdentifier", "hq.example"),
         ("AuthName", "alice"),
+        // The user's devices differ in it.
+        ("LocalIdentifier", "phone.alice"),
         ("AuthenticationMethod", "None"),
         ("CertificateType", "ECDSA256"),
     ] {
@@ -245,6 +257,47 @@ fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network()
     net.wait_for_ping("c", INNER[0]);
     let lost = crate::dropped(&net, "a", &["unknown_spi", "selector_mismatch"]);
     assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// Returns the IKE SAs of the gateway.
+fn sas(net: &Net) -> Vec<serde_json::Value> {
+    net.status("a")["peers"][0]["ike"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn two_devices_of_one_user_do_not_cut_each_other_off() {
+    let Some(mut net) = three_hosts("kd", strongswan::users_are_missing) else { return };
+    let folder = net.folder.path().to_owned();
+    net.gateway("a", 1400, &gateway("users-file = \"users\""));
+    // Each says that no earlier IKE SA of alice is left (INITIAL_CONTACT), which is true of itself.
+    let mut devices = Vec::new();
+    for (host, at) in [("b", GATEWAY[0]), ("c", GATEWAY[1])] {
+        let text = client(at, ALICE, "correct horse");
+        let device = StrongSwan::start(&mut net, host, &text, |swanctl| install(&folder, swanctl, "branch"));
+        device.control(&net, "--initiate --child c");
+        net.wait_for_ping(host, INNER[0]);
+        devices.push((host, device));
+    }
+    let told = |device: &StrongSwan| device.log().contains("N(INIT_CONTACT)");
+    assert!(devices.iter().all(|(_, device)| told(device)), "{}", devices[0].1.log());
+    let all = sas(&net);
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all.iter().all(|ike| ike["user"] == "alice"), "{all:?}");
+    for (host, device) in &devices {
+        net.wait_for_ping(host, INNER[0]);
+        assert!(device.associations(&net).contains("INSTALLED"), "{}", device.log());
+    }
+    // The first one is restarted: it is replaced, and the other one is not.
+    let process = net.children.len() - 2;
+    let mut gone = net.children.remove(process);
+    gone.kill().expect("it runs");
+    gone.wait().expect("it ends");
+    let text = client(GATEWAY[0], ALICE, "correct horse");
+    let again = StrongSwan::start(&mut net, "b", &text, |_| {});
+    again.control(&net, "--initiate --child c");
+    wait_for_words(&mut net, 0, "the IKE SA with alice at 10.90.0.2:4500 is over");
+    assert_eq!(sas(&net).len(), 2);
+    net.wait_for_ping("c", INNER[0]);
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub(crate) struct Child {
     pub(super) resource: Option<Vec<u8>>,
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
+    /// Number of times that the peer has refused a successor.
+    pub(super) refusals: u32,
 }
 
 impl Child {
@@ -301,6 +303,7 @@ impl Sa {
             resource: made.resource,
             local: made.local,
             remote: made.remote,
+            refusals: 0,
         });
         Some(id)
     }

@@ -276,9 +276,14 @@ impl Sa {
                 self.retry(context, Task::RekeyChild(replaced))
             }
             reason => {
-                self.retry(context, Task::RekeyChild(replaced));
-                let (policy, resource) = (Some(goal.policy), None);
-                context.output.event(Event::ChildFailed { ike: self.id, policy, resource, reason });
+                let Some(child) = self.child(replaced) else { return };
+                let refusals = child.refusals;
+                child.refusals += 1;
+                self.retry_after(context, Task::RekeyChild(replaced), refusals);
+                let proposals = offer::list(&goal.offers);
+                let wanted = parts.wanted_exchange().map(|method| method.name().to_owned());
+                let (ike, child) = (self.id, Some(replaced));
+                context.output.event(Event::RekeyRefused { ike, child, proposals, wanted, reason });
             }
         }
     }

@@ -13,7 +13,8 @@ impl Sa {
         self.schedule(context);
         let peer = self.peer_index;
         if is_initial_contact {
-            let contact = InitialContact { peer, holder: holder.clone(), began: self.began };
+            let from = self.path.remote;
+            let contact = InitialContact { peer, holder: holder.clone(), began: self.began, from };
             context.output.initial_contacts.push(contact);
         }
         let Holder { identity, user } = holder;

@@ -119,6 +119,7 @@ impl Sa {
     pub(super) fn timeout_reason(&mut self) -> Reason {
         match self.outstanding.take().map(|outstanding| outstanding.in_flight) {
             Some(InFlight::DeleteIke(reason)) => reason,
+            _ if self.is_doubted => Reason::Replaced,
             _ => Reason::Timeout,
         }
     }
@@ -287,6 +288,7 @@ impl Sa {
     /// Handles the arrival of a genuine message: the peer is alive, and at the address that the message came from.
     fn note_life(&mut self, context: &mut Context<'_>, header: &Header, path: Path) {
         self.heard = context.now;
+        self.is_doubted = false;
         // The message's number shows whether an answer is current. A peer behind a NAT is followed to its new mapping
         // (RFC 7296, section 2.23); a peer that is not behind one announces its new address (RFC 4555).
         let is_opening = matches!(self.phase, Phase::Opening(_));

@@ -52,6 +52,8 @@ use crate::{
 
 /// Maximum number of waiting tasks.
 const MAX_TASKS: usize = 64;
+/// Maximum number of times that the pause after a refusal doubles.
+const MAX_DOUBLINGS: u32 = 6;
 /// Maximum number of children of one IKE SA; a peer may request that many.
 const MAX_CHILDREN: usize = 256;
 
@@ -159,6 +161,8 @@ pub(crate) struct InitialContact {
     pub(crate) holder: Holder,
     /// When its negotiation began: IKE SAs that were established before are gone, later ones are not.
     pub(crate) began: Instant,
+    /// The address and port that it comes from.
+    pub(crate) from: std::net::SocketAddr,
 }
 
 /// Children and tasks of an IKE SA on their way to its successor.
@@ -227,8 +231,13 @@ pub(crate) struct Sa {
     followup: Option<Box<Followup>>,
     heard: Instant,
     rekey_at: Option<Instant>,
-    /// Whether another IKE SA with the same number has replaced this one, so that its end is not reported.
+    /// Whether another IKE SA with the same number has replaced this one, or its end is reported already, so that its end
+    /// is not reported.
     is_spare: bool,
+    /// Somebody with the same identity has said that this IKE SA is gone; it is, unless the peer is heard.
+    is_doubted: bool,
+    /// Number of times that the peer has refused a successor of this IKE SA.
+    refusals: u32,
     /// When the IKE SA ends in any case; set if it is half-open, replaced or finished.
     expires_at: Option<Instant>,
     keepalive_at: Option<Instant>,
@@ -270,6 +279,8 @@ impl Sa {
             heard: now,
             rekey_at: None,
             is_spare: false,
+            is_doubted: false,
+            refusals: 0,
             expires_at: None,
             keepalive_at: None,
         }
@@ -308,6 +319,11 @@ impl Sa {
         matches!(self.phase, Phase::Established)
     }
 
+    /// Returns the time of the peer's last genuine message or packet.
+    pub(crate) fn heard(&self) -> Instant {
+        self.heard
+    }
+
     /// Returns the time at which the IKE SA is rekeyed.
     pub(crate) fn rekey_at(&self) -> Option<Instant> {
         self.rekey_at
@@ -341,7 +357,12 @@ impl Sa {
 
     /// Schedules another attempt at a task.
     fn retry(&mut self, context: &mut Context<'_>, task: Task) {
-        let pause = context.settings.retransmission.first;
+        self.retry_after(context, task, 0);
+    }
+
+    /// Schedules another attempt at a task that has been refused `refusals` times before: each pause is twice the one before.
+    fn retry_after(&mut self, context: &mut Context<'_>, task: Task, refusals: u32) {
+        let pause = context.settings.retransmission.first * (1 << refusals.min(MAX_DOUBLINGS));
         let at = context.random.later(context.now + pause, pause * 4);
         if self.delayed.len() < MAX_TASKS && !self.delayed.iter().any(|(_, waiting)| *waiting == task) {
             self.delayed.push((at, task));
@@ -357,10 +378,7 @@ impl Sa {
             child.end(context, &reason);
         }
         self.release_pending(context);
-        if !self.is_spare {
-            let peer = (!self.is_half_open()).then_some(self.peer_index);
-            context.output.event(Event::Down { ike: self.id, peer, reason });
-        }
+        self.report_end(context, reason);
         self.phase = Phase::Finished;
         self.outstanding = None;
         self.tasks.clear();
@@ -368,6 +386,41 @@ impl Sa {
         self.rekey_at = None;
         self.keepalive_at = None;
         self.expires_at = Some(context.now + context.settings.retransmission.total());
+    }
+
+    /// Reports the end, once.
+    fn report_end(&mut self, context: &mut Context<'_>, reason: Reason) {
+        if !std::mem::replace(&mut self.is_spare, true) {
+            let peer = (!self.is_half_open()).then_some(self.peer_index);
+            context.output.event(Event::Down { ike: self.id, peer, reason });
+        }
+    }
+
+    /// Ends the IKE SA here and now, and tells the peer.
+    pub(crate) fn end_at_once(&mut self, context: &mut Context<'_>, reason: Reason) {
+        if !self.is_established() || self.outstanding.is_some() {
+            // The peer hears of one request at a time, and does not answer the one under way.
+            return self.fail(context, reason);
+        }
+        for child in std::mem::take(&mut self.children) {
+            child.end(context, &reason);
+        }
+        self.release_pending(context);
+        self.report_end(context, reason.clone());
+        self.tasks.clear();
+        self.delayed.clear();
+        self.rekey_at = None;
+        self.keepalive_at = None;
+        self.request_deletion(context, reason);
+        // Nobody waits for the answer, and those who begin again and again leave little behind.
+        self.expires_at = Some(context.now + context.settings.retransmission.pause(0) * 4);
+    }
+
+    /// Asks the peer whether it has this IKE SA, because somebody with the same identity says that it is gone. Unless the
+    /// peer answers, it has been replaced.
+    pub(crate) fn doubt(&mut self, context: &mut Context<'_>) {
+        self.is_doubted = true;
+        self.probe(context);
     }
 
     /// Returns the time of the next action.

@@ -190,7 +190,14 @@ impl Sa {
         if reason == (Reason::Refused { kind: NotifyType::INVALID_KE_PAYLOAD }) && wanted.is_some() {
             return self.request_rekey(context, wanted);
         }
-        self.retry(context, Task::RekeyIke);
+        if reason == (Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE }) {
+            return self.retry(context, Task::RekeyIke);
+        }
+        self.retry_after(context, Task::RekeyIke, self.refusals);
+        self.refusals += 1;
+        let proposals = offer::list(&self.peer.proposals);
+        let wanted = parts.wanted_exchange().map(|method| method.name().to_owned());
+        context.output.event(Event::RekeyRefused { ike: self.id, child: None, proposals, wanted, reason });
     }
 
     /// Judges a request to rekey this IKE SA.

@@ -157,7 +157,9 @@ impl End {
                     assert!(self.children.remove(&child).is_some(), "a child that was not installed");
                     self.removed.push(reason);
                 }
-                Event::ChildFailed { reason, .. } => self.failed.push(reason),
+                Event::ChildFailed { reason, .. } | Event::RekeyRefused { reason, .. } => {
+                    self.failed.push(reason);
+                }
                 Event::Refused { reason, .. } => self.refused.push(reason),
                 Event::Rekeyed { .. } => self.rekeyed += 1,
                 Event::Moved { path, .. } => self.moved.push(path),

@@ -9,6 +9,8 @@
 
 mod child;
 mod configured;
+mod limits;
+mod renewal;
 mod selectors;
 mod shares;
 mod ways;
@@ -42,7 +44,7 @@ use self::{
     ways::Ways,
 };
 use crate::{
-    endpoint::Endpoint as Place,
+    endpoint::{Endpoint as Place, shown},
     keying::{
         agreements::{Agreement, ChildAgreement},
         words::Refusals,
@@ -59,12 +61,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The interval between checks which children have received.
 const LOOK: Duration = Duration::from_millis(500);
-/// The maximum number of IKE SAs with one peer or one client: two ends that initiate at the same moment have two.
-const SAS_MAX: usize = 4;
-/// The maximum number of IKE SAs with all clients of one entry.
-const CLIENTS_MAX: usize = 16_384;
-/// The time after which one of two IKE SAs that both ends have initiated at the same moment is ended.
-const TWIN_LIFE: Duration = Duration::from_secs(2);
 /// The maximum number of messages that wait for the operator.
 const NEWS_MAX: usize = 256;
 
@@ -119,6 +115,8 @@ struct Stands {
     since: Instant,
     path: Option<Path>,
     whereabouts: Arc<Whereabouts>,
+    /// Another IKE SA is to take its place, because the peer does not let it be renewed.
+    is_worn: bool,
 }
 
 /// The arguments of [`Ike::new`] for the negotiations.
@@ -297,19 +295,26 @@ impl<'a> Ike<'a> {
         known.pause = (2 * known.pause).min(PAUSE_MAX);
         known.wanted = flow;
         let retry = known.not_before.filter(|_| known.may_begin);
-        let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
-        let local = remote.and_then(|remote| self.ways.own_address(remote));
-        let Some((local, remote)) = local.zip(remote) else {
+        if !self.find_way(place) {
             // The peer's name is not resolved yet, or no route leads there.
             self.schedule(place, retry);
             return;
-        };
-        self.endpoint.set_way(place, local, remote);
+        }
         // If the peer gives us our address, a packet from another address is no reason.
         let known = &mut self.known[place];
         known.wanted = known.wanted.take().filter(|_| !known.is_virtual);
         let trigger = known.wanted.map(|flow| trigger(&flow));
         self.endpoint.acquire(place, 0, trigger, now);
+    }
+
+    /// Finds the addresses of both ends for negotiations that we begin. Returns whether they are known.
+    fn find_way(&mut self, place: usize) -> bool {
+        let known = &self.known[place];
+        let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
+        let local = remote.and_then(|remote| self.ways.own_address(remote));
+        let Some((local, remote)) = local.zip(remote) else { return false };
+        self.endpoint.set_way(place, local, remote);
+        true
     }
 
     fn stands_with(&self, place: usize) -> bool {
@@ -347,6 +352,7 @@ impl<'a> Ike<'a> {
                     since: now,
                     path: None,
                     whereabouts: Arc::default(),
+                    is_worn: false,
                 };
                 self.sas.insert(ike, stands);
                 self.changed.insert(ike);
@@ -373,9 +379,13 @@ impl<'a> Ike<'a> {
             Event::ChildFailed { ike, resource, reason, .. } => {
                 match self.sas.get(&ike).map(|stands| stands.place) {
                     Some(place) if resource.is_some() => self.refuse_share(place, &reason, now),
-                    Some(place) => self.tell_about(place, format!("no association: {reason}"), now),
+                    Some(place) => self.tell_failed(place, &reason, now),
                     None => {}
                 }
+            }
+            Event::RekeyRefused { ike, child, proposals, wanted, reason } => {
+                let refused = renewal::Refused { is_child: child.is_some(), proposals, wanted, reason };
+                self.renew_otherwise(ike, &refused, now);
             }
             Event::Refused { path, reason } => {
                 let from = path.remote;
@@ -412,7 +422,15 @@ impl<'a> Ike<'a> {
             (false, Some(_)) => !self.stands_with(place),
             (false, None) => true,
         };
-        if *reason != Reason::Replaced && !self.is_closing && is_told {
+        if *reason == Reason::Replaced
+            && let Some(stands) = &ended
+        {
+            let who = stands.user.as_ref().unwrap_or(&stands.identity);
+            let at = stands.whereabouts.get().map_or_else(String::new, |at| format!(" at {}", shown(at)));
+            let name = &self.known[place].name;
+            let message = format!("peer {name:?}: the IKE SA with {who}{at} is over: {reason}");
+            self.tell_refused(&message, now);
+        } else if !self.is_closing && is_told {
             let of = ended.map(|stands| stands.user.unwrap_or(stands.identity));
             let message = match of.filter(|_| self.known[place].is_many) {
                 Some(who) => format!("no IKE SA with {who} any more: {reason}"),
@@ -427,58 +445,6 @@ impl<'a> Ike<'a> {
             let at = known.not_before.filter(|&at| at > now).unwrap_or(now + PAUSE);
             self.schedule(place, Some(at));
         }
-    }
-
-    /// Ends IKE SAs beyond the limits, after one was established.
-    fn limit(&mut self, ike: IkeId, now: Instant) {
-        let Some(newest) = self.sas.get(&ike) else { return };
-        let (place, is_many) = (newest.place, self.known[newest.place].is_many);
-        let is_same = |stands: &&Stands| {
-            let is_client = (&stands.identity, &stands.user) == (&newest.identity, &newest.user);
-            stands.place == place && (!is_many || is_client)
-        };
-        let same: Vec<IkeId> =
-            self.sas.iter().filter(|(_, stands)| is_same(stands)).map(|(&ike, _)| ike).collect();
-        // The numbers of IKE SAs grow, so the first one is the oldest.
-        if same.len() > SAS_MAX {
-            self.endpoint.close(same[0], now);
-        }
-        let all = self.sas.values().filter(|stands| stands.place == place).count();
-        if all > CLIENTS_MAX {
-            self.tell_about(
-                place,
-                format!("{CLIENTS_MAX} clients are connected, and no more are let in"),
-                now,
-            );
-            self.endpoint.close(ike, now);
-        }
-        if !is_many && same.len() > 1 {
-            self.twins.push_back((now + TWIN_LIFE, place));
-        }
-    }
-
-    /// Ends one of two IKE SAs that both ends of a peer have initiated at the same moment. Both ends choose the same
-    /// one, and the one that initiated it ends it.
-    fn end_twin(&mut self, place: usize, now: Instant) {
-        if self.known[place].goes_first {
-            return;
-        }
-        let of = |is_ours| {
-            let found =
-                self.sas.iter().filter(move |(_, stands)| stands.place == place && stands.is_ours == is_ours);
-            found.map(|(&ike, stands)| (ike, stands.since))
-        };
-        // The peer's must carry traffic before ours ends.
-        let carries = |ike: IkeId| self.children.values().any(|child| child.ike == ike && child.is_live);
-        let theirs: Vec<Instant> =
-            of(false).filter(|&(ike, _)| carries(ike)).map(|(_, since)| since).collect();
-        let is_twin = |since: Instant| {
-            theirs
-                .iter()
-                .any(|&other| since.max(other).saturating_duration_since(since.min(other)) <= TWIN_LIFE)
-        };
-        let ended: Vec<IkeId> = of(true).filter(|&(_, since)| is_twin(since)).map(|(ike, _)| ike).collect();
-        ended.into_iter().for_each(|ike| self.endpoint.close(ike, now));
     }
 
     /// Takes what a peer gives us, except for addresses that would cut the way to the peer itself.
@@ -572,6 +538,7 @@ impl<'a> Ike<'a> {
             self.delay_share(install.child, now);
         } else if install.is_outbound_live {
             self.go_live(install.child);
+            self.end_worn(install.ike, now);
         }
     }
 
@@ -716,6 +683,9 @@ impl KeyMaker for Ike<'_> {
                     due.push(id);
                 }
                 due.into_iter().for_each(|id| self.endpoint.rekey_child(id, now));
+                if let Request::Expired(id) = request {
+                    self.end_expired(id, now);
+                }
                 self.take_events(now);
             }
         }

@@ -20,6 +20,9 @@ use sealane_ipsec::{
 
 use super::selectors::range;
 
+/// The time that is added to the longest life of an association, however short its keys live.
+const LATE: Duration = Duration::from_secs(20);
+
 /// Properties of all associations of a peer, from the site file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
@@ -75,10 +78,10 @@ impl Child {
             local: install.local.iter().map(range).collect(),
             remote: install.remote.iter().map(range).collect(),
         });
-        // The crate `ike` handles ages; it does not see packets.
+        // The crate `ike` handles ages; it does not see packets. What is not renewed in time has had several tries.
         let lifetime = Lifetime {
             soft: Limits { bytes: Some(1 << 40), packets: Some(1 << 31), age: None },
-            hard: Limits { bytes: Some(1 << 42), packets: Some(1 << 33), age: Some(3 * terms.rekey) },
+            hard: Limits { bytes: Some(1 << 42), packets: Some(1 << 33), age: Some(3 * terms.rekey + LATE) },
         };
         let suite = install.suite.name().parse().ok()?;
         let mode = match install.mode {
