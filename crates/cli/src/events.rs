@@ -32,6 +32,13 @@ pub enum Event {
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreed),
+    /// The far host's data port was not reached, and the data goes inside ssh, with the same protection.
+    ThroughSsh {
+        /// The host, as it was given.
+        host: String,
+        /// Why it was not reached.
+        reason: String,
+    },
     /// Between many hosts: the identifier of the run, an argument of `sealane fleet`.
     Run {
         /// Its name.
@@ -266,6 +273,9 @@ impl From<&Notice> for Event {
         match notice {
             Notice::OverSftp { host } => Self::OverSftp { host: host.clone() },
             Notice::Agreed(agreement) => Self::Agreed(agreement.into()),
+            Notice::ThroughSsh { host, reason } => {
+                Self::ThroughSsh { host: host.clone(), reason: reason.clone() }
+            }
             Notice::EntryFailed { path, reason } => {
                 Self::EntryFailed { path: PathText::new(path), reason: reason.clone() }
             }
@@ -391,6 +401,10 @@ mod tests {
                 json!({"event": "stream_reopened", "stream": 1, "bytes": 7}),
             ),
             (Notice::OverSftp { host: "h".into() }, json!({"event": "over_sftp", "host": "h"})),
+            (
+                Notice::ThroughSsh { host: "h".into(), reason: "no".into() },
+                json!({"event": "through_ssh", "host": "h", "reason": "no"}),
+            ),
             (
                 Notice::NotToldOverSftp { hard_links: true, xattrs: false },
                 json!({"event": "not_told_over_sftp", "hard_links": true, "xattrs": false}),

@@ -106,6 +106,11 @@ impl Reporter {
                     self.line(&facts(&agreed));
                 }
             }
+            Notice::ThroughSsh { .. } if self.reporting.quiet => {}
+            Notice::ThroughSsh { host, reason } => self.line(&format!(
+                "sealane: the data goes inside ssh, protected as it would be beside it, because no data port of {host} \
+                 answers ({reason}); --through-ssh saves the attempt, --data-ports names ports that are open",
+            )),
             Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
             Notice::StreamReopened { stream, bytes } if verbose => {
                 self.line(&format!(

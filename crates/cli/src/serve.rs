@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// Serves until a signal asks for the end, or the one transfer is over.
 pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     if let Some(port) = arguments.relay {
-        return sealane_copy::serve_relay(port).map_err(failed);
+        return sealane_copy::serve_relay(port, environment::ssh_addresses().server).map_err(failed);
     }
     let implementations =
         environment::implementations().map_err(|error| Failure::new(ExitStatus::Usage, error))?;

@@ -615,7 +615,7 @@ fn no_text_of_a_host_controls_the_terminal() {
     let output = scene.copy(&["--movers", "1"], &from, &to);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    // What it says is read, with the name of the host.
+    // Its words are read, with the name of the host.
     assert!(said.lines().any(|line| line.starts_with("src1: ") && line.contains("shouted")), "{said}");
     assert!(!said.chars().any(|found| found.is_control() && found != '\n'), "{said:?}");
 }

@@ -344,3 +344,122 @@ fn paths_at_a_far_end_are_completed() {
         assert!(written.contains("--remove-source-files"), "{}: {written:?}", shell[0]);
     }
 }
+
+/// A stand-in for ssh, whose hosts are this one and listen at 127.0.0.2, while their name stands for another address.
+struct Firewalled {
+    folder: tempfile::TempDir,
+}
+
+impl Firewalled {
+    fn set(address: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ssh = folder.path().join("ssh");
+        let script = format!(
+            "#!/bin/sh\ncase \" $* \" in *' -G '*) echo 'hostname {address}'; exit;; esac\n\
+             echo login >>{}\nfor line; do :; done\n\
+             export SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec sh -c \"$line\"\n",
+            folder.path().join("logins").display()
+        );
+        write(&ssh, script.as_bytes());
+        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let tree = folder.path().join("tree");
+        fs::create_dir_all(tree.join("sub")).expect("folders");
+        write(&tree.join("small"), b"small");
+        write(&tree.join("sub/large"), &pattern(LARGE_BYTES));
+        Self { folder }
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("far:{}", self.at(name).display())
+    }
+
+    /// Copies, and returns the events.
+    fn copy(&self, options: &[&str], from: &str, to: &str) -> Vec<serde_json::Value> {
+        let _ = fs::remove_file(self.at("logins"));
+        let mut command = sealane(&["cp", "-r", "--json", "--timeout", "20", "--remote-program"]);
+        command.arg(env!("CARGO_BIN_EXE_sealane")).env("SEALANE_SSH", self.at("ssh"));
+        let output = command.args(options).args([from, to]).output().expect("the program starts");
+        let said = format!("{} {}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{options:?} {from} {to}: {said}");
+        program::events(&output.stdout)
+    }
+
+    fn logins(&self) -> usize {
+        fs::read_to_string(self.at("logins")).expect("logins").lines().count()
+    }
+}
+
+/// Returns the notes that the data goes inside ssh, after a check that the level is the one asked for.
+fn notes(events: &[serde_json::Value], level: &str) -> usize {
+    let agreed = events.iter().find(|event| event["event"] == "agreed").expect("an agreement");
+    assert_eq!(agreed["level"], level);
+    events.iter().filter(|event| event["event"] == "through_ssh").count()
+}
+
+#[test]
+fn where_no_port_answers_the_data_goes_inside_ssh_at_the_same_level() {
+    // Nobody listens there: the answer is a refusal.
+    let scene = Firewalled::set("127.0.0.3");
+    let tree = scene.at("tree").display().to_string();
+    let local = |name: &str| scene.at(name).display().to_string();
+    for (number, options) in
+        [&["--level", "private"][..], &["--level", "clear", "--streams", "4"]].iter().enumerate()
+    {
+        let (sent, fetched) = (format!("sent{number}"), format!("fetched{number}"));
+        let events = scene.copy(options, &tree, &scene.place(&sent));
+        same(&scene.at("tree"), &scene.at(&sent));
+        // One login for the transfer, and one for its data, however many streams were asked for.
+        assert_eq!((notes(&events, options[1]), scene.logins()), (1, 2), "{events:?}");
+        let events = scene.copy(options, &scene.place("tree"), &local(&fetched));
+        same(&scene.at("tree"), &scene.at(&fetched));
+        assert_eq!((notes(&events, options[1]), scene.logins()), (1, 2), "{events:?}");
+    }
+    // A list goes the same way.
+    for (from, to) in [(&tree, &scene.place("listed")), (&scene.place("tree"), &local("listed"))] {
+        let events = scene.copy(&["-n"], from, to);
+        assert_eq!(notes(&events, "private"), 1, "{events:?}");
+        assert!(events.iter().any(|event| event["event"] == "would_send"), "{events:?}");
+    }
+    // Between two far ends.
+    let events = scene.copy(&["--streams", "2"], &scene.place("tree"), &scene.place("moved"));
+    same(&scene.at("tree"), &scene.at("moved"));
+    assert_eq!((notes(&events, "private"), scene.logins()), (2, 4), "{events:?}");
+    // A name that nobody can resolve, as behind a jump host.
+    let scene = Firewalled::set("no-such-host.invalid");
+    let events = scene.copy(&[], &scene.at("tree").display().to_string(), &scene.place("sent"));
+    same(&scene.at("tree"), &scene.at("sent"));
+    assert_eq!(notes(&events, "private"), 1, "{events:?}");
+}
+
+#[test]
+fn where_a_port_is_silent_the_data_goes_inside_ssh() {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, listen, socket};
+    use std::net::SocketAddr;
+    // A listener with a full queue answers no further connection. Its port is free at the far end's own address.
+    let silent = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    let address: SocketAddr = "127.0.0.3:0".parse().expect("an address");
+    bind(&silent, &address).expect("an address");
+    listen(&silent, 0).expect("a listener");
+    let name = rustix::net::getsockname(&silent).expect("a name");
+    let address = SocketAddr::try_from(name).expect("an address of the internet");
+    let fillers: Vec<_> = (0..3)
+        .map(|_| {
+            let filler = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+            rustix::io::ioctl_fionbio(&filler, true).expect("a mode");
+            // It is under way, or in the queue.
+            let _ = connect(&filler, &address);
+            filler
+        })
+        .collect();
+    let scene = Firewalled::set("127.0.0.3");
+    let ports = format!("{0}-{0}", address.port());
+    let events =
+        scene.copy(&["--data-ports", &ports], &scene.at("tree").display().to_string(), &scene.place("sent"));
+    same(&scene.at("tree"), &scene.at("sent"));
+    assert_eq!((notes(&events, "private"), scene.logins()), (1, 2), "{events:?}");
+    drop(fillers);
+}

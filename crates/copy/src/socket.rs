@@ -198,3 +198,74 @@ pub(crate) fn connect(
     }
     Socket::tcp(fd.into())
 }
+
+/// The time after which the next address is tried as well.
+const STAGGER: Duration = Duration::from_millis(250);
+/// The interval between checks whether the connection is still wanted.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Connects to the first of the addresses that answers within `patience`. Addresses are tried beside each other, and none
+/// any more once `goes_on` returns false.
+///
+/// # Errors
+/// No address has answered; the error is that of the last one that refused.
+pub(crate) fn connect_any(
+    addresses: &[SocketAddr],
+    patience: Duration,
+    segment_bytes: Option<u16>,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Socket, (Option<SocketAddr>, io::Error)> {
+    let deadline = Instant::now() + patience;
+    let mut rest = addresses.iter().copied();
+    let mut pending: Vec<(SocketAddr, OwnedFd)> = Vec::new();
+    let mut last = (addresses.first().copied(), io::Error::from(io::ErrorKind::TimedOut));
+    let mut next = Instant::now();
+    while goes_on() && Instant::now() < deadline {
+        if pending.is_empty() || Instant::now() >= next {
+            match rest.next() {
+                Some(address) => match begin(address, segment_bytes) {
+                    Ok(fd) => {
+                        pending.push((address, fd));
+                        next = Instant::now() + STAGGER;
+                    }
+                    Err(error) => last = (Some(address), error),
+                },
+                None if pending.is_empty() => break,
+                None => next = deadline,
+            }
+        }
+        if pending.is_empty() {
+            continue;
+        }
+        let until = next.min(deadline).saturating_duration_since(Instant::now()).min(SLICE);
+        let ready = {
+            let mut fds: Vec<_> = pending.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::OUT)).collect();
+            sealane_stack::wait(&mut fds, until).map_err(|error| (None, error))?;
+            fds.iter().position(|fd| !fd.revents().is_empty())
+        };
+        let Some(at) = ready else { continue };
+        let (address, fd) = pending.swap_remove(at);
+        match sockopt::socket_error(&fd).and_then(|outcome| outcome) {
+            Ok(()) => return Socket::tcp(fd.into()).map_err(|error| (Some(address), error)),
+            Err(error) => {
+                last = (Some(address), error.into());
+                next = Instant::now();
+            }
+        }
+    }
+    Err(last)
+}
+
+/// Begins to connect.
+fn begin(address: SocketAddr, segment_bytes: Option<u16>) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    if let Some(segment_bytes) = segment_bytes {
+        segments::limit(fd.as_fd(), segment_bytes);
+    }
+    match rustix::net::connect(&fd, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -214,6 +214,13 @@ pub enum Notice {
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreement),
+    /// No connection to the far host's data port came about: the data goes inside ssh, with the same protection.
+    ThroughSsh {
+        /// The host, as named by the user.
+        host: String,
+        /// Why there is no connection.
+        reason: String,
+    },
     /// One entry could not be copied; the transfer continues.
     EntryFailed {
         /// The entry's path below the source or the target as given.

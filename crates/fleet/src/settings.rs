@@ -238,7 +238,7 @@ mod tests {
         let sent: Settings = decode(&encode(&Settings::of(&given))).expect("it reads back");
         let read = sent.options(&Options::default()).expect("it means something");
         assert_eq!(format!("{read:?}"), format!("{given:?}"));
-        // What belongs to a host stays.
+        // A host's own program stays.
         let mut base = Options::default();
         base.remote.ssh_program = Some("/bin/its-ssh".into());
         let read = sent.options(&base).expect("it means something");

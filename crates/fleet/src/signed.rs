@@ -1,4 +1,4 @@
-//! What only the coordinator of a run can say: bytes with its signature.
+//! Words that only the coordinator of a run can say: bytes with its signature.
 //!
 //! Guarantees: a signature is for one purpose, and that of a job is for this job alone, so nothing that was signed once
 //! can be passed off as something else.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{FleetError, Result};
 use crate::queue::JobId;
 
-/// What the bytes are.
+/// The purpose of the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose<'a> {
     /// The announcement of the run.

@@ -41,12 +41,12 @@ pub enum Part {
         names: Vec<Vec<u8>>,
         /// The mark's name.
         key: [u8; 16],
-        /// What becomes of the mark.
+        /// The fate of the mark.
         doing: Marking,
     },
 }
 
-/// What becomes of a mark.
+/// The fate of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Marking {
     /// It is made, or read, after the folders.

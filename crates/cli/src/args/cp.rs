@@ -243,7 +243,7 @@ pub struct CpArgs {
     /// Path of sealane at the far end, if it is neither in its PATH nor in ~/.local/bin
     #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
     pub remote_program: Option<String>,
-    /// Send the data inside the ssh connection, for networks that block other ports
+    /// Send the data inside the ssh connection from the start; it goes there by itself if no other port is reached
     #[arg(long, help_heading = "Connection")]
     pub through_ssh: bool,
     /// Ports on which the far end listens for data streams, as in 50000-50100

@@ -3,7 +3,7 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -32,7 +32,7 @@ use crate::{
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
-        open::{Connector, Route},
+        open::{Connector, Relays, Route},
         place::{self, Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
         relay,
@@ -539,10 +539,10 @@ impl Transfer<'_> {
             }
             Far::Ssh(command) => match host {
                 Some(host) => {
-                    let host = host.join().map_err(|_| Error::protocol("cannot run `ssh -G`"))??;
-                    Route::direct(&host, port, self.options.remote.family)
+                    let host = host.join().map_err(|_| Error::protocol("cannot run `ssh -G`"))?;
+                    Ok(Route::either(host, self.options.remote.family, Relays::new(command, port)))
                 }
-                None => Ok(Route::ThroughSsh { command, port, processes: Mutex::default() }),
+                None => Ok(Route::ThroughSsh(Relays::new(command, port))),
             },
         }
     }

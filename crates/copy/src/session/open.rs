@@ -1,7 +1,8 @@
 //! Keeps data streams open, at the end that connects and at the end that is connected to.
 //!
 //! Guarantees: a stream that was cut is opened again while the others continue; attempts are bounded in time; a
-//! stream that cannot be opened is abandoned and its content is sent on the others. A sender that connects does not
+//! stream that cannot be opened is abandoned and its content is sent on the others. Where no address of a far end that ssh
+//! reaches answers, one stream goes inside ssh, sealed as it would be beside it, and the user is told once. A sender that connects does not
 //! wait for the answer to a stream's first join if it encrypts: its records go behind the join.
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     ops::Range,
     os::fd::AsFd,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
     thread::{self, Scope},
@@ -44,26 +45,97 @@ const FIRST: u32 = 1;
 /// The longest sleep of this thread.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
+/// The time that the addresses of a far end have to answer before the data goes inside ssh. A lost first packet is sent
+/// again after a second.
+const STRAIGHT_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The connecting end's way to the port that accepts its streams.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// TCP to one of these addresses.
     Direct(Vec<SocketAddr>),
-    /// Through a process on the far host, started by ssh for each stream, that passes the bytes on to the port.
-    ThroughSsh { command: Box<SshCommand>, port: u16, processes: Mutex<Vec<RemoteProcess>> },
+    /// Inside ssh.
+    ThroughSsh(Relays),
+    /// TCP to one of these addresses, and inside ssh if none of them answers.
+    Either {
+        addresses: Vec<SocketAddr>,
+        /// Why there are no addresses.
+        unresolved: Option<String>,
+        relays: Relays,
+        way: Way,
+    },
+}
+
+/// Processes on the far host, started by ssh for each stream, that pass bytes on to the port there.
+#[derive(Debug)]
+pub(crate) struct Relays {
+    command: Box<SshCommand>,
+    port: u16,
+    processes: Mutex<Vec<RemoteProcess>>,
+}
+
+/// The way that the streams of one transfer take: decided once, by the first stream that knows.
+#[derive(Debug, Default)]
+pub(crate) struct Way(Mutex<Choice>);
+
+#[derive(Debug, Default)]
+enum Choice {
+    #[default]
+    Open,
+    Straight,
+    /// Inside ssh, in this stream alone: each further one would be a login.
+    Inside {
+        stream: u16,
+        notice: Option<Notice>,
+    },
+}
+
+impl Way {
+    fn choice(&self) -> MutexGuard<'_, Choice> {
+        self.0.lock().expect("no thread panics holding the choice")
+    }
+}
+
+impl Relays {
+    /// Returns the way through ssh to this port.
+    pub(crate) fn new(command: Box<SshCommand>, port: u16) -> Self {
+        Self { command, port, processes: Mutex::default() }
+    }
+
+    fn connect(&self) -> Result<Socket, Error> {
+        let process = self.command.spawn(RemoteCommand::Relay { port: self.port })?;
+        let copy = process.as_fd().try_clone_to_owned();
+        let socket = copy.and_then(Socket::new);
+        let socket = socket.map_err(|error| Error::io("cannot use the connection to ssh", &error))?;
+        self.processes.lock().expect("no thread panics holding the processes").push(process);
+        Ok(socket)
+    }
 }
 
 impl Route {
     /// Returns the direct route to a port on a host by name.
     pub(crate) fn direct(host: &str, port: u16, family: Option<AddressFamily>) -> Result<Self, Error> {
-        let addresses = (host, port).to_socket_addrs().map_err(|error| {
-            Error::new(ErrorKind::Connect, format!("cannot resolve {host} for the data streams: {error}"))
-        })?;
-        let fits = |found: &SocketAddr| family.is_none_or(|family| family.has(found.ip()));
-        Ok(Self::Direct(addresses.filter(fits).collect()))
+        Ok(Self::Direct(resolve(host, port, family)?))
     }
 
-    pub(crate) fn connect(&self, timeout: Duration, segment_bytes: Option<u16>) -> Result<Socket, Error> {
+    /// Returns the route straight to a host, as far as it is known, with the way through ssh beside it.
+    pub(crate) fn either(host: Result<String, Error>, family: Option<AddressFamily>, relays: Relays) -> Self {
+        let resolved = host.and_then(|host| resolve(&host, relays.port, family));
+        let (addresses, unresolved) = match resolved {
+            Ok(addresses) => (addresses, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        Self::Either { addresses, unresolved, relays, way: Way::default() }
+    }
+
+    /// Connects one stream. `goes_on` returns whether anything is still to be sent.
+    pub(crate) fn connect(
+        &self,
+        stream: u16,
+        timeout: Duration,
+        segment_bytes: Option<u16>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Socket, Error> {
         match self {
             Self::Direct(addresses) => {
                 let mut last = None;
@@ -73,37 +145,103 @@ impl Route {
                         Err(error) => last = Some((address, error)),
                     }
                 }
-                let reason = last.map_or_else(
-                    || "it has no address".to_owned(),
-                    |(address, error)| format!("{address}: {error}"),
-                );
-                Err(Error::new(ErrorKind::Connect, format!("cannot open a data stream to {reason}")))
+                Err(unreachable(last))
             }
-            Self::ThroughSsh { command, port, processes } => {
-                let process = command.spawn(RemoteCommand::Relay { port: *port })?;
-                let copy = process.as_fd().try_clone_to_owned();
-                let socket = copy.and_then(Socket::new);
-                let socket = socket.map_err(|error| Error::io("cannot use the connection to ssh", &error))?;
-                processes.lock().expect("no thread panics holding the processes").push(process);
-                Ok(socket)
+            Self::ThroughSsh(relays) => relays.connect(),
+            Self::Either { addresses, unresolved, relays, way } => {
+                let patience = match &*way.choice() {
+                    Choice::Open => timeout.min(STRAIGHT_PATIENCE),
+                    Choice::Straight => timeout.min(CONNECT_TIMEOUT_MAX),
+                    Choice::Inside { stream: carrier, .. } if *carrier == stream => Duration::ZERO,
+                    Choice::Inside { .. } => return Err(unreachable(None)),
+                };
+                if patience.is_zero() {
+                    return relays.connect();
+                }
+                let error = match socket::connect_any(addresses, patience, segment_bytes, goes_on) {
+                    Ok(socket) => {
+                        let mut choice = way.choice();
+                        if matches!(*choice, Choice::Open) {
+                            *choice = Choice::Straight;
+                        }
+                        return Ok(socket);
+                    }
+                    Err((address, error)) => unreachable(address.map(|address| (address, error))),
+                };
+                // A far end with nothing to send or to receive closes its port.
+                if !goes_on() {
+                    return Err(error);
+                }
+                {
+                    let mut choice = way.choice();
+                    if !matches!(*choice, Choice::Open) {
+                        return Err(error);
+                    }
+                    let reason = unresolved.clone().unwrap_or_else(|| error.to_string());
+                    let notice = Some(Notice::ThroughSsh { host: relays.command.host.clone(), reason });
+                    *choice = Choice::Inside { stream, notice };
+                }
+                relays.connect()
             }
+        }
+    }
+
+    /// Returns whether the stream may be opened on this route at all.
+    pub(crate) fn carries(&self, stream: u16) -> bool {
+        match self {
+            Self::Direct(_) | Self::ThroughSsh(_) => true,
+            Self::Either { way, .. } => match &*way.choice() {
+                Choice::Inside { stream: carrier, .. } => *carrier == stream,
+                Choice::Open | Choice::Straight => true,
+            },
+        }
+    }
+
+    /// Returns the note for the user that the data goes inside ssh, once.
+    pub(crate) fn note(&self) -> Option<Notice> {
+        let Self::Either { way, .. } = self else { return None };
+        match &mut *way.choice() {
+            Choice::Inside { notice, .. } => notice.take(),
+            Choice::Open | Choice::Straight => None,
         }
     }
 
     /// Adds advice for the case that no stream can be opened this way.
     pub(crate) fn explain(&self, error: Error) -> Error {
+        let blocked = "The data streams go straight to the far host and seem to be blocked";
         match (error.kind, self) {
-            (ErrorKind::Connect, Self::Direct(_)) => Error::new(
+            (ErrorKind::Connect, Self::Direct(_)) => {
+                Error::new(ErrorKind::Connect, format!("{error}\n{blocked}"))
+            }
+            (ErrorKind::Connect, Self::Either { .. }) => Error::new(
                 ErrorKind::Connect,
                 format!(
-                    "{error}\nThe data streams go straight to the far host and seem to be blocked. Open a range of \
-                     ports there and name it with --data-ports LOW-HIGH, or carry the data inside ssh with \
-                     --through-ssh"
+                    "{error}\n{blocked}, and none could be opened inside ssh either. Open a range of ports there and name it \
+                     with --data-ports LOW-HIGH"
                 ),
             ),
             _ => error,
         }
     }
+}
+
+fn resolve(host: &str, port: u16, family: Option<AddressFamily>) -> Result<Vec<SocketAddr>, Error> {
+    let addresses = (host, port).to_socket_addrs().map_err(|error| {
+        Error::new(ErrorKind::Connect, format!("cannot resolve {host} for the data streams: {error}"))
+    })?;
+    let fits = |found: &SocketAddr| family.is_none_or(|family| family.has(found.ip()));
+    Ok(addresses.filter(fits).collect())
+}
+
+fn unreachable(last: Option<(SocketAddr, io::Error)>) -> Error {
+    let reason = match last {
+        Some((address, error)) if error.kind() == io::ErrorKind::TimedOut => {
+            format!("{address}: it does not answer")
+        }
+        Some((address, error)) => format!("{address}: {error}"),
+        None => "it has no address".to_owned(),
+    };
+    Error::new(ErrorKind::Connect, format!("cannot open a data stream to {reason}"))
 }
 
 /// The connecting end of all streams of one transfer.
@@ -133,7 +271,7 @@ impl Connector<'_> {
         let mut growth = Growth::new(streams, self.lines.count(), self.lines.round_trip(), cost);
         // A far end that was informed of this closes its port, and if there was nothing to send, before any stream is
         // open.
-        if self.lines.is_done() {
+        if self.lines.is_done() || self.lines.stop().is_set() {
             return;
         }
         // A stream that was connected and then cut is opened again like any other; a blocked stream is not needed,
@@ -146,15 +284,26 @@ impl Connector<'_> {
             self.lines.control().ring();
             return;
         }
+        let mut is_settled = false;
         while !self.lines.stop().is_set() {
             let streams = growth.wanted();
+            let is_carried = |stream: &u16| self.route.carries(*stream);
+            if !is_settled && !(0..self.lines.count()).all(|stream| is_carried(&stream)) {
+                // No lane waits for a stream that will not be opened, and none is added.
+                let others = (0..self.lines.count()).filter(|stream| !is_carried(stream));
+                others.for_each(|stream| self.lines.abandon(stream));
+                self.lines.bells().ring();
+                growth.refused();
+                is_settled = true;
+            }
             if (0..streams).all(|stream| self.lines.is_abandoned(stream)) {
                 // The others will not be opened either, so no lane must wait for them.
                 (streams..self.lines.count()).for_each(|stream| self.lines.abandon(stream));
                 self.lines.bells().ring();
             }
             self.lines.control().announce(KEEPER);
-            let cut: Vec<u16> = (0..streams).filter(|&stream| self.lines.is_cut(stream)).collect();
+            let is_cut = |stream: &u16| self.lines.is_cut(*stream) && is_carried(stream);
+            let cut: Vec<u16> = (0..streams).filter(is_cut).collect();
             if cut.is_empty() {
                 sleep(self.lines, growth.next_look().unwrap_or(LONGEST_SLEEP));
             }
@@ -207,7 +356,12 @@ impl Connector<'_> {
     fn open(&self, stream: u16, generation: u32, timeout: Duration) -> Result<u64, Error> {
         let deadline = Instant::now() + timeout;
         let taken = self.lines.prepare(stream);
-        let socket = self.route.connect(timeout, self.lines.segment_bytes(stream))?;
+        let goes_on = || !self.lines.is_done() && !self.lines.stop().is_set();
+        let segment_bytes = self.lines.segment_bytes(stream);
+        let socket = self.route.connect(stream, timeout, segment_bytes, &goes_on)?;
+        if let Some(note) = self.route.note() {
+            let _ = self.notices.send(note);
+        }
         let last = self.lines.generation(stream);
         let join = Join { transfer: self.transfer, stream, generation, last, taken };
         let message = self.prover.join(&join);

@@ -87,7 +87,7 @@ struct Lines<'a> {
     /// The number of abandoned streams, and the reason of the last.
     lost: AtomicUsize,
     reason: Mutex<Option<Error>>,
-    reopened: &'a (dyn Fn(u16) + Sync),
+    tell: &'a (dyn Fn(Notice) + Sync),
 }
 
 /// Copies from one far end to another.
@@ -198,10 +198,10 @@ impl Relay<'_> {
         let secret = secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
         let master = Secret::new(*secret.expose());
         let keys = TransferKeys::relayed(options.implementations, &master, &transfer);
-        let (reopened, openings) = crossbeam_channel::unbounded();
-        let tell = move |stream| {
+        let (notices, told) = crossbeam_channel::unbounded();
+        let tell = move |notice| {
             // The receiver is gone once the transfer is over.
-            let _ = reopened.send(stream);
+            let _ = notices.send(notice);
         };
         let lines = Lines {
             lines: (0..terms.streams).map(|_| Line::default()).collect(),
@@ -213,7 +213,7 @@ impl Relay<'_> {
             is_over: AtomicBool::new(false),
             lost: AtomicUsize::new(0),
             reason: Mutex::default(),
-            reopened: &tell,
+            tell: &tell,
         };
         let outcome = thread::scope(|scope| {
             for stream in 0..terms.streams {
@@ -228,9 +228,7 @@ impl Relay<'_> {
             }
             let mut talk =
                 Talk { relay: self, lines: &lines, observer, finished: None, complete: None, removed: None };
-            let outcome = talk.run(sender, receiver, || {
-                openings.try_iter().map(|stream| Notice::StreamReopened { stream, bytes: 0 }).collect()
-            });
+            let outcome = talk.run(sender, receiver, || told.try_iter().collect());
             lines.end();
             outcome
         })?;
@@ -479,7 +477,7 @@ impl Lines<'_> {
             match self.open(line, stream, generation, last) {
                 Ok(pair) => {
                     if last > 0 {
-                        (self.reopened)(stream);
+                        (self.tell)(Notice::StreamReopened { stream, bytes: 0 });
                     }
                     last = generation;
                     line.generation.store(generation, SeqCst);
@@ -517,7 +515,10 @@ impl Lines<'_> {
             narrowed.checked_sub(1).map(|step| SEGMENT_BYTES[step.min(SEGMENT_BYTES.len() - 1)]);
         let connect = |route: &Route, taken: u64| {
             let deadline = Instant::now() + self.timeout;
-            let socket = route.connect(self.timeout, segment_bytes).map_err(|error| route.explain(error))?;
+            let goes_on = || !self.is_over.load(SeqCst);
+            let socket = route.connect(stream, self.timeout, segment_bytes, &goes_on);
+            let socket = socket.map_err(|error| route.explain(error))?;
+            route.note().into_iter().for_each(self.tell);
             let message =
                 self.prover.join(&Join { transfer: self.transfer, stream, generation, last, taken });
             let mut answer = [0; JOINED_BYTES];

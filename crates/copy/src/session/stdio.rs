@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    net::{Ipv4Addr, TcpStream},
+    net::{IpAddr, Ipv4Addr, TcpStream},
     os::fd::AsFd,
     thread,
     time::{Duration, Instant},
@@ -66,13 +66,19 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
     served
 }
 
-/// Passes bytes between standard input and output and a port of this host: one data stream carried by ssh.
+/// Passes bytes between standard input and output and a port of this host: one data stream carried by ssh. `reached` is the
+/// address by which ssh's client reached this host: a transfer whose streams were to come beside ssh listens there.
 ///
 /// # Errors
 /// Fails if the port cannot be reached or the connection breaks.
-pub fn serve_relay(port: u16) -> Result<(), Error> {
+pub fn serve_relay(port: u16, reached: Option<IpAddr>) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error::io("cannot relay a data stream", &error);
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
+    let connect = |address: IpAddr| TcpStream::connect((address, port));
+    let stream = match (connect(Ipv4Addr::LOCALHOST.into()), reached) {
+        (Err(_), Some(reached)) => connect(reached),
+        (outcome, _) => outcome,
+    };
+    let stream = stream.map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     let back = stream.try_clone().map_err(failed)?;
     // The descriptors are used directly: the standard library's output would wait for the end of a line.
