@@ -36,7 +36,7 @@ pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
-    TunnelPkiArgs, TunnelProfileArgs, TunnelStatusArgs, TunnelUpArgs,
+    TunnelPkiArgs, TunnelProfileArgs, TunnelReloadArgs, TunnelStatusArgs, TunnelUpArgs,
 };
 
 use crate::exit::EXIT_STATUSES;

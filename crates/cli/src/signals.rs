@@ -5,7 +5,8 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
@@ -29,8 +30,29 @@ impl Interrupts {
     /// # Errors
     /// Fails if the system refuses a handler or a thread.
     pub(crate) fn listen(stop: impl Fn(u8) + Send + 'static) -> io::Result<Self> {
+        Self::listen_to(stop, None::<fn()>)
+    }
+
+    /// Makes signals call `stop` as [`Self::listen`] does, except for SIGHUP, which calls `hang_up` each time. If the terminal
+    /// of this process is gone, SIGHUP asks for the end all the same.
+    ///
+    /// # Errors
+    /// Fails if the system refuses a handler or a thread.
+    pub(crate) fn listen_beside_hangup(
+        stop: impl Fn(u8) + Send + 'static,
+        hang_up: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::listen_to(stop, Some(hang_up))
+    }
+
+    fn listen_to(
+        stop: impl Fn(u8) + Send + 'static,
+        hang_up: Option<impl Fn() + Send + 'static>,
+    ) -> io::Result<Self> {
+        let has_terminal = io::stdin().is_terminal();
+        let is_gone = move || has_terminal && File::open("/dev/tty").is_err();
         let received = Arc::new(AtomicUsize::new(0));
-        for signal in ENDING {
+        for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || hang_up.is_none()) {
             flag::register_usize(signal, received.clone(), usize::from(number(signal)))?;
         }
         let mut signals = Signals::new(ENDING)?;
@@ -38,6 +60,10 @@ impl Interrupts {
         let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut asked: Option<Instant> = None;
             for signal in signals.forever() {
+                if let Some(hang_up) = hang_up.as_ref().filter(|_| signal == SIGHUP && !is_gone()) {
+                    hang_up();
+                    continue;
+                }
                 match asked {
                     None => {
                         asked = Some(Instant::now());

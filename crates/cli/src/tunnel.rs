@@ -6,8 +6,8 @@ mod pki;
 mod profile;
 
 use crate::args::{
-    TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
-    TunnelUpArgs,
+    TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelReloadArgs,
+    TunnelStatusArgs, TunnelUpArgs,
 };
 use crate::environment;
 use crate::exit::ExitStatus;
@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &TunnelArgs) -> Result<(), Failure> {
     match &arguments.command {
         TunnelCommand::Up(arguments) => up(arguments),
         TunnelCommand::Down(arguments) => down(arguments),
+        TunnelCommand::Reload(arguments) => reload(arguments),
         TunnelCommand::Status(arguments) => status(arguments),
         TunnelCommand::Stats(arguments) => print(&asked(arguments)?.prometheus()),
         TunnelCommand::Check(arguments) => check(arguments),
@@ -80,8 +81,11 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let supervisor = arguments.supervised.then(getppid);
     let ended = Arc::new(AtomicBool::new(false));
     let identity = environment::gateway_identity().ok();
+    let is_reload_wanted = Arc::new(AtomicBool::new(false));
     let settings = Settings {
         site: &site,
+        path: &arguments.site,
+        is_reload_wanted: &is_reload_wanted,
         lanes: arguments.lanes,
         allowed: allowed(arguments.allowed),
         implementations,
@@ -94,7 +98,9 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let heed = || {
         let flag = Arc::clone(&ended);
         // Signals are handled only now: an earlier thread would keep the capabilities that the gateway has given up.
-        match Interrupts::listen(move |_| flag.store(true, SeqCst)) {
+        let reload = Arc::clone(&is_reload_wanted);
+        let stop = move |_| flag.store(true, SeqCst);
+        match Interrupts::listen_beside_hangup(stop, move || reload.store(true, SeqCst)) {
             Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
             Err(error) => text::complain(format_args!("signals end the gateway at once: {error}")),
         }
@@ -176,7 +182,7 @@ fn ask(arguments: &TunnelDeviceArgs, question: Ask) -> Result<Answer, Failure> {
 fn asked(arguments: &TunnelDeviceArgs) -> Result<Status, Failure> {
     match ask(arguments, Ask::Status)? {
         Answer::Status(status) => Ok(status),
-        Answer::Ending => {
+        Answer::Ending | Answer::Reloaded(_) | Answer::Refused(_) => {
             Err(Failure::new(ExitStatus::Connection, anyhow!("the gateway answered something else")))
         }
     }
@@ -217,6 +223,22 @@ fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+fn reload(arguments: &TunnelReloadArgs) -> Result<(), Failure> {
+    let device = match &arguments.site {
+        // An error of the file is said here, too.
+        Some(site) => Some(Site::load(site).map_err(usage)?.device),
+        None => arguments.which.device.clone(),
+    };
+    let which = TunnelDeviceArgs { device, run: arguments.which.run.clone() };
+    match ask(&which, Ask::Reload)? {
+        Answer::Reloaded(words) => print(&words.iter().map(|words| format!("{words}\n")).collect::<String>()),
+        Answer::Refused(message) => Err(usage(anyhow!("nothing is changed: {message}"))),
+        Answer::Status(_) | Answer::Ending => {
+            Err(Failure::new(ExitStatus::Connection, anyhow!("the gateway answered something else")))
+        }
+    }
+}
+
 fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     let site = Site::load(&arguments.site).map_err(usage)?;
     let mut seen = Seen::default();
@@ -224,7 +246,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
         seen.read(peer).map_err(usage)?;
     }
-    ike::configured(&site, environment::gateway_identity().ok().as_deref()).map_err(usage)?;
+    ike::configured(&site, environment::gateway_identity().ok().as_deref()).map(drop).map_err(usage)?;
     print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device)) {

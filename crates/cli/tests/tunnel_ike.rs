@@ -9,6 +9,8 @@ mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;
 mod program;
+#[path = "tunnel_ike/reload.rs"]
+mod reload;
 #[path = "tunnel_ike/shares.rs"]
 mod shares;
 
@@ -271,7 +273,7 @@ fn strongswan_begins_and_rekeys_and_ends() {
 #[test]
 fn ends_that_differ_about_pfs_stay_joined_and_say_so() {
     for (tag, ours, theirs) in
-        [("kv", "aes256gcm16-x25519", "aes256gcm16"), ("kw", "aes256gcm16", "aes256gcm16-ecp256")]
+        [("p1", "aes256gcm16-x25519", "aes256gcm16"), ("p2", "aes256gcm16", "aes256gcm16-ecp256")]
     {
         let Some(mut net) = two_hosts(tag, strongswan::missing) else { return };
         let psk = "auth = psk";

@@ -16,7 +16,7 @@ use aws_lc_rs::hmac;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    config::{Peer, Settings},
+    config::{Expect, Peer, Settings},
     crypto::{KeyExchange, exchange::respond_all},
     event::{Event, Path, Reason, Transmit},
     id::{ChildId, IkeId},
@@ -675,6 +675,43 @@ impl Endpoint {
         for spi in self.by_id.get(&ike).cloned().unwrap_or_default() {
             self.with(now, spi, |sa, context| sa.close(context));
         }
+    }
+
+    /// Adds a peer. Returns its place.
+    pub fn add_peer(&mut self, peer: Peer) -> usize {
+        self.common.peers.push(Arc::new(peer));
+        self.common.peers.len() - 1
+    }
+
+    /// Changes the credentials of a peer; its children's policies must be as before. IKE SAs whose peer could not prove
+    /// itself anew are ended, and so are negotiations with it.
+    pub fn renew_peer(&mut self, place: usize, peer: Peer, now: Instant) {
+        let Some(known) = self.common.peers.get_mut(place) else { return };
+        let peer = Arc::new(peer);
+        *known = Arc::clone(&peer);
+        for spi in self.of_peer(place) {
+            self.with(now, spi, |sa, context| match sa.would_be_proved(context, &peer) {
+                true => sa.peer = Arc::clone(&peer),
+                false => sa.end_at_once(context, Reason::Withdrawn),
+            });
+        }
+    }
+
+    /// Removes a peer: its IKE SAs are ended, and no other one is established. Its place stays empty.
+    pub fn remove_peer(&mut self, place: usize, now: Instant) {
+        let Some(known) = self.common.peers.get_mut(place) else { return };
+        // Nobody agrees with a peer that has no proposals, and nobody proves to be one without a key.
+        let (proposals, children, expect) = (Vec::new(), Vec::new(), Expect::PublicKeys(Vec::new()));
+        *known = Arc::new(Peer { proposals, children, expect, ..Peer::clone(known) });
+        for spi in self.of_peer(place) {
+            self.with(now, spi, |sa, context| sa.end_at_once(context, Reason::Withdrawn));
+        }
+    }
+
+    /// Returns our SPIs of the IKE SAs and negotiations with a peer.
+    fn of_peer(&self, place: usize) -> Vec<u64> {
+        let sas = self.sas.iter().filter(|(_, sa)| !sa.is_finished() && sa.is_with(place));
+        sas.map(|(&spi, _)| spi).collect()
     }
 
     /// Ends an IKE SA with all its children at once, whether its peer answers or not. The peer is told.

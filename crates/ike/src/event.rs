@@ -142,6 +142,9 @@ pub enum Reason {
     /// Another IKE SA or child took its place.
     #[error("another one has taken its place")]
     Replaced,
+    /// The configuration has changed, and the peer could not prove itself anew.
+    #[error("the site file, or the credentials that it names, do not allow it any more")]
+    Withdrawn,
     /// There are as many as one peer or user may have.
     #[error("there are as many as one user or peer may have")]
     TooMany,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use common::{End, network, peer};
-use sealane_ike::{Families, Identity, Peer, Pool, Reason, Settings};
+use sealane_ike::{Expect, Families, Identity, Peer, Pool, Reason, Settings};
 
 /// A device, its address, and whether datagrams reach it and it them.
 struct Device {
@@ -182,4 +182,39 @@ fn an_end_does_not_wait_for_the_peer() {
     assert!(star.gateway.children.is_empty());
     star.run_seconds(10);
     assert_eq!(star.gateway.endpoint.sas(), 0, "nothing is left");
+}
+
+/// A peer whose credentials have changed is judged again; others notice nothing.
+#[test]
+fn what_the_configuration_does_not_allow_any_more_ends_and_the_rest_stays() {
+    let mut star = Star::new();
+    star.join(at(1, 0));
+    let mut clients = peer(1);
+    (clients.remote, clients.remote_identity, clients.pool) = (None, None, Some(0));
+    clients.children[0].remote = vec![network("10.99.0.0/24")];
+    let (same, mut other) = (clients.clone(), clients);
+    star.gateway.endpoint.renew_peer(0, same, star.now);
+    star.settle();
+    star.run_seconds(60);
+    assert_eq!((star.gateway.up.len(), star.gateway.down.len()), (1, 0), "the key is the same");
+    other.expect = Expect::SharedKey(common::key("another key of both ends"));
+    star.gateway.endpoint.renew_peer(0, other.clone(), star.now);
+    star.settle();
+    assert_eq!(star.gateway.down, [Reason::Withdrawn]);
+    assert_eq!(star.devices[0].end.down, [Reason::DeletedByPeer], "it is told");
+    star.join(at(1, 0));
+    assert!(star.gateway.up.is_empty(), "the old key is of no use");
+    // A peer that is added is spoken with, and one that is removed is not.
+    let mut third = other;
+    third.remote_identity = Some(Identity::from_text("alice.example"));
+    third.expect = peer(1).expect;
+    let place = star.gateway.endpoint.add_peer(third);
+    star.join(at(3, 0));
+    assert_eq!(star.gateway.up.len(), 1);
+    star.gateway.endpoint.remove_peer(place, star.now);
+    star.settle();
+    assert!(star.gateway.up.is_empty() && star.gateway.children.is_empty());
+    assert_eq!(star.devices[2].end.down, [Reason::DeletedByPeer]);
+    star.join(at(3, 0));
+    assert!(star.gateway.up.is_empty(), "it is gone");
 }

@@ -178,6 +178,11 @@ impl Database {
         database
     }
 
+    /// Decides on packets by `policies` from now on.
+    pub fn set_policies(&self, policies: Policies) {
+        self.change(|snapshot| snapshot.policies = Arc::new(policies));
+    }
+
     /// Returns a snapshot of the databases.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()

@@ -45,6 +45,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum Ask {
     /// Asks for the status.
     Status,
+    /// Asks the gateway to read its site file, and the files that it names, again.
+    Reload,
     /// Asks the gateway to end.
     Down,
 }
@@ -55,6 +57,10 @@ pub enum Ask {
 pub enum Answer {
     /// The status.
     Status(Status),
+    /// The files are in use; the messages say what has changed.
+    Reloaded(Vec<String>),
+    /// The files are not good, and nothing has changed.
+    Refused(String),
     /// The gateway ends.
     Ending,
 }

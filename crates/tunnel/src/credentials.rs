@@ -4,7 +4,8 @@
 //! wiped when they are dropped, and no message shows a part of one.
 
 use std::{
-    collections::HashMap,
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
     fmt::Display,
     io::Read as _,
     path::{Path, PathBuf},
@@ -74,9 +75,56 @@ pub struct Credentials {
     pub expect: Expect,
 }
 
+/// The content of files, wiped when it is dropped.
+pub type Contents = BTreeMap<PathBuf, Zeroizing<Vec<u8>>>;
+
+/// The files that are read: those of this host, or those that another process has read.
+#[derive(Default)]
+pub(crate) struct Files {
+    given: Option<Contents>,
+    /// The files that have been read.
+    read: RefCell<Contents>,
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Files({})", self.read.borrow().len())
+    }
+}
+
+impl Files {
+    /// Returns the content of a file, which `read` reads unless it is given.
+    fn content(
+        &self,
+        path: &Path,
+        read: impl FnOnce(&Path) -> Result<Zeroizing<Vec<u8>>, CredentialError>,
+    ) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+        let bytes = match &self.given {
+            Some(given) => given.get(path).cloned().ok_or_else(|| content(path, "it has not been read"))?,
+            None => read(path)?,
+        };
+        self.read.borrow_mut().insert(path.to_owned(), bytes.clone());
+        Ok(bytes)
+    }
+
+    /// Returns the content of a secret's file.
+    fn secret(&self, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+        self.content(path, |path| {
+            key_file::read_secret(path, FILE_BYTES_MAX)?
+                .ok_or_else(|| content(path, format_args!("it has more than {FILE_BYTES_MAX} bytes")))
+        })
+    }
+
+    /// Returns the content of a public file that decides which peers are trusted.
+    fn public(&self, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+        self.content(path, |path| public(path).map(Zeroizing::new))
+    }
+}
+
 /// Reads credentials; authority files that peers share are read once.
 #[derive(Debug, Default)]
 pub struct Reader {
+    files: Files,
     authorities: HashMap<Trust, Arc<Authorities>>,
     /// The file of the gateway's own key, as `sealane id` makes it.
     own_key: Option<PathBuf>,
@@ -84,12 +132,6 @@ pub struct Reader {
 
 fn content(path: &Path, problem: impl Display) -> CredentialError {
     CredentialError::Content { path: path.to_owned(), problem: problem.to_string() }
-}
-
-/// Returns the content of a secret's file.
-fn secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
-    key_file::read_secret(path, FILE_BYTES_MAX)?
-        .ok_or_else(|| content(path, format_args!("it has more than {FILE_BYTES_MAX} bytes")))
 }
 
 /// Returns the content of a public file that decides which peers are trusted.
@@ -109,8 +151,8 @@ fn public(path: &Path) -> Result<Vec<u8>, CredentialError> {
 ///
 /// # Errors
 /// Fails if the file is refused.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
-    let bytes = public(path)?;
+pub(crate) fn certificates(files: &Files, path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
+    let bytes = files.public(path)?;
     let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
     let all = all.map_err(|error| content(path, error))?;
     if all.is_empty() {
@@ -120,11 +162,11 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError>
 }
 
 /// Returns the lists of revoked certificates in a file, in DER. The file may hold one in DER, or some in PEM.
-fn revocations(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
-    let bytes = public(path)?;
+fn revocations(files: &Files, path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
+    let bytes = files.public(path)?;
     // A SEQUENCE in DER begins with this byte, which no PEM begins with.
     if bytes.first() == Some(&0x30) {
-        return Ok(vec![bytes]);
+        return Ok(vec![bytes.to_vec()]);
     }
     let all: Result<Vec<_>, pem::Error> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
     let all = all.map_err(|error| content(path, error))?;
@@ -143,8 +185,8 @@ fn line(text: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn password(path: &Path) -> Result<Zeroizing<String>, CredentialError> {
-    let text = secret(path)?;
+fn password(files: &Files, path: &Path) -> Result<Zeroizing<String>, CredentialError> {
+    let text = files.secret(path)?;
     let line = str::from_utf8(line(&text)).ok();
     let password = line.filter(|line| (1..=USER_BYTES_MAX).contains(&line.len()) && !line.contains('\n'));
     let problem =
@@ -156,8 +198,8 @@ fn password(path: &Path) -> Result<Zeroizing<String>, CredentialError> {
 ///
 /// # Errors
 /// Fails if the file is refused.
-pub(crate) fn users(path: &Path) -> Result<Users, CredentialError> {
-    let text = secret(path)?;
+pub(crate) fn users(files: &Files, path: &Path) -> Result<Users, CredentialError> {
+    let text = files.secret(path)?;
     let text = str::from_utf8(&text).map_err(|_| content(path, "it is not UTF-8"))?;
     parse_users(text).map_err(|problem| content(path, problem))
 }
@@ -190,8 +232,8 @@ pub fn parse_users(text: &str) -> Result<Users, String> {
     Ok(users)
 }
 
-fn shared(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
-    let text = secret(path)?;
+fn shared(files: &Files, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+    let text = files.secret(path)?;
     let end = text.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
     let secret = Zeroizing::new(text[..end].to_vec());
     if !(SHARED_BYTES_MIN..=SHARED_BYTES_MAX).contains(&secret.len()) || secret.contains(&b'\n') {
@@ -206,14 +248,14 @@ fn shared(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
 }
 
 /// Returns a private key, PKCS #8 in DER.
-pub(crate) fn private_der(path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
-    let text = secret(path)?;
+pub(crate) fn private_der(files: &Files, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+    let text = files.secret(path)?;
     let key = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| no_key(path))?;
     Ok(Zeroizing::new(key.secret_pkcs8_der().to_vec()))
 }
 
-fn private_key(path: &Path) -> Result<SigningKey, CredentialError> {
-    SigningKey::from_pkcs8(&private_der(path)?).map_err(|_| no_key(path))
+fn private_key(files: &Files, path: &Path) -> Result<SigningKey, CredentialError> {
+    SigningKey::from_pkcs8(&private_der(files, path)?).map_err(|_| no_key(path))
 }
 
 fn no_key(path: &Path) -> CredentialError {
@@ -228,14 +270,25 @@ fn no_key(path: &Path) -> CredentialError {
 }
 
 /// Returns a key with its certificate, for TLS.
-fn tls(private: &Path, certificate: &Path) -> Result<TlsIdentity, CredentialError> {
-    TlsIdentity::new(&private_der(private)?, &certificates(certificate)?).map_err(|_| no_key(private))
+fn tls(files: &Files, private: &Path, certificate: &Path) -> Result<TlsIdentity, CredentialError> {
+    TlsIdentity::new(&private_der(files, private)?, &certificates(files, certificate)?)
+        .map_err(|_| no_key(private))
 }
 
 impl Reader {
     /// Returns a reader; `own_key` is the file of the gateway's own key, as `sealane id` makes it.
     pub fn new(own_key: Option<&Path>) -> Self {
         Self { own_key: own_key.map(Path::to_owned), ..Self::default() }
+    }
+
+    /// Returns a reader of files that another process has read.
+    pub(crate) fn of(contents: Contents, own_key: Option<&Path>) -> Self {
+        Self { files: Files { given: Some(contents), ..Files::default() }, ..Self::new(own_key) }
+    }
+
+    /// Returns what has been read.
+    pub fn into_contents(self) -> Contents {
+        self.files.read.into_inner()
     }
 
     /// Reads the credential files of a peer. An entry for clients that may prove themselves in several ways has
@@ -247,7 +300,7 @@ impl Reader {
         let one = |prove, expect| Ok(vec![Credentials { prove, expect }]);
         match &peer.proof {
             Proof::Shared(path) => {
-                let secret = shared(path)?;
+                let secret = shared(&self.files, path)?;
                 one(Prove::SharedKey(secret.clone()), Expect::SharedKey(secret))
             }
             Proof::Keys { private, certificate, peer } => {
@@ -256,14 +309,17 @@ impl Reader {
                 let missing =
                     || content(own, "the gateway has no key of its own: `sealane id --system` makes one");
                 let prove = Prove::Signature {
-                    key: Arc::new(private_key(private.ok_or_else(missing)?)?),
-                    certificates: certificate.as_deref().map(certificates).transpose()?.unwrap_or_default(),
+                    key: Arc::new(private_key(&self.files, private.ok_or_else(missing)?)?),
+                    certificates: match certificate {
+                        Some(certificate) => certificates(&self.files, certificate)?,
+                        None => Vec::new(),
+                    },
                 };
                 let expect = match peer {
                     Known::Authorities(trust) => Expect::Certificate(self.authorities(trust)?),
                     Known::PublicKey(path) => {
                         let problem = "there is no public key in it (PEM, BEGIN PUBLIC KEY)";
-                        let key = SubjectPublicKeyInfoDer::from_pem_slice(&public(path)?)
+                        let key = SubjectPublicKeyInfoDer::from_pem_slice(&self.files.public(path)?)
                             .map_err(|_| content(path, problem))?;
                         Expect::PublicKeys(vec![key.to_vec()])
                     }
@@ -275,10 +331,12 @@ impl Reader {
                 let authorities = self.authorities(server)?;
                 let user = name.clone();
                 let client = match secret {
-                    UserSecret::Password(path) => EapClient::Password { user, password: password(path)? },
+                    UserSecret::Password(path) => {
+                        EapClient::Password { user, password: password(&self.files, path)? }
+                    }
                     UserSecret::Certificate { private, certificate } => {
                         let tls = EapTls {
-                            identity: tls(private, certificate)?,
+                            identity: tls(&self.files, private, certificate)?,
                             authorities: Arc::clone(&authorities),
                         };
                         let server = Identity::from_text(peer.id.as_deref().unwrap_or_default());
@@ -288,17 +346,22 @@ impl Reader {
                 one(Prove::Eap(client), Expect::Certificate(authorities))
             }
             Proof::Clients { private, certificate, users: passwords, users_trust, trust } => {
-                let key = Arc::new(private_key(private)?);
-                let prove = Prove::Signature { key, certificates: certificates(certificate)? };
+                let key = Arc::new(private_key(&self.files, private)?);
+                let prove = Prove::Signature { key, certificates: certificates(&self.files, certificate)? };
                 let mut all = Vec::new();
                 if passwords.is_some() || users_trust.is_some() {
-                    let tls = |authorities| {
-                        Ok::<_, CredentialError>(EapTls { identity: tls(private, certificate)?, authorities })
-                    };
                     let authorities =
                         users_trust.as_ref().map(|trust| self.authorities(trust)).transpose()?;
+                    let files = &self.files;
+                    let tls = |authorities| {
+                        let identity = tls(files, private, certificate)?;
+                        Ok::<_, CredentialError>(EapTls { identity, authorities })
+                    };
                     let server = EapServer {
-                        users: passwords.as_deref().map(users).transpose()?.unwrap_or_default(),
+                        users: match passwords {
+                            Some(passwords) => users(files, passwords)?,
+                            None => Users::default(),
+                        },
                         tls: authorities.map(tls).transpose()?,
                     };
                     all.push(Credentials { prove: prove.clone(), expect: Expect::Eap(Arc::new(server)) });
@@ -316,9 +379,12 @@ impl Reader {
             return Ok(Arc::clone(known));
         }
         let path = &trust.authorities;
-        let mut read = Authorities::new(&certificates(path)?).map_err(|error| content(path, error))?;
+        let mut read =
+            Authorities::new(&certificates(&self.files, path)?).map_err(|error| content(path, error))?;
         for path in &trust.revocations {
-            read = read.with_revocations(&revocations(path)?).map_err(|error| content(path, error))?;
+            read = read
+                .with_revocations(&revocations(&self.files, path)?)
+                .map_err(|error| content(path, error))?;
         }
         let read = Arc::new(read);
         self.authorities.insert(trust.clone(), Arc::clone(&read));
@@ -358,7 +424,7 @@ mod tests {
     #[test]
     fn users_are_lines_that_no_message_shows() {
         let folder = tempfile::tempdir().expect("a folder");
-        let read = |text: &str| users(&file(folder.path(), "users", 0o600, text));
+        let read = |text: &str| users(&Files::default(), &file(folder.path(), "users", 0o600, text));
         let good = read("# comment\n\nalice:correct horse\nDOMAIN\\bob:a:b\r\n").expect("good users");
         assert!(good.contains("alice") && good.contains("DOMAIN\\bob") && !good.contains("bob"));
         for (text, says) in [
@@ -372,8 +438,10 @@ mod tests {
             assert!(error.contains(says) && !error.contains("correct"), "{error}");
         }
         let open = file(folder.path(), "open", 0o644, "alice:correct");
-        assert!(users(&open).expect_err("others read it").to_string().contains("chmod 600"));
-        let read = |text: &str| password(&file(folder.path(), "password", 0o600, text));
+        assert!(
+            users(&Files::default(), &open).expect_err("others read it").to_string().contains("chmod 600")
+        );
+        let read = |text: &str| password(&Files::default(), &file(folder.path(), "password", 0o600, text));
         assert_eq!(read("correct horse\n").expect("a password").as_str(), "correct horse");
         assert!(read("").is_err() && read("a\nb").is_err());
     }
@@ -474,10 +542,10 @@ mod tests {
         };
         let error = Reader::default().read(&peer(proof)).expect_err("junk").to_string();
         assert!(error.contains("openssl pkcs8 -topk8"), "{error}");
-        let error = certificates(&junk).expect_err("junk").to_string();
+        let error = certificates(&Files::default(), &junk).expect_err("junk").to_string();
         assert!(error.contains("BEGIN CERTIFICATE"), "{error}");
         let open = file(folder.path(), "open", 0o666, "-----BEGIN CERTIFICATE-----\n");
-        let error = certificates(&open).expect_err("others may write").to_string();
+        let error = certificates(&Files::default(), &open).expect_err("others may write").to_string();
         assert!(error.contains("go-w"), "{error}");
     }
 }

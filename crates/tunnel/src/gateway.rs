@@ -13,7 +13,11 @@ use std::{
     os::fd::AsFd as _,
     path::{Path, PathBuf},
     process::{self, Command},
-    sync::Arc,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -54,11 +58,13 @@ use crate::{
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
     path::Answers,
-    peers::Peers,
+    peers::{Peers, policies},
     pipeline::{LOADS, Pipeline},
     privilege,
+    reload::{Changes, Files, Places},
     site::{Encapsulation, Keys, PeerSite, Site},
     status::Status,
+    watched::Watched,
 };
 
 /// The interval at which the housekeeper checks the peers and whether the gateway is to end.
@@ -154,6 +160,10 @@ fn listen_hint(listen: SocketAddr, error: &io::Error) -> &'static str {
 pub struct Settings<'a> {
     /// The site file, with the gateway's properties and peers.
     pub site: &'a Site,
+    /// The path of the site file, which is read again when it changes.
+    pub path: &'a Path,
+    /// Somebody wants the site file, and the files that it names, to be read again.
+    pub is_reload_wanted: &'a AtomicBool,
     /// The number of lanes per direction; by default as many as the slowest suite needs.
     pub lanes: Option<NonZeroUsize>,
     /// The unsafe options that are allowed.
@@ -213,14 +223,16 @@ pub fn run(
     resolve: impl Fn(&[IpAddr], &[String]),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, lanes, allowed, implementations, engine, control_folder, identity, keeper } =
-        *settings;
+    let Settings { site, path, is_reload_wanted, lanes, allowed, implementations, .. } = *settings;
+    let Settings { engine, control_folder, identity, keeper, .. } = *settings;
     let begun = Instant::now();
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
     let threads = Lanes::default();
-    let negotiated = ike::configured(site, identity)?;
+    let (negotiated, contents) = ike::configured(site, identity)?;
+    let mut files = Files::new(path, identity, site, &contents, begun);
+    drop(contents);
     let mut manuals = Manuals::default();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
@@ -228,6 +240,7 @@ pub fn run(
     // The keeper is started first, before there is anything that it could inherit. It is dropped last, so a gateway
     // that does not start leaves nothing behind.
     let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
+    keeper.watch(&Watched::new(path, site, identity))?;
     let calls = calls(site, identity, implementations, &peers, &threads)?;
     names::look_up_first(site, &peers);
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
@@ -338,12 +351,13 @@ pub fn run(
         warnings.iter().for_each(|warning| say(warning));
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
         let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
-        let mut minder = Minder::new(site, &peers, &heard, paths, &dummies);
+        let minder = RefCell::new(Minder::new(site, &peers, &heard, paths, &dummies));
         if let Some(calls) = &calls {
             let (peers, say, requests, dummies) = (&peers, &say, Vec::new(), &dummies);
             let look_at = Instant::now();
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests, look_at }));
         }
+        let mut shared = None;
         let carrier = spoken.map(|(carrier, routes)| {
             let asked = Arc::clone(&routes);
             let own_address = Box::new(move |remote| asked.own_address(remote));
@@ -356,7 +370,10 @@ pub fn run(
             let (settings, random) = (ike::settings(site, allowed.legacy), Random::system());
             let negotiated =
                 ike::Negotiated { peers: negotiated, settings, random, own_address, routes_change, host };
-            makers.push(Box::new(Ike::new(&peers, site, implementations, negotiated, Instant::now())));
+            let ike = Ike::new(&peers, site, implementations, negotiated, Instant::now());
+            let ike = ike::Shared(Rc::new(RefCell::new(ike)));
+            shared = Some(ike.clone());
+            makers.push(Box::new(ike));
             carrier
         });
         let mut makers = Makers::new(makers, carrier, &peers);
@@ -371,8 +388,17 @@ pub fn run(
                 }
                 is_ended() || threads.failure().is_some()
             };
-            let mind = |now| minder.look(now, &say);
-            keep(&control, &mut makers, &peers, mind, is_ended, status, &say);
+            let mind = |now| minder.borrow_mut().look(now, &say);
+            let reload = |is_asked: bool, now| {
+                let is_asked = is_asked | is_reload_wanted.swap(false, SeqCst);
+                let is_wanted = is_asked | files.have_changed(&keeper, now);
+                let ike = shared.as_ref();
+                let outcome = is_wanted.then(|| reload(&mut files, &keeper, &peers, &minder, ike, now))?;
+                // Files that are the same again are worth no words, unless somebody asked.
+                let is_worth = is_asked || !matches!(outcome, Ok((_, true)));
+                is_worth.then(|| outcome.map(|(words, _)| words))
+            };
+            keep(&control, &mut makers, &peers, (mind, reload), is_ended, status, &say);
             Ok(())
         });
         // After a failure the closing routes remain.
@@ -389,6 +415,42 @@ pub fn run(
         // The lanes sleep in system calls on descriptors that are closed only when the process ends.
         process::exit(i32::from(failure.is_some()))
     })
+}
+
+/// Reads a gateway's files again, and carries out what has changed. Returns words for the operator, and whether nothing has
+/// changed.
+fn reload(
+    files: &mut Files,
+    keeper: &Keeper,
+    peers: &Peers,
+    minder: &RefCell<Minder<'_>>,
+    ike: Option<&ike::Shared<'_>>,
+    now: Instant,
+) -> Result<(Vec<String>, bool), String> {
+    let (changes, words) = files.read(keeper, &mut LivePlaces(peers))?;
+    changes.removed.iter().for_each(|&id| peers.set_removed(id, true));
+    peers.database().set_policies(policies(files.peers()));
+    minder.borrow_mut().follow(&changes);
+    let is_empty = changes.is_empty();
+    ike.iter().for_each(|ike| ike.0.borrow_mut().reload(changes.clone(), now));
+    Ok((words, is_empty))
+}
+
+/// The places of a running gateway's peers.
+struct LivePlaces<'a>(&'a Peers);
+
+impl Places for LivePlaces<'_> {
+    fn room(&self) -> usize {
+        self.0.room()
+    }
+
+    fn add(&mut self, peer: &PeerSite) -> PeerId {
+        self.0.add(peer).expect("the room was asked for")
+    }
+
+    fn restore(&mut self, id: PeerId) {
+        self.0.set_removed(id, false);
+    }
 }
 
 /// Listens for calls of peers.
@@ -457,6 +519,13 @@ impl<'here> Minder<'here> {
         Self { peers, outside, paths, dummies, names, news, keep_alives }
     }
 
+    /// Notes which peers have come and gone.
+    fn follow(&mut self, changes: &Changes) {
+        changes.removed.iter().for_each(|&id| self.names.remove(id));
+        changes.added.iter().for_each(|(id, peer, _)| self.names.add(*id, peer));
+        self.keep_alives.resize_with(self.peers.iter().count(), KeepAlive::default);
+    }
+
     fn look(&mut self, now: Instant, say: impl Fn(&str)) {
         self.paths.look(self.peers, now);
         self.paths.hear(self.peers, self.outside, now);
@@ -512,13 +581,20 @@ fn keep(
     control: &Listener,
     makers: &mut Makers<'_>,
     peers: &Peers,
-    mut mind: impl FnMut(Instant),
+    (mut mind, mut reload): (
+        impl FnMut(Instant),
+        impl FnMut(bool, Instant) -> Option<Result<Vec<String>, String>>,
+    ),
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
 ) {
     let (mut is_ending, mut is_more) = (false, false);
     let mut mind_at = Instant::now();
+    let tell = |outcome: &Result<Vec<String>, String>| match outcome {
+        Ok(words) => words.iter().for_each(|words| say(words)),
+        Err(error) => say(&format!("nothing is changed: {error}")),
+    };
     while !is_ending && !is_ended() {
         let bells = peers.bells();
         bells.announce(0);
@@ -541,6 +617,14 @@ fn keep(
         if is_asked {
             control.answer(|ask| match ask {
                 Ask::Status => Answer::Status(status()),
+                Ask::Reload => {
+                    let outcome = reload(true, Instant::now()).unwrap_or_else(|| Ok(Vec::new()));
+                    tell(&outcome);
+                    match outcome {
+                        Ok(words) => Answer::Reloaded(words),
+                        Err(error) => Answer::Refused(error),
+                    }
+                }
                 Ask::Down => {
                     is_ending = true;
                     Answer::Ending
@@ -552,6 +636,7 @@ fn keep(
         if is_due {
             mind_at = now + TICK;
             mind(now);
+            reload(false, now).iter().for_each(tell);
             peers.database().request_due(now);
         }
         if is_due || is_rung {

@@ -12,6 +12,7 @@
 //! - [`keying`] makes associations with peers that are known by their keys or speak IKE; the secrets and certificates
 //!   of the latter are [`credentials`]. [`manual`] makes associations from files.
 //! - [`pki`] makes certificates for gateways, and [`profile`] files by which phones and laptops connect to them.
+//! - [`reload`] reads the files of a running gateway again when they change.
 //! - [`control`] is the socket for queries to a running gateway, and [`status`] its answers; [`privilege`] gives up
 //!   the gateway's rights before that.
 //!
@@ -46,5 +47,7 @@ pub mod pipeline;
 pub mod pki;
 pub mod privilege;
 pub mod profile;
+pub mod reload;
 pub mod site;
 pub mod status;
+pub mod watched;

@@ -21,7 +21,7 @@ use crate::{
     outside::Families,
     peer_state::State,
     peers::Peers,
-    site::{Keys, Site},
+    site::{Keys, PeerSite, Site},
 };
 
 /// The maximum number of addresses of one name that are tried.
@@ -110,14 +110,21 @@ pub struct Names {
 impl Names {
     /// Returns the names of the peers of `site`.
     pub fn new(site: &Site) -> Self {
-        let names =
-            (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match (&peer.endpoint, &peer.keys) {
-                (Some(Endpoint::Name(name)), Keys::Manual(_) | Keys::Ike(_)) => {
-                    Some(Name { id, name: name.clone(), plan: Plan::new(), asked: None })
-                }
-                _ => None,
-            });
-        Self { names: names.collect(), families: Families::of(site.listen) }
+        let mut names = Self { names: Vec::new(), families: Families::of(site.listen) };
+        (0..).map(PeerId).zip(&site.peers).for_each(|(id, peer)| names.add(id, peer));
+        names
+    }
+
+    /// Looks up the name of a peer from now on, if it has one.
+    pub fn add(&mut self, id: PeerId, peer: &PeerSite) {
+        if let (Some(Endpoint::Name(name)), Keys::Manual(_) | Keys::Ike(_)) = (&peer.endpoint, &peer.keys) {
+            self.names.push(Name { id, name: name.clone(), plan: Plan::new(), asked: None });
+        }
+    }
+
+    /// Does not look up the name of a peer any more.
+    pub fn remove(&mut self, id: PeerId) {
+        self.names.retain(|name| name.id != id);
     }
 
     /// Processes the results of lookups, and begins lookups that are due. It is to be called several times per

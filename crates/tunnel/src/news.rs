@@ -120,8 +120,9 @@ impl News {
     /// Checks all peers, and passes a line about each change to `say`. It is to be called several times per second.
     pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
         let snapshot = peers.database().snapshot();
+        self.told.resize_with(peers.iter().count(), Told::default);
         for ((id, peer), told) in peers.iter().zip(&mut self.told) {
-            if peer.is_many() {
+            if peer.is_many() || peer.is_removed() {
                 // The key maker logs each client.
                 continue;
             }

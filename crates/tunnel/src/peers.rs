@@ -7,8 +7,11 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     time::{Duration, Instant},
 };
@@ -31,7 +34,7 @@ use crate::{
     keying::{agreements::Agreement, mailbox::Mailbox},
     path::{self, Overhead},
     peer_state::{SILENT, SharedState},
-    site::{Encapsulation, Hosts, Keys, Site},
+    site::{Encapsulation, Hosts, Keys, PeerSite, Site},
 };
 
 /// The traffic to or from a peer: packets, and their bytes on the wire, without UDP and IP headers.
@@ -75,6 +78,8 @@ pub struct Peer {
     agreements: Mutex<BTreeMap<IkeId, Agreement>>,
     /// The entry stands for many clients, so it has no endpoint of its own.
     is_many: bool,
+    /// The site file does not have the peer any more.
+    is_removed: AtomicBool,
     /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
     /// 1 if we are behind a NAT on the way to the peer, 0 if not, or [`UNKNOWN`].
@@ -102,6 +107,10 @@ pub struct Peer {
     whole_bytes_max: [AtomicU16; 2],
 }
 
+/// The number of peers for which there are places beside those of twice the first site file, so that peers can be added to
+/// a running gateway.
+const SPARE_PLACES: usize = 1024;
+
 /// No call has reported it.
 const UNKNOWN: u8 = 2;
 
@@ -117,6 +126,40 @@ struct Word {
 }
 
 impl Peer {
+    fn new(peer: &PeerSite, encapsulation: Encapsulation, mtu: u16) -> Self {
+        Self {
+            name: peer.name.clone(),
+            networks: peer.networks.clone(),
+            state: SharedState::default(),
+            has_agreed_keys: matches!(peer.keys, Keys::Peer(_) | Keys::Ike(_)),
+            agreements: Mutex::default(),
+            is_many: peer.is_many(),
+            is_removed: AtomicBool::new(false),
+            keep_alive: peer.keep_alive,
+            is_behind_nat: AtomicU8::new(UNKNOWN),
+            sent_ms: AtomicU64::new(0),
+            word: Mutex::new(None),
+            endpoint: ArcSwapOption::from_pointee(peer.endpoint.as_ref().and_then(Endpoint::address)),
+            is_endpoint_given: AtomicBool::new(peer.endpoint.is_some()),
+            fresh_above: AtomicU64::new(0),
+            hosts: peer.hosts,
+            sent: Traffic::default(),
+            received: Traffic::default(),
+            direct_packets: AtomicU64::new(0),
+            heard_ms: AtomicU64::new(0),
+            overhead: Overhead { kind: peer.kind(), encapsulation },
+            is_v4: peer.networks.first().is_none_or(|network| network.address().is_ipv4()),
+            mtu,
+            inner_bytes_max: [mtu, mtu].map(AtomicU16::new),
+            whole_bytes_max: [u16::MAX, u16::MAX].map(AtomicU16::new),
+        }
+    }
+
+    /// Returns whether the site file does not have the peer any more.
+    pub fn is_removed(&self) -> bool {
+        self.is_removed.load(Relaxed)
+    }
+
     /// Returns whether associations with the peer are agreed in calls.
     pub fn has_agreed_keys(&self) -> bool {
         self.has_agreed_keys
@@ -188,7 +231,12 @@ impl Peer {
 /// All peers of a gateway.
 #[derive(Debug)]
 pub struct Peers {
-    peers: Vec<Peer>,
+    /// The peers by their ids: places are filled in order, and a filled one stays, so that lanes take no lock.
+    peers: Box<[OnceLock<Box<Peer>>]>,
+    /// The number of peers, removed ones included.
+    count: AtomicUsize,
+    encapsulation: Encapsulation,
+    mtu: u16,
     database: Database,
     drops: Drops,
     messages: Messages,
@@ -205,38 +253,52 @@ pub struct Peers {
 impl Peers {
     /// Returns the peers of `site`, without associations. `bells` are rung when the key maker gets a new request.
     pub fn new(site: &Site, begun: Instant, bells: Bells) -> Self {
-        let peers = site.peers.iter().map(|peer| Peer {
-            name: peer.name.clone(),
-            networks: peer.networks.clone(),
-            state: SharedState::default(),
-            has_agreed_keys: matches!(peer.keys, Keys::Peer(_) | Keys::Ike(_)),
-            agreements: Mutex::default(),
-            is_many: peer.is_many(),
-            keep_alive: peer.keep_alive,
-            is_behind_nat: AtomicU8::new(UNKNOWN),
-            sent_ms: AtomicU64::new(0),
-            word: Mutex::new(None),
-            endpoint: ArcSwapOption::from_pointee(peer.endpoint.as_ref().and_then(Endpoint::address)),
-            is_endpoint_given: AtomicBool::new(peer.endpoint.is_some()),
-            fresh_above: AtomicU64::new(0),
-            hosts: peer.hosts,
-            sent: Traffic::default(),
-            received: Traffic::default(),
-            direct_packets: AtomicU64::new(0),
-            heard_ms: AtomicU64::new(0),
-            overhead: Overhead { kind: peer.kind(), encapsulation: site.encapsulation },
-            is_v4: peer.networks.first().is_none_or(|network| network.address().is_ipv4()),
-            mtu: site.mtu,
-            inner_bytes_max: [site.mtu, site.mtu].map(AtomicU16::new),
-            whole_bytes_max: [u16::MAX, u16::MAX].map(AtomicU16::new),
-        });
-        let database = Database::new(policies(site));
+        let count = site.peers.len();
+        let places = (0..2 * count + SPARE_PLACES).map(|_| OnceLock::new());
+        let peers: Box<[OnceLock<Box<Peer>>]> = places.collect();
+        for (place, peer) in peers.iter().zip(&site.peers) {
+            place.get_or_init(|| Box::new(Peer::new(peer, site.encapsulation, site.mtu)));
+        }
+        let database = Database::new(policies((0..).map(PeerId).zip(&site.peers)));
         let &Site { listen, protocol, .. } = site;
-        let (peers, drops, messages) = (peers.collect(), Drops::default(), Messages::default());
+        let (drops, messages) = (Drops::default(), Messages::default());
         let has_ports = site.encapsulation == Encapsulation::Udp;
         let takes_mail = site.peers.iter().any(|peer| matches!(peer.keys, Keys::Ike(_)));
         let mailbox = (has_ports && takes_mail).then(Mailbox::default);
-        Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports, mailbox }
+        let (count, encapsulation, mtu) = (AtomicUsize::new(count), site.encapsulation, site.mtu);
+        Self {
+            peers,
+            count,
+            encapsulation,
+            mtu,
+            database,
+            drops,
+            messages,
+            listen,
+            protocol,
+            begun,
+            bells,
+            has_ports,
+            mailbox,
+        }
+    }
+
+    /// Returns the number of peers that may still be added.
+    pub fn room(&self) -> usize {
+        self.peers.len() - self.count.load(Relaxed)
+    }
+
+    /// Adds a peer, without associations and policies; `None` if there is no room.
+    pub fn add(&self, peer: &PeerSite) -> Option<PeerId> {
+        let at = self.count.load(Relaxed);
+        self.peers.get(at)?.set(Box::new(Peer::new(peer, self.encapsulation, self.mtu))).ok()?;
+        self.count.store(at + 1, Release);
+        Some(PeerId(at as u32))
+    }
+
+    /// Notes whether the site file still has a peer.
+    pub fn set_removed(&self, id: PeerId, is_removed: bool) {
+        self.get(id).is_removed.store(is_removed, Relaxed);
     }
 
     /// Returns the databases of associations and policies.
@@ -254,14 +316,16 @@ impl Peers {
         &self.messages
     }
 
-    /// Returns all peers, in the order of their ids.
+    /// Returns all peers, removed ones too, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
-        (0..).map(PeerId).zip(&self.peers)
+        let count = self.count.load(Acquire);
+        let known = self.peers[..count].iter().filter_map(|place| place.get().map(|peer| &**peer));
+        (0..).map(PeerId).zip(known)
     }
 
     /// Returns a peer.
     pub fn get(&self, id: PeerId) -> &Peer {
-        &self.peers[id.0 as usize]
+        self.peers[id.0 as usize].get().expect("ids are those of peers")
     }
 
     /// Returns whether packets travel in UDP, and so have ports.
@@ -412,9 +476,9 @@ impl Peers {
 
 /// Returns policies that lead all traffic between the inside, or those of its networks that the peer knows of, and a
 /// peer's networks through the peer's tunnel, the most specific network first.
-fn policies(site: &Site) -> Policies {
+pub fn policies<'s>(peers: impl IntoIterator<Item = (PeerId, &'s PeerSite)>) -> Policies {
     let mut ordered = Vec::new();
-    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
+    for (id, peer) in peers {
         for &remote in &peer.networks {
             let is_v4 = remote.address().is_ipv4();
             let locals = match (peer.hosts, &peer.keys) {

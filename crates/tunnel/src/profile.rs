@@ -19,7 +19,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
-    credentials::{self, CredentialError},
+    credentials::{self, CredentialError, Files},
     site::{
         Keys, Site,
         ike::{IkePeer, Proof},
@@ -161,7 +161,7 @@ impl Profile {
             return Err(ProfileError::NoPasswords);
         };
         let Names { user, .. } = names;
-        if !credentials::users(users)?.contains(user) {
+        if !credentials::users(&Files::default(), users)?.contains(user) {
             return Err(ProfileError::NoUser { user: user.to_owned(), file: users.display().to_string() });
         }
         Self::of(site, names, ca, None)
@@ -187,11 +187,12 @@ impl Profile {
             user: names.user.to_owned(),
             problem,
         };
-        let own = credentials::certificates(files.certificate)?;
-        let key = credentials::private_der(files.private_key)?;
+        let own = credentials::certificates(&Files::default(), files.certificate)?;
+        let key = credentials::private_der(&Files::default(), files.private_key)?;
         let chain: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let authorities = Authorities::new(&credentials::certificates(&trust.authorities)?);
+        let authorities =
+            Authorities::new(&credentials::certificates(&Files::default(), &trust.authorities)?);
         let verified = authorities
             .map_err(|error| error.to_string())
             .and_then(|authorities| authorities.verify(&chain, &Identity::from_text(names.user), now));
@@ -228,14 +229,14 @@ impl Profile {
                 format!("{:08x}", getrandom::u32().expect("the system has random bytes once it has booted"))
             }
         };
-        let own = credentials::certificates(certificate)?;
+        let own = credentials::certificates(&Files::default(), certificate)?;
         let beside = certificate.with_file_name("ca.crt");
         let ca = ca.unwrap_or(&beside);
         let identity = Identity::from_text(&peer.local_id);
         let mut problem = String::new();
         let chain: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let authority = credentials::certificates(ca)?.into_iter().find(|authority| {
+        let authority = credentials::certificates(&Files::default(), ca)?.into_iter().find(|authority| {
             let checked = Authorities::new(std::slice::from_ref(authority))
                 .map_err(|error| error.to_string())
                 .and_then(|authorities| authorities.verify(&chain, &identity, now));

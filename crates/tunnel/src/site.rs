@@ -462,6 +462,14 @@ impl Site {
     /// # Errors
     /// Fails if the file cannot be read, somebody else could change it, it is too long, or it is malformed.
     pub fn load(path: &Path) -> Result<Self, SiteError> {
+        Self::load_with_text(path).map(|(site, _)| site)
+    }
+
+    /// Reads a file as [`Self::load`] does, and returns its text, too.
+    ///
+    /// # Errors
+    /// Fails as [`Self::load`] does.
+    pub(crate) fn load_with_text(path: &Path) -> Result<(Self, String), SiteError> {
         let whole = |message: String| SiteError { path: path.to_owned(), at: None, message };
         let file = open_trusted(path).map_err(|error| match error {
             PeerError::File { source, .. } => whole(source.to_string()),
@@ -473,7 +481,7 @@ impl Site {
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(whole(format!("a site file has {FILE_BYTES_MAX} bytes at most")));
         }
-        Self::parse(path, &text)
+        Self::parse(path, &text).map(|site| (site, text))
     }
 }
 

@@ -239,7 +239,7 @@ impl Status {
             listen,
             up_s: begun.elapsed().as_secs(),
             cpu_s,
-            peers: peers.iter().map(of_peer).collect(),
+            peers: peers.iter().filter(|(_, peer)| !peer.is_removed()).map(of_peer).collect(),
             drops: drops.map(|(reason, packets)| (reason.name().to_owned(), packets)).collect(),
             path_messages: messages.map(|(verdict, count)| (verdict.name().to_owned(), count)).collect(),
         }

@@ -169,6 +169,8 @@ pub enum TunnelCommand {
     Up(TunnelUpArgs),
     /// Stop a gateway, or remove what a killed one has left on this host
     Down(TunnelDeviceArgs),
+    /// Make a running gateway read its site file, and the files of credentials that it names, again; it does so by itself, too
+    Reload(TunnelReloadArgs),
     /// Show peers, associations and dropped packets of running gateways
     Status(TunnelStatusArgs),
     /// Print the counters of running gateways in Prometheus's text format
@@ -280,6 +282,17 @@ pub struct TunnelDeviceArgs {
     /// Folder of the control socket; by default /run/sealane
     #[arg(long, value_name = "DIR", env = "SEALANE_RUN")]
     pub run: Option<PathBuf>,
+}
+
+/// Arguments of `sealane tunnel reload`.
+#[derive(Debug, Args)]
+pub struct TunnelReloadArgs {
+    /// The gateway
+    #[command(flatten)]
+    pub which: TunnelDeviceArgs,
+    /// The site file, in place of the device that it names
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    pub site: Option<PathBuf>,
 }
 
 /// Arguments of `sealane tunnel status`.

@@ -81,10 +81,11 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
     gateway.args(arguments).arg("--supervised").env_remove("NOTIFY_SOCKET").stdout(Stdio::piped());
     let mut child = gateway.spawn().context("cannot start the gateway").map_err(failed)?;
     let pid = Pid::from_child(&child);
-    let interrupts = Interrupts::listen(move |_| {
-        // The process is waited for below, so the number cannot be that of another process yet.
-        let _ = kill_process(pid, Signal::TERM);
-    });
+    // The process is waited for below, so the number cannot be that of another process yet.
+    let send = move |signal| {
+        let _ = kill_process(pid, signal);
+    };
+    let interrupts = Interrupts::listen_beside_hangup(move |_| send(Signal::TERM), move || send(Signal::HUP));
     let _interrupts = interrupts.context("cannot listen to signals").map_err(failed)?;
     let Some((device, told)) = up_device(&mut child) else {
         // The gateway has printed the reason.

@@ -11,11 +11,11 @@ use crate::program::{sealane, skip, text};
 use crate::{INNER, certificates, secret, wait_for_words};
 
 /// The addresses of our gateway on its cables to two clients.
-const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
+pub(super) const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
 
 /// Makes a gateway `a` with a cable to each of two hosts `b` and `c`, and certificates for `hq.example` and
 /// `branch.example`; if that cannot be, or something is `missing`, the test is skipped.
-fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
+pub(super) fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
     if let Some(why) = missing() {
         skip(&why);
         return None;
@@ -38,7 +38,7 @@ fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
 }
 
 /// Returns the site of our gateway for clients.
-fn gateway(ways: &str) -> String {
+pub(super) fn gateway(ways: &str) -> String {
     format!(
         "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\", \"fd91:1::1/64\"]\n\
          [pool]\nnetworks = [\"10.99.0.0/24\", \"fd99::/64\"]\ndns = [\"10.91.1.53\"]\ndomains = [\"corp.example\"]\n\
@@ -49,7 +49,7 @@ fn gateway(ways: &str) -> String {
 }
 
 /// Returns strongSwan's configuration as a client of the gateway at `remote`.
-fn client(remote: &str, local: &str, password: &str) -> String {
+pub(super) fn client(remote: &str, local: &str, password: &str) -> String {
     format!(
         "connections {{
     rw {{
@@ -82,7 +82,7 @@ secrets {{
 }
 
 /// Puts the files of the authority and of `name` into strongSwan's folders.
-fn install(folder: &Path, swanctl: &Path, name: &str) {
+pub(super) fn install(folder: &Path, swanctl: &Path, name: &str) {
     let (certificate, key) = (format!("{name}.crt"), format!("{name}.key"));
     for (name, to) in [("ca.crt", "x509ca"), (&*certificate, "x509"), (&*key, "private")] {
         fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
@@ -219,7 +219,7 @@ fn a_user_imports_a_certificate_and_connects() {
     assert_eq!(net.status("a")["peers"][0]["ike"][0]["user"], user);
 }
 
-const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
+pub(super) const ALICE: &str = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
 
 #[test]
 fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network() {
@@ -260,13 +260,13 @@ fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network()
 }
 
 /// Returns the IKE SAs of the gateway.
-fn sas(net: &Net) -> Vec<serde_json::Value> {
+pub(super) fn sas(net: &Net) -> Vec<serde_json::Value> {
     net.status("a")["peers"][0]["ike"].as_array().expect("a list").clone()
 }
 
 #[test]
 fn two_devices_of_one_user_do_not_cut_each_other_off() {
-    let Some(mut net) = three_hosts("kd", strongswan::users_are_missing) else { return };
+    let Some(mut net) = three_hosts("d1", strongswan::users_are_missing) else { return };
     let folder = net.folder.path().to_owned();
     net.gateway("a", 1400, &gateway("users-file = \"users\""));
     // Each says that no earlier IKE SA of alice is left (INITIAL_CONTACT), which is true of itself.

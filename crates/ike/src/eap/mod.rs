@@ -54,6 +54,11 @@ impl Users {
         self.0.contains_key(name)
     }
 
+    /// Returns whether a user is here with the same password as in `other`.
+    pub(crate) fn has_same(&self, other: &Self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|hash| other.0.get(name) == Some(hash))
+    }
+
     /// Returns whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -213,6 +218,14 @@ impl Server {
             offered: Vec::new(),
         };
         (server, packet(REQUEST, id, TYPE_IDENTITY, &[]))
+    }
+
+    /// Returns the certificates that the user has shown, its own first; empty for a user with a password.
+    pub(crate) fn certificates(&self) -> Vec<Vec<u8>> {
+        match &self.method {
+            Method::Tls(tls) => tls.certificates(),
+            Method::Identity | Method::Mschapv2(_) => Vec::new(),
+        }
     }
 
     fn fail(&self, problem: impl Into<String>) -> ServerStep {

@@ -35,7 +35,7 @@ const SERVER_PROOF_BYTES: usize = 42;
 const OUR_NAME: &[u8] = b"sealane";
 
 /// MD4 of a password as UTF-16 (`NtPasswordHash`), which is as sensitive as the password itself.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Zeroizing<[u8; 16]>);
 
 impl std::fmt::Debug for PasswordHash {

@@ -339,6 +339,12 @@ impl Tls {
         Ok(Zeroizing::new(output[..64].to_vec()))
     }
 
+    /// Returns the certificates of the other end, its own first.
+    pub(super) fn certificates(&self) -> Vec<Vec<u8>> {
+        let shown = self.connection.peer_certificates().unwrap_or_default();
+        shown.iter().map(|certificate| certificate.to_vec()).collect()
+    }
+
     /// Handles, as a server, an answer of the user with the name `name`.
     pub(super) fn serve(&mut self, data: &[u8], name: &str, authorities: Option<&Authorities>) -> Step {
         self.rounds += 1;

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Encodings of certificates.
-const X509: u8 = 4;
+pub(super) const X509: u8 = 4;
 const RAW_KEY: u8 = 15;
 /// Bytes of the SHA-1 of an authority's key.
 const DIGEST_BYTES: usize = 20;
@@ -359,6 +359,7 @@ impl Sa {
     ) -> Result<Identity, Reason> {
         let (claimed, identity) = self.choose_peer(context, parts)?;
         self.verify_proof(context, &claimed, &identity, parts, message_id)?;
+        self.keep_certificates(parts);
         Ok(identity)
     }
 

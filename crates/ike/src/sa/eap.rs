@@ -142,6 +142,9 @@ impl Sa {
         match step {
             ServerStep::Send(packet) => payloads.push(&Payload::Eap(packet)),
             ServerStep::Success { packet, user, key } => {
+                if let Side::Server(server) = &rounds.side {
+                    self.chain = server.certificates();
+                }
                 payloads.push(&Payload::Eap(packet));
                 rounds.outcome = Some((Some(user), key));
             }

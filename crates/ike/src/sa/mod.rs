@@ -19,6 +19,7 @@ mod nat;
 mod open;
 mod opening;
 mod parts;
+mod proved;
 mod rekey;
 mod respond;
 mod under_way;
@@ -218,6 +219,8 @@ pub(crate) struct Sa {
     pub(crate) phase: Phase,
     /// The peer's identity as the owner of addresses, after the peer has proved it.
     pub(crate) holder: Option<Holder>,
+    /// The certificates that the peer has proved itself with, its own first.
+    chain: Vec<Vec<u8>>,
     pub(crate) addresses: Addresses,
     began: Instant,
     pub(crate) stands_since: Option<Instant>,
@@ -266,6 +269,7 @@ impl Sa {
             keys: None,
             phase,
             holder: None,
+            chain: Vec::new(),
             addresses: Addresses::default(),
             began: now,
             stands_since: None,
@@ -298,6 +302,16 @@ impl Sa {
     #[cfg(test)]
     fn forget_request_for_tests(&mut self) {
         self.outstanding = None;
+    }
+
+    /// Returns whether the configuration of a peer is in use. An initiator that has not proved itself is judged by the
+    /// configuration of that time.
+    pub(crate) fn is_with(&self, place: usize) -> bool {
+        let is_judged = match &self.phase {
+            Phase::Opening(opening) => opening.rounds.is_some() || self.role == Role::Initiator,
+            _ => true,
+        };
+        is_judged && self.peer_index == place
     }
 
     pub(crate) fn is_half_open(&self) -> bool {

@@ -79,6 +79,7 @@ impl Sa {
         );
         (next.keys, next.plan) = (Some(keys), Some(plan));
         (next.nat, next.features, next.holder) = (self.nat, self.features.clone(), self.holder.clone());
+        next.chain.clone_from(&self.chain);
         next.addresses = self.addresses.clone();
         next.stands_since = self.stands_since;
         next.schedule(context);

@@ -40,7 +40,10 @@ pub(crate) fn has_run(arguments: &[&str]) -> bool {
 
 fn run(path: &Path) {
     let site = Site::load(path).expect("a site of this bench");
+    let is_reload_wanted = std::sync::atomic::AtomicBool::new(false);
     let settings = Settings {
+        path,
+        is_reload_wanted: &is_reload_wanted,
         site: &site,
         lanes: Some(NonZeroUsize::MIN),
         allowed: Allowed { manual_counter: false, legacy: false },

@@ -37,7 +37,10 @@ use super::{
     plan::{self, Step},
     refused,
 };
-use crate::device;
+use crate::{
+    device,
+    watched::{Bundle, Watched},
+};
 
 /// The maximum length of a line in bytes: it contains the networks of the longest site file.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -64,6 +67,14 @@ enum Order {
     },
     /// Give the device these addresses beside those of the site, in place of earlier ones of this kind.
     Assign(Vec<IpAddr>),
+    /// Read this site file and the files of credentials that it names whenever that is ordered.
+    Watch(Watched),
+    /// Say what the files look like from outside: the answer differs from the one before if one of them has changed.
+    Stamp,
+    /// Read the files.
+    Read,
+    /// Maintain this state of the host instead.
+    Change(Wanted),
     /// Remove everything.
     Restore,
 }
@@ -72,6 +83,8 @@ enum Order {
 enum Answer {
     /// The order was executed; the messages are for the operator.
     Done(Vec<String>),
+    /// The content of the files.
+    Read(Bundle),
     /// The order was refused, with the reason.
     Refused(String),
 }
@@ -107,8 +120,49 @@ impl Keeper {
     }
 
     fn ask(&self, order: &Order) -> Result<(Vec<String>, Option<OwnedFd>), HostError> {
-        self.ends().ask(order)
+        self.ends().ask(order).and_then(|(answer, socket)| match answer {
+            Answer::Done(notes) => Ok((notes, socket)),
+            Answer::Refused(message) => Err(HostError::Keeper(message)),
+            Answer::Read(_) => Err(HostError::Keeper("it answers another order".to_owned())),
+        })
     }
+
+    /// Makes the process remember the files of a gateway, which cannot read them itself once it has given up its rights.
+    ///
+    /// # Errors
+    /// Fails if the process is gone.
+    pub fn watch(&self, watched: &Watched) -> Result<(), HostError> {
+        self.ask(&Order::Watch(watched.clone())).map(drop)
+    }
+
+    /// Returns a text that differs from the one before if one of the files has changed.
+    ///
+    /// # Errors
+    /// Fails if the process is gone.
+    pub fn stamp(&self) -> Result<String, HostError> {
+        self.ask(&Order::Stamp).map(|(notes, _)| notes.concat())
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Fails with the reason why one of them is refused, or if the process is gone.
+    pub fn read(&self) -> Result<Bundle, HostError> {
+        match self.ends().ask(&Order::Read)?.0 {
+            Answer::Read(bundle) => Ok(bundle),
+            Answer::Refused(message) => Err(HostError::Keeper(message)),
+            Answer::Done(_) => Err(HostError::Keeper("it answers another order".to_owned())),
+        }
+    }
+
+    /// Maintains this state of the host in place of the earlier one.
+    ///
+    /// # Errors
+    /// Fails if something on the host conflicts, or if the kernel refuses.
+    pub fn change(&self, wanted: &Wanted) -> Result<Vec<String>, HostError> {
+        self.ask(&Order::Change(wanted.clone())).map(|(notes, _)| notes)
+    }
+
     /// Prepares the host. Returns messages for the operator.
     ///
     /// # Errors
@@ -177,7 +231,10 @@ impl Keeper {
         if mem::replace(&mut ends.is_over, true) {
             return Ok(());
         }
-        let done = ends.ask(&Order::Restore).map(drop);
+        let done = ends.ask(&Order::Restore).and_then(|(answer, _)| match answer {
+            Answer::Refused(message) => Err(HostError::Keeper(message)),
+            _ => Ok(()),
+        });
         // The process ends by itself now, unless it is gone.
         let _ = ends.stream.shutdown(Shutdown::Both);
         let _ = ends.child.wait();
@@ -186,7 +243,7 @@ impl Keeper {
 }
 
 impl Ends {
-    fn ask(&mut self, order: &Order) -> Result<(Vec<String>, Option<OwnedFd>), HostError> {
+    fn ask(&mut self, order: &Order) -> Result<(Answer, Option<OwnedFd>), HostError> {
         let gone = |error: &dyn std::fmt::Display| {
             HostError::Keeper(format!("the process that keeps the host's routes does not answer: {error}"))
         };
@@ -194,10 +251,7 @@ impl Ends {
         line.push(b'\n');
         self.stream.write_all(&line).map_err(|error| gone(&error))?;
         let (answer, socket) = hear(&self.stream).map_err(|error| gone(&error))?;
-        match serde_json::from_slice(&answer).map_err(|error| gone(&error))? {
-            Answer::Done(notes) => Ok((notes, socket)),
-            Answer::Refused(message) => Err(HostError::Keeper(message)),
-        }
+        Ok((serde_json::from_slice(&answer).map_err(|error| gone(&error))?, socket))
     }
 }
 
@@ -340,6 +394,49 @@ impl Kept {
         Ok(())
     }
 
+    /// Changes what is maintained: adds what is new, and takes away the routes and rules that are not wanted any more.
+    fn change(&mut self, wanted: Wanted) -> Result<Vec<String>, HostError> {
+        if wanted.device != self.wanted.device || wanted.mark() != self.wanted.mark() {
+            return Err(HostError::Keeper("the routes of the new site file take a restart".to_owned()));
+        }
+        let mut wanted = wanted;
+        let given = self.assigned.iter().copied().filter(|own| !wanted.addresses.contains(own));
+        let given: Vec<_> = given.collect();
+        wanted.addresses.extend(given);
+        let state = self.kernel.state(&wanted).map_err(refused("read the kernel's routes"))?;
+        let plan = plan::plan(&wanted, &state);
+        if !plan.conflicts.is_empty() {
+            return Err(HostError::Conflict(plan.conflicts));
+        }
+        // New routes come before the end of stale ones.
+        let mut taken: Vec<Step> = Vec::new();
+        for step in plan.steps {
+            if let Err(error) = self.kernel.apply(&step) {
+                for undone in taken.iter().rev().map(Step::undone) {
+                    // The refusal is more important than an error of undoing the steps.
+                    let _ = self.kernel.apply(&undone);
+                }
+                return Err(refused(step.to_string())(error));
+            }
+            taken.push(step);
+        }
+        for step in taken {
+            let undone = step.undone();
+            match step {
+                Step::DeleteAddress { .. } | Step::DeleteRoute(_) | Step::DeleteRule(_) => {
+                    self.done.retain(|done| *done != undone);
+                }
+                _ => self.done.push(step),
+            }
+        }
+        let mut notes = plan.warnings;
+        self.wanted = wanted;
+        if let Err(error) = firewall::set(&self.wanted) {
+            notes.push(firewall::missing(&error));
+        }
+        Ok(notes)
+    }
+
     /// Restores the host to its earlier state.
     fn undo(&mut self) -> Result<(), HostError> {
         let mut first = Ok(());
@@ -438,6 +535,7 @@ pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
     set_no_new_privs(true)?;
     let mut stream = UnixStream::from(stream);
     let mut host: Option<Kept> = None;
+    let mut watched: Option<Watched> = None;
     let mut line = Vec::new();
     loop {
         if wait(&stream, host.as_ref())? {
@@ -452,7 +550,7 @@ pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
             if line.last() == Some(&b'\n') {
                 let order = serde_json::from_slice(&line)?;
                 line.clear();
-                if obey(&stream, order, &mut host)? {
+                if obey(&stream, order, &mut host, &mut watched)? {
                     return Ok(());
                 }
             }
@@ -495,10 +593,30 @@ fn wait(stream: &UnixStream, host: Option<&Kept>) -> io::Result<bool> {
 }
 
 /// Executes an order of the gateway. Returns whether it was the last.
-fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Result<bool> {
+fn obey(
+    stream: &UnixStream,
+    order: Order,
+    host: &mut Option<Kept>,
+    watched: &mut Option<Watched>,
+) -> io::Result<bool> {
     let is_last = matches!(order, Order::Restore);
     let mut socket = None;
+    let mut bundle = None;
     let outcome = match (order, host.as_mut()) {
+        (Order::Watch(files), _) if watched.is_none() => {
+            *watched = Some(files);
+            Ok(Vec::new())
+        }
+        (Order::Stamp, _) => Ok(watched.iter().map(Watched::stamp).collect()),
+        (Order::Read, _) => match watched.as_mut().map(Watched::read) {
+            Some(Ok(read)) => {
+                bundle = Some(read);
+                Ok(Vec::new())
+            }
+            Some(Err(message)) => Err(HostError::Keeper(message)),
+            None => Err(HostError::Keeper("no files are named".to_owned())),
+        },
+        (Order::Change(wanted), Some(host)) => host.change(wanted),
         (Order::SetUp(wanted), None) => Kept::set_up(wanted).map(|(kept, notes)| {
             *host = Some(kept);
             notes
@@ -518,7 +636,11 @@ fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Resul
         (Order::Restore, None) => Ok(Vec::new()),
         _ => Err(HostError::Keeper("this is not the time for that order".to_owned())),
     };
-    let answer = outcome.map_or_else(|error| Answer::Refused(error.to_string()), Answer::Done);
+    let answer = match (outcome, bundle) {
+        (Err(error), _) => Answer::Refused(error.to_string()),
+        (Ok(_), Some(bundle)) => Answer::Read(bundle),
+        (Ok(notes), None) => Answer::Done(notes),
+    };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
     let sockets = socket.as_ref().map(|socket| [socket.as_fd()]);

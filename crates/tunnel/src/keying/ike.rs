@@ -10,6 +10,7 @@
 mod child;
 mod configured;
 mod limits;
+mod reload;
 mod renewal;
 mod selectors;
 mod shares;
@@ -35,7 +36,8 @@ use sealane_ipsec::{
     selector::Flow,
 };
 
-pub use self::configured::{IkeError, configured, settings};
+pub use self::configured::{IkeError, configured, configured_peer, settings};
+pub use self::reload::Shared;
 pub use self::ways::{OwnAddress, RoutesChange};
 use self::{
     child::{Child, Terms, misfit},
@@ -96,6 +98,39 @@ struct Known {
     shares: Shares,
     /// The last message about it.
     told: String,
+    /// The site file does not have it any more.
+    is_gone: bool,
+}
+
+impl Known {
+    /// Returns a peer with which we soon begin to negotiate, if we know where it is.
+    fn new(id: PeerId, own: &PeerSite, peer: &Peer, now: Instant) -> Self {
+        let may_begin = own.endpoint.is_some();
+        Self {
+            id,
+            name: own.name.clone(),
+            terms: Terms {
+                window_packets: own.window_packets,
+                rekey: peer.child_lifetime.unwrap_or_default(),
+            },
+            address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
+            may_begin,
+            is_many: own.is_many(),
+            is_virtual: !peer.asks_for.is_empty(),
+            takes_resolvers: matches!(&own.keys, Keys::Ike(ike) if ike.takes_resolvers),
+            goes_first: goes_first(peer),
+            pause: PAUSE,
+            not_before: None,
+            wanted: None,
+            begin_at: may_begin.then_some(now),
+            shares: Shares::new(match &own.keys {
+                Keys::Ike(ike) => ike.children,
+                _ => 1,
+            }),
+            told: String::new(),
+            is_gone: false,
+        }
+    }
 }
 
 /// An established IKE SA.
@@ -188,49 +223,23 @@ impl<'a> Ike<'a> {
         now: Instant,
     ) -> Self {
         let Negotiated { peers: configured, settings, random, own_address, routes_change, host } = negotiated;
+        let mut all = Vec::with_capacity(configured.len());
         let mut known = Vec::with_capacity(configured.len());
-        let (mut all, mut begins) = (Vec::with_capacity(configured.len()), BTreeSet::new());
-        for (place, (id, peer)) in configured.into_iter().enumerate() {
-            let own: &PeerSite = &site.peers[id.0 as usize];
-            let may_begin = own.endpoint.is_some();
-            if may_begin {
-                begins.insert((now, place));
-            }
-            known.push(Known {
-                id,
-                name: own.name.clone(),
-                terms: Terms {
-                    window_packets: own.window_packets,
-                    rekey: peer.child_lifetime.unwrap_or_default(),
-                },
-                address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
-                may_begin,
-                is_many: own.is_many(),
-                is_virtual: !peer.asks_for.is_empty(),
-                takes_resolvers: matches!(&own.keys, Keys::Ike(ike) if ike.takes_resolvers),
-                goes_first: goes_first(&peer),
-                pause: PAUSE,
-                not_before: None,
-                wanted: None,
-                begin_at: may_begin.then_some(now),
-                shares: Shares::new(match &own.keys {
-                    Keys::Ike(ike) => ike.children,
-                    _ => 1,
-                }),
-                told: String::new(),
-            });
+        for (id, peer) in configured {
+            known.push(Known::new(id, &site.peers[id.0 as usize], &peer, now));
             all.push(peer);
         }
+        let begins = known.iter().zip(0..).filter_map(|(known, place)| Some((known.begin_at?, place)));
         Self {
             peers,
             endpoint: Endpoint::new(settings, all, random),
             implementations,
             places: known.iter().enumerate().map(|(place, known)| (known.id, place)).collect(),
+            begins: begins.collect(),
             known,
             sas: BTreeMap::new(),
             children: BTreeMap::new(),
             draining: VecDeque::new(),
-            begins,
             look_at: now,
             twins: VecDeque::new(),
             waiting_shares: VecDeque::new(),

@@ -39,7 +39,10 @@
 //! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
 //! `private-key` and `certificate`, if it is to prove itself by EAP.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sealane_ike::{Families, Offer};
 use sealane_ipsec::{
@@ -124,6 +127,43 @@ pub enum Proof {
         /// The authorities of clients that prove themselves without EAP.
         trust: Option<Trust>,
     },
+}
+
+impl Proof {
+    /// Returns the files that it names; `own_key` is the file of the gateway's own key.
+    pub fn files(&self, own_key: Option<&Path>) -> Vec<PathBuf> {
+        let of_trust = |trust: &Trust| -> Vec<PathBuf> {
+            std::iter::once(&trust.authorities).chain(&trust.revocations).cloned().collect()
+        };
+        let mut files = Vec::new();
+        match self {
+            Self::Shared(path) => files.push(path.clone()),
+            Self::Keys { private, certificate, peer } => {
+                files.extend(private.clone().or_else(|| own_key.map(Path::to_owned)));
+                files.extend(certificate.clone());
+                match peer {
+                    Known::Authorities(trust) => files.extend(of_trust(trust)),
+                    Known::PublicKey(path) => files.push(path.clone()),
+                    Known::Key(_) => {}
+                }
+            }
+            Self::User { secret, server, .. } => {
+                match secret {
+                    UserSecret::Password(path) => files.push(path.clone()),
+                    UserSecret::Certificate { private, certificate } => {
+                        files.extend([private.clone(), certificate.clone()]);
+                    }
+                }
+                files.extend(of_trust(server));
+            }
+            Self::Clients { private, certificate, users, users_trust, trust } => {
+                files.extend([private.clone(), certificate.clone()]);
+                files.extend(users.clone());
+                files.extend(users_trust.iter().chain(trust).flat_map(of_trust));
+            }
+        }
+        files
+    }
 }
 
 /// The verification of a peer that signs.

@@ -6,8 +6,8 @@ use sealane_ike::{ChildPolicy, Identity, Mode, Peer, Pool, Retransmission, Setti
 use sealane_ipsec::{policy::PeerId, selector::Prefix};
 
 use crate::{
-    credentials::{CredentialError, Reader},
-    site::{Encapsulation, Keys, Site},
+    credentials::{Contents, CredentialError, Credentials, Reader},
+    site::{Encapsulation, Keys, PeerSite, Site},
 };
 
 /// The time of silence after which the peer is probed.
@@ -23,60 +23,67 @@ pub struct IkeError {
     pub source: CredentialError,
 }
 
-/// Returns the peers of `site` as configuration for crate `ike`, with their credentials, and their ids. An entry for
+/// Returns the peers of `site` as configuration for crate `ike`, with their credentials, and their ids, and the files that
+/// were read. An entry for
 /// clients is there once for each way in which they prove themselves. `own_key` is the file of the gateway's own key,
 /// if the site file does not name one.
 ///
 /// # Errors
 /// Fails if a credential file is refused.
-pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<Vec<(PeerId, Peer)>, IkeError> {
+pub fn configured(site: &Site, own_key: Option<&Path>) -> Result<(Vec<(PeerId, Peer)>, Contents), IkeError> {
     let mut reader = Reader::new(site.identity.as_deref().or(own_key));
     let mut all = Vec::new();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
-        let Keys::Ike(ike) = &peer.keys else { continue };
-        let read = reader.read(ike).map_err(|source| IkeError { peer: peer.name.clone(), source })?;
-        let selectors = |networks: &[Prefix]| {
-            let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
-            networks.iter().map(of).collect()
-        };
-        let (mode, local) = match peer.hosts {
-            Some(hosts) => (Mode::Transport, vec![Prefix::host(hosts.local)]),
-            None => (Mode::Tunnel, ike.local_networks.clone()),
-        };
-        let child = ChildPolicy {
-            name: peer.name.clone(),
-            local: selectors(&local),
-            remote: selectors(&peer.networks),
-            proposals: ike.child_proposals.clone(),
-            mode,
-            resources: ike.children - 1,
-        };
-        for credentials in read {
-            let configured = Peer {
-                name: peer.name.clone(),
-                // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
-                // address.
-                local: None,
-                remote: None,
-                local_identity: Identity::from_text(&ike.local_id),
-                remote_identity: ike.id.as_deref().map(Identity::from_text),
-                prove: credentials.prove,
-                expect: credentials.expect,
-                proposals: ike.proposals.clone(),
-                children: vec![child.clone()],
-                always_encapsulate: site.encapsulation == Encapsulation::Udp,
-                mobike: true,
-                childless: false,
-                ike_lifetime: Some(ike.ike_rekey),
-                child_lifetime: Some(ike.rekey),
-                probe_after: Some(PROBE_AFTER),
-                pool: peer.is_many().then_some(0),
-                asks_for: ike.asks_for,
-            };
-            all.push((id, configured));
-        }
+        all.extend(configured_peer(site, peer, &mut reader)?.into_iter().map(|peer| (id, peer)));
     }
-    Ok(all)
+    Ok((all, reader.into_contents()))
+}
+
+/// Returns one peer of `site` as configuration for crate `ike`; none if it does not speak IKE.
+///
+/// # Errors
+/// Fails if a credential file is refused.
+pub fn configured_peer(site: &Site, peer: &PeerSite, reader: &mut Reader) -> Result<Vec<Peer>, IkeError> {
+    let Keys::Ike(ike) = &peer.keys else { return Ok(Vec::new()) };
+    let read = reader.read(ike).map_err(|source| IkeError { peer: peer.name.clone(), source })?;
+    let selectors = |networks: &[Prefix]| {
+        let of = |network: &Prefix| TrafficSelector::network(network.address(), network.bits());
+        networks.iter().map(of).collect()
+    };
+    let (mode, local) = match peer.hosts {
+        Some(hosts) => (Mode::Transport, vec![Prefix::host(hosts.local)]),
+        None => (Mode::Tunnel, ike.local_networks.clone()),
+    };
+    let child = ChildPolicy {
+        name: peer.name.clone(),
+        local: selectors(&local),
+        remote: selectors(&peer.networks),
+        proposals: ike.child_proposals.clone(),
+        mode,
+        resources: ike.children - 1,
+    };
+    let of = |credentials: Credentials| Peer {
+        name: peer.name.clone(),
+        // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
+        // address.
+        local: None,
+        remote: None,
+        local_identity: Identity::from_text(&ike.local_id),
+        remote_identity: ike.id.as_deref().map(Identity::from_text),
+        prove: credentials.prove,
+        expect: credentials.expect,
+        proposals: ike.proposals.clone(),
+        children: vec![child.clone()],
+        always_encapsulate: site.encapsulation == Encapsulation::Udp,
+        mobike: true,
+        childless: false,
+        ike_lifetime: Some(ike.ike_rekey),
+        child_lifetime: Some(ike.rekey),
+        probe_after: Some(PROBE_AFTER),
+        pool: peer.is_many().then_some(0),
+        asks_for: ike.asks_for,
+    };
+    Ok(read.into_iter().map(of).collect())
 }
 
 /// Returns the settings of the endpoint of a gateway. `allows_legacy` allows RSA signatures with SHA-1, which

@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(25);
 /// The maximum number of IKE SAs with all clients of one entry.
 const CLIENTS_MAX: usize = 16_384;
 /// The time after which one of two IKE SAs that both ends have initiated at the same moment is ended.
-pub(super) const TWIN_LIFE: Duration = Duration::from_secs(2);
+const TWIN_LIFE: Duration = Duration::from_secs(2);
 impl Ike<'_> {
     /// Ends IKE SAs beyond the limits, after one was established.
     pub(super) fn limit(&mut self, ike: IkeId, now: Instant) {

@@ -113,7 +113,7 @@ impl End {
         });
         let routes = Routes::default();
         let negotiated = Negotiated {
-            peers: configured(&site, None).expect("good credentials"),
+            peers: configured(&site, None).expect("good credentials").0,
             settings: settings(&site, false),
             random,
             own_address: routes.own_address(end),
