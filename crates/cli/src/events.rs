@@ -434,6 +434,8 @@ mod tests {
             files_found: 3,
             bytes_moved: 2,
             files_done: 1,
+            checked: (0, 0),
+            is_comparing: false,
             scan_complete: false,
         };
         check(

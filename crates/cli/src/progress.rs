@@ -55,8 +55,8 @@ impl Meter {
             move || {
                 let snapshot = progress.snapshot();
                 let Some(facts) = facts.get().filter(|_| has_begun(&snapshot)) else { return };
-                pace.add(Instant::now(), snapshot.bytes_moved);
-                bar.set_message(lines(facts, &snapshot, pace.bytes_per_second(), columns()));
+                pace.add(Instant::now(), snapshot.bytes_moved, snapshot.files_done);
+                bar.set_message(lines(facts, &snapshot, &pace, columns()));
             }
         });
         Self { bar: Some(bar), facts, ticker }
@@ -123,26 +123,29 @@ fn tick(
 
 /// Returns whether data flows. Before that ssh may still ask questions, also for each stream through it.
 fn has_begun(snapshot: &ProgressSnapshot) -> bool {
-    snapshot.bytes_moved > 0 || snapshot.files_done > 0 || checking(snapshot).is_some()
+    snapshot.bytes_moved > 0 || snapshot.files_done > 0 || comparing(snapshot).is_some()
 }
 
-/// Returns how far unfinished files were read again, while they are.
-fn checking(snapshot: &ProgressSnapshot) -> Option<String> {
+/// Returns what is looked at before anything is sent, while it is.
+fn comparing(snapshot: &ProgressSnapshot) -> Option<String> {
     let (checked, of) = snapshot.checked;
-    let (is_going, checked) = (checked < of, bytes_text(checked as f64));
-    is_going.then(|| format!("comparing what an earlier copy left: {checked} of {}", bytes_text(of as f64)))
+    if checked < of {
+        let (checked, of) = (bytes_text(checked as f64), bytes_text(of as f64));
+        return Some(format!("comparing what an earlier copy left: {checked} of {of}"));
+    }
+    snapshot.is_comparing.then(|| "looking at what the target has".to_owned())
 }
 
 /// The rate of the last periods.
 #[derive(Debug, Default)]
 struct Pace {
-    /// The samples: a time, and the number of bytes that had moved by then.
-    samples: VecDeque<(Instant, u64)>,
+    /// The samples: a time, and the number of bytes that had moved and of entries that were done by then.
+    samples: VecDeque<(Instant, u64, u64)>,
 }
 
 impl Pace {
-    fn add(&mut self, now: Instant, bytes_moved: u64) {
-        self.samples.push_back((now, bytes_moved));
+    fn add(&mut self, now: Instant, bytes_moved: u64, files_done: u64) {
+        self.samples.push_back((now, bytes_moved, files_done));
         if self.samples.len() > RATE_PERIODS {
             self.samples.pop_front();
         }
@@ -150,9 +153,18 @@ impl Pace {
 
     /// Returns `None` until there are two samples to compare.
     fn bytes_per_second(&self) -> Option<f64> {
-        let ((from, before), (to, after)) = (self.samples.front()?, self.samples.back()?);
-        let seconds = to.duration_since(*from).as_secs_f64();
-        (seconds > 0.0).then(|| after.saturating_sub(*before) as f64 / seconds)
+        self.per_second(|&(_, bytes, _)| bytes)
+    }
+
+    /// Does the same for entries.
+    fn files_per_second(&self) -> Option<f64> {
+        self.per_second(|&(_, _, files)| files)
+    }
+
+    fn per_second(&self, count: impl Fn(&(Instant, u64, u64)) -> u64) -> Option<f64> {
+        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        let seconds = last.0.duration_since(first.0).as_secs_f64();
+        (seconds > 0.0).then(|| count(last).saturating_sub(count(first)) as f64 / seconds)
     }
 }
 
@@ -162,23 +174,35 @@ fn columns() -> usize {
 }
 
 /// Returns the negotiated properties and the progress line below them, both cut to `columns`.
-fn lines(facts: &str, snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
+fn lines(facts: &str, snapshot: &ProgressSnapshot, pace: &Pace, columns: usize) -> String {
     // A full last column would make some terminals wrap the line.
     let columns = columns.saturating_sub(1);
     let facts: String = facts.chars().take(columns).collect();
-    format!("{facts}\n{}", line(snapshot, rate, columns))
+    format!("{facts}\n{}", line(snapshot, pace, columns))
+}
+
+/// Returns the line of a copy that moves no content, such as one of files that the target has.
+fn files_line(snapshot: &ProgressSnapshot, pace: &Pace, columns: usize) -> String {
+    let rate = pace.files_per_second().map(|rate| format!("{rate:.0} files/s"));
+    let parts = [Some(format!("{} files", count(snapshot))), rate, time_left(snapshot, pace)];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    text.chars().take(columns).collect()
 }
 
 /// Returns the numbers that fit, the most important ones first, and a bar in the remaining columns.
-fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
-    if let Some(checking) = checking(snapshot) {
-        return checking.chars().take(columns).collect();
+fn line(snapshot: &ProgressSnapshot, pace: &Pace, columns: usize) -> String {
+    if let Some(comparing) = comparing(snapshot) {
+        return comparing.chars().take(columns).collect();
     }
+    if snapshot.bytes_moved == 0 && snapshot.bytes_found == 0 {
+        return files_line(snapshot, pace, columns);
+    }
+    let rate = pace.bytes_per_second();
     let total = snapshot.bytes_found.max(snapshot.bytes_moved);
     let more = if snapshot.scan_complete { "" } else { "+" };
     let moved = format!("{} of {}{more}", bytes_text(snapshot.bytes_moved as f64), bytes_text(total as f64));
     let rate_shown = rate.map(|rate| format!("{}/s", bytes_text(rate)));
-    let wanted = [rate_shown, time_left(snapshot, rate), Some(count(snapshot))];
+    let wanted = [rate_shown, time_left(snapshot, pace), Some(count(snapshot))];
     let mut text = String::new();
     let width = |text: &str| text.chars().count();
     let mut left = columns.saturating_sub(width(&moved));
@@ -199,12 +223,18 @@ fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> Strin
     format!("{moved}{bar}{text}").chars().take(columns).collect()
 }
 
-/// The time is unknown until all sizes are known and something moves.
-fn time_left(snapshot: &ProgressSnapshot, rate: Option<f64>) -> Option<String> {
-    let bytes = snapshot.bytes_found.saturating_sub(snapshot.bytes_moved);
-    let seconds = bytes as f64 / rate.filter(|&rate| rate > 0.0)?;
+/// Returns the time for the bytes, or for the entries, whichever takes longer; it is a lower bound while the scan goes on.
+fn time_left(snapshot: &ProgressSnapshot, pace: &Pace) -> Option<String> {
+    let seconds = |left: u64, rate: Option<f64>| {
+        let rate = rate.filter(|&rate| rate > 0.0)?;
+        (left > 0).then(|| left as f64 / rate)
+    };
+    let bytes = seconds(snapshot.bytes_found.saturating_sub(snapshot.bytes_moved), pace.bytes_per_second());
+    let files = seconds(snapshot.files_found.saturating_sub(snapshot.files_done), pace.files_per_second());
+    let seconds = bytes.into_iter().chain(files).reduce(f64::max)?;
     let seconds = Duration::try_from_secs_f64(seconds.max(1.0)).ok()?;
-    (snapshot.scan_complete && bytes > 0).then(|| format!("{:#} left", HumanDuration(seconds)))
+    let more = if snapshot.scan_complete { "" } else { "+" };
+    Some(format!("{:#}{more} left", HumanDuration(seconds)))
 }
 
 /// Returns the number of entries done and found; a `+` means that the scan continues.
@@ -254,6 +284,14 @@ mod tests {
         assert_eq!(count(&snapshot), "1/3");
     }
 
+    /// Returns the pace of two samples that are a second apart.
+    fn pace(bytes: u64, files: u64) -> Pace {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        pace.add(start, 0, 0);
+        pace.add(start + Duration::from_secs(1), bytes, files);
+        pace
+    }
+
     fn midway() -> ProgressSnapshot {
         ProgressSnapshot {
             bytes_found: 1_200_000_000,
@@ -261,6 +299,7 @@ mod tests {
             files_found: 44_029,
             files_done: 12_345,
             checked: (0, 0),
+            is_comparing: false,
             scan_complete: true,
         }
     }
@@ -271,7 +310,7 @@ mod tests {
         for columns in 0..200 {
             for scan_complete in [false, true] {
                 let snapshot = ProgressSnapshot { scan_complete, ..midway() };
-                for line in lines(facts, &snapshot, Some(511e6), columns).lines() {
+                for line in lines(facts, &snapshot, &pace(511_000_000, 9), columns).lines() {
                     assert!(line.chars().count() < columns.max(1), "{columns}: {line}");
                 }
             }
@@ -280,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_most_is_shown_first() {
-        let shown = |columns| line(&midway(), Some(100e6), columns);
+        let shown = |columns| line(&midway(), &pace(100_000_000, 100_000), columns);
         assert_eq!(
             shown(79),
             "300 MB of 1.20 GB [#######---------------------] 100 MB/s, 9s left, 12345/44029"
@@ -291,26 +330,43 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told_only_where_it_is_known() {
-        let shown = |snapshot: &ProgressSnapshot, rate| line(snapshot, rate, 79);
-        assert!(shown(&midway(), Some(100e6)).contains("left"));
-        assert!(!shown(&ProgressSnapshot { scan_complete: false, ..midway() }, Some(100e6)).contains("left"));
-        assert!(!shown(&midway(), None).contains("left") && !shown(&midway(), Some(0.0)).contains("left"));
+        let shown = |snapshot: &ProgressSnapshot, pace: &Pace| line(snapshot, pace, 100);
+        let fast = pace(100_000_000, 1_000_000);
+        assert!(shown(&midway(), &fast).contains(" 9s left"));
+        let found_so_far = ProgressSnapshot { scan_complete: false, ..midway() };
+        assert!(shown(&found_so_far, &fast).contains(" 9s+ left"));
+        assert!(!shown(&midway(), &Pace::default()).contains("left"));
+        assert!(!shown(&midway(), &pace(0, 0)).contains("left"));
         let all = ProgressSnapshot { bytes_moved: 1_200_000_000, ..midway() };
-        assert!(!shown(&all, Some(100e6)).contains("left"), "entries are still to be finished");
+        assert!(shown(&all, &pace(0, 1_000)).contains(" 32s left"), "entries are still to be finished");
+        assert!(shown(&midway(), &pace(100_000_000, 1_000)).contains(" 32s left"), "entries take longer");
+    }
+
+    #[test]
+    fn files_that_need_no_content_are_counted() {
+        let snapshot = ProgressSnapshot {
+            files_found: 100_000,
+            files_done: 20_000,
+            scan_complete: true,
+            ..Default::default()
+        };
+        assert_eq!(line(&snapshot, &pace(0, 8_000), 79), "20000/100000 files, 8000 files/s, 10s left");
     }
 
     #[test]
     fn what_is_read_again_is_shown_while_it_is() {
         let checked = |bytes| ProgressSnapshot { checked: (bytes, 2_000_000_000), ..Default::default() };
         let shown = "comparing what an earlier copy left: 1.00 GB of 2.00 GB";
-        assert_eq!(line(&checked(1_000_000_000), None, 79), shown);
-        assert_eq!(line(&checked(2_000_000_000), None, 79).find("comparing"), None);
+        assert_eq!(line(&checked(1_000_000_000), &Pace::default(), 79), shown);
+        assert_eq!(line(&checked(2_000_000_000), &Pace::default(), 79).find("comparing"), None);
+        let looking = ProgressSnapshot { is_comparing: true, ..Default::default() };
+        assert_eq!(line(&looking, &Pace::default(), 79), "looking at what the target has");
     }
 
     #[test]
     fn a_bar_never_runs_over() {
         let snapshot = ProgressSnapshot { bytes_found: 10, bytes_moved: 20, ..Default::default() };
-        assert!(line(&snapshot, None, 60).starts_with("20 B of 20 B+ [#####"));
+        assert!(line(&snapshot, &Pace::default(), 60).starts_with("20 B of 20 B+ [#####"));
     }
 
     #[test]
@@ -320,7 +376,7 @@ mod tests {
         let start = Instant::now();
         for period in 0..100 {
             let bytes = if period < 60 { 1_000_000_000 } else { 1_000_000_000 + 10 * (period - 60) };
-            pace.add(start + BAR_PERIOD * period as u32, bytes);
+            pace.add(start + BAR_PERIOD * period as u32, bytes, 0);
         }
         assert_eq!(pace.bytes_per_second(), Some(100.0));
     }

@@ -166,6 +166,8 @@ pub struct Progress {
     pub bytes_to_check: AtomicU64,
     /// Content bytes of those that were read again.
     pub bytes_checked: AtomicU64,
+    /// Whether the target is being looked at, before anything is sent.
+    pub is_comparing: AtomicBool,
     /// Whether the scan has found every entry; the number of bytes found is final once all are measured as well.
     pub scan_complete: AtomicBool,
     /// Set by the user's interface to stop the transfer cleanly (Ctrl-C).
@@ -185,6 +187,8 @@ pub struct ProgressSnapshot {
     pub files_done: u64,
     /// Content bytes that are read again before they count, and those of them that were.
     pub checked: (u64, u64),
+    /// Whether the target is being looked at, before anything is sent.
+    pub is_comparing: bool,
     /// Whether the totals are final.
     pub scan_complete: bool,
 }
@@ -197,6 +201,7 @@ impl Progress {
             files_found: self.files_found.load(Relaxed),
             bytes_moved: self.bytes_moved.load(Relaxed),
             files_done: self.files_done.load(Relaxed),
+            is_comparing: self.is_comparing.load(Relaxed),
             checked: (self.bytes_checked.load(Relaxed), self.bytes_to_check.load(Relaxed)),
             scan_complete: self.scan_complete.load(Relaxed)
                 && self.files_measured.load(Relaxed) >= self.files_found.load(Relaxed),

@@ -87,9 +87,11 @@ impl ReceivingSide<'_> {
             }
             control::send(control.channel, &message)
         };
+        control.progress.is_comparing.store(true, Relaxed);
         let target = receiving.files.target().cloned();
         let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
         let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, tell));
+        control.progress.is_comparing.store(false, Relaxed);
         let receiving = Arc::new(receiving);
         let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
         if let Err(error) = &outcome {

@@ -81,7 +81,9 @@ impl SendingSide<'_> {
     ) -> Result<Outcome, Error> {
         let sources =
             if self.standard_input { None } else { Some(place::sources(self.sought, self.confinement)?) };
+        control.progress.is_comparing.store(true, Relaxed);
         let possessions = possessions(control, self.plan.trust_partial)?;
+        control.progress.is_comparing.store(false, Relaxed);
         let claims = possessions.partial.values().flatten();
         let resumed: u64 = claims.map(|claim| claim.range.end - claim.range.start).sum();
         if resumed > 0 {

@@ -164,6 +164,7 @@ pub(super) fn run(
         journal = Some((opened, state));
     }
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
+    transfer.progress.is_comparing.store(true, Relaxed);
     if !place.is_free {
         let survey = Survey {
             far,
@@ -185,6 +186,7 @@ pub(super) fn run(
     if owner != options.preserve.owner {
         observer.notice(Notice::OwnersNotKept);
     }
+    transfer.progress.is_comparing.store(false, Relaxed);
     let claimed = possessions.partial.values().flatten();
     let resumed: u64 = claimed.map(|claim| claim.range.end - claim.range.start).sum();
     if resumed > 0 {
