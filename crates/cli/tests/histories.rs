@@ -283,3 +283,120 @@ fn the_end_of_every_history_is_right() {
     let ways = if scene.sshd.is_some() { &ALL[..] } else { &LOCAL[..] };
     many("history", seed, count, |seed, _| scene.history(seed, ways));
 }
+
+/// Returns the folders of a test with a tree, and the scene.
+fn scene_with_tree(name: &str) -> (Scene, Folders) {
+    let scene = Scene::set();
+    let folders = Folders { root: scene.served.root().join(name), name: name.to_owned() };
+    fs::create_dir_all(folders.at("source")).expect("folders");
+    tree::make(&folders.at("source"), TREE, &mut Chance::new(7));
+    whole_seconds(&folders.at("source")).expect("times");
+    twin(&folders).expect("a copy");
+    (scene, folders)
+}
+
+/// Interrupts a copy once it has moved some bytes.
+fn interrupted(home: &Path, arguments: &[&str]) {
+    let mut run = Run::start(home, &[&["-rT", "--limit-rate", "2M"], arguments].concat());
+    run.wait_for_bytes(900_000);
+    run.interrupt();
+    let ended = run.end().expect("it ends");
+    assert_ne!(ended.code, Some(0), "it was over before it could be interrupted: {ended:?}");
+}
+
+fn event<'a>(ended: &'a Ended, name: &str) -> Vec<&'a serde_json::Value> {
+    ended.events.iter().filter(|event| event["event"] == name).collect()
+}
+
+#[track_caller]
+fn is_right(folders: &Folders) {
+    let differences = tree::differences(&folders.at("source"), &folders.at("target"));
+    assert!(differences.is_empty(), "{differences:?}");
+    let left = tree::leftovers(&folders.root);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn spellings_of_one_source_continue_each_other() {
+    let (scene, folders) = scene_with_tree("spellings");
+    let (home, target) = (scene.served.home(), utf8(&folders.at("target")));
+    interrupted(&home, &[&utf8(&folders.at("source")), &target]);
+    interrupted(&home, &[&format!("{}/", utf8(&folders.at("source"))), &target]);
+    // A copy of the source elsewhere is another source.
+    interrupted(&home, &[&utf8(&folders.at("twin")), &target]);
+    let last = format!("{}/.", utf8(&folders.at("./source")));
+    let ended = run_to_end(&home, &["-rT", "--digest", &last, &target]).expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    is_right(&folders);
+    assert!(ended.done("resumed_bytes") > 0, "nothing was continued: {ended:?}");
+    let digest = blake3::hash(&fs::read(folders.at("target/d0/large0")).expect("a file")).to_string();
+    assert!(
+        event(&ended, "digest").iter().any(|event| event["blake3"] == digest.as_str()),
+        "the digest is not that of what is there: {ended:?}"
+    );
+}
+
+#[test]
+fn what_was_altered_is_sent_again_and_told() {
+    let (scene, folders) = scene_with_tree("altered");
+    let (home, source, target) =
+        (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
+    interrupted(&home, &[&source, &target]);
+    let parts: Vec<_> = tree::leftovers(&folders.root).into_iter().filter(|path| is_part(path)).collect();
+    assert!(!parts.is_empty(), "nothing unfinished is left");
+    for part in &parts {
+        let file = File::options().write(true).open(folders.root.join(part)).expect("a part");
+        file.write_all_at(&[0x5a; 70_000], 0).expect("a change");
+    }
+    let ended = run_to_end(&home, &["-rT", &source, &target]).expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(event(&ended, "begun_again").len(), 1, "{ended:?}");
+    is_right(&folders);
+}
+
+#[test]
+fn a_digest_is_of_what_is_there() {
+    let (scene, folders) = scene_with_tree("digested");
+    let (home, source, target) =
+        (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
+    let copy = |options: &[&str]| {
+        let ended = run_to_end(&home, &[&["-rT"], options, &[&source, &target]].concat()).expect("it ends");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended
+    };
+    copy(&[]);
+    // An up-to-date file has a digest, too, and both ends have read it.
+    let files = tree::files(&folders.at("source")).len();
+    assert_eq!(event(&copy(&["--digest"]), "digest").len(), files);
+    // A file with other content, and with size and time as before.
+    let large = File::options().write(true).open(folders.at("target/d0/large0")).expect("a file");
+    let time = large.metadata().expect("metadata").modified().expect("a time");
+    large.write_all_at(b"other content", 1000).expect("a change");
+    large.set_times(FileTimes::new().set_modified(time)).expect("a time");
+    assert_eq!(event(&copy(&["--digest"]), "digest").len(), files);
+    is_right(&folders);
+}
+
+#[test]
+fn two_clients_push_one_file_over_sftp() {
+    let (scene, folders) = scene_with_tree("together");
+    if scene.sshd.is_none() {
+        return;
+    }
+    let (source, config) = (utf8(&folders.at("source")), utf8(&scene.config));
+    let far = |host: &str| format!("{host}:{}", utf8(&folders.at("target")));
+    let run = |home: &Path, host: &str, rate: &str| {
+        let to = far(host);
+        Run::start(home, &["-rT", "-F", &config, "--far-end", "sftp", "--limit-rate", rate, &source, &to])
+    };
+    let mut slow = run(&scene.homes[0], "alias", "2M");
+    slow.wait_for_bytes(500_000);
+    let fast = run(&scene.homes[1], PrivateSshd::HOST, "100M");
+    for run in [fast, slow] {
+        let ended = run.end().expect("it ends");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let differences = tree::wrong(&folders.at("source"), &folders.at("target"));
+        assert!(differences.is_empty(), "wrong under their final names: {differences:?}");
+    }
+    is_right(&folders);
+}

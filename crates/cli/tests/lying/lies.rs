@@ -4,7 +4,9 @@
 
 use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
-use sealane_copy::proto::message::{Complete, Finished, Have, Held, MasterSecret, Message, Partial, Request};
+use sealane_copy::proto::message::{
+    Complete, Finished, Have, Held, MasterSecret, Message, Partial, Piece, Request,
+};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
 use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
@@ -166,6 +168,17 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
     }),
     ("a hole in a file that was never announced", Refused, |_, line| {
         line.say(Kind::Hole, 7, 0, &9u64);
+    }),
+    ("a range kept of a file that was never announced", Refused, |_, line| {
+        line.say(Kind::Kept, 7, 0, &9u64);
+    }),
+    ("a range kept that nobody claims to have", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Kept, 1, 0, &1000u64);
+    }),
+    ("a range kept that is as large as there is", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Kept, 1, 5, &u64::MAX);
     }),
     ("a closing before the opening", Refused, |_, line| {
         line.say(Kind::Close, 7, 0, &whole(0));
@@ -473,31 +486,36 @@ pub(crate) const LOST_LATE: Lie = ("a stream that is lost after the end", Believ
 /// A receiver's claim about the data that it has.
 pub(crate) type Claim = (&'static str, Fate, fn(&mut Liar));
 
-fn partial(ranges: Vec<(u64, u64)>) -> Message {
-    let partial = Partial { identity: [7; 16], ranges };
+fn pieces(ranges: &[(u64, u64)]) -> Vec<Piece> {
+    ranges.iter().map(|&(start, end)| Piece { start, end, hash: Some([7; 32]) }).collect()
+}
+
+fn partial(ranges: &[(u64, u64)]) -> Message {
+    let partial = Partial { identity: [7; 16], pieces: pieces(ranges) };
     Message::Have(Have { partial: vec![partial], ..Have::default() })
 }
 
 /// Lies about data that the receiver already has.
 pub(crate) const CLAIMS: &[Claim] = &[
-    ("a range that ends before it starts", Refused, |liar| liar.tell(&partial(vec![(9, 3)]))),
-    ("an empty range", Refused, |liar| liar.tell(&partial(vec![(3, 3)]))),
-    ("ranges out of order", Refused, |liar| liar.tell(&partial(vec![(10, 20), (0, 5)]))),
-    ("ranges that overlap", Refused, |liar| liar.tell(&partial(vec![(0, 10), (5, 20)]))),
-    ("a range of everything there could be", Harmless, |liar| {
-        liar.tell(&partial(vec![(0, u64::MAX)]));
+    ("a range that ends before it starts", Refused, |liar| liar.tell(&partial(&[(65536, 3)]))),
+    ("an empty range", Refused, |liar| liar.tell(&partial(&[(0, 0)]))),
+    ("ranges out of order", Refused, |liar| liar.tell(&partial(&[(65536, 131_072), (0, 5)]))),
+    ("ranges that overlap", Refused, |liar| liar.tell(&partial(&[(0, 65537), (65536, 131_072)]))),
+    ("a range of everything there could be", Refused, |liar| liar.tell(&partial(&[(0, u64::MAX)]))),
+    ("a range within a group", Refused, |liar| liar.tell(&partial(&[(5, 65536)]))),
+    ("a range beyond the end of any file", Harmless, |liar| {
+        liar.tell(&partial(&[(1 << 62, (1 << 62) + 9)]));
         liar.tell(&Message::HaveEnd);
     }),
     ("a file that is both done and begun", Harmless, |liar| {
-        let ranges = vec![(0, 1 << 16)];
         let held = Held { identity: [7; 16], attributes: [0xff; 8] };
-        let partial = vec![Partial { identity: [7; 16], ranges }];
+        let partial = vec![Partial { identity: [7; 16], pieces: pieces(&[(0, 1 << 16)]) }];
         liar.tell(&Message::Have(Have { done: vec![held; 100], partial, ..Have::default() }));
         liar.tell(&Message::HaveEnd);
     }),
     ("the same file begun twice, differently", Harmless, |liar| {
-        liar.tell(&partial(vec![(0, 1 << 16)]));
-        liar.tell(&partial(vec![(1 << 16, 1 << 40)]));
+        liar.tell(&partial(&[(0, 1 << 16)]));
+        liar.tell(&partial(&[(1 << 16, 1 << 20)]));
         liar.tell(&Message::HaveEnd);
     }),
     ("data instead of what it has", Refused, |liar| liar.tell(&finished(0))),
