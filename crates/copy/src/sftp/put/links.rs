@@ -28,7 +28,19 @@ pub(super) enum Taken {
 }
 
 impl Put {
-    /// Returns how the server treats links. If that is not known, it is tried beside `path`, once.
+    /// Returns the name of a private folder. A later run of the same command finds what a killed one has left there.
+    fn place_for_trial(&self, path: &RelativePath) -> Result<Vec<u8>, Trouble> {
+        /// Stands for any entry of the folder in question.
+        const ENTRY: &[u8] = b"links";
+        let above = match path.as_bytes().split(|&byte| byte == b'/').collect::<Vec<_>>()[..] {
+            [first, _, ..] if self.sole.as_deref() == Some(first) => [first, b"/", ENTRY].concat(),
+            _ => ENTRY.to_vec(),
+        };
+        let entry = RelativePath::new(&above).map_err(|error| Trouble::Entry(error.to_string()))?;
+        Ok(self.temp_for(&entry, b"manners"))
+    }
+
+    /// Returns how the server treats links. If that is not known, it is tried once, in the folder of the target.
     pub(in crate::sftp) async fn manners(
         &self,
         link: &Link,
@@ -38,7 +50,7 @@ impl Put {
         if let Some(found) = *manners {
             return Ok(found);
         }
-        match Manners::find(link, &self.temp_for(path, b"manners")).await {
+        match Manners::find(link, &self.place_for_trial(path)?).await {
             Ok(found) => Ok(*manners.insert(found)),
             Err(fault) => {
                 let doing = "try how its server treats links";
