@@ -5,7 +5,7 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Deletion, FarEnd, Following, MeasuredEnd, Options, Ownership, Preserve,
+    AddressFamily, Backup, Deletion, FarEnd, Following, Logins, MeasuredEnd, Options, Ownership, Preserve,
     RemoteOptions, Sink, Upkeep,
 };
 use sealane_engine::Implementations;
@@ -345,6 +345,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
                 FarEndArg::Sftp => FarEnd::Sftp,
             },
             state_dir: None,
+            logins: Logins::default(),
             remote_program: arguments.remote_program,
             found_programs: Vec::new(),
             config_dir: None,

@@ -2,6 +2,8 @@
 
 #[path = "sftp/links.rs"]
 mod links;
+#[path = "sftp/logins.rs"]
+mod logins;
 #[path = "sftp/odd.rs"]
 mod odd;
 mod program;

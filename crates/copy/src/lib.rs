@@ -26,6 +26,7 @@ mod late_engine;
 mod late_lanes;
 mod ledger;
 mod line;
+mod login;
 mod low_water;
 mod options;
 pub mod proto;
@@ -41,6 +42,7 @@ mod summary;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
+pub use login::{Login, Logins};
 pub use options::{
     Backup, Deletion, FarEnd, Level, MeasuredEnd, ModeRules, Options, Ownership, Pattern, Piece, Portion,
     Preserve, RemoteOptions, Sink, UnknownName, Upkeep,

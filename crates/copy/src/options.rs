@@ -1,14 +1,20 @@
 //! The options of a transfer, as plain data.
 //!
-//! Guarantees: every field is a request that is met or refused. Nothing here opens, connects or guesses.
+//! Guarantees: every field is a request that is met or refused. Nothing here opens, connects or guesses, but for logins that
+//! are asked for.
 
-use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use sealane_engine::{EngineChoice, Implementations, Suite};
-use sealane_peer::{AddressFamily, SshCommand};
+use sealane_peer::{AddressFamily, Sharing, SshCommand};
 use sealane_stack::Placement;
 use sealane_tree::{Following, RelativePath};
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Error,
+    login::{Destination, Login, Logins},
+};
 
 /// The protection of the data on the wire: the ladder of the multicore GridFTP study (`PROT` C, S, P with and without
 /// `DCAU`). Levels are ordered: a later level includes the guarantees of the earlier ones.
@@ -383,9 +389,39 @@ pub struct RemoteOptions {
     pub known_peers: Option<PathBuf>,
     /// Trust an unknown daemon's key on first use.
     pub accept_new: bool,
+    /// Logins that all uses of these options share.
+    pub logins: Logins,
 }
 
 impl RemoteOptions {
+    /// Logs in to a host for all that follows there, unless that was done before. If the user's configuration shares
+    /// connections itself, or there is no folder for a socket, each process logs in as the configuration says.
+    ///
+    /// # Errors
+    /// ssh cannot reach the host or log in, or takes longer than `patience`.
+    pub fn log_in(
+        &self,
+        user: Option<String>,
+        host: String,
+        port: Option<u16>,
+        patience: Duration,
+    ) -> Result<Arc<Login>, Error> {
+        let destination = Destination { user: user.clone(), host: host.clone(), port };
+        if let Some(login) = self.logins.existing(&destination) {
+            return Ok(login);
+        }
+        let ssh = self.ssh_command(user, host, port);
+        let login = Arc::new(Login::open(ssh, self.state_dir.as_deref(), patience)?);
+        self.logins.keep(destination, &login);
+        Ok(login)
+    }
+
+    /// Returns the connection for one more process on a host: that which is logged in already, if there is one.
+    pub(crate) fn sharing(&self, user: Option<String>, host: String, port: Option<u16>) -> Sharing {
+        let existing = self.logins.existing(&Destination { user, host, port });
+        existing.map_or(Sharing::Configured, |login| login.sharing())
+    }
+
     /// Returns the command that starts ssh for a host.
     #[must_use]
     pub fn ssh_command(&self, user: Option<String>, host: String, port: Option<u16>) -> SshCommand {

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -98,37 +98,37 @@ pub enum Sharing {
     /// That which the user's configuration says.
     #[default]
     Configured,
-    /// One of its own, on which others may open channels through this socket.
-    Offered(PathBuf),
     /// A further one to the same host: it is a separate one, and does not ask the user anything.
     Apart,
-    /// That of the process that offers this socket. Without such a process it is a separate one.
+    /// That of the process that offers this socket ([`SshCommand::log_in`]). Without such a process it is a separate one.
     Through(PathBuf),
 }
 
 impl Sharing {
     /// Returns the options for it.
     fn arguments(&self) -> Vec<OsString> {
-        let path = |path: &PathBuf| {
-            // ssh replaces words that begin with this sign.
-            let escaped =
-                path.as_os_str().as_bytes().split(|&byte| byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
-            OsString::from_vec([b"-oControlPath=", escaped.as_slice()].concat())
-        };
         match self {
             Self::Configured => Vec::new(),
-            Self::Offered(socket) => {
-                vec!["-oControlMaster=yes".into(), path(socket), "-oControlPersist=no".into()]
-            }
             Self::Apart => {
                 vec!["-oControlMaster=no".into(), "-oControlPath=none".into(), "-oBatchMode=yes".into()]
             }
             Self::Through(socket) => {
-                vec!["-oControlMaster=no".into(), path(socket), "-oBatchMode=yes".into()]
+                vec!["-oControlMaster=no".into(), control_path(socket), "-oBatchMode=yes".into()]
             }
         }
     }
 }
+
+/// Returns the option that names a socket for shared connections.
+fn control_path(path: &Path) -> OsString {
+    // ssh replaces words that begin with this sign.
+    let escaped =
+        path.as_os_str().as_bytes().split(|&byte| byte == b'%').collect::<Vec<_>>().join(&b"%%"[..]);
+    OsString::from_vec([b"-oControlPath=", escaped.as_slice()].concat())
+}
+
+/// Runs a command until it ends or standard input does, which it does with the process at its other end, however that ends.
+const HOLD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & held=$!; { read -r line <&3; kill "$held"; } 2>/dev/null & wait "$held"; status=$?; kill $! 2>/dev/null; exit "$status""#;
 
 /// The ends of an ssh connection, as its server reports them to the program that it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -175,14 +175,18 @@ impl SshCommand {
         self.argv_of(self.remote_command(remote)?, remote == RemoteCommand::Sftp)
     }
 
-    fn argv_of(&self, line: OsString, is_subsystem: bool) -> Result<Vec<OsString>, PeerError> {
+    /// Returns the arguments that each process has.
+    fn fixed() -> Vec<OsString> {
         // As in scp, there is no terminal, X11, agent or port forwarding for a program that only moves files.
-        let mut argv: Vec<OsString> =
-            ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
-                .into_iter()
-                .chain(["-oRemoteCommand=none", "-oRequestTTY=no"])
-                .map(Into::into)
-                .collect();
+        ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
+            .into_iter()
+            .chain(["-oRemoteCommand=none", "-oRequestTTY=no"])
+            .map(Into::into)
+            .collect()
+    }
+
+    fn argv_of(&self, line: OsString, is_subsystem: bool) -> Result<Vec<OsString>, PeerError> {
+        let mut argv = Self::fixed();
         argv.extend(self.sharing.arguments());
         if is_subsystem {
             argv.push("-s".into());
@@ -203,6 +207,27 @@ impl SshCommand {
         Ok(command)
     }
 
+    /// Starts an ssh that logs in and runs nothing. Once it has logged in, `socket` exists, and others open channels of its
+    /// connection there ([`Sharing::Through`]). It ends with the returned value, and with this process.
+    ///
+    /// # Errors
+    /// Fails as [`argv`](Self::argv) does, or if no process can be started.
+    pub fn log_in(&self, socket: &Path) -> Result<RemoteProcess, PeerError> {
+        let mut command = Command::new("sh");
+        command.args(["-c", HOLD, "sh"]).arg(&self.program).args(Self::fixed());
+        command.arg("-oControlMaster=yes").arg(control_path(socket)).args(["-oControlPersist=no", "-N"]);
+        command.args(self.destination()?);
+        RemoteProcess::spawn(command, &self.stderr, ChannelKind::Ssh, self.peer())
+    }
+
+    fn peer(&self) -> PeerName {
+        let host = match &self.user {
+            Some(user) => format!("{user}@{}", self.host),
+            None => self.host.clone(),
+        };
+        PeerName::Ssh { host }
+    }
+
     /// Starts ssh with its standard input and output on one socket.
     ///
     /// # Errors
@@ -210,11 +235,7 @@ impl SshCommand {
     pub fn spawn(&self, remote: RemoteCommand) -> Result<RemoteProcess, PeerError> {
         let mut command = Command::new(&self.program);
         command.args(self.argv(remote)?);
-        let host = match &self.user {
-            Some(user) => format!("{user}@{}", self.host),
-            None => self.host.clone(),
-        };
-        RemoteProcess::spawn(command, &self.stderr, ChannelKind::Ssh, PeerName::Ssh { host })
+        RemoteProcess::spawn(command, &self.stderr, ChannelKind::Ssh, self.peer())
     }
 
     /// Returns the options that choose the destination, and the destination itself.
@@ -439,12 +460,9 @@ mod tests {
             ssh.port = Some(2222);
         };
         check(change, RemoteCommand::Sftp, &further);
-        let master = ["-oControlMaster=yes", "-oControlPath=/run/a%%b", "-oControlPersist=no"];
-        let offered = [&master[..], &["-s", "--", "host", "sftp"]].concat();
-        check(|s| s.sharing = Sharing::Offered("/run/a%b".into()), RemoteCommand::Sftp, &offered);
-        let guest = ["-oControlMaster=no", "-oControlPath=/run/c", "-oBatchMode=yes"];
+        let guest = ["-oControlMaster=no", "-oControlPath=/run/c%%d", "-oBatchMode=yes"];
         let through = [&guest[..], &["-s", "--", "host", "sftp"]].concat();
-        check(|s| s.sharing = Sharing::Through("/run/c".into()), RemoteCommand::Sftp, &through);
+        check(|s| s.sharing = Sharing::Through("/run/c%d".into()), RemoteCommand::Sftp, &through);
         check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", &found(" serve --stdio")]);
         check(|s| s.host = "::1".into(), SERVE, &["--", "::1", &found(" serve --stdio")]);
         check(
@@ -527,7 +545,7 @@ mod tests {
     }
 
     /// Writes a stand-in for ssh, so that the test needs no network and no configuration, and returns its path.
-    fn fake_ssh(dir: &std::path::Path, script: &str) -> OsString {
+    fn fake_ssh(dir: &Path, script: &str) -> OsString {
         use std::os::unix::fs::PermissionsExt;
         let path = dir.join("ssh");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -557,6 +575,35 @@ mod tests {
         let error = channel.recv(soon()).unwrap_err();
         assert!(error.to_string().contains("--remote-program"), "{error}");
         assert_eq!(channel.peer().to_string(), "alias (ssh)");
+    }
+
+    #[test]
+    fn a_login_ends_with_its_owner_and_tells_its_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let soon = || Instant::now() + Duration::from_secs(20);
+        let mut ssh = SshCommand::new("host");
+        let note = dir.path().join("process");
+        let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", note.display());
+        ssh.program = fake_ssh(dir.path(), &script);
+        let process = ssh.log_in(Path::new("/run/a%b")).unwrap();
+        let until = soon();
+        while !note.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let held = std::fs::read_to_string(&note).unwrap();
+        let is_there = || Path::new("/proc").join(held.trim()).exists();
+        assert!(is_there());
+        drop(process);
+        while is_there() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(!is_there());
+        ssh.program = fake_ssh(dir.path(), r#"case "$*" in *-oControlPath=/run/a%%b*-N*) exit 7;; esac"#);
+        let error = ssh.log_in(Path::new("/run/a%b")).unwrap().wait(soon()).unwrap_err();
+        assert!(
+            matches!(error, ChannelError::ChildFailed { status, .. } if status.code() == Some(7)),
+            "{error}"
+        );
     }
 
     #[test]

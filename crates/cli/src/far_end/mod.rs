@@ -164,7 +164,8 @@ impl Far<'_> {
 
     /// Runs one of our scripts at the far host.
     fn run(&self, script: &str, input: Vec<u8>) -> anyhow::Result<Answer> {
-        let ssh = self.remote.ssh_command(self.user.clone(), self.host.clone(), self.port);
+        let login = self.remote.log_in(self.user.clone(), self.host.clone(), self.port, self.patience)?;
+        let ssh = login.command();
         let answer = exchange::run(ssh.script(script)?, input, self.patience);
         let answer = answer.with_context(|| format!("ssh to {}", self.host))?;
         match answer.status.code() {

@@ -17,6 +17,10 @@ use std::time::Duration;
 /// The user of all servers: in the list of users of their own mounts only.
 const USER: &str = "sealane-far";
 const UID: u32 = 64_123;
+/// The user's password, for servers that read lists of users, and its entry there (`openssl passwd -6`).
+pub(crate) const PASSWORD: &str = "far";
+const HASH: &str =
+    "$6$sealane$0HwkUiWXpZBZOwAeGq3dHc1vS27SDtzON1cpbDfskqW6DURnPJLlXHLf/K5DZ2I89Q5FPDCbk5ZnZfBfL2eXv1";
 /// The interpreter for which distributions package libraries.
 const PYTHON: &str = "/usr/bin/python3";
 /// ProFTPD, which distributions do not install beside other servers of ftp.
@@ -125,7 +129,7 @@ impl Server {
         for (name, line) in [
             ("passwd", format!("{USER}:x:{UID}:{UID}::{home}:/bin/sh\n")),
             ("group", format!("{USER}:x:{UID}:\n")),
-            ("shadow", format!("{USER}:*:19000:0:99999:7:::\n")),
+            ("shadow", format!("{USER}:{HASH}:19000:0:99999:7:::\n")),
         ] {
             let mut text = fs::read_to_string(Path::new("/etc").join(name)).expect("root may read it");
             text.push_str(&line);

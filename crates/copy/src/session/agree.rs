@@ -10,6 +10,7 @@ use sealane_tree::Following;
 
 use crate::{
     error::{Error, ErrorKind, FAR},
+    login::has_aes,
     options::{Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
@@ -70,16 +71,6 @@ fn default_suite(level: Level) -> Suite {
         Level::Private if has_aes() => Suite::Aes128Gcm,
         Level::Private => Suite::ChaCha20Poly1305,
     }
-}
-
-/// Returns whether this processor has AES instructions.
-pub(crate) fn has_aes() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
-    #[cfg(target_arch = "aarch64")]
-    return std::arch::is_aarch64_feature_detected!("aes");
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    return false;
 }
 
 /// Returns whether a suite gives exactly the guarantees of a level: a suite with more is refused too, because the

@@ -82,12 +82,17 @@ pub fn copy(
         return sftp::copy(&transfer, None, observer);
     }
     let complaints = Arc::new(Complaints::default());
+    let mut is_logged_in = false;
     let stderr = match &far {
-        FarPlace::Ssh { .. } if options.remote.far_end == FarEnd::Auto => complaints.clone().held(),
+        FarPlace::Ssh { user, host, port } if options.remote.far_end == FarEnd::Auto => {
+            let (user, host) = (user.clone(), host.clone());
+            is_logged_in = options.remote.log_in(user, host, *port, transfer.patience())?.is_shared();
+            complaints.clone().held(is_logged_in)
+        }
         _ => StderrMode::Inherit,
     };
     let mut channel = reach(&far, options, stderr)?;
-    let outcome = transfer.run(&mut channel, &complaints, observer);
+    let outcome = transfer.run(&mut channel, (&complaints, is_logged_in), observer);
     match outcome {
         Ok(summary) => {
             // The transfer is complete; a lingering far end is not awaited.
@@ -133,7 +138,7 @@ impl Transfer<'_> {
     fn run(
         &self,
         channel: &mut Channel,
-        complaints: &Complaints,
+        (complaints, is_logged_in): (&Complaints, bool),
         observer: &mut dyn Observer,
     ) -> Result<Summary, Ended> {
         let suite = agree::suite(self.options)?;
@@ -146,7 +151,7 @@ impl Transfer<'_> {
         let frame = Zeroizing::new(message.encode());
         let Message::Request(request) = message else { unreachable!("it was made two lines above") };
         let asked = OwnRequest { frame, request: *request };
-        let hello = self.greet(channel, &asked)?;
+        let hello = self.greet(channel, &asked, || is_logged_in || complaints.tell_of_no_commands())?;
         complaints.tell();
         let terms = self.terms(suite, hello.processors);
         Ok(self.run_greeted(channel, &terms, asked, own_place, route_host, observer)?)
@@ -176,12 +181,19 @@ impl Transfer<'_> {
 
     /// Sends everything that needs no answer: the greeting, the request and the list that belongs to it. Returns the
     /// far end's greeting.
-    fn greet(&self, channel: &mut Channel, asked: &OwnRequest) -> Result<Hello, Ended> {
+    fn greet(
+        &self,
+        channel: &mut Channel,
+        asked: &OwnRequest,
+        is_logged_in: impl Fn() -> bool,
+    ) -> Result<Hello, Ended> {
         let is_absence = |error: &ChannelError| match error {
             ChannelError::Banner { .. } | ChannelError::Closed | ChannelError::Truncated => true,
             ChannelError::Frame(_) => true,
-            // ssh's own failures have this status.
-            ChannelError::ChildFailed { status, .. } => status.code().is_some_and(|code| code != 255),
+            // ssh's own failures have this status, and once it has logged in there is one: the server runs no commands.
+            ChannelError::ChildFailed { status, .. } => {
+                status.code().is_some_and(|code| code != 255 || is_logged_in())
+            }
             _ => false,
         };
         let ended = |error: ChannelError| match self.far {

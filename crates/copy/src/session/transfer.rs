@@ -70,6 +70,9 @@ pub(super) fn reach(place: &FarPlace, options: &Options, stderr: StderrMode) -> 
     match far(place, options) {
         Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
         Far::Ssh(mut command) => {
+            if let FarPlace::Ssh { user, host, port } = place {
+                command.sharing = options.remote.sharing(user.clone(), host.clone(), *port);
+            }
             command.stderr = stderr;
             let serve = RemoteCommand::Serve(leave(options));
             Ok(Channel::from_child(command.spawn(serve)?)?)

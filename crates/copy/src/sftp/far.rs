@@ -5,14 +5,8 @@
 
 use std::{
     cell::{Cell, RefCell},
-    fs,
-    io::IsTerminal,
-    path::{Path, PathBuf},
     rc::Rc,
-    sync::{
-        self, Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -22,13 +16,14 @@ use futures_util::{
     lock::Mutex,
     stream::FuturesUnordered,
 };
-use sealane_peer::{RemoteCommand, Sharing, SshCommand, StderrMode, ssh_resolved_host};
+use sealane_peer::{RemoteCommand, Sharing, SshCommand, StderrMode};
 use sealane_sftp::{Extension, Request, StatusCode};
 use std::pin::pin;
 
 use crate::{
     error::{Error, ErrorKind},
     growth::{Growth, LONG_PATH, Sight},
+    login::Login,
     session::{agree, complaints::complain},
     sftp::{
         link::{Fault, Link},
@@ -50,10 +45,6 @@ const CHANNEL_BYTES_MIN: u64 = 16 << 20;
 const CHANNEL_ENTRIES_MIN: u64 = 2000;
 /// The interval between two checks of the need for more connections.
 const LOOK: Duration = Duration::from_millis(50);
-/// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.
-const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
-/// Lets ssh tell which ciphers it agrees on, and nothing else (OpenSSH 8.5).
-const TELLING: &str = "LogVerbose=kex.c:kex_choose_conf():*";
 
 /// The reason why an entry, or the whole transfer, did not succeed.
 #[derive(Clone, Debug)]
@@ -70,11 +61,8 @@ pub(super) enum Trouble {
 pub(super) struct Far {
     pub(super) reactor: Reactor,
     pub(super) host: String,
-    ssh: SshCommand,
-    cipher: Cipher,
+    login: Arc<Login>,
     first: RefCell<Option<Rc<Link>>>,
-    /// The socket through which channels of the first connection are opened.
-    socket: Option<PathBuf>,
     /// A second connection that was begun as soon as the first had logged in.
     second: RefCell<Option<Rc<Link>>>,
     next: Cell<usize>,
@@ -88,40 +76,22 @@ pub(super) struct Far {
     progress: Arc<Progress>,
 }
 
-impl Drop for Far {
-    fn drop(&mut self) {
-        // ssh removes it when it ends, unless it was killed.
-        if let Some(socket) = &self.socket {
-            let _ = fs::remove_file(socket);
-        }
-    }
-}
-
 impl Far {
-    /// Connects, and waits for the greeting as long as the user may need to log in. If several connections are
-    /// `asked` for, the second begins its login then.
+    /// Opens the first channel or connection, and waits for the greeting as long as the user may need to log in. If several
+    /// connections are `asked` for, the second begins its login then.
     pub(super) fn connect(
-        ssh: SshCommand,
+        login: Arc<Login>,
+        host: &str,
         asked: Option<u16>,
-        state_dir: Option<&Path>,
         progress: &Arc<Progress>,
         timeout: Duration,
         patience: Duration,
     ) -> Result<Rc<Self>, Error> {
-        let host = ssh.host.clone();
-        let cipher = Cipher::default();
-        let (mut ssh, shares) = with_fast_ciphers(ssh, Instant::now() + timeout);
-        // At a terminal ssh writes to it itself, because it asks for a touch of a key only there.
-        if !std::io::stderr().is_terminal() && matches!(ssh.stderr, StderrMode::Inherit) {
-            ssh.stderr = cipher.listening(complain);
-        }
         let far = Rc::new(Self {
             reactor: Reactor::new(progress.clone(), timeout),
-            host,
-            ssh,
-            cipher,
+            host: host.to_owned(),
+            login,
             first: RefCell::default(),
-            socket: state_dir.filter(|_| !shares).and_then(sharing_socket),
             second: RefCell::default(),
             next: Cell::new(0),
             login_time: Cell::default(),
@@ -132,7 +102,7 @@ impl Far {
         });
         let began = Instant::now();
         far.reactor.run(async {
-            let first = far.start(far.socket.clone().map_or(Sharing::Configured, Sharing::Offered))?;
+            let first = far.first()?;
             let waited = pin!(far.reactor.sleep(patience));
             match select(pin!(first.greeted()), waited).await {
                 Either::Left((greeted, _)) => greeted?,
@@ -142,9 +112,9 @@ impl Far {
                     return Err(Error::new(ErrorKind::TimedOut, message));
                 }
             }
-            far.login_time.set(began.elapsed());
+            far.login_time.set(far.login.time().unwrap_or_default() + began.elapsed());
             if asked.is_some_and(|asked| asked > 1) {
-                *far.second.borrow_mut() = far.start(Sharing::Apart).ok();
+                *far.second.borrow_mut() = far.start(far.login.apart(), true).ok();
             }
             if !first.has(Extension::Limits) {
                 let asked = Instant::now();
@@ -158,21 +128,32 @@ impl Far {
         Ok(far)
     }
 
-    /// Starts one more connection, or one more channel of the first connection.
-    fn start(&self, sharing: Sharing) -> Result<Rc<Link>, Error> {
-        let mut ssh = self.ssh.clone();
-        let is_own = !matches!(sharing, Sharing::Through(_));
-        if matches!(sharing, Sharing::Apart | Sharing::Through(_)) {
-            // A refused login is no failure: the existing connections continue.
-            ssh.stderr = self.cipher.listening(|_| ());
+    /// Starts the first channel or connection.
+    fn first(&self) -> Result<Rc<Link>, Error> {
+        let mut ssh = self.login.command();
+        if self.login.is_shared() {
+            // Nothing is asked here any more.
+            ssh.stderr = StderrMode::Relay(Arc::new(complain));
         }
-        ssh.sharing = sharing;
+        self.start(ssh, true)
+    }
+
+    /// Starts one more connection, or one more channel of the first connection.
+    fn start(&self, ssh: SshCommand, is_own: bool) -> Result<Rc<Link>, Error> {
         let index = self.next.replace(self.next.get() + 1);
         let process = ssh.spawn(RemoteCommand::Sftp)?;
-        let link = Link::new(index, is_own, process, self.long_list.clone(), &self.host);
+        let is_logged_in = matches!(ssh.sharing, Sharing::Through(_));
+        let link = Link::new(index, (is_own, is_logged_in), process, self.long_list.clone(), &self.host);
         let link = link.map_err(|error| Error::io("cannot use a connection", &error))?;
         self.reactor.add(link.clone());
         Ok(link)
+    }
+
+    /// Returns the command for one more process on the shared connection; `None` if there is none.
+    fn through(&self) -> Option<SshCommand> {
+        let mut ssh = self.login.command();
+        ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
+        self.login.is_shared().then_some(ssh)
     }
 
     /// Returns the digest of a far file by the far host's own program, if it is long and the account has a shell with
@@ -192,10 +173,11 @@ impl Far {
     }
 
     async fn find_sums(&self) -> Option<Rc<Sums>> {
-        let home = self.any().ok()?.path_of(&Request::RealPath { path: b"." }).await.ok()?;
-        let mut ssh = self.ssh.clone();
-        ssh.sharing = Sharing::Apart;
-        ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
+        let link = self.any().ok()?;
+        let home = link.path_of(&Request::RealPath { path: b"." }).await.ok()?;
+        // ProFTPD ends a connection that asks for a command.
+        let through = self.through().filter(|_| link.behaves_as_openssh());
+        let ssh = through.unwrap_or_else(|| self.login.apart());
         let sums = Sums::new(ssh.spawn(RemoteCommand::Script(SCRIPT)).ok()?).ok()?;
         self.reactor.add_sums(sums.clone());
         let waited = pin!(self.reactor.sleep(self.timeout));
@@ -219,7 +201,7 @@ impl Far {
     /// login, once there is enough content to fill them.
     async fn widen(&self, asked: Option<u16>) {
         let is_long = self.round_trip() >= LONG_PATH && asked != Some(1);
-        let Some(socket) = self.socket.clone().filter(|_| is_long) else { return };
+        let Some(ssh) = self.through().filter(|_| is_long) else { return };
         loop {
             let (found, moved) = self.content();
             let entries = self.progress.files_found.load(Relaxed);
@@ -230,7 +212,7 @@ impl Far {
             self.reactor.sleep(LOOK).await;
         }
         // Without it the copy goes on as before.
-        let _ = self.start(Sharing::Through(socket));
+        let _ = self.start(ssh, false);
     }
 
     /// Returns the content found so far and the part of it that has arrived, in bytes.
@@ -298,7 +280,7 @@ impl Far {
 
     /// Adds one connection; returns false if that fails.
     async fn further(&self) -> bool {
-        let begun = self.second.take().map_or_else(|| self.start(Sharing::Apart), Ok);
+        let begun = self.second.take().map_or_else(|| self.start(self.login.apart(), true), Ok);
         match begun {
             Ok(link) => link.greeted().await.is_ok(),
             Err(_) => false,
@@ -344,7 +326,7 @@ impl Far {
     /// Ends all connections after a transfer that has succeeded, without waiting for the far servers to end, unless the
     /// user's configuration shares them with other programs.
     pub(super) fn end(&self) {
-        if self.socket.is_some() {
+        if self.login.is_shared() {
             self.reactor.live().iter().for_each(|link| link.end());
         }
     }
@@ -361,7 +343,7 @@ impl Far {
 
     /// Returns the cipher that protects what goes to the far host, if ssh has told it.
     pub(super) fn cipher(&self) -> Option<String> {
-        self.cipher.0.lock().expect("nobody panics holding a name").clone()
+        self.login.cipher()
     }
 
     /// Returns the number of usable connections.
@@ -450,119 +432,4 @@ async fn is_full(link: &Link, path: &[u8]) -> bool {
     let found = link.call(&Request::StatVfs { path }).await;
     matches!(found, Ok(sealane_sftp::Reply::Filesystem(found))
         if !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
-}
-
-/// The cipher that ssh tells, once it has.
-#[derive(Clone, Debug, Default)]
-struct Cipher(Arc<sync::Mutex<Option<String>>>);
-
-impl Cipher {
-    /// Returns a sink that takes ssh's lines about ciphers for itself, and passes on all others.
-    fn listening(&self, others: impl Fn(&str) + Send + Sync + 'static) -> StderrMode {
-        let cipher = self.clone();
-        StderrMode::Relay(Arc::new(move |line| match told_by_ssh(line) {
-            None => others(line),
-            Some(None) => {}
-            Some(Some(name)) => {
-                *cipher.0.lock().expect("nobody panics holding a name") = Some(name.to_owned());
-            }
-        }))
-    }
-}
-
-/// Returns whether a line of ssh's is one that [`TELLING`] asks for, and the cipher of the way to the far host if it
-/// names that.
-fn told_by_ssh(line: &str) -> Option<Option<&str>> {
-    let (_, told) = line.split_once("kex_choose_conf():")?;
-    let (_, told) = told.split_once("client->server cipher: ").unwrap_or_default();
-    Some(told.split(' ').next().filter(|name| !name.is_empty()))
-}
-
-/// Makes a folder that nobody else may enter, unless it is there.
-pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Returns a socket's path for channels of a connection: nobody else may enter its folder. `None` if the path is too
-/// long for a socket, or there is no such folder.
-fn sharing_socket(state_dir: &Path) -> Option<PathBuf> {
-    /// ssh listens under the name with 17 more characters first, and a socket's path has 107 at most.
-    const PATH_BYTES_MAX: usize = 107 - 17;
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    private_folder(state_dir).ok()?;
-    let number = COUNT.fetch_add(1, Relaxed);
-    let socket = state_dir.join(format!("ssh-{}-{number}", std::process::id()));
-    (socket.as_os_str().len() <= PATH_BYTES_MAX).then_some(socket)
-}
-
-/// Returns ssh with the ciphers first that this processor has instructions for, unless its user has chosen some, and
-/// whether the user's configuration shares connections. If it can, ssh will tell the cipher.
-fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> (SshCommand, bool) {
-    let resolved = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline);
-    let mut telling = ssh.clone();
-    telling.options.push(TELLING.into());
-    let mut bare = SshCommand::new(ssh.host.clone());
-    bare.program.clone_from(&ssh.program);
-    bare.config = Some("none".into());
-    let (users, default) = std::thread::scope(|scope| {
-        let default = agree::has_aes().then(|| scope.spawn(|| resolved(&bare).ok()));
-        let users = resolved(&telling);
-        (users, default.and_then(|default| default.join().ok().flatten()))
-    });
-    let users = match users {
-        Ok(users) => {
-            ssh = telling;
-            Ok(users)
-        }
-        Err(_) => resolved(&ssh),
-    };
-    // A configuration that is not known may share them.
-    let shares = users.as_ref().map_or(true, |users| users.shares);
-    if let (Ok(users), Some(default)) = (users, default)
-        && users.ciphers == default.ciphers
-        && let Some(reordered) = fast_first(&default.ciphers)
-    {
-        ssh.options.push(format!("Ciphers={reordered}").into());
-    }
-    (ssh, shares)
-}
-
-fn fast_first(ciphers: &str) -> Option<String> {
-    let all: Vec<&str> = ciphers.split(',').collect();
-    let (fast, others): (Vec<&str>, Vec<&str>) =
-        all.iter().partition(|cipher| FAST_CIPHERS.contains(*cipher));
-    let is_first = all.first().is_some_and(|cipher| FAST_CIPHERS.contains(cipher));
-    (!fast.is_empty() && !is_first).then(|| [fast, others].concat().join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cipher_that_ssh_tells_is_heard_and_nothing_else_taken() {
-        let told = |way| {
-            format!(
-                "debug1: kex.c:kex_choose_conf():1003 (pid=7): kex: {way} cipher: aes128-gcm@openssh.com MAC: <implicit>"
-            )
-        };
-        assert_eq!(told_by_ssh(&told("client->server")), Some(Some("aes128-gcm@openssh.com")));
-        assert_eq!(told_by_ssh(&told("server->client")), Some(None));
-        assert_eq!(told_by_ssh("debug1: kex.c:kex_choose_conf():9 (pid=7): kex: algorithm: x"), Some(None));
-        assert_eq!(told_by_ssh("kex_choose_conf(): client->server cipher: "), Some(None));
-        assert_eq!(told_by_ssh("Permission denied (publickey)."), None);
-    }
-
-    #[test]
-    fn ciphers_of_aes_come_first_where_they_are_and_do_not() {
-        let default =
-            "chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com";
-        let reordered =
-            "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr";
-        assert_eq!(fast_first(default).as_deref(), Some(reordered));
-        for kept in [reordered, "aes128-ctr", ""] {
-            assert_eq!(fast_first(kept), None);
-        }
-    }
 }

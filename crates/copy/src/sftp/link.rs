@@ -149,6 +149,8 @@ pub(super) struct Link {
     pub(super) index: usize,
     /// Whether it is a connection of its own, and not one more channel of another one.
     pub(super) is_own: bool,
+    /// Whether it is a channel of a connection that is logged in.
+    is_logged_in: bool,
     socket: UnixStream,
     process: RefCell<RemoteProcess>,
     client: RefCell<Client>,
@@ -173,7 +175,7 @@ impl Link {
     /// Returns the connection of a child that was just started.
     pub(super) fn new(
         index: usize,
-        is_own: bool,
+        (is_own, is_logged_in): (bool, bool),
         process: RemoteProcess,
         long_list: Rc<Mutex<()>>,
         host: &str,
@@ -183,6 +185,7 @@ impl Link {
         Ok(Rc::new(Self {
             index,
             is_own,
+            is_logged_in,
             socket,
             process: RefCell::new(process),
             client: RefCell::new(Client::new()),
@@ -616,7 +619,7 @@ impl Link {
             Err(_) => None,
         };
         let error = match (status, was_greeted) {
-            (Some(255) | None, false) => {
+            (Some(255) | None, false) if !self.is_logged_in => {
                 Error::new(ErrorKind::Connect, format!("ssh could not reach {host} or log in"))
             }
             (_, false) => {

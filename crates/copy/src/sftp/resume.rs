@@ -18,11 +18,12 @@ use crate::{
     digest::{GROUP_BYTES, PieceHash, hash_group},
     error::Error,
     journal::{Identity, Partial, State as JournalState, is_file_name, replay},
+    login::private_folder,
     receive::permit::Permit,
     send::work::{Check, Claim},
     session::{claims, place::journal_at, transfer::Transfer},
     sftp::{
-        far::{Far, private_folder},
+        far::Far,
         link::{Fault, Link},
         place::{Place, below},
         put::Put,

@@ -1,0 +1,159 @@
+//! Logins: one for each copy, with its prompts when they come, at servers of any kind.
+
+use super::program::terminal::Terminal;
+use super::program::{pattern, sealane, skip, text};
+use super::servers::{Maker, PASSWORD, Server};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const TREE: [(&str, usize); 3] = [("one", 5), ("sub/two", 70_000), ("sub/three", 0)];
+
+/// Makes a tree, and returns a folder for the program's state.
+fn plant(at: &Path) -> std::path::PathBuf {
+    fs::create_dir_all(at.join("tree/sub")).expect("folders");
+    for (name, bytes) in TREE {
+        fs::write(at.join("tree").join(name), pattern(bytes)).expect("a file");
+    }
+    at.join("state")
+}
+
+#[track_caller]
+fn same(one: &Path, other: &Path, said: &str) {
+    for (name, bytes) in TREE {
+        for root in [one, other] {
+            let found = fs::read(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}: {said}"));
+            assert!(found == pattern(bytes), "{name}: {said}");
+        }
+    }
+}
+
+/// Returns the number of logins that an OpenSSH has noted.
+fn logins(server: &Server) -> usize {
+    server.log().lines().filter(|line| line.starts_with("Accepted ")).count()
+}
+
+/// These servers run no command, or end a connection that asks for one.
+#[test]
+fn servers_that_run_no_commands_are_copied_to_and_from() {
+    for maker in [Maker::ProFtpd, Maker::AsyncSsh(""), Maker::Paramiko, Maker::Rclone, Maker::Dropbear] {
+        let Some(server) = Server::start(maker) else { continue };
+        let near = tempfile::tempdir().expect("a folder");
+        let state = plant(near.path());
+        let tree = near.path().join("tree").display().to_string();
+        let back = near.path().join("back").display().to_string();
+        // Without a folder for its state the program shares no connection.
+        for (number, state) in [Some(&state), None].into_iter().enumerate() {
+            // A server may remember what was there.
+            let sent = format!("far:tree{number}");
+            for (from, to) in [(&*tree, &*sent), (&*sent, &*back)] {
+                let mut command = sealane(&["cp", "-rT", "-F"]);
+                command.arg(server.config()).args([from, to]).env_remove("XDG_STATE_HOME");
+                command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
+                let output = command.output().expect("it starts");
+                let said = text(&output.stderr);
+                assert_eq!(output.status.code(), Some(0), "{maker:?} {state:?}: {said}");
+                assert!(said.contains("copying over SFTP"), "{maker:?}: {said}");
+                assert!(!said.contains("request failed"), "{maker:?}: {said}");
+            }
+            same(&near.path().join("tree"), &server.home(&format!("tree{number}")), "");
+            same(&near.path().join("tree"), &near.path().join("back"), "");
+            fs::remove_dir_all(near.path().join("back")).expect("its copy");
+        }
+        let left = fs::read_dir(state.join("sealane")).expect("a folder").count();
+        assert_eq!(left, 0, "neither a socket nor a journal is left");
+    }
+}
+
+#[test]
+fn one_login_serves_the_search_and_the_copy() {
+    let Some(server) = Server::start(Maker::OpenSsh) else { return };
+    let near = tempfile::tempdir().expect("a folder");
+    let state = plant(near.path());
+    let mut command = sealane(&["cp", "-rT", "-F"]);
+    command.arg(server.config()).arg(near.path().join("tree")).arg("far:tree");
+    let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("has no sealane; copying over SFTP"), "{said}");
+    same(&near.path().join("tree"), &server.home("tree"), said);
+    assert_eq!(logins(&server), 1, "{}", server.log());
+}
+
+#[test]
+fn a_password_is_asked_for_once() {
+    let Some(server) = Server::start(Maker::OpenSsh) else { return };
+    if Command::new("sshpass").arg("-V").output().is_err() {
+        return skip("there is no sshpass");
+    }
+    let near = tempfile::tempdir().expect("a folder");
+    let state = plant(near.path());
+    for options in [&[][..], &["--far-end", "sftp"], &["--install-far-end", "--yes"]] {
+        let before = logins(&server);
+        // It types the password once, and fails at the second question.
+        let mut command = Command::new("sshpass");
+        command.args(["-p", PASSWORD]).arg(super::program::path()).args(["cp", "-rT", "-F"]);
+        command.arg(server.config()).args(["-o", "PreferredAuthentications=password"]);
+        command.args(options).arg(near.path().join("tree")).arg("far:tree");
+        command.env("XDG_STATE_HOME", &state).env("HOME", "/nonexistent");
+        let output = command.output().expect("it starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
+        assert_eq!(logins(&server), before + 1, "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn a_login_s_lines_appear_when_they_come() {
+    let near = tempfile::tempdir().expect("a folder");
+    let at = near.path();
+    let state = plant(at);
+    fs::create_dir(at.join("bin")).expect("a folder");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = -G ]; then printf 'hostname far\\ncontrolpath none\\n'; exit; fi\n\
+         echo 'Touch the key.' >&2\nwhile [ ! -e {0}/touched ]; do sleep 0.02; done\nexit 255\n",
+        at.display()
+    );
+    fs::write(at.join("bin/ssh"), script).expect("a file");
+    fs::set_permissions(at.join("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let search = std::env::var("PATH").unwrap_or_default();
+    for state in [Some(&state), None] {
+        let mut command = sealane(&["cp", "-rT"]);
+        command.arg(at.join("tree")).arg("far:tree").env_remove("XDG_STATE_HOME");
+        command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
+        command.env("PATH", format!("{}:{search}", at.join("bin").display())).stdout(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        let stderr = child.stderr.take().expect("a pipe");
+        let (told, lines) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| drop(told.send(line)));
+        });
+        let first = lines.recv_timeout(Duration::from_secs(20));
+        fs::write(at.join("touched"), b"").expect("a file");
+        let status = child.wait().expect("its end");
+        reader.join().expect("it only reads");
+        assert_eq!(first.as_deref(), Ok("Touch the key."), "{state:?}");
+        assert_eq!(status.code(), Some(3), "{state:?}: {:?}", lines.try_iter().collect::<Vec<_>>());
+        fs::remove_file(at.join("touched")).expect("it is there");
+    }
+}
+
+#[test]
+fn ssh_s_debugging_stays_off_the_terminal() {
+    let Some(server) = Server::start(Maker::OpenSsh) else { return };
+    let near = tempfile::tempdir().expect("a folder");
+    let state = plant(near.path());
+    for options in [&["-q"][..], &["--streams", "2"], &["--far-end", "sftp"]] {
+        let mut command = sealane(&["cp", "-rT", "-F"]);
+        command.arg(server.config()).args(options).arg(near.path().join("tree")).arg("far:tree");
+        command.env("XDG_STATE_HOME", &state);
+        let (status, written) = Terminal::start(&command, 100).end();
+        assert_eq!(status, Some(0), "{written}");
+        assert!(!written.contains("debug") && !written.contains("kex"), "{options:?}: {written}");
+    }
+}
