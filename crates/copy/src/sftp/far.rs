@@ -22,10 +22,11 @@ use std::pin::pin;
 
 use crate::{
     error::{Error, ErrorKind},
-    growth::{Growth, LONG_PATH, Sight},
+    growth::LONG_PATH,
     login::Login,
     session::{agree, complaints::complain},
     sftp::{
+        adding::Adding,
         link::{Fault, Link},
         reactor::Reactor,
         sums::{LENGTH_BYTES_MIN, SCRIPT, Sum, Sums},
@@ -191,7 +192,7 @@ impl Far {
         is_there.then_some(sums)
     }
 
-    /// Adds connections up to `asked`, or by default for as long as they are worth their login, and a channel where it
+    /// Adds connections up to `asked`, or by default for as long as they are worth their logins, and a channel where it
     /// helps.
     pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
         join(self.widen(asked), self.add_connections(asked, processors)).await;
@@ -225,38 +226,27 @@ impl Far {
             Some(asked) => {
                 self.log_in(1, asked).await;
             }
-            None if self.round_trip() >= LONG_PATH => self.grow_on_a_long_path().await,
-            None => self.grow_on_a_short_path(processors).await,
+            None if self.round_trip() >= LONG_PATH => {
+                self.add_while_it_helps(agree::STREAMS_DEFAULT_MAX).await
+            }
+            // On a short path processors are the limit.
+            None => self.add_while_it_helps(processors.div_ceil(2).clamp(2, SHORT_PATH_MAX)).await,
         }
     }
 
-    /// Adds connections one after the other, up to the number of processors.
-    async fn grow_on_a_short_path(&self, processors: u16) {
-        let began = Instant::now();
-        for count in 1..processors.div_ceil(2).clamp(2, SHORT_PATH_MAX) {
-            while !self.is_worth_a_login(began) {
-                self.reactor.sleep(LOOK).await;
-            }
-            if !self.log_in(count, count + 1).await {
-                return;
-            }
-        }
-    }
-
-    /// Adds connections for as long as they raise the rate.
-    async fn grow_on_a_long_path(&self) {
-        let most = agree::STREAMS_DEFAULT_MAX;
-        let mut growth = Growth::new(1, most, self.round_trip(), self.login_time.get());
-        while let Some(pause) = growth.next_look() {
+    /// Adds connections for as long as they raise the rate and are worth their logins.
+    async fn add_while_it_helps(&self, most: u16) {
+        let login = self.login_time.get();
+        let mut adding = Adding::new(Instant::now(), most, self.round_trip(), login);
+        while let Some(pause) = adding.next_look() {
             self.reactor.sleep(pause).await;
             let (found, moved) = self.content();
-            let count = growth.wanted();
-            let sight = Sight { moved, left: found.saturating_sub(moved), losses: 0 };
-            let wanted = growth.look(Instant::now(), sight);
-            if wanted > count {
-                match self.log_in(count, wanted).await {
-                    true => growth.came(Instant::now()),
-                    false => growth.refused(),
+            let count = adding.count();
+            let more = adding.look(Instant::now(), moved, found.saturating_sub(moved));
+            if more > 0 {
+                match self.log_in(count, count + more).await {
+                    true => adding.came(Instant::now()),
+                    false => adding.refused(),
                 }
             }
         }
@@ -285,18 +275,6 @@ impl Far {
             Ok(link) => link.greeted().await.is_ok(),
             Err(_) => false,
         }
-    }
-
-    /// Returns whether the known remaining work takes so much longer than a login that half of it would be gained.
-    fn is_worth_a_login(&self, began: Instant) -> bool {
-        let login = self.login_time.get();
-        let elapsed = began.elapsed();
-        if elapsed < login / 2 {
-            return false;
-        }
-        let (found, moved) = self.content();
-        let left = found.saturating_sub(moved) as f64;
-        left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
     }
 
     /// Returns the round trip to the far host, as far as its server has answered.

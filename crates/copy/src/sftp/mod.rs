@@ -5,6 +5,7 @@
 //! ([`get`]), which are processed like those of a stream. Properties that SFTP cannot keep are refused, or reported
 //! by name.
 
+mod adding;
 mod far;
 mod get;
 mod link;
@@ -58,17 +59,12 @@ pub(crate) fn copy(
             None => Error::new(ErrorKind::Usage, format!("{what} needs sealane at the far end")),
         });
     }
-    let ssh = transfer.options.remote.ssh_command(user.clone(), host.clone(), *port);
-    let timeout = transfer.options.timeout;
-    let state_dir = transfer.options.remote.state_dir.as_deref();
-    let connected = Far::connect(
-        ssh,
-        transfer.options.streams,
-        state_dir,
-        transfer.progress,
-        timeout,
-        transfer.patience(),
-    );
+    let options = transfer.options;
+    let (streams, patience) = (options.streams, transfer.patience());
+    let connected = options
+        .remote
+        .log_in(user.clone(), host.clone(), *port, patience)
+        .and_then(|login| Far::connect(login, host, streams, transfer.progress, options.timeout, patience));
     let far = match (connected, absence) {
         (Ok(far), None) => far,
         (Ok(far), Some(_)) => {
