@@ -2,7 +2,9 @@
 //!
 //! Guarantees: all orders and contents are derived from one seed; a cell that fails is not tried again and gives the
 //! reason; a run that other work disturbed is repeated a bounded number of times and kept beside the others; after
-//! the deadline only those runs start that the sampler requires.
+//! the deadline only those runs start that the sampler requires. With a deadline every cell has its first turn before any is
+//! repeated, in the order of the plan, and a disturbed run counts where there was no time for another: a busy machine has
+//! figures too.
 
 use super::{Cell, Coordinates, Outcome, Plan, Sample, Sampler, assign};
 use crate::LabError;
@@ -60,13 +62,27 @@ impl Plan {
             sampler.prepare(content_seed)?;
             let mut order: Vec<usize> = (0..cells.len()).collect();
             rng.shuffle(&mut order);
+            let is_first_in_haste = self.deadline.is_some() && kept_round == Some(0);
+            if is_first_in_haste {
+                order.sort_unstable();
+            }
             for index in order {
-                let mut retries =
-                    if kept_round.is_some() { rule.retries_per_round.min(retries_left) } else { 0 };
+                let mut retries = match kept_round {
+                    Some(_) if !is_first_in_haste => rule.retries_per_round.min(retries_left),
+                    _ => 0,
+                };
                 while cells[index].failure.is_none() {
                     stop_if_ending();
                     let turn = Instant::now();
                     let is_late = self.deadline.is_some_and(|deadline| turn + last_turns[index] > deadline);
+                    let cell = &mut cells[index];
+                    if is_late
+                        && let Some(found) = cell.disturbed.pop_if(|found| Some(found.round) == kept_round)
+                    {
+                        // There is no time for another run of this round.
+                        cell.samples.push(found);
+                        break;
+                    }
                     let result = if is_late && !sampler.owes(index) {
                         Err(LabError::Unavailable("no time left".to_owned()))
                     } else {
@@ -126,6 +142,8 @@ mod tests {
         disturbed: usize,
         owed: Option<usize>,
         failing: Option<usize>,
+        /// The number of the run that outlasts a deadline.
+        slow: Option<usize>,
     }
 
     impl Sampler for Recorder {
@@ -139,6 +157,9 @@ mod tests {
             self.order.last_mut().unwrap().push(cell);
             if self.failing == Some(cell) {
                 return Err(LabError::Unavailable("broken".to_owned()));
+            }
+            if self.slow == Some(self.order.iter().map(Vec::len).sum()) {
+                std::thread::sleep(HASTE);
             }
             let is_disturbed = self.disturbed > 0;
             self.disturbed = self.disturbed.saturating_sub(1);
@@ -162,6 +183,9 @@ mod tests {
     fn places() -> Vec<Coordinates> {
         ["a", "b", "c", "d"].map(|name| at([("cell", name)])).to_vec()
     }
+
+    /// A time to a deadline.
+    const HASTE: Duration = Duration::from_secs(2);
 
     const RULE: Repetition =
         Repetition { warm_up_rounds: 1, rounds: 4, retries_per_round: 2, centre: Centre::Median };
@@ -232,6 +256,21 @@ mod tests {
         counts.sort_unstable();
         // The first cell used up its retries and keeps a disturbed sample; the second needed one.
         assert_eq!(counts, [(1, 1, false), (1, 2, true)]);
+    }
+
+    /// On a machine that is never quiet each cell has a turn first, and its figure stays when the time is up.
+    #[test]
+    fn with_a_deadline_disturbed_runs_count() {
+        let rule = Repetition { warm_up_rounds: 0, ..RULE };
+        // The fifth run is the first of the second round.
+        let mut recorder = Recorder { disturbed: usize::MAX, slow: Some(5), ..Recorder::default() };
+        let plan = Plan { deadline: Some(Instant::now() + HASTE), ..plan(&places(), rule, 3) };
+        let cells = plan.measure(&mut recorder, &mut std::io::sink()).unwrap();
+        assert_eq!(recorder.order[0], [0, 1, 2, 3]);
+        let counts: Vec<_> = cells.iter().map(|cell| (cell.samples.len(), cell.disturbed.len())).collect();
+        assert_eq!(counts.iter().filter(|count| **count == (2, 0)).count(), 1, "{counts:?}");
+        assert_eq!(counts.iter().filter(|count| **count == (1, 0)).count(), 3, "{counts:?}");
+        assert!(cells.iter().all(|cell| cell.samples[0].is_disturbed && cell.failure.is_some()));
     }
 
     /// A cell that is required is run, and a peer that would end too late is skipped with a reason.
