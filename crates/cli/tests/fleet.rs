@@ -252,9 +252,11 @@ fn plant_large(at: &Path, seed: u64, bytes: u64) {
 
 /// Unfinished files and journals below a folder.
 fn remains(at: &Path) -> Vec<PathBuf> {
-    let is_ours =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".sealane-"));
-    tree(at).into_keys().filter(is_ours).collect()
+    tree(at).into_keys().filter(|path| is_ours(path)).collect()
+}
+
+fn is_ours(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".sealane-"))
 }
 
 #[test]
@@ -820,4 +822,60 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     // Options that need the whole tree in one place are refused.
     let output = scene.copy(&["--delete"], &from, &to);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+}
+
+/// A folder with a small file system of its own, as long as the value lives.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: &Path, bytes: u64, again: bool) -> Option<Self> {
+        let size = format!("size={bytes}{}", if again { ",remount" } else { "" });
+        let mut command = Command::new("mount");
+        let mounted = command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).output().ok()?;
+        mounted.status.success().then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // It fails only where it was taken away before.
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn a_full_target_leaves_its_files_to_no_other() {
+    let Some(mut scene) = Scene::of(&["src*", "dst1", "dst2"]) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip("hosts with file systems of their own take root");
+    }
+    plant(&scene.at("data"), 11, 300);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    scene.part(&[1, 2], "in");
+    let own = |number: usize| scene.at("own").join(scene.sshds[number].port().to_string());
+    let Some(small) = Small::mount(&own(1), 256 << 10, false) else {
+        return skip("no file system can be mounted here");
+    };
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let options = ["--streams", "1", "--share-bytes", "100KiB"];
+    let output = scene.copy(&options, &from, &to);
+    assert!(matches!(output.status.code(), Some(1)), "{}", text(&output.stdout));
+    let names = |number: usize| -> BTreeSet<PathBuf> {
+        let found = tree(&own(number)).into_iter();
+        let files = found.filter(|(path, (mode, ..))| mode & 0o170_000 != 0o040_000 && !is_ours(path));
+        files.map(|(path, _)| path).collect()
+    };
+    let twice: Vec<_> = names(1).intersection(&names(2)).cloned().collect();
+    assert!(twice.is_empty(), "files are at two targets: {twice:?}");
+    // With more room the same command goes on, and leaves nothing but the tree.
+    let larger = Small::mount(&own(1), 64 << 20, true).expect("it was mounted");
+    succeeds(&scene.copy(&options, &from, &to));
+    assert!(names(1).is_disjoint(&names(2)));
+    let all = tree(&scene.at("data")).into_iter().filter(|(_, (mode, ..))| mode & 0o170_000 != 0o040_000);
+    assert_eq!(names(1).len() + names(2).len(), all.count());
+    for number in [1, 2] {
+        assert!(remains(&own(number)).is_empty(), "{:?}", remains(&own(number)));
+    }
+    std::mem::forget(larger);
+    drop(small);
 }

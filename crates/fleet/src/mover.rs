@@ -2,8 +2,9 @@
 //!
 //! Guarantees: a share is an ordinary session to one target, and has its result when the target has its files under
 //! their final names; so is a range of a large file, whose bytes are on stable storage then; a file whose ranges did
-//! not all arrive is copied as a whole by one mover; a share that fails at one target is tried at others, and after three failures the failure is
-//! its result; when the queue is lost, the session in progress ends.
+//! not all arrive is copied as a whole by one mover; a share that fails at one target is tried at others (but, if each has a
+//! folder of its own, not one that may have some of its files), and after three failures the failure is its result; when
+//! the queue is lost, the session in progress ends.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -292,7 +293,14 @@ impl Mover<'_> {
             // All parts of a file go to one folder.
             candidates.truncate(1);
         }
-        let end = self.at_one_of(lease, &candidates, root, &options, report, progress)?;
+        let end = self.at_one_of(
+            (instructions.order.spread, lease),
+            &candidates,
+            root,
+            &options,
+            report,
+            progress,
+        )?;
         // Failures are named one by one, so that they can be listed.
         if let Some(fault) = report.error.take() {
             report.failures.clear();
@@ -383,12 +391,12 @@ impl Mover<'_> {
             Some(target) => instructions.order.targets.iter().filter(|found| *found == target).collect(),
             None => instructions.order.targets.iter().collect(),
         };
-        self.at_one_of(lease, &targets, root, &options, report, progress)
+        self.at_one_of((instructions.order.spread, lease), &targets, root, &options, report, progress)
     }
 
     fn at_one_of(
         &self,
-        lease: &Lease,
+        (spread, lease): (Spread, &Lease),
         targets: &[&Vec<u8>],
         root: &Root,
         options: &Options,
@@ -414,16 +422,26 @@ impl Mover<'_> {
                 }
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(End::Again(Duration::ZERO)),
                 Err(error) => {
-                    last = Error::new(error.kind(), format!("{}: {error}", crate::hosts::shown_host(target)))
+                    last = Error::new(error.kind(), format!("{}: {error}", crate::hosts::shown_host(target)));
+                    // At a target that is there some of the files may be, too: they would be at two targets then.
+                    if spread == Spread::Own && !is_lost(error.kind()) {
+                        break;
+                    }
                 }
             }
         }
-        if lease.attempt < TRIES as u32 && last.kind() != ErrorKind::Usage {
+        let may_help = !matches!(last.kind(), ErrorKind::Usage | ErrorKind::DiskFull);
+        if lease.attempt < TRIES as u32 && may_help {
             return Ok(End::Again(PAUSE * lease.attempt));
         }
         report.fault(last.kind(), &chain(&last));
         Ok(End::Finish)
     }
+}
+
+/// Returns whether a failure of this kind means that the target cannot be used at all.
+fn is_lost(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Connect | ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Disconnected)
 }
 
 fn account(report: &mut Report, summary: &Summary) {
