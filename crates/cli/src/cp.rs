@@ -97,5 +97,6 @@ pub(crate) fn start(arguments: &CpArgs) -> Event {
         level: arguments.level.name(),
         sources: sources.iter().map(text).collect(),
         target: text(target),
+        dry_run: arguments.dry_run,
     }
 }

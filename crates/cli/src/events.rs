@@ -24,6 +24,8 @@ pub enum Event {
         sources: Vec<String>,
         /// Target as given.
         target: String,
+        /// With `--dry-run`: nothing is changed.
+        dry_run: bool,
     },
     /// The far host has no sealane, and its SFTP server is used instead.
     OverSftp {
@@ -129,7 +131,7 @@ pub enum Event {
         /// Which, relative to the target.
         #[serde(flatten)]
         path: PathText,
-        /// The change in the form of `rsync -i`, as if it had been received.
+        /// The change in the form of `rsync -i`, as in the text for people.
         itemised: String,
     },
     /// With `--verbose` or `--dry-run`: an entry that the source does not have was deleted at the target; with
@@ -179,6 +181,8 @@ pub struct Agreed {
 /// The facts of a finished transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
+    /// With `--dry-run`: nothing was changed, and the numbers are those of a copy.
+    pub dry_run: bool,
     /// The number of content bytes that this run added to the target.
     pub bytes: u64,
     /// The number of entries that this run added to the target.
@@ -268,8 +272,9 @@ impl Event {
     }
 }
 
-impl From<&Notice> for Event {
-    fn from(notice: &Notice) -> Self {
+impl Event {
+    /// Returns the event of a notice. Changes are itemised as sent if data leaves this machine (`pushes`).
+    pub(crate) fn of(notice: &Notice, pushes: bool) -> Self {
         match notice {
             Notice::OverSftp { host } => Self::OverSftp { host: host.clone() },
             Notice::Agreed(agreement) => Self::Agreed(agreement.into()),
@@ -288,14 +293,14 @@ impl From<&Notice> for Event {
             Notice::WouldSend { change, bytes } => Self::WouldSend {
                 path: PathText::new(&change.path),
                 bytes: *bytes,
-                itemised: itemised(change, false),
+                itemised: itemised(change, pushes),
             },
             Notice::OwnersNotKept => Self::OwnersNotKept,
             Notice::NotToldOverSftp { hard_links, xattrs } => {
                 Self::NotToldOverSftp { hard_links: *hard_links, xattrs: *xattrs }
             }
             Notice::Changed(change) => {
-                Self::Changed { path: PathText::new(&change.path), itemised: itemised(change, false) }
+                Self::Changed { path: PathText::new(&change.path), itemised: itemised(change, pushes) }
             }
             Notice::Deleted { path } => Self::Deleted { path: PathText::new(path) },
             Notice::Digest { path, digest } => {
@@ -320,6 +325,7 @@ impl From<&Agreement> for Agreed {
 impl From<&Summary> for Done {
     fn from(summary: &Summary) -> Self {
         Self {
+            dry_run: false,
             bytes: summary.bytes,
             files: summary.files,
             skipped: summary.skipped,
@@ -361,7 +367,7 @@ mod tests {
         check(
             &Event::Done((&summary()).into()),
             &json!({
-                "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
+                "event": "done", "dry_run": false, "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
                 "undeleted": 0, "removed": 2, "unremoved": 0, "seconds": 2.0,
                 "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
@@ -415,7 +421,7 @@ mod tests {
             (
                 Notice::WouldSend { change, bytes: 1 },
                 json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1,
-                       "itemised": ">f+++++++++"}),
+                       "itemised": "<f+++++++++"}),
             ),
             (Notice::Deleted { path: b"d/old".to_vec() }, json!({"event": "deleted", "path": "d/old"})),
             (
@@ -423,7 +429,7 @@ mod tests {
                 json!({"event": "digest", "path": "f", "blake3": "0a".repeat(32)}),
             ),
         ] {
-            check(&Event::from(&notice), &expected);
+            check(&Event::of(&notice, true), &expected);
         }
     }
 

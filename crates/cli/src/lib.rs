@@ -24,6 +24,7 @@ mod itemised;
 mod lab;
 mod listed;
 mod log;
+mod once;
 pub mod options;
 mod peers;
 mod progress;

@@ -5,12 +5,14 @@
 use crate::events::{Agreed, Done, Event};
 use crate::exit::ExitStatus;
 use crate::itemised::itemised;
+use crate::once;
 use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
 use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary};
-use sealane_peer::chain;
+use sealane_peer::{Location, chain};
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -88,7 +90,7 @@ impl Reporter {
             self.ending.begun.store(true, SeqCst);
         }
         if self.reporting.json {
-            emit(self.reporting, &notice.into());
+            emit(self.reporting, &Event::of(notice, self.reporting.pushes));
             return;
         }
         let verbose = self.reporting.verbose;
@@ -108,7 +110,7 @@ impl Reporter {
             }
             Notice::ThroughSsh { .. } if self.reporting.quiet => {}
             Notice::ThroughSsh { host, reason } => self.line(&format!(
-                "sealane: the data goes inside ssh, protected as it would be beside it, because no data port of {host} \
+                "sealane: note: the data goes inside ssh, protected as it would be beside it, because no data port of {host} \
                  answers ({reason}); --through-ssh saves the attempt, --data-ports names ports that are open",
             )),
             Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
@@ -143,9 +145,10 @@ impl Reporter {
                     format!("{} {}\n", itemised(change, self.reporting.pushes), printable(&change.path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
             }
-            Notice::OwnersNotKept if !self.reporting.quiet => self.line(
-                "sealane: owners are not kept, because the receiving user may not give files away; --owner makes that a \
-                 failure",
+            // A job of cron hears nothing of it: it would hear the same every night.
+            Notice::OwnersNotKept if self.watched && !once::was_told("owners", &self.host()) => self.line(
+                "sealane: warning: owners are not kept, because the receiving user may not give files away; --owner makes that \
+                 a failure (this is told once for each host)",
             ),
             Notice::NotToldOverSftp { hard_links, xattrs } if !self.reporting.quiet => {
                 let what = match (*hard_links, *xattrs) {
@@ -153,7 +156,7 @@ impl Reporter {
                     (true, false) => "hard links become files of their own",
                     _ => "extended attributes are not copied",
                 };
-                self.line(&format!("sealane: {what}, because an SFTP server does not tell them"));
+                self.line(&format!("sealane: warning: {what}, because an SFTP server does not tell them"));
             }
             Notice::OwnersNotKept | Notice::NotToldOverSftp { .. } => {}
             Notice::Deleted { path } => {
@@ -215,7 +218,7 @@ impl Reporter {
     }
 
     fn done(&self, summary: &Summary) -> ExitStatus {
-        let done = Done::from(summary);
+        let done = Done { dry_run: self.reporting.dry_run, ..Done::from(summary) };
         if self.reporting.json {
             emit(self.reporting, &Event::Done(done));
         } else if self.reporting.dry_run {
@@ -227,10 +230,13 @@ impl Reporter {
         } else if self.watched {
             say(&closing_line(&done));
         }
-        if let Some(host) = self.lacks_sealane.get() {
+        if let Some(host) = self.lacks_sealane.get()
+            && self.watched
+            && !once::was_told("slower", host)
+        {
             self.line(&format!(
                 "without sealane at {host} this copy was slower, kept times to the second, and did not compare contents \
-                 there; --install-far-end copies the program to {host}"
+                 there; --install-far-end copies the program to {host} (this is told once for each host)"
             ));
         }
         let mut status = ExitStatus::Success;
@@ -257,6 +263,15 @@ impl Reporter {
         status
     }
 
+    /// Returns the host that receives.
+    fn host(&self) -> String {
+        match Location::parse(OsStr::new(&self.target)) {
+            Ok(Location::Ssh { host, .. }) => host,
+            Ok(Location::Daemon { address, .. }) => address.to_string(),
+            _ => "this host".to_owned(),
+        }
+    }
+
     /// Prints a line for people, beside the progress bar.
     pub(crate) fn line(&self, line: &str) {
         self.meter.suspend(|| say(line));
@@ -265,6 +280,11 @@ impl Reporter {
     /// Complains, beside the progress bar.
     pub(crate) fn complain(&self, message: &str) {
         self.meter.suspend(|| complain(format_args!("{}", printable(message.as_bytes()))));
+    }
+
+    /// Warns of something after which the copy goes on, beside the progress bar.
+    pub(crate) fn warn(&self, message: &str) {
+        self.complain(&format!("warning: {message}"));
     }
 
     /// Prints an event for programs that read lines of JSON; people get other messages.

@@ -2,7 +2,8 @@
 
 mod program;
 
-use program::{sealane, text, write};
+use program::terminal::Terminal;
+use program::{events, sealane, text, write};
 use std::io::Write;
 use std::net::TcpListener;
 
@@ -147,14 +148,22 @@ fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("cannot write to") && !said.contains("--no-resume"), "{said}");
-    // A user without the right to give files away is told so once, and everything else is copied.
+    // A user without the right to give files away is told so once, at a terminal alone, and everything else is copied.
     let into = folder.path().join("into");
     std::fs::create_dir(&into).expect("a folder");
     std::os::unix::fs::chown(&into, Some(65534), Some(65534)).expect("an owner");
     let output = run(&["-a"], &into);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(said.matches("owners are not kept").count(), 1, "{said}");
+    assert!(said.is_empty(), "{said}");
+    for count in [1, 0] {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(["cp", "-a"]);
+        command.arg(&source).arg(&into).env("HOME", "/nonexistent").env("XDG_STATE_HOME", into.join("state"));
+        let (code, written) = Terminal::start(&command, 200).end();
+        assert_eq!(code, Some(0), "{written}");
+        assert_eq!(written.matches("sealane: warning: owners are not kept").count(), count, "{written}");
+    }
     assert_eq!(run(&["-a", "--owner"], &into).status.code(), Some(1));
 }
 
@@ -170,4 +179,79 @@ fn a_host_that_answers_without_end_is_not_given_the_program() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("ssh to there") && said.contains("more than 65536 bytes"), "{said}");
+}
+
+#[test]
+fn a_dry_run_says_so_to_programs_and_changes_read_alike_for_everybody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("file"), folder.path().join("copy"));
+    write(&source, b"content");
+    let run = |options: &[&str]| {
+        let mut command = sealane(&["cp"]);
+        let output = command.args(options).arg(&source).arg(&target).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        output.stdout
+    };
+    let told = events(&run(&["-n", "--json"]));
+    assert_eq!((&told[0]["event"], &told[0]["dry_run"]), (&"start".into(), &true.into()), "{told:?}");
+    let done = told.last().expect("an event");
+    assert_eq!((&done["event"], &done["dry_run"]), (&"done".into(), &true.into()), "{told:?}");
+    let change = told.iter().find(|event| event["event"] == "would_send").expect("a change");
+    let itemised = change["itemised"].as_str().expect("text").to_owned();
+    let shown = run(&["-nv"]);
+    assert_eq!(text(&shown).split(' ').next(), Some(itemised.as_str()), "{}", text(&shown));
+    let told = events(&run(&["--json"]));
+    assert!([&told[0], &told[told.len() - 1]].iter().all(|event| event["dry_run"] == false), "{told:?}");
+}
+
+#[test]
+fn what_other_programs_understand_is_refused_with_what_to_write() {
+    for (place, said) in [
+        ("rsync://host/module/file", "HOST:PATH"),
+        ("sftp://host/file", "ssh://HOST/PATH"),
+        ("file:///tmp/file", "the path alone"),
+        ("host:~other/file", "~NAME"),
+    ] {
+        let output = sealane(&["cp", place, "."]).output().expect("the program starts");
+        let all = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{place}: {all}");
+        assert!(all.contains(said), "{place}: {all}");
+    }
+}
+
+/// The files of a daemon that is a service are in folders of the system, which are others here, as long as the shell lives.
+#[test]
+fn the_files_of_a_service_are_named_without_their_paths() {
+    let key = "sealane1:aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dyp5kszg";
+    let script = "set -e; mkdir -p /etc/sealane /var/lib/sealane 2>/dev/null
+        mount -t tmpfs tmpfs /etc/sealane; mount -t tmpfs tmpfs /var/lib/sealane
+        for command in 'authorise --daemon $KEY ada' 'id --daemon'; do
+            if eval $PROGRAM $command; then echo 'it was done'; exit 9; fi
+        done
+        test -z \"$(ls /etc/sealane /var/lib/sealane | grep -v :)\"
+        echo '# nobody' >/etc/sealane/authorised-peers; chmod 644 /etc/sealane/authorised-peers
+        $PROGRAM id --identity /var/lib/sealane/identity >$HOME/key 2>/dev/null || exit 8
+        chown 65534 /var/lib/sealane/identity
+        $PROGRAM authorise --daemon $KEY ada read,write 2>&1; $PROGRAM peers --daemon
+        cat /etc/sealane/authorised-peers; stat -c %a /etc/sealane/authorised-peers
+        $PROGRAM id --daemon | cmp - $HOME/key && echo 'the same key'";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).env("PROGRAM", program::path()).env("KEY", key);
+    let folder = tempfile::tempdir().expect("a folder");
+    command.env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
+    let output = command.output().expect("unshare of util-linux starts");
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    if said.contains("Operation not permitted") || said.contains("permission denied") {
+        return program::skip("mounts take root");
+    }
+    assert!(output.status.success(), "{out} {said}");
+    assert!(said.contains("no daemon is installed as a service here"), "{said}");
+    assert!(said.contains("systemctl start sealane"), "{said}");
+    assert!(out.contains("added to /etc/sealane/authorised-peers") && out.contains("the same key"), "{out}");
+    assert!(
+        out.contains("Authorised peers (/etc/sealane/authorised-peers):") && out.contains("\n644\n"),
+        "{out}"
+    );
+    // Nothing went into the files of the user.
+    assert!(!folder.path().join(".config/sealane/authorised-peers").exists());
 }

@@ -463,3 +463,24 @@ fn where_a_port_is_silent_the_data_goes_inside_ssh() {
     assert_eq!((notes(&events, "private"), scene.logins()), (1, 2), "{events:?}");
     drop(fillers);
 }
+
+#[test]
+fn a_link_that_leads_nowhere_keeps_no_other_match_away() {
+    let scene = Firewalled::set("127.0.0.2");
+    for name in ["a.log", "b.log"] {
+        write(&scene.at("tree").join(name), name.as_bytes());
+    }
+    std::os::unix::fs::symlink("gone", scene.at("tree/0.log")).expect("a link");
+    std::os::unix::fs::symlink("a.log", scene.at("tree/c.log")).expect("a link");
+    let mut command = sealane(&["cp", "--json", "--timeout", "20", "--remote-program"]);
+    command.arg(env!("CARGO_BIN_EXE_sealane")).env("SEALANE_SSH", scene.at("ssh"));
+    let output = command.arg(scene.place("tree/*.log")).arg(scene.at("logs")).output().expect("it starts");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said} {}", text(&output.stderr));
+    let failed = program::events(&output.stdout).into_iter().filter(|event| event["event"] == "entry_failed");
+    let failed: Vec<_> = failed.map(|event| event["reason"].to_string()).collect();
+    assert!(failed.len() == 1 && failed[0].contains("0.log"), "{failed:?}");
+    for (name, content) in [("a.log", "a.log"), ("b.log", "b.log"), ("c.log", "a.log")] {
+        assert_eq!(fs::read(scene.at("logs").join(name)).expect(name), content.as_bytes());
+    }
+}

@@ -81,6 +81,9 @@ impl Location {
         if let Some(rest) = strip_scheme(bytes, b"sealane://") {
             return daemon_url(rest).map_err(fault);
         }
+        if let Some((_, advice)) = FOREIGN.iter().find(|(scheme, _)| strip_scheme(bytes, scheme).is_some()) {
+            return Err(fault(advice));
+        }
         let Some(colon) = remote_colon(bytes) else {
             return Ok(Self::Local(text.into()));
         };
@@ -91,8 +94,32 @@ impl Location {
             None => host,
         };
         let host = host_text(host).map_err(fault)?;
+        if is_home_of_another(path) {
+            return Err(fault(
+                "`~NAME` is not resolved: write the path of that folder, or ./~NAME for a name that begins so",
+            ));
+        }
         Ok(Self::Ssh { user, host, port: None, path: from_home(path) })
     }
+}
+
+/// The beginnings of addresses that other programs understand, and what to write here. Otherwise they would be paths on a
+/// host of that name.
+const FOREIGN: &[(&[u8], &str)] = &[
+    (
+        b"rsync://",
+        "rsync's daemons are not spoken to: write HOST:PATH, which goes over ssh, or sealane://HOST/PATH",
+    ),
+    (b"sftp://", "write HOST:PATH or ssh://HOST/PATH; --far-end sftp uses the SFTP server there"),
+    (b"file://", "write the path alone"),
+    (b"http://", "web servers are not spoken to: write HOST:PATH, which goes over ssh"),
+    (b"https://", "web servers are not spoken to: write HOST:PATH, which goes over ssh"),
+    (b"ftp://", "FTP servers are not spoken to: write HOST:PATH, which goes over ssh"),
+];
+
+/// Returns whether a path begins in the home folder of a user by name, which only a shell there could resolve.
+fn is_home_of_another(path: &[u8]) -> bool {
+    path.strip_prefix(b"~").is_some_and(|rest| rest.first().is_some_and(|&byte| byte != b'/'))
 }
 
 /// Returns the position of the colon that ends the host, by scp's rule: a slash before it makes the whole text a
@@ -336,7 +363,13 @@ mod tests {
             ("host:~/", ssh("", "host", 0, ".")),
             ("host:~//a", ssh("", "host", 0, "a")),
             ("host:~/a b", ssh("", "host", 0, "a b")),
-            ("host:~other/x", ssh("", "host", 0, "~other/x")),
+            ("host:~other/x", None),
+            ("host:~other", None),
+            ("host:./~other", ssh("", "host", 0, "./~other")),
+            ("rsync://host/x", None),
+            ("SFTP://host/x", None),
+            ("file:///x", None),
+            ("rsync:/x", ssh("", "rsync", 0, "/x")),
             ("scp://u@host:22/rel/x", ssh("u", "host", 22, "rel/x")),
             ("scp://host//abs", ssh("", "host", 0, "/abs")),
             ("scp://host", ssh("", "host", 0, ".")),

@@ -67,7 +67,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-fleet-work",
         &[(
-            "sealane fleet work --queue tls://head:4222 --run 3f0c12ab90 --key $KEY",
+            "sealane fleet work --queue tls://head:4222 --run 3f0c12ab90 --key sealane1:aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dyp5kszg",
             "copy shares of a run from this host, until there are none",
         )],
     ),

@@ -173,7 +173,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
         News::LeftOut(host) => {
             reporter.tell(&Event::LeftOut { host: host.host.clone(), reason: host.reason.clone() });
             if !json {
-                reporter.complain(&format!("{} is left out: {}", host.host, host.reason));
+                reporter.warn(&format!("{} is left out: {}", host.host, host.reason));
             }
         }
         News::Joined { host } => {

@@ -101,7 +101,7 @@ pub(crate) fn sources(sought: Sought<'_>, confinement: Option<&Confinement>) -> 
     for bytes in paths {
         let path = Path::new(OsStr::from_bytes(bytes));
         let opened = match sought.globs && is_pattern(bytes) && !is_there(&anchor, path) {
-            true => expand(&anchor, path, following, &mut bounds, &mut roots),
+            true => expand(&anchor, path, following, &mut bounds, &mut roots, &mut missing),
             false => SourceRoot::open_at(&anchor, path, &naming, following)
                 .map(|root| roots.push(root))
                 .map_err(Error::from),
@@ -121,13 +121,14 @@ fn is_there(anchor: &Anchor, path: &Path) -> bool {
     anchor.find(path).is_ok_and(|spot| spot.entry_type(false).is_ok_and(|found| found.is_some()))
 }
 
-/// Opens the matches of a pattern.
+/// Opens the matches of a pattern. A link that leads nowhere is missing, and the others are there.
 fn expand(
     anchor: &Anchor,
     pattern: &Path,
     following: Following,
     bounds: &mut ExpansionBounds,
     roots: &mut Vec<SourceRoot>,
+    missing: &mut Vec<(Vec<u8>, Error)>,
 ) -> Result<(), Error> {
     let expansions = anchor.expand(pattern, bounds)?;
     if expansions.is_empty() {
@@ -147,7 +148,10 @@ fn expand(
                 Error::from(sealane_tree::Error::TooManyMatches { pattern })
             })?;
             let path = given.join(OsStr::from_bytes(link.name.as_bytes()));
-            roots.push(SourceRoot::open_at(anchor, &path, &Naming::Basename, following)?);
+            match SourceRoot::open_at(anchor, &path, &Naming::Basename, following) {
+                Ok(root) => roots.push(root),
+                Err(error) => missing.push((path.as_os_str().as_bytes().to_vec(), error.into())),
+            }
         }
         if !names.is_empty() {
             let names = names.into_iter().map(|found| found.name).collect();
