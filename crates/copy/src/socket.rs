@@ -20,6 +20,8 @@ use rustix::{
 
 use crate::{low_water, segments};
 
+/// The interval between checks whether a connection is still wanted.
+const SLICE: Duration = Duration::from_millis(50);
 /// Only the loopback device has such segments. If a path to this machine has smaller segments, it goes through
 /// another device, and so possibly through any network, such as an emulated one.
 const LOOPBACK_SEGMENT_BYTES: usize = 16 << 10;
@@ -83,14 +85,23 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives exactly one short message by `deadline`.
-    pub(crate) fn recv_exact(&self, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+    /// Receives exactly one short message by `deadline`, unless `goes_on` returns false meanwhile.
+    pub(crate) fn recv_exact(
+        &self,
+        bytes: &mut [u8],
+        deadline: Instant,
+        goes_on: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
         let mut filled = 0;
         while filled < bytes.len() {
             match self.try_recv(&mut bytes[filled..])? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Some(received) => filled += received,
-                None => self.wait_until(PollFlags::IN, deadline)?,
+                None if !goes_on() => return Err(io::ErrorKind::ConnectionAborted.into()),
+                None => self.wait_until(PollFlags::IN, deadline.min(Instant::now() + SLICE))?,
+            }
+            if filled < bytes.len() && Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
         Ok(())
@@ -169,42 +180,11 @@ fn is_this_machine(stream: &TcpStream) -> bool {
     }
 }
 
-/// Connects within `timeout`, with segments of at most `segment_bytes` in both directions.
-pub(crate) fn connect(
-    address: SocketAddr,
-    timeout: Duration,
-    segment_bytes: Option<u16>,
-) -> io::Result<Socket> {
-    let Some(segment_bytes) = segment_bytes else {
-        return Socket::tcp(TcpStream::connect_timeout(&address, timeout)?);
-    };
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
-    segments::limit(fd.as_fd(), segment_bytes);
-    let deadline = Instant::now() + timeout;
-    match rustix::net::connect(&fd, &address) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => {
-            let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
-            while !sealane_stack::wait(&mut fds, deadline.saturating_duration_since(Instant::now()))? {
-                if Instant::now() >= deadline {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-            }
-            sockopt::socket_error(&fd)??;
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Socket::tcp(fd.into())
-}
-
 /// The time after which the next address is tried as well.
 const STAGGER: Duration = Duration::from_millis(250);
-/// The interval between checks whether the connection is still wanted.
-const SLICE: Duration = Duration::from_millis(50);
 
-/// Connects to the first of the addresses that answers within `patience`. Addresses are tried beside each other, and none
+/// Connects to the first of the addresses that answers within `patience`, with segments of at most `segment_bytes` in both
+/// directions. Addresses are tried beside each other, and none
 /// any more once `goes_on` returns false.
 ///
 /// # Errors

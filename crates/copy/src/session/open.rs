@@ -37,6 +37,8 @@ use crate::{
 /// The index of this thread's bell among the control bells.
 const KEEPER: usize = 1;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before a stream that was cut is opened again by a login.
+const LOGIN_PAUSE: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// While streams are added, streams that are cut must wait.
 const ADDING_TIMEOUT_MAX: Duration = Duration::from_secs(2);
@@ -138,14 +140,9 @@ impl Route {
     ) -> Result<Socket, Error> {
         match self {
             Self::Direct(addresses) => {
-                let mut last = None;
-                for &address in addresses {
-                    match socket::connect(address, timeout.min(CONNECT_TIMEOUT_MAX), segment_bytes) {
-                        Ok(socket) => return Ok(socket),
-                        Err(error) => last = Some((address, error)),
-                    }
-                }
-                Err(unreachable(last))
+                let patience = timeout.min(CONNECT_TIMEOUT_MAX);
+                socket::connect_any(addresses, patience, segment_bytes, goes_on)
+                    .map_err(|(address, error)| unreachable(address.map(|address| (address, error))))
             }
             Self::ThroughSsh(relays) => relays.connect(),
             Self::Either { addresses, unresolved, relays, way } => {
@@ -194,6 +191,15 @@ impl Route {
                 Choice::Inside { stream: carrier, .. } => *carrier == stream,
                 Choice::Open | Choice::Straight => true,
             },
+        }
+    }
+
+    /// Returns whether a stream that is opened again is a login.
+    fn logs_in(&self) -> bool {
+        match self {
+            Self::Direct(_) => false,
+            Self::ThroughSsh(_) => true,
+            Self::Either { way, .. } => matches!(*way.choice(), Choice::Inside { .. }),
         }
     }
 
@@ -380,7 +386,9 @@ impl Connector<'_> {
             return Ok(0);
         }
         let mut answer = [0; JOINED_BYTES];
-        socket.recv_exact(&mut answer, deadline).map_err(not_taken_up)?;
+        // A far end that has stopped answers nothing, and the transfer may end for that reason meanwhile.
+        let is_wanted = || !self.lines.stop().is_set();
+        socket.recv_exact(&mut answer, deadline, &is_wanted).map_err(not_taken_up)?;
         match self.prover.verify_joined(&message, &answer) {
             Some(Joined { accepted: true, taken }) => {
                 Ok(self.lines.install(self.keys, stream, generation, socket, last, taken))
@@ -399,6 +407,17 @@ impl Connector<'_> {
         let give_up = Instant::now() + self.timeout;
         let mut pause = FIRST_PAUSE;
         let mut generation = self.lines.generation(stream);
+        // A pause ends with the transfer.
+        let pause_for = |time: Duration| {
+            let until = Instant::now() + time;
+            while !self.lines.stop().is_set() && Instant::now() < until {
+                thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));
+            }
+        };
+        if self.route.logs_in() {
+            // A far end that has finished hangs up shortly before it says so.
+            pause_for(LOGIN_PAUSE);
+        }
         while !self.lines.stop().is_set() {
             // The peer may have accepted an attempt without our knowledge, so its number is used up.
             generation += 1;
@@ -417,7 +436,7 @@ impl Connector<'_> {
                     self.lines.bells().ring();
                     return;
                 }
-                Err(_) => thread::sleep(pause.min(left)),
+                Err(_) => pause_for(pause.min(left)),
             }
             pause = (pause * 2).min(Duration::from_secs(2));
         }
@@ -501,6 +520,21 @@ mod tests {
         }
         .run();
         lines.stop().reason()
+    }
+
+    /// The kernel accepts the connection of a far end that is stopped, and nobody answers.
+    #[test]
+    fn an_opening_that_nobody_answers_ends_with_the_transfer() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let far = listener.local_addr().unwrap();
+        let hour = Duration::from_secs(3600);
+        let socket = socket::connect_any(&[far], hour, None, &|| true).unwrap();
+        let looks = AtomicU16::new(0);
+        let goes_on = || looks.fetch_add(1, Relaxed) < 3;
+        let answer = socket.recv_exact(&mut [0; 4], Instant::now() + hour, &goes_on);
+        assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+        // Nor does a connection that does not come about outlast it.
+        assert!(socket::connect_any(&[far], hour, None, &|| false).is_err());
     }
 
     #[test]

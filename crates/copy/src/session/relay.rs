@@ -522,8 +522,9 @@ impl Lines<'_> {
             let message =
                 self.prover.join(&Join { transfer: self.transfer, stream, generation, last, taken });
             let mut answer = [0; JOINED_BYTES];
-            let exchanged =
-                socket.send_all(&message, deadline).and_then(|()| socket.recv_exact(&mut answer, deadline));
+            let exchanged = socket
+                .send_all(&message, deadline)
+                .and_then(|()| socket.recv_exact(&mut answer, deadline, &goes_on));
             exchanged.map_err(|error| {
                 let message = format!("data stream {stream} was not taken up: {error}");
                 Error::new(ErrorKind::Disconnected, message)
