@@ -180,7 +180,9 @@ fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<
     let missing: Vec<_> = CONTENTS.iter().filter(|path| !folder.join(path).exists()).collect();
     ensure!(missing.is_empty(), "the package lacks {missing:?}");
     architecture.try_start(&folder.join("usr/bin/sealane"))?;
-    for name in ["sealane.service", "sealane-tunnel@.service"] {
+    for name in
+        ["sealane.service", "sealane-tunnel@.service", "sealane-engine.service", "sealane-engine.socket"]
+    {
         let unit = folder.join("usr/lib/systemd/system").join(name);
         let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
         // The output contains that the program is not installed here, which is not a fault of the unit.
@@ -246,11 +248,25 @@ pub(crate) fn packages(root: &Path) -> Result<()> {
 }
 
 /// Packages that the dependencies and scripts of ours need, so that nothing is downloaded when it is installed.
-const INSTALLED_BESIDE: &[&str] = &["adduser", "libgcc-s1", "libc6", "systemd", "iproute2", "iputils-ping"];
+const INSTALLED_BESIDE: &[&str] = &[
+    "adduser",
+    "libgcc-s1",
+    "libc6",
+    "systemd",
+    "iproute2",
+    "iputils-ping",
+    "procps",
+    "openssl",
+    // Servers that sign with a key of the engine.
+    "nginx-light",
+    "haproxy",
+    "postgresql",
+];
 
 /// The script that starts systemd in a root, and its services.
 const BOOT: &str = include_str!("package/boot.sh");
 const TRIAL: &str = include_str!("package/trial.sh");
+const ENGINE_TRIAL: &str = include_str!("package/engine.sh");
 
 fn try_installed(root: &Path, package: &Path) -> Result<()> {
     let bare = root.join("target/roots/installed");
@@ -259,7 +275,9 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     // The root is made once, so files of an earlier run are removed first.
     let script = "set -e
         dpkg --purge sealane 2>/dev/null
-        rm -rf /srv/* /etc/sealane /var/lib/sealane
+        rm -rf /srv/* /etc/sealane /var/lib/sealane /var/lib/sealane-engine /var/lib/postgresql/trial
+        rm -rf /etc/systemd/system/nginx.service.d /etc/systemd/system/haproxy.service.d
+        sed -i '/^frontend trial/,$d' /etc/haproxy/haproxy.cfg
         dpkg --install /sealane.deb
         getent passwd sealane
         test \"$(stat -c %U /srv/sealane)\" = sealane
@@ -284,6 +302,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     roots::run(roots::inside(&bare, "sh").args(["-c", script]))
         .context("installing the package in a bare system")?;
     fs::write(bare.join("trial.sh"), TRIAL).context("writing the services' trial")?;
+    fs::write(bare.join("engine.sh"), ENGINE_TRIAL).context("writing the engine's trial")?;
     roots::run(Command::new("sh").args(["-c", BOOT, "boot"]).arg(&bare))
         .context("starting the package's services under systemd")?;
     let script = "set -e

@@ -20,7 +20,7 @@ pub use cp::{CpArgs, EndArg, FarEndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use engine::{
     EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysArgs, EngineKeysCommand, EngineServeArgs,
-    EngineSocketArgs, EngineStatusArgs,
+    EngineSocketArgs, EngineStatsArgs, EngineStatusArgs,
 };
 pub use filters::Filters;
 pub use fleet::{

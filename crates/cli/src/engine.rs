@@ -2,7 +2,7 @@
 
 use crate::args::{
     EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysCommand, EngineServeArgs, EngineSocketArgs,
-    EngineStatusArgs,
+    EngineStatsArgs, EngineStatusArgs,
 };
 use crate::environment;
 use crate::exit::ExitStatus;
@@ -11,22 +11,29 @@ use crate::signals::Interrupts;
 use crate::text;
 use anyhow::{Context as _, anyhow};
 use sealane_client::key::is_name;
+use sealane_client::setup::ServiceStatus;
 use sealane_client::{
     Client, ClientError, Hash, Key, KeyInfo, KeyKind, Operation, Refusal, SOCKET, Status, Uri,
 };
 use sealane_peer::open_trusted;
 use sealane_service::policy::{Names, POLICY_BYTES_MAX};
-use sealane_service::service::bind_at;
+use sealane_service::service::{bind_at, check_given};
 use sealane_service::{
     Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError, keyring, protect,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use zeroize::Zeroizing;
+
+/// The name of this program in its messages to the engine.
+const PROGRAM: &str = "sealane engine";
 
 /// The maximum length of a file with a private key, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 60_000;
@@ -38,7 +45,9 @@ pub(crate) fn run(arguments: EngineArgs) -> Result<(), Failure> {
     match arguments.command {
         EngineCommand::Serve(arguments) => serve(&arguments),
         EngineCommand::Status(arguments) => status(&arguments),
-        EngineCommand::Stats(socket) => print(&client(&socket)?.status().map_err(failed)?.prometheus()),
+        EngineCommand::Stats(EngineStatsArgs { socket, keys }) => {
+            print(&client(&socket)?.report().map_err(failed)?.prometheus(keys))
+        }
         EngineCommand::Keys(arguments) => keys(arguments.command),
         EngineCommand::Check(arguments) => check(&arguments),
     }
@@ -55,9 +64,13 @@ fn fault(error: impl Into<anyhow::Error>) -> Failure {
 /// Returns the failure for a failed call: the user's mistake, or the engine's absence.
 fn failed(error: ClientError) -> Failure {
     let status = match &error {
-        ClientError::Refused(Refusal::BadName | Refusal::BadKey | Refusal::Exists | Refusal::NoSuchKey) => {
-            ExitStatus::Usage
-        }
+        ClientError::Refused(
+            Refusal::BadName
+            | Refusal::BadKey
+            | Refusal::Unsupported { .. }
+            | Refusal::Exists
+            | Refusal::NoSuchKey,
+        ) => ExitStatus::Usage,
         ClientError::Refused(Refusal::Storage { .. }) | ClientError::Job(_) => ExitStatus::Io,
         _ => ExitStatus::Connection,
     };
@@ -76,7 +89,7 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 fn client(socket: &EngineSocketArgs) -> Result<Client, Failure> {
-    Client::connect(&socket.socket, "sealane engine").map_err(failed)
+    Client::connect(&socket.socket, PROGRAM).map_err(failed)
 }
 
 fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
@@ -91,34 +104,70 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
         }
     };
     let policy = match &arguments.policy {
-        Some(path) => policy(path)?,
+        Some(path) => read_policy(path)?,
         None => Policy::of_users(&[0, rustix::process::geteuid().as_raw()]),
     };
+    warn(&policy);
     let (passphrase, sealed_by) = passphrase(arguments)?;
     let vault = Vault::open(&arguments.keys, &passphrase).map_err(|error| match error {
         VaultError::Passphrase { .. } | VaultError::NoPassphrase => usage(error),
         _ => fault(error),
     })?;
-    let audit = arguments.audit.as_ref().map(|path| {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        file.with_context(|| format!("opening the audit log {}", path.display())).map_err(fault)
-    });
-    let audit = Audit::new(audit.transpose()?.map(|file| Box::new(file) as Box<dyn io::Write + Send>));
-    let listener = match environment::given_socket().map_err(fault)? {
-        Some(listener) => listener,
-        None => bind_at(&arguments.socket.socket).map_err(fault)?,
+    let audit = match arguments.audit.clone() {
+        None => Audit::nowhere(),
+        Some(path) => {
+            let shown = path.display().to_string();
+            let open = move || {
+                let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+                Ok(Box::new(file) as Box<dyn io::Write + Send>)
+            };
+            Audit::new(open).with_context(|| format!("opening the audit log {shown}")).map_err(fault)?
+        }
+    };
+    let given = environment::given_sockets();
+    let given = given.context("taking the service manager's sockets").map_err(fault)?;
+    check_given(&given).map_err(fault)?;
+    let listeners = match given.is_empty() {
+        false => given,
+        true => vec![bind_at(&arguments.socket.socket).map_err(fault)?],
     };
     let workers =
         arguments.workers.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
     let stop = Stop::new().map_err(fault)?;
-    let settings = Settings { listener, vault, policy, workers, audit, memory_locked, sealed_by };
+    let users = policy.users();
+    let audits_uses = arguments.audit_uses;
+    let settings =
+        Settings { listeners, vault, policy, workers, audit, audits_uses, memory_locked, sealed_by };
     let service = Service::start(settings, &stop).map_err(|error| match error {
         ServiceError::Vault(VaultError::Damaged { .. }) => Failure::new(ExitStatus::Integrity, error),
         error => fault(error),
     })?;
-    let _interrupts = Interrupts::listen(move |_| stop.stop()).map_err(fault)?;
+    let reload = {
+        let (stop, path) = (stop.clone(), arguments.policy.clone());
+        move || {
+            stop.reopen_log();
+            match path.as_deref().map(read_policy) {
+                None => {}
+                Some(Ok(policy)) => {
+                    warn(&policy);
+                    stop.change_policy(policy);
+                    text::say("the engine has read its policy again");
+                }
+                Some(Err(failure)) => {
+                    text::complain(format_args!("the policy stays the old one: {}", reason(failure)));
+                }
+            }
+        }
+    };
+    let _interrupts = Interrupts::listen_beside_hangup(move |_| stop.stop(), reload).map_err(fault)?;
     let shown = arguments.socket.socket.display();
-    text::say(&format!("the engine has {} keys and listens at {shown}", service.keys()));
+    let names = names();
+    let users: Vec<_> = users.into_iter().map(|user| names.name_of_user(user)).collect();
+    text::say(&format!(
+        "the engine has {} keys and listens at {shown}; its policy lets in {}",
+        service.keys(),
+        users.join(", ")
+    ));
     if !memory_locked {
         text::complain(format_args!("memory is not locked: keys may reach the swap device"));
     }
@@ -161,7 +210,7 @@ fn secret_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(content)
 }
 
-fn policy(path: &Path) -> Result<Policy, Failure> {
+fn read_policy(path: &Path) -> Result<Policy, Failure> {
     let mut text = String::new();
     let file = open_trusted(path).map_err(usage)?;
     let read = file.take(POLICY_BYTES_MAX as u64 + 1).read_to_string(&mut text);
@@ -169,14 +218,45 @@ fn policy(path: &Path) -> Result<Policy, Failure> {
     if text.len() > POLICY_BYTES_MAX {
         return Err(usage(anyhow!("{} is longer than {POLICY_BYTES_MAX} bytes", path.display())));
     }
+    Policy::parse(&text, &names()).with_context(|| path.display().to_string()).map_err(usage)
+}
+
+/// Returns the users and groups of this host.
+fn names() -> Names {
     let file = |path| fs::read_to_string(path).unwrap_or_default();
-    let names = Names::of(&file("/etc/passwd"), &file("/etc/group"));
-    Policy::parse(&text, &names).with_context(|| path.display().to_string()).map_err(usage)
+    Names::of(&file("/etc/passwd"), &file("/etc/group"))
+}
+
+/// Returns the words of a failure.
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Failed { error, .. } => format!("{error:#}"),
+        Failure::BrokenPipe | Failure::Told { .. } => String::new(),
+    }
+}
+
+/// Says what of a policy has no effect.
+fn warn(policy: &Policy) {
+    policy.warnings().iter().for_each(|warning| text::complain(format_args!("{warning}")));
 }
 
 fn status(arguments: &EngineStatusArgs) -> Result<(), Failure> {
-    let status = client(&arguments.socket)?.status().map_err(failed)?;
-    if arguments.json { print_json(&status) } else { print(&status.text()) }
+    let report = client(&arguments.socket)?.report().map_err(failed)?;
+    if arguments.json {
+        print_json(&Flat { status: &report.status, counts: &report.counts, previous: &report.previous })
+    } else {
+        print(&report.text())
+    }
+}
+
+/// A status as `--json` prints it.
+#[derive(Serialize)]
+struct Flat<'a> {
+    #[serde(flatten)]
+    status: &'a ServiceStatus,
+    #[serde(flatten)]
+    counts: &'a BTreeMap<String, u64>,
+    previous: &'a BTreeMap<String, u64>,
 }
 
 /// A key as `--json` lists it.
@@ -204,13 +284,17 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             let info = client(&socket)?.generate(&name, kind).map_err(failed)?;
             print(&public_pem(&info))
         }
-        EngineKeysCommand::Import { socket, name, file, passphrase_file } => {
+        EngineKeysCommand::Import { socket, name, file, passphrase_file, replace } => {
             let bytes = key_file(&file)?;
             let passphrase = passphrase_file.as_deref().map(secret_file).transpose()?;
             let passphrase = passphrase.as_ref().map(|bytes| std::str::from_utf8(bytes)).transpose();
             let passphrase = passphrase.context("the passphrase is not UTF-8").map_err(usage)?;
-            let info = client(&socket)?.import(&name, &bytes, passphrase).map_err(failed)?;
-            print(&public_pem(&info))
+            let mut client = client(&socket)?;
+            let imported = match replace {
+                true => client.replace(&name, &bytes, passphrase),
+                false => client.import(&name, &bytes, passphrase),
+            };
+            print(&public_pem(&imported.map_err(failed)?))
         }
         EngineKeysCommand::Public { socket, name } => {
             let key = client(&socket)?.open(&name).map_err(failed)?;
@@ -220,10 +304,60 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             if !is_name(&name) {
                 return Err(failed(Refusal::BadName.into()));
             }
+            // A reference may be made before the key, and without the engine.
+            if let Ok(found) =
+                Client::connect(&socket.socket, PROGRAM).and_then(|mut client| client.users_of(&name))
+            {
+                text::say(&users_text(&name, &found));
+            }
             let socket = (socket.socket != Path::new(SOCKET)).then_some(socket.socket);
             print(&Uri { name, socket }.to_pem())
         }
-        EngineKeysCommand::Remove { socket, name } => client(&socket)?.remove(&name).map_err(failed),
+        EngineKeysCommand::Test { socket, name, user: Some(user) } => test_as(&socket, &name, &user),
+        EngineKeysCommand::Test { socket, name, user: None } => {
+            let mut client = client(&socket)?;
+            let key = client.open(&name).map_err(failed)?;
+            attempt(&mut client, &key).map_err(failed)?;
+            print(&format!("{name} {} works\n", key.info.kind))
+        }
+        EngineKeysCommand::Remove { socket, name, previous: true } => {
+            client(&socket)?.remove_previous(&name).map_err(failed)
+        }
+        EngineKeysCommand::Remove { socket, name, previous: false } => {
+            client(&socket)?.remove(&name).map_err(failed)
+        }
+    }
+}
+
+/// Says which users may use a key.
+fn users_text(name: &str, (users, groups): &(Vec<u32>, Vec<u32>)) -> String {
+    let names = names();
+    let users = users.iter().map(|user| names.name_of_user(*user));
+    let groups = groups.iter().map(|group| format!("processes of group {}", names.name_of_group(*group)));
+    let all: Vec<_> = users.chain(groups).collect();
+    match all.is_empty() {
+        true => format!("nobody may use {name}: the engine's policy has no entry for it"),
+        false => format!("{name} may be used by {}", all.join(", ")),
+    }
+}
+
+/// Tries a key in a process of another user.
+fn test_as(socket: &EngineSocketArgs, name: &str, user: &str) -> Result<(), Failure> {
+    let number = user.parse().ok().map(|number: u32| (number, number));
+    let found = names().user(user).or(number);
+    let (user, group) = found.ok_or_else(|| usage(anyhow!("this host has no user {user}")))?;
+    // The program may lie where that user may not look.
+    let own = "/proc/self/exe";
+    let mut command = Command::new(own);
+    command.args(["engine", "keys", "test", name, "--socket"]).arg(&socket.socket).uid(user).gid(group);
+    let status =
+        command.status().with_context(|| format!("starting a process as user {user}")).map_err(usage)?;
+    match status.code() {
+        Some(0) => Ok(()),
+        code => Err(Failure::new(
+            code.map_or(ExitStatus::Io, ExitStatus::of_code),
+            anyhow!("user {user} cannot use {name}: `sealane engine check --policy` says who may"),
+        )),
     }
 }
 
@@ -258,8 +392,10 @@ struct Tried {
 
 fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
     if let Some(path) = &arguments.policy {
-        policy(path)?;
-        return print(&format!("{}: good\n", path.display()));
+        let policy = read_policy(path)?;
+        warn(&policy);
+        let lines = policy.explain(&names()).into_iter().map(|line| line + "\n");
+        return print(&format!("{}: good\n{}", path.display(), lines.collect::<String>()));
     }
     let mut client = client(&arguments.socket)?;
     let mut bad = 0;

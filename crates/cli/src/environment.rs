@@ -1,7 +1,6 @@
 //! The environment, which only this module reads.
 
 use anyhow::Context as _;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use sealane_engine::Implementations;
 use sealane_peer::{AuthorisedPeers, Identity, PeerError, SshAddresses};
 use sealane_transform::Kernels;
@@ -93,15 +92,13 @@ pub(crate) fn tell_ready() -> io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address).map(drop)
 }
 
-/// Returns the socket that systemd has opened for this service (`LISTEN_FDS`, sd_listen_fds(3)), if it has.
-pub(crate) fn given_socket() -> io::Result<Option<OwnedFd>> {
+/// Returns the sockets that systemd has opened for this service (`LISTEN_FDS`, sd_listen_fds(3)).
+pub(crate) fn given_sockets() -> io::Result<Vec<OwnedFd>> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS") != Some(1) {
-        return Ok(None);
+    match number("LISTEN_FDS") {
+        Some(count) if number("LISTEN_PID") == Some(std::process::id()) => sealane_service::given(count),
+        _ => Ok(Vec::new()),
     }
-    let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
-    // The one descriptor is the first after the standard ones. The copy is owned here.
-    Ok(Some(rustix::process::pidfd_getfd(own, 3, PidfdGetfdFlags::empty())?))
 }
 
 /// Returns the program that `SEALANE_SSH` names instead of `ssh`.

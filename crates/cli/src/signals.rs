@@ -85,7 +85,7 @@ impl Interrupts {
     }
 }
 
-/// Signals that ask for the end.
+/// Signals that ask for the end; the last one has another meaning for services.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// The three numbers are below 16 on every Unix.

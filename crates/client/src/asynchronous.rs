@@ -2,9 +2,10 @@
 //!
 //! **Guarantees:** a future resolves once, with its own answer; a future that is dropped leaves nothing behind when
 //! its job is answered. No more jobs are under way than the connection takes; the other jobs wait for room. When the
-//! service ends, every future resolves with [`ClientError::Ended`].
+//! service ends, every future resolves with [`ClientError::Ended`]; when it answers none of the jobs under way for too long, with
+//! [`ClientError::Late`].
 
-use crate::channel::{Channel, Receiver, Sender, Ticket};
+use crate::channel::{Channel, DEADLINE, Receiver, Sender, Ticket};
 use crate::error::ClientError;
 use crate::job::{Answer, Operation};
 use crate::key::{Key, Source};
@@ -16,6 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// A connection that tasks share.
@@ -27,6 +29,7 @@ pub struct AsyncClient {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    patience: Duration,
     /// It has a separate lock, because set-up calls wait for the service.
     handles: Mutex<HashMap<Vec<u8>, u32>>,
 }
@@ -39,6 +42,17 @@ struct State {
     /// The tasks that wait for room.
     room: Vec<Waker>,
     has_ended: bool,
+    /// Whether it has ended because there were no answers.
+    is_late: bool,
+    /// The time of the last answer, or of the first job without one.
+    since: Instant,
+}
+
+impl State {
+    /// Returns the reason for which it has ended.
+    fn end(&self, patience: Duration) -> ClientError {
+        if self.is_late { ClientError::Late { within: patience } } else { ClientError::Ended }
+    }
 }
 
 #[derive(Debug)]
@@ -60,9 +74,24 @@ impl AsyncClient {
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
-        let (sender, receiver) = Channel::connect(path, program)?.split();
-        let state = State { sender, waiting: HashMap::new(), room: Vec::new(), has_ended: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), handles: Mutex::default() });
+        Self::connect_within(path, program, DEADLINE)
+    }
+
+    /// Does the same, but gives a service up that does not answer within `patience`, now and later.
+    ///
+    /// # Errors
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses.
+    pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self, ClientError> {
+        let (sender, receiver) = Channel::connect_within(path, program, patience)?.split();
+        let state = State {
+            sender,
+            waiting: HashMap::new(),
+            room: Vec::new(),
+            has_ended: false,
+            is_late: false,
+            since: Instant::now(),
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), patience, handles: Mutex::default() });
         let weak = Arc::downgrade(&shared);
         thread::Builder::new()
             .name("sealane-answers".to_owned())
@@ -98,6 +127,11 @@ impl AsyncClient {
         Err(ClientError::OtherKey { name: found.info.name })
     }
 
+    /// Forgets that a key is open.
+    pub fn forget(&self, key: &Key) {
+        self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner).remove(&key.info.public);
+    }
+
     /// Has the service compute `operation` with a key that this client has opened.
     pub fn call(&self, key: &Key, operation: Operation, content: &[u8]) -> Answered {
         let handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,11 +163,14 @@ impl Future for Answered {
         let this = self.get_mut();
         let mut state = this.shared.state();
         let outcome = match &this.step {
-            Step::New { .. } | Step::UnderWay(_) if state.has_ended => Err(ClientError::Ended),
+            Step::New { .. } | Step::UnderWay(_) if state.has_ended => Err(state.end(this.shared.patience)),
             Step::New { handle, operation, content } => {
                 match state.sender.submit(*handle, *operation, content) {
                     Ok(ticket) => {
                         state.sender.flush();
+                        if state.waiting.is_empty() {
+                            state.since = Instant::now();
+                        }
                         state.waiting.insert(ticket, Slot::Waiting(context.waker().clone()));
                         this.step = Step::UnderWay(ticket);
                         return Poll::Pending;
@@ -190,10 +227,18 @@ fn take_one(shared: &Weak<Shared>, receiver: &mut Receiver) -> Result<bool, Clie
     let taken = receiver.try_take()?;
     let Some(shared) = shared.upgrade() else { return Ok(false) };
     let Some((ticket, answer)) = taken else {
+        let mut state = shared.state();
+        // Those whose futures are gone count as answered, which is soon right.
+        state.is_late = !state.waiting.is_empty() && state.since.elapsed() > shared.patience;
+        if state.is_late {
+            return Ok(false);
+        }
+        drop(state);
         drop(shared);
         return Ok(receiver.sleep() || !receiver.is_over());
     };
     let mut state = shared.state();
+    state.since = Instant::now();
     let woken = state.waiting.get_mut(&ticket).map(|slot| std::mem::replace(slot, Slot::Answered(answer)));
     // All tasks are woken: if the future of a single woken task were gone, no other task would use the room.
     let mut wakers = std::mem::take(&mut state.room);

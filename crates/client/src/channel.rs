@@ -38,8 +38,11 @@ const SETTLED_AT_LEAST: u64 = 16;
 /// The time for which it sleeps before it checks that the service still exists.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// The time for which a service may leave a job or a question unanswered.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The time for which a service may leave a job or a question unanswered, unless the caller says another one.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The time for making or importing a key, at the least: a key of RSA with 8,192 bits takes a minute.
+const PATIENCE_FOR_KEYS: Duration = Duration::from_secs(300);
 
 /// The identifier of a job under way, unique in its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +58,8 @@ struct Shared {
     taken: AtomicU64,
     /// The number of slots that were reserved for them; only the receiver writes it.
     freed: AtomicU64,
+    /// The time for which the service may leave a job or a question unanswered.
+    patience: Duration,
 }
 
 /// The place of the number of reserved slots in a job's tag, above the job's own number.
@@ -126,7 +131,13 @@ impl Sender {
 
     /// Sends a message to the service over the socket, and waits for the answer.
     pub(crate) fn ask(&self, ask: &Ask) -> Result<Told, ClientError> {
-        ask_over(&self.shared.socket, ask).map(|(told, _)| told)
+        let patience = match ask {
+            Ask::Generate { .. } | Ask::Import { .. } | Ask::Replace { .. } => {
+                self.shared.patience.max(PATIENCE_FOR_KEYS)
+            }
+            _ => self.shared.patience,
+        };
+        ask_over(&self.shared.socket, ask, patience).map(|(told, _)| told)
     }
 
     /// Opens a key.
@@ -208,8 +219,8 @@ impl Receiver {
                 if self.is_over() {
                     return Err(ClientError::Ended);
                 }
-                if since.elapsed() > PATIENCE {
-                    return Err(ClientError::Protocol { what: "its promise to answer" });
+                if since.elapsed() > self.shared.patience {
+                    return Err(ClientError::Late { within: self.shared.patience });
                 }
             }
         }
@@ -239,27 +250,36 @@ impl Receiver {
     pub(crate) fn sleep(&self) -> bool {
         let bells = self.shared.memory.bells();
         bells.client_is_about_to_wait();
+        let glance = GLANCE.min(self.shared.patience);
         let woken =
-            self.answers.is_pending(&self.shared.memory) || self.shared.bell.sleep(GLANCE) == Woken::Rung;
+            self.answers.is_pending(&self.shared.memory) || self.shared.bell.sleep(glance) == Woken::Rung;
         bells.client_is_awake();
         woken
     }
 }
 
 /// Sends a message and waits for its answer.
-fn ask_over(socket: &OwnedFd, ask: &Ask) -> Result<(Told, Vec<OwnedFd>), ClientError> {
-    let ended = |error: io::Error| match error.kind() {
+fn ask_over(socket: &OwnedFd, ask: &Ask, patience: Duration) -> Result<(Told, Vec<OwnedFd>), ClientError> {
+    let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => {
             ClientError::Ended
         }
+        io::ErrorKind::WouldBlock => ClientError::Late { within: patience },
         _ => ClientError::Io(error),
     };
-    match socket::send(socket, ask, &[], SendFlags::empty()).map_err(ended) {
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(patience)).map_err(io::Error::from)?;
+    match socket::send(socket, ask, &[], SendFlags::empty()).map_err(failed) {
         // The service may have sent the reason before it closed the connection.
         Ok(()) | Err(ClientError::Ended) => {}
         Err(error) => return Err(error),
     }
-    match socket::receive::<Told>(socket, RecvFlags::empty()).map_err(ended)? {
+    let receive = || socket::receive::<Told>(socket, RecvFlags::empty()).map_err(failed);
+    let received = match receive() {
+        // The end of the connection is told once, before what was sent until then.
+        Err(ClientError::Ended) => receive(),
+        received => received,
+    };
+    match received? {
         None => Err(ClientError::Ended),
         Some((Told::Refused(refusal), _)) => Err(refusal.into()),
         Some(told) => Ok(told),
@@ -288,29 +308,29 @@ impl Channel {
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
-        Self::connect_within(path, program, PATIENCE)
+        Self::connect_within(path, program, DEADLINE)
     }
 
-    /// Does the same, but gives a service up that does not answer a message within `patience`.
+    /// Does the same, but gives a service up that does not answer a job or a message within `patience`.
     ///
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses or does not answer.
     pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self, ClientError> {
-        let unreachable = |source| ClientError::Unreachable { socket: path.display().to_string(), source };
-        let socket = socket::connect_to(path).map_err(unreachable)?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience))
-            .map_err(io::Error::from)?;
+        let socket = socket::connect_within(path, patience).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => ClientError::Late { within: patience },
+            _ => ClientError::Unreachable { socket: path.display().to_string(), source },
+        })?;
         let program = program.chars().take(64).collect();
         let hello = Ask::Hello { lowest: VERSION, highest: VERSION, program };
-        let (told, descriptors) = ask_over(&socket, &hello)?;
-        let (Told::Welcome { version: VERSION, service }, Ok([memory, bell @ ..])) =
-            (told, <[OwnedFd; 4]>::try_from(descriptors))
+        let (told, descriptors) = ask_over(&socket, &hello, patience)?;
+        let (Told::Welcome { version: VERSION, service }, Ok([memory, bell])) =
+            (told, <[OwnedFd; 2]>::try_from(descriptors))
         else {
             return Err(Refusal::Unexpected.into());
         };
         let (memory, bell) = (Memory::map(memory.as_fd())?, Bell::of(bell));
         let (taken, freed) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { socket, bell, memory, taken, freed });
+        let shared = Arc::new(Shared { socket, bell, memory, taken, freed, patience });
         Ok(Self {
             sender: Sender {
                 shared: Arc::clone(&shared),

@@ -1,22 +1,30 @@
 //! Blocking calls, for one thread, over a connection that is made again after a restart of the service.
 //!
-//! **Guarantee:** a call returns one result. If the service ends meanwhile, the job is submitted once more to the new
-//! one: a signature that nobody has seen is worthless, so making another one does no harm.
+//! **Guarantees:** a call returns one result. If the service ends meanwhile, or closes the connection because another client needs
+//! its place, the job is submitted once more over a new one: a signature that nobody has seen is worthless, so making another
+//! one does no harm. A key that was imported again after its removal is opened again; one that was replaced goes on as it was, for
+//! those who have its public half.
 
 use crate::channel::Channel;
-use crate::error::ClientError;
-use crate::job::{Hash, Operation};
+use crate::channel::DEADLINE;
+use crate::error::{ClientError, Refusal};
+use crate::job::{Hash, Operation, Status};
 use crate::key::{Key, KeyInfo, KeyKind, Source};
-use crate::setup::{Ask, Secret, ServiceStatus, Told};
+use crate::setup::{Ask, Report, Secret, ServiceStatus, Told};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use zeroize::Zeroizing;
+
+/// The number of times that a call is made in all, while connections end.
+const ATTEMPTS: usize = 4;
 
 /// A connection to the service, for one thread.
 #[derive(Debug)]
 pub struct Client {
     path: PathBuf,
     program: String,
+    patience: Duration,
     channel: Channel,
     /// The handles in this connection, by the identities of the keys.
     handles: HashMap<Vec<u8>, u32>,
@@ -33,8 +41,17 @@ impl Client {
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
-        let channel = Channel::connect(path, program)?;
-        Ok(Self { path: path.to_owned(), program: program.to_owned(), channel, handles: HashMap::new() })
+        Self::connect_within(path, program, DEADLINE)
+    }
+
+    /// Does the same, but gives a service up that does not answer within `patience`, now and later.
+    ///
+    /// # Errors
+    /// Fails with [`ClientError::Unreachable`], or if the service refuses.
+    pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self, ClientError> {
+        let channel = Channel::connect_within(path, program, patience)?;
+        let (path, program) = (path.to_owned(), program.to_owned());
+        Ok(Self { path, program, patience, channel, handles: HashMap::new() })
     }
 
     /// Returns the service's name and version.
@@ -87,7 +104,21 @@ impl Client {
     ) -> Result<Zeroizing<Vec<u8>>, ClientError> {
         self.again(|client| {
             let handle = client.handle(key)?;
-            client.channel.call(handle, operation, content)?.map_err(ClientError::Job)
+            match client.channel.call(handle, operation, content)? {
+                // A key that was removed may be there again.
+                Err(status @ (Status::Removed | Status::UnknownKey)) => {
+                    client.handles.remove(&identity(&key.info));
+                    let _ = client.channel.ask(&Ask::Close { handle });
+                    let handle = match client.handle(key) {
+                        Err(ClientError::Refused(Refusal::NoSuchKey)) => {
+                            return Err(ClientError::Job(status));
+                        }
+                        handle => handle?,
+                    };
+                    client.channel.call(handle, operation, content)?.map_err(ClientError::Job)
+                }
+                answer => answer.map_err(ClientError::Job),
+            }
         })
     }
 
@@ -141,6 +172,31 @@ impl Client {
         self.made(&Ask::Import { name: name.to_owned(), bytes: Secret(bytes.to_vec()), passphrase })
     }
 
+    /// Does the same under a name that another key may have, which stays usable for those who have its public half.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn replace(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        passphrase: Option<&str>,
+    ) -> Result<KeyInfo, ClientError> {
+        let passphrase = passphrase.map(|text| Secret(text.as_bytes().to_vec()));
+        self.made(&Ask::Replace { name: name.to_owned(), bytes: Secret(bytes.to_vec()), passphrase })
+    }
+
+    /// Has the service delete the key that another one of this name has replaced.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn remove_previous(&mut self, name: &str) -> Result<(), ClientError> {
+        match self.channel.ask(&Ask::RemovePrevious { name: name.to_owned() })? {
+            Told::Done => Ok(()),
+            _ => Err(ClientError::Protocol { what: "its answer to a removal" }),
+        }
+    }
+
     /// Has the service delete a key permanently.
     ///
     /// # Errors
@@ -157,9 +213,42 @@ impl Client {
     /// # Errors
     /// Fails if the service refuses, or the connection ends.
     pub fn status(&mut self) -> Result<ServiceStatus, ClientError> {
-        match self.ask(&Ask::Status)? {
-            Told::Status(status) => Ok(*status),
-            _ => Err(ClientError::Protocol { what: "its status" }),
+        self.report().map(|report| report.status)
+    }
+
+    /// Returns the status of the service with all counters.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn report(&mut self) -> Result<Report, ClientError> {
+        let mut whole: Option<Report> = None;
+        loop {
+            let last = whole.as_ref().and_then(|whole| whole.keys.last_key_value());
+            let after = last.map(|(name, _)| name.clone()).unwrap_or_default();
+            let is_new = |report: &Report| report.keys.keys().all(|name| *name > after);
+            match (self.ask(&Ask::Report { after: after.clone() })?, &mut whole) {
+                (Told::Report(report), Some(whole)) if report.keys.is_empty() => {
+                    return Ok(std::mem::take(whole));
+                }
+                (Told::Report(report), Some(whole)) if is_new(&report) => {
+                    whole.keys.extend(report.keys);
+                    whole.previous.extend(report.previous);
+                }
+                (Told::Report(report), None) if report.keys.is_empty() => return Ok(*report),
+                (Told::Report(report), None) => whole = Some(*report),
+                _ => return Err(ClientError::Protocol { what: "its status" }),
+            }
+        }
+    }
+
+    /// Returns the numbers of the users who may use a key, and of groups whose processes may; only who manages keys may ask.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn users_of(&mut self, name: &str) -> Result<(Vec<u32>, Vec<u32>), ClientError> {
+        match self.ask(&Ask::Users { name: name.to_owned() })? {
+            Told::Users { users, groups } => Ok((users, groups)),
+            _ => Err(ClientError::Protocol { what: "its list of users" }),
         }
     }
 
@@ -180,11 +269,24 @@ impl Client {
         if let Some(handle) = self.handles.get(&identity) {
             return Ok(*handle);
         }
-        let source = match key.info.name.as_str() {
-            "" => Source::Public(key.info.public.clone()),
+        let by_public = || Source::Public(key.info.public.clone());
+        let by_name = match key.info.name.as_str() {
+            "" => by_public(),
             name => Source::Name(name.to_owned()),
         };
-        let (handle, info) = self.channel.open(source)?;
+        let mut found = self.channel.open(by_name);
+        // Another key has the name by now. The one that this program knows may still be there.
+        let is_other = found.as_ref().is_ok_and(|(_, info)| info.public != key.info.public);
+        if is_other && let Ok((handle, info)) = found {
+            self.channel.ask(&Ask::Close { handle })?;
+            found = match self.channel.open(by_public()) {
+                Err(ClientError::Refused(Refusal::NoSuchKey)) => {
+                    return Err(ClientError::OtherKey { name: info.name });
+                }
+                found => found,
+            };
+        }
+        let (handle, info) = found?;
         if info.public != key.info.public {
             return Err(ClientError::OtherKey { name: info.name });
         }
@@ -192,18 +294,24 @@ impl Client {
         Ok(handle)
     }
 
-    /// Makes a call, and makes it once more over a new connection if the service has ended.
+    /// Makes a call, and makes it once more over a new connection if this one has ended.
     fn again<T>(
         &mut self,
         mut call: impl FnMut(&mut Self) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        match call(self) {
-            Err(ClientError::Ended) => {
-                self.channel = Channel::connect(&self.path, &self.program)?;
-                self.handles.clear();
-                call(self)
+        for _ in 1..ATTEMPTS {
+            match call(self) {
+                Err(ClientError::Ended) => {}
+                outcome => return outcome,
             }
-            outcome => outcome,
+            match Channel::connect_within(&self.path, &self.program, self.patience) {
+                Ok(channel) => self.channel = channel,
+                // It ended between the two; the next attempt finds that as well.
+                Err(ClientError::Ended) => {}
+                Err(error) => return Err(error),
+            }
+            self.handles.clear();
         }
+        call(self)
     }
 }

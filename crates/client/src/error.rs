@@ -3,6 +3,7 @@
 use crate::job::Status;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::time::Duration;
 
 /// The reason for which the service refuses a set-up message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -50,6 +51,24 @@ pub enum Refusal {
         /// The system's error message.
         why: String,
     },
+    /// The bytes contain a private key of a kind that is not supported. Version 1 has [`Refusal::BadKey`] instead.
+    #[error(
+        "the engine does not keep {found}: it keeps RSA of 2048 to 8192 bits, P-256, P-384, Ed25519 and X25519"
+    )]
+    Unsupported {
+        /// The kind that the bytes contain.
+        found: String,
+    },
+}
+
+impl Refusal {
+    /// Returns what a client of an older version understands.
+    pub fn of_version(self, version: u16) -> Self {
+        match self {
+            Self::Unsupported { .. } if version < 2 => Self::BadKey,
+            other => other,
+        }
+    }
 }
 
 /// The error of a failed call.
@@ -73,6 +92,12 @@ pub enum ClientError {
     /// A job was answered with an error instead of a result.
     #[error(transparent)]
     Job(Status),
+    /// The service did not answer in time.
+    #[error("the engine did not answer within {} ms: is it stopped, or has it too much to do?", within.as_millis())]
+    Late {
+        /// The time that it had.
+        within: Duration,
+    },
     /// The maximum number of jobs is under way.
     #[error("there is no room for another job before an answer is taken")]
     Full,
@@ -99,6 +124,9 @@ pub enum ClientError {
 impl ClientError {
     /// Returns whether the connection cannot be used any more after this error, nor could it be made again.
     pub fn loses_connection(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Ended | Self::Protocol { .. } | Self::Io(_))
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Ended | Self::Late { .. } | Self::Protocol { .. } | Self::Io(_)
+        )
     }
 }

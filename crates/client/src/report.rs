@@ -1,6 +1,6 @@
 //! A service's status as text for people, and in the format of Prometheus.
 
-use crate::setup::ServiceStatus;
+use crate::setup::{Report, ServiceStatus};
 use std::fmt::Write as _;
 
 impl ServiceStatus {
@@ -89,6 +89,45 @@ impl ServiceStatus {
             "Seconds of computing for a user.",
             &by_user(|client| format!("{:.9}", seconds(client.busy_ns))),
         );
+        text
+    }
+}
+
+impl Report {
+    /// Returns the status as lines for people, with the other counters.
+    pub fn text(&self) -> String {
+        let mut text = self.status.text();
+        let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "connections refused: {}, closed while idle for others: {}",
+            count("connections_refused"),
+            count("connections_closed_idle")
+        );
+        for (name, open) in &self.previous {
+            let _ = writeln!(text, "the key that {name} has replaced is open {open} times");
+        }
+        text
+    }
+
+    /// Returns everything in Prometheus's text format, with the operations of each key if `with_keys`.
+    pub fn prometheus(&self, with_keys: bool) -> String {
+        let mut text = self.status.prometheus();
+        for (name, count) in &self.counts {
+            let _ = writeln!(
+                text,
+                "# HELP sealane_engine_{name}_total {}.\n# TYPE sealane_engine_{name}_total counter\n\
+                 sealane_engine_{name}_total {count}",
+                name.replace('_', " ")
+            );
+        }
+        if with_keys {
+            text += "# HELP sealane_engine_key_uses_total Operations with a key.\n\
+                     # TYPE sealane_engine_key_uses_total counter\n";
+            for (name, count) in &self.keys {
+                let _ = writeln!(text, "sealane_engine_key_uses_total{{key=\"{name}\"}} {count}");
+            }
+        }
         text
     }
 }

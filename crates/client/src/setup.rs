@@ -10,14 +10,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The version of the messages and rings in this source.
-pub const VERSION: u16 = 1;
+/// The version of the messages and rings in this source. Version 2 has one descriptor for the bell, and the messages
+/// [`Ask::Replace`], [`Ask::RemovePrevious`] and [`Ask::Report`] with their answers.
+pub const VERSION: u16 = 2;
+
+/// The oldest version that a service takes: the newest two, so that an update of the package stops no server that runs.
+pub const VERSION_OLDEST: u16 = VERSION - 1;
 
 /// The maximum length of a message in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 65_536;
 
 /// The maximum number of keys in one answer to [`Ask::List`].
 pub const KEYS_PER_LIST: usize = 32;
+
+/// The maximum number of keys in one answer to [`Ask::Report`].
+pub const KEYS_PER_REPORT: usize = 256;
+
+/// The maximum number of users, and of groups, in one answer to [`Ask::Users`].
+pub const USERS_MAX: usize = 1000;
 
 /// Bytes that are wiped on drop.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
@@ -88,13 +98,38 @@ pub enum Ask {
         /// The key.
         key: Secret,
     },
+    /// Imports a key under a name that another key may have. That one stays, for whoever names it by its public half, until it
+    /// is removed or the next one follows.
+    Replace {
+        /// The name of the key.
+        name: String,
+        /// The key as PEM, PKCS#8 or PKCS#12.
+        bytes: Secret,
+        /// The passphrase, if the bytes are encrypted.
+        passphrase: Option<Secret>,
+    },
+    /// Deletes the key that another one has replaced.
+    RemovePrevious {
+        /// The name of the key.
+        name: String,
+    },
+    /// Asks for the status of the service with counters that [`Ask::Status`] does not have.
+    Report {
+        /// Only keys whose names come after this one are counted.
+        after: String,
+    },
+    /// Asks who may use a key.
+    Users {
+        /// The name of the key.
+        name: String,
+    },
 }
 
 /// A message of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
-    /// The answer to [`Ask::Hello`], with four descriptors: the rings' memory, and the client's end of the
-    /// [bell](crate::Bell): the end to write, the end to read, and the end to keep.
+    /// The answer to [`Ask::Hello`], with two descriptors: the rings' memory, and the client's end of the
+    /// [bell](crate::Bell). Version 1 has the bell three times.
     Welcome {
         /// The version from now on.
         version: u16,
@@ -121,6 +156,28 @@ pub enum Told {
         /// The session's number in jobs.
         handle: u32,
     },
+    /// The answer to [`Ask::Report`].
+    Report(Box<Report>),
+    /// The answer to [`Ask::Users`], at most [`USERS_MAX`] of each.
+    Users {
+        /// The numbers of the users.
+        users: Vec<u32>,
+        /// The numbers of groups whose processes may as well.
+        groups: Vec<u32>,
+    },
+}
+
+/// The status of the service, and counters by name: a new one changes no version of the protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The status.
+    pub status: ServiceStatus,
+    /// Counters by name.
+    pub counts: BTreeMap<String, u64>,
+    /// The number of operations with each key that this user may see, by its name: the next [`KEYS_PER_REPORT`] of them.
+    pub keys: BTreeMap<String, u64>,
+    /// The keys that others of the same names have replaced and that are still there, and how often each is open.
+    pub previous: BTreeMap<String, u64>,
 }
 
 /// The status of the service. Counters start with the service.

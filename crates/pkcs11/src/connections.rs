@@ -3,7 +3,7 @@
 //! **Guarantee:** at most [`CONNECTIONS_MAX`] exist; a call that finds none free waits for one. Threads that call at
 //! the same time have different connections.
 
-use sealane_client::{Client, ClientError, Key, Operation, Status};
+use sealane_client::{Client, ClientError, Key, Operation, environment, jail};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
@@ -11,8 +11,7 @@ use zeroize::Zeroizing;
 /// The name of this module in its messages to the service.
 const PROGRAM: &str = concat!("sealane-pkcs11 ", env!("CARGO_PKG_VERSION"));
 
-/// The maximum number of connections of a process, a quarter of those that the service's policy grants a user. More
-/// signatures at once would fill no larger batches.
+/// The maximum number of connections of a process. More signatures at once would fill no larger batches.
 const CONNECTIONS_MAX: usize = 16;
 
 /// The connections of a process.
@@ -49,6 +48,8 @@ impl Drop for Lent<'_> {
 
 impl Connections {
     pub(crate) fn new(socket: PathBuf) -> Self {
+        // The program may change its root.
+        jail::hold(&socket);
         Self { socket, state: Mutex::default(), returned: Condvar::new() }
     }
 
@@ -74,7 +75,7 @@ impl Connections {
         let mut lent = self.lend();
         let mut client = match lent.client.take() {
             Some(client) => client,
-            None => Client::connect(&self.socket, PROGRAM)?,
+            None => Client::connect_within(&self.socket, PROGRAM, environment::deadline())?,
         };
         let outcome = call(&mut client);
         // A connection that cannot be made again is given up; the next call tries to connect.
@@ -83,24 +84,14 @@ impl Connections {
         outcome
     }
 
-    /// Has the service compute with a key. A connection may remember a key of the same name that was removed; then it opens
-    /// the present one, which has to be this.
+    /// Has the service compute with a key.
     pub(crate) fn call(
         &self,
         key: &Key,
         operation: Operation,
         content: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, ClientError> {
-        self.with(|client| match client.call(key, operation, content) {
-            Err(ClientError::Job(Status::Removed | Status::UnknownKey)) => {
-                let found = client.open(&key.info.name)?;
-                if found != *key {
-                    return Err(ClientError::OtherKey { name: found.info.name });
-                }
-                client.call(key, operation, content)
-            }
-            outcome => outcome,
-        })
+        self.with(|client| client.call(key, operation, content))
     }
 
     /// Closes a parent's free connections in its forked child. Those that other threads of the parent were using stay

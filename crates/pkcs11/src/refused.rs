@@ -10,7 +10,9 @@ pub(crate) struct Refused(pub(crate) c::CK_RV);
 impl From<ClientError> for Refused {
     fn from(error: ClientError) -> Self {
         Self(match error {
-            ClientError::Unreachable { .. } | ClientError::Ended => c::CKR_DEVICE_REMOVED,
+            ClientError::Unreachable { .. } | ClientError::Ended | ClientError::Late { .. } => {
+                c::CKR_DEVICE_REMOVED
+            }
             ClientError::Refused(Refusal::NoSuchKey) | ClientError::OtherKey { .. } => {
                 c::CKR_KEY_HANDLE_INVALID
             }

@@ -64,11 +64,12 @@ fn main() {
     fs::create_dir_all(&world.folder).expect("a folder");
     let socket = world.folder.join("socket");
     let settings = Settings {
-        listener: bind_at(&socket).expect("a socket"),
+        listeners: vec![bind_at(&socket).expect("a socket")],
         vault: Vault::open(&world.folder.join("keys"), b"a benchmark").expect("a vault"),
         policy: Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         workers: 1,
-        audit: Audit::new(None),
+        audit: Audit::nowhere(),
+        audits_uses: false,
         memory_locked: false,
         sealed_by: "a benchmark".to_owned(),
     };

@@ -25,11 +25,14 @@ pub(crate) enum Reason {
     TagLength,
     NoVector,
     NoTag,
+    Late,
+    Version,
+    Limit,
 }
 
 impl Reason {
     /// All reasons with their texts.
-    pub(crate) const ALL: [(Self, &std::ffi::CStr); 18] = [
+    pub(crate) const ALL: [(Self, &std::ffi::CStr); 21] = [
         (Self::Panicked, c"a defect of the provider: please report it"),
         (Self::NoKey, c"no key was given, or it is damaged"),
         (Self::NoSuchKey, c"the engine has no such key, or its policy does not let this user use it"),
@@ -48,6 +51,9 @@ impl Reason {
         (Self::TagLength, c"a tag has 1 to 16 bytes"),
         (Self::NoVector, c"the text needs an initialisation vector of its own"),
         (Self::NoTag, c"there is no tag"),
+        (Self::Late, c"the engine did not answer in time: is it stopped, or has it too much to do?"),
+        (Self::Version, c"the engine and this provider are of versions that do not go together: bring both up to date"),
+        (Self::Limit, c"the engine has no place for another connection: see `connections` in its policy, and its audit log"),
     ];
 }
 
@@ -76,7 +82,10 @@ impl From<&ClientError> for Reason {
             ClientError::Unreachable { .. } => Self::Unreachable,
             ClientError::Ended => Self::Ended,
             ClientError::Refused(Refusal::NoSuchKey) | ClientError::OtherKey { .. } => Self::NoSuchKey,
+            ClientError::Refused(Refusal::Version { .. } | Refusal::Unexpected) => Self::Version,
+            ClientError::Refused(Refusal::Limit { .. }) => Self::Limit,
             ClientError::Refused(_) => Self::NotAllowed,
+            ClientError::Late { .. } => Self::Late,
             ClientError::Job(status) => (*status).into(),
             ClientError::TooLong => Self::BadContent,
             ClientError::Full | ClientError::Protocol { .. } | ClientError::Io(_) => Self::Failed,

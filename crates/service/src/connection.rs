@@ -4,16 +4,23 @@
 //! waits for a client; waking a client cannot block the service. The computation gets only keys and copies. A request
 //! that needs no computation is answered where it is taken, and costs neither memory nor a lock of its own.
 
-use crate::counters::Counters;
+use crate::audit::Event;
+use crate::closer::Closer;
+use crate::counters::{Counters, operation_name};
+use crate::kernel::refuse_descriptors;
+use crate::policy::Grant;
 use crate::record::RecordKey;
 use sealane_asymmetric::{Halves, PrivateKey, Request, Spent, pass, run_together};
 use sealane_client::job::{Use, answer_bytes_max};
 use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer, slots};
+use sealane_client::socket::carries_descriptors;
 use sealane_client::{Answer, Bell, KeyInfo, KeyKind, Memory, Operation, Status};
 use sealane_transform::Kernels;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use zeroize::Zeroizing;
 
 /// The maximum number of handles of one connection.
@@ -29,6 +36,8 @@ pub(crate) struct StoredKey {
     pub(crate) key: PrivateKey,
     /// Set when the key was removed; handles to it are then invalid.
     pub(crate) removed: AtomicBool,
+    /// The number of operations that were done with it.
+    pub(crate) used: AtomicU64,
 }
 
 /// The key of a job.
@@ -130,11 +139,24 @@ impl Job {
         self.answer = Some(answer);
     }
 
+    /// Returns the line for the log, if it was done with a key of the service.
+    pub(crate) fn used(&self) -> Option<Event> {
+        let JobKey::Private(key) = &self.key else { return None };
+        let operation = operation_name(self.operation).to_owned();
+        let is_done = matches!(self.answer, Some(Ok(_)));
+        is_done.then(|| Event::Used { user: self.user, key: key.info.name.clone(), operation })
+    }
+
     /// Puts the answer into the ring; a job without an answer has failed. The caller must look into all rings after this.
     pub(crate) fn deliver(self, counters: &Counters) {
         let answer = self.answer.unwrap_or(Err(Status::Failed));
         match &answer {
-            Ok(_) => counters.count_done(self.operation, 1),
+            Ok(_) => {
+                counters.count_done(self.operation, 1);
+                if let JobKey::Private(key) = &self.key {
+                    key.used.fetch_add(1, Ordering::Relaxed);
+                }
+            }
             Err(status) => counters.count_refused(*status),
         }
         let (status, content) = match answer {
@@ -146,11 +168,65 @@ impl Job {
     }
 }
 
+/// The service's end of a bell.
+///
+/// A client could send open files with its rings, and the service would have to close them, for as long as that takes. Where the
+/// kernel cannot refuse them, they are not received, and the end is closed elsewhere.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// Empty only while it is dropped.
+    bell: Option<Bell>,
+    /// `None` if the kernel refuses.
+    closer: Option<Closer>,
+}
+
+impl Door {
+    pub(crate) fn new(bell: Bell, closer: &Closer) -> Self {
+        let closer = (!refuse_descriptors(&bell)).then(|| closer.clone());
+        Self { bell: Some(bell), closer }
+    }
+
+    fn bell(&self) -> &Bell {
+        self.bell.as_ref().expect("it has its bell until it is dropped")
+    }
+
+    /// Wakes the client.
+    pub(crate) fn ring(&self) {
+        self.bell().ring();
+    }
+
+    /// Takes all rings.
+    ///
+    /// # Errors
+    /// Fails if something came with them.
+    pub(crate) fn silence(&self) -> Result<(), Lie> {
+        if self.closer.is_some() && carries_descriptors(self.bell()).unwrap_or(false) {
+            return Err(Lie);
+        }
+        self.bell().silence();
+        Ok(())
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell().as_fd()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let (Some(bell), Some(closer)) = (self.bell.take(), &self.closer) {
+            closer.close(bell.into_socket());
+        }
+    }
+}
+
 /// The part of a connection that workers need.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) memory: Memory,
-    pub(crate) bell: Bell,
+    pub(crate) bell: Door,
     answers: Mutex<Producer>,
     /// The number of slots that are reserved for answers to jobs under way.
     under_way: AtomicUsize,
@@ -159,7 +235,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn new(memory: Memory, bell: Bell) -> Self {
+    pub(crate) fn new(memory: Memory, bell: Door) -> Self {
         let answers = Mutex::new(Producer::new(Direction::Answers));
         Self { memory, bell, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
     }
@@ -214,6 +290,16 @@ pub(crate) enum Handle {
     Record(Arc<RecordKey>),
 }
 
+impl Handle {
+    /// Returns whether the key is the client's own.
+    fn is_lent(&self) -> bool {
+        match self {
+            Self::Private { key, .. } => key.info.name.is_empty(),
+            Self::Record(_) => true,
+        }
+    }
+}
+
 /// The requests of one connection; the owner of this value is the ring's consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
@@ -221,6 +307,8 @@ pub(crate) struct Intake {
     pub(crate) user: u32,
     requests: Consumer,
     handles: Vec<Option<Handle>>,
+    /// The time of the last request that was taken.
+    pub(crate) used_at: Instant,
     /// Memory for the content of a request.
     content: Zeroizing<Vec<u8>>,
 }
@@ -237,10 +325,11 @@ pub(crate) struct Work {
 }
 
 impl Intake {
-    pub(crate) fn new(end: Arc<End>, user: u32) -> Self {
+    pub(crate) fn new(end: Arc<End>, user: u32, now: Instant) -> Self {
         Self {
             end,
             user,
+            used_at: now,
             requests: Consumer::new(Direction::Requests),
             handles: Vec::new(),
             content: Zeroizing::default(),
@@ -264,6 +353,30 @@ impl Intake {
     pub(crate) fn close(&mut self, handle: u32) {
         if let Some(place) = self.handles.get_mut(handle as usize) {
             *place = None;
+        }
+    }
+
+    /// Returns whether it has no request and no job, and no key that its client would have to lend anew.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_shown()
+            && self.end.under_way.load(Ordering::Acquire) == 0
+            && !self.handles.iter().flatten().any(Handle::is_lent)
+    }
+
+    /// Gives every handle the uses that a changed policy allows.
+    pub(crate) fn change_grant(&mut self, grant: &Grant) {
+        for handle in self.handles.iter_mut().flatten() {
+            if let Handle::Private { key, uses } = handle
+                && !key.info.name.is_empty()
+            {
+                *uses = grant.uses(&key.info.name);
+            }
+        }
+        if !grant.may_lend() {
+            self.handles
+                .iter_mut()
+                .filter(|handle| handle.as_ref().is_some_and(Handle::is_lent))
+                .for_each(|handle| *handle = None);
         }
     }
 

@@ -31,6 +31,11 @@ const STATUSES: [&str; 9] = [
     "failed",
 ];
 
+/// Returns the name of an operation.
+pub(crate) fn operation_name(operation: Operation) -> &'static str {
+    OPERATIONS[operation.to_numbers().0 as usize]
+}
+
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -41,6 +46,10 @@ pub(crate) struct Counters {
     pub(crate) batches: AtomicU64,
     pub(crate) divided: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
+    /// Connections that were refused: strangers, and those for which there was no place.
+    pub(crate) connections_refused: AtomicU64,
+    /// Idle connections that were closed because another one needed their place.
+    pub(crate) connections_idle: AtomicU64,
 }
 
 impl Counters {

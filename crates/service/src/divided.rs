@@ -97,11 +97,12 @@ fn nanoseconds(since: Instant) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::connection::{End, StoredKey};
+    use crate::closer::Closer;
+    use crate::connection::{Door, End, StoredKey};
     use sealane_asymmetric::PrivateKey;
     use sealane_client::{Answer, Bell, Hash, KeyInfo, KeyKind, Memory, Operation};
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
     pub(crate) const SIGN: Operation = Operation::SignPkcs1(Some(Hash::Sha256));
 
@@ -111,14 +112,14 @@ pub(crate) mod tests {
         let key = PrivateKey::generate(kind).unwrap();
         let answer = key.run(SIGN, &[7; 32]);
         let info = KeyInfo { name: "web".to_owned(), kind, public: key.public().to_vec() };
-        (Arc::new(StoredKey { info, key, removed: AtomicBool::new(false) }), answer)
+        (Arc::new(StoredKey { info, key, removed: AtomicBool::new(false), used: AtomicU64::new(0) }), answer)
     }
 
     /// Returns a client's end, jobs of it that sign, and the right answer.
     pub(crate) fn signing() -> (Arc<End>, impl Fn() -> Job, Answer) {
         let (key, answer) = key();
         let (memory, _) = Memory::create().unwrap();
-        let end = Arc::new(End::new(memory, Bell::pair().unwrap().0));
+        let end = Arc::new(End::new(memory, Door::new(Bell::pair().unwrap().0, &Closer::default())));
         let owner = Arc::clone(&end);
         (end, move || Job::of_test(&owner, &key, SIGN, &[7; 32]), answer)
     }

@@ -38,6 +38,17 @@ impl Account {
         (first > now).then_some(first)
     }
 
+    /// Returns whether all of its rate is there: it is then like a new one.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.bucket.as_ref().is_none_or(|bucket| bucket.full_at <= now)
+    }
+
+    /// Gives it another rate. What it has used of the present one stays used.
+    pub(crate) fn set_rate(&mut self, rate: Option<u32>, now: Instant) {
+        let full_at = self.bucket.as_ref().map_or(now, |bucket| bucket.full_at);
+        self.bucket = rate.map(|rate| Bucket { rate, full_at });
+    }
+
     /// Charges `jobs` jobs of the expected cost `ns` each.
     pub(crate) fn charge(&mut self, jobs: u32, ns: u64, now: Instant) {
         self.spent_ns = self.spent_ns.saturating_add(ns.saturating_mul(jobs.into()));

@@ -13,11 +13,13 @@
 
 mod audit;
 mod chores;
+mod closer;
 mod connection;
 mod counters;
 mod divided;
 mod fair;
 mod handover;
+mod kernel;
 pub mod keyring;
 pub mod policy;
 pub mod protect;
@@ -30,6 +32,7 @@ pub mod vault;
 mod workers;
 
 pub use audit::{Audit, Event};
-pub use policy::{Policy, PolicyError};
+pub use kernel::given;
+pub use policy::{Policy, PolicyError, PolicyWarning};
 pub use service::{Service, ServiceError, Settings, Stop};
 pub use vault::{Vault, VaultError};

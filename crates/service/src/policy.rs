@@ -7,20 +7,23 @@
 //! keys = ["web-*"]              # names of keys; `*` stands for any characters
 //! uses = ["sign"]               # sign, decrypt, derive
 //! rate = 2000                   # jobs per second and user; without it, there is no limit
-//! connections = 64              # connections per user; the default is 64
+//! connections = 2000            # connections per user; the default is 2000
 //! lend = true                   # they may lend keys of their own
 //! admin = true                  # they may make, import and remove keys
 //! ```
 //!
 //! **Guarantees:** a user that no entry names is refused; the permissions of several entries for one user add up; an
-//! unknown word, or a user or group that the host does not have, is an error before the service starts.
+//! unknown word is an error before the service starts. A user or group that the host does not have is a warning: whoever deletes a
+//! user does not stop a service for the others.
 
 use sealane_client::job::Use;
+use sealane_client::key::is_name;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The default maximum number of connections of one user.
-const CONNECTIONS: u32 = 64;
+/// The default maximum number of connections of one user: as many as the greatest servers have processes. One that is idle
+/// keeps some 10 KB of memory and two descriptors.
+const CONNECTIONS: u32 = 2000;
 
 /// The maximum length of a policy file in bytes.
 pub const POLICY_BYTES_MAX: usize = 1 << 20;
@@ -37,6 +40,11 @@ pub enum PolicyError {
         /// The number of the entry, from 1 on.
         entry: usize,
     },
+}
+
+/// A part of a policy that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyWarning {
     /// A user or group that the host does not have.
     #[error("entry {entry} of the policy names {name:?}, which this host does not have")]
     Unknown {
@@ -44,6 +52,20 @@ pub enum PolicyError {
         entry: usize,
         /// The name of the user or group.
         name: String,
+    },
+    /// A pattern that matches no name that a key can have.
+    #[error("entry {entry} of the policy has the pattern {pattern:?}, which no key's name matches")]
+    NoName {
+        /// The number of the entry, from 1 on.
+        entry: usize,
+        /// The pattern.
+        pattern: String,
+    },
+    /// Keys without uses, or uses without keys.
+    #[error("entry {entry} of the policy allows no use of any key: it needs both `keys` and `uses`")]
+    NoUse {
+        /// The number of the entry, from 1 on.
+        entry: usize,
     },
 }
 
@@ -100,6 +122,23 @@ impl Names {
         });
         Self { users: users.collect(), groups: groups.collect() }
     }
+
+    /// Returns the numbers of a user and of its primary group.
+    pub fn user(&self, name: &str) -> Option<(u32, u32)> {
+        self.users.get(name).copied()
+    }
+
+    /// Returns the name of a user; its number if it has none.
+    pub fn name_of_user(&self, number: u32) -> String {
+        let found = self.users.iter().find(|(_, (user, _))| *user == number);
+        found.map_or_else(|| number.to_string(), |(name, _)| name.clone())
+    }
+
+    /// Returns the name of a group; its number if it has none.
+    pub fn name_of_group(&self, number: u32) -> String {
+        let found = self.groups.iter().find(|(_, (group, _))| *group == number);
+        found.map_or_else(|| number.to_string(), |(name, _)| name.clone())
+    }
 }
 
 /// The permissions of one entry.
@@ -119,20 +158,49 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<Rule>,
+    warnings: Vec<PolicyWarning>,
 }
 
 impl Policy {
     /// Parses a policy file.
     ///
     /// # Errors
-    /// Fails if it makes no sense on a host with these names.
+    /// Fails if it makes no sense.
     pub fn parse(text: &str, names: &Names) -> Result<Self, PolicyError> {
         let file: File = toml::from_str(text).map_err(|error| PolicyError::Syntax(error.to_string()))?;
+        let mut warnings = Vec::new();
         let rules = (1..)
             .zip(file.allow)
-            .map(|(entry, allow)| rule(entry, &allow, names))
+            .map(|(entry, allow)| rule(entry, &allow, names, &mut warnings))
             .collect::<Result<_, _>>()?;
-        Ok(Self { rules })
+        Ok(Self { rules, warnings })
+    }
+
+    /// Returns the users whom it lets in.
+    pub fn users(&self) -> BTreeSet<u32> {
+        self.rules.iter().flat_map(|rule| rule.users.iter().copied()).collect()
+    }
+
+    /// Returns what has no effect.
+    pub fn warnings(&self) -> &[PolicyWarning] {
+        &self.warnings
+    }
+
+    /// Returns who may do what, a line for each user and each group that it names.
+    pub fn explain(&self, names: &Names) -> Vec<String> {
+        let users: BTreeSet<u32> = self.rules.iter().flat_map(|rule| rule.users.iter().copied()).collect();
+        let of_user = |user: &u32| {
+            let group =
+                names.users.values().find(|(found, _)| found == user).map_or(u32::MAX, |(_, group)| *group);
+            Some(format!("user {}: {}", names.name_of_user(*user), self.grant(*user, group)?.explain()))
+        };
+        let groups: BTreeSet<u32> = self.rules.iter().flat_map(|rule| rule.groups.iter().copied()).collect();
+        let of_group = |group: &u32| {
+            let rules: Vec<_> =
+                self.rules.iter().filter(|rule| rule.groups.contains(group)).cloned().collect();
+            format!("processes of group {}: {}", names.name_of_group(*group), Grant { rules }.explain())
+        };
+        users.iter().filter_map(of_user).chain(groups.iter().map(of_group)).collect()
     }
 
     /// Makes the policy that applies without a file: these users may do everything.
@@ -147,7 +215,18 @@ impl Policy {
             lend: true,
             admin: true,
         };
-        Self { rules: vec![rule] }
+        Self { rules: vec![rule], warnings: Vec::new() }
+    }
+
+    /// Returns who may use a key of this name in any way: users, and groups.
+    pub(crate) fn users_of(&self, key: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let matching = || {
+            let is_usable =
+                |rule: &&Rule| !rule.uses.is_empty() && rule.keys.iter().any(|pattern| matches(pattern, key));
+            self.rules.iter().filter(is_usable)
+        };
+        let users = matching().flat_map(|rule| rule.users.iter().copied()).collect();
+        (users, matching().flat_map(|rule| rule.groups.iter().copied()).collect())
     }
 
     /// Returns the permissions of a user; `None` if no rule names it.
@@ -162,17 +241,31 @@ impl Policy {
     }
 }
 
-fn rule(entry: usize, allow: &Entry, names: &Names) -> Result<Rule, PolicyError> {
+fn rule(
+    entry: usize,
+    allow: &Entry,
+    names: &Names,
+    warnings: &mut Vec<PolicyWarning>,
+) -> Result<Rule, PolicyError> {
     if allow.users.is_empty() && allow.groups.is_empty() {
         return Err(PolicyError::Nobody { entry });
     }
-    let unknown = |name: &str| PolicyError::Unknown { entry, name: name.to_owned() };
+    if allow.keys.is_empty() != allow.uses.is_empty() {
+        warnings.push(PolicyWarning::NoUse { entry });
+    }
+    for pattern in allow.keys.iter().filter(|pattern| !is_name(&pattern.replace('*', "x"))) {
+        warnings.push(PolicyWarning::NoName { entry, pattern: pattern.clone() });
+    }
+    let mut unknown = |name: &str| warnings.push(PolicyWarning::Unknown { entry, name: name.to_owned() });
     let mut users = BTreeSet::new();
     for user in &allow.users {
-        users.insert(match user {
-            Name::Number(number) => *number,
-            Name::Text(name) => names.users.get(name).ok_or_else(|| unknown(name))?.0,
-        });
+        match user {
+            Name::Number(number) => _ = users.insert(*number),
+            Name::Text(name) => match names.users.get(name) {
+                Some((number, _)) => _ = users.insert(*number),
+                None => unknown(name),
+            },
+        }
     }
     let mut groups = BTreeSet::new();
     for group in &allow.groups {
@@ -186,11 +279,13 @@ fn rule(entry: usize, allow: &Entry, names: &Names) -> Result<Rule, PolicyError>
                         .filter_map(|name| Some(names.users.get(name)?.0)),
                 );
             }
-            Name::Text(name) => {
-                let (number, members) = names.groups.get(name).ok_or_else(|| unknown(name))?;
-                groups.insert(*number);
-                users.extend(members.iter().filter_map(|name| Some(names.users.get(name)?.0)));
-            }
+            Name::Text(name) => match names.groups.get(name) {
+                Some((number, members)) => {
+                    groups.insert(*number);
+                    users.extend(members.iter().filter_map(|name| Some(names.users.get(name)?.0)));
+                }
+                None => unknown(name),
+            },
         }
     }
     // This includes users whose primary group it is, regardless of the group of the process.
@@ -233,6 +328,27 @@ impl Grant {
     /// Returns the maximum number of jobs per second, if there is a limit: the highest of its rules.
     pub fn rate(&self) -> Option<u32> {
         self.rules.iter().map(|rule| rule.rate).try_fold(0, |most, rate| Some(most.max(rate?)))
+    }
+
+    /// Returns in words what it allows.
+    pub fn explain(&self) -> String {
+        let mut words = Vec::new();
+        for rule in self.rules.iter().filter(|rule| !rule.keys.is_empty() && !rule.uses.is_empty()) {
+            let uses: Vec<_> = rule.uses.iter().map(|one| format!("{one:?}").to_lowercase()).collect();
+            words.push(format!("may {} with {}", uses.join(", "), rule.keys.join(", ")));
+        }
+        if self.may_lend() {
+            words.push("may bring keys of its own".to_owned());
+        }
+        if self.is_admin() {
+            words.push("may make, import and remove keys".to_owned());
+        }
+        if words.is_empty() {
+            words.push("may use nothing".to_owned());
+        }
+        words.extend(self.rate().map(|rate| format!("at most {rate} jobs a second")));
+        words.push(format!("at most {} connections", self.connections()));
+        words.join("; ")
     }
 
     /// Returns the maximum number of connections.
@@ -287,7 +403,7 @@ mod tests {
         .unwrap();
         let grant = policy.grant(33, 33).unwrap();
         assert_eq!(grant.uses("web"), [Use::Sign, Use::Derive].into());
-        assert_eq!((grant.rate(), grant.connections(), grant.is_admin()), (None, 64, true));
+        assert_eq!((grant.rate(), grant.connections(), grant.is_admin()), (None, 2000, true));
         assert_eq!(policy.grant(1000, 100).unwrap().uses("web"), [Use::Derive].into());
         assert!(policy.grant(7, 4).is_some());
     }
@@ -300,8 +416,41 @@ mod tests {
             assert!(matches!(policy(text), Err(PolicyError::Syntax(_))), "{text}");
         }
         assert_eq!(policy("[[allow]]\nkeys = ['*']\n"), Err(PolicyError::Nobody { entry: 1 }));
-        let unknown = PolicyError::Unknown { entry: 1, name: "nobody".to_owned() };
-        assert_eq!(policy("[[allow]]\nusers = ['nobody']\n"), Err(unknown));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_a_warning_and_harms_no_other_entry() {
+        let text = "[[allow]]\nusers = ['nobody', 'www']\ngroups = ['none']\nkeys = ['web', '-*', 'a b']\nuses = ['sign']\n\
+                    [[allow]]\nusers = ['nobody']\nkeys = ['*']\n";
+        let policy = policy(text).unwrap();
+        let unknown = |entry, name: &str| PolicyWarning::Unknown { entry, name: name.to_owned() };
+        let no_name = |pattern: &str| PolicyWarning::NoName { entry: 1, pattern: pattern.to_owned() };
+        let expected = [
+            no_name("-*"),
+            no_name("a b"),
+            unknown(1, "nobody"),
+            unknown(1, "none"),
+            PolicyWarning::NoUse { entry: 2 },
+            unknown(2, "nobody"),
+        ];
+        assert_eq!(policy.warnings(), expected);
+        assert_eq!(policy.grant(33, 33).unwrap().uses("web"), [Use::Sign].into());
+        assert_eq!(policy.grant(0, 0), None);
+    }
+
+    #[test]
+    fn a_policy_says_who_may_do_what() {
+        let text = "[[allow]]\nusers = ['www']\nkeys = ['web-*']\nuses = ['sign', 'derive']\nrate = 5\n\
+                    [[allow]]\ngroups = ['adm']\nadmin = true\nconnections = 3\n";
+        let lines = policy(text).unwrap().explain(&Names::of(PASSWD, GROUP));
+        assert_eq!(
+            lines,
+            [
+                "user www: may sign, derive with web-*; may make, import and remove keys; at most 2000 connections",
+                "user ann: may make, import and remove keys; at most 3 connections",
+                "processes of group adm: may make, import and remove keys; at most 3 connections",
+            ]
+        );
     }
 
     #[test]

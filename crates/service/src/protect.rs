@@ -23,3 +23,12 @@ pub fn lock_memory() -> io::Result<()> {
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)?;
     Ok(())
 }
+
+/// Raises the number of descriptors that the process may have as far as the system lets it, and returns it. A service manager
+/// sets a low limit for programs that use select(2), which this is not.
+pub(crate) fn raise_descriptors() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}

@@ -8,6 +8,7 @@
 use crate::connection::{End, Handle, Intake, Job, Work};
 use crate::counters::Counters;
 use crate::fair::{Account, Turns};
+use crate::policy::Grant;
 use sealane_client::setup::ClientStatus;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl Scheduler {
         });
         client.connections.push_back(id);
         client.status.connections = client.connections.len() as u64;
-        self.intakes.insert(id, Intake::new(end, user));
+        self.intakes.insert(id, Intake::new(end, user, now));
     }
 
     pub(crate) fn remove(&mut self, id: Id) {
@@ -88,16 +89,43 @@ impl Scheduler {
         }
     }
 
+    /// Drops a connection whose client has lied outside of its rings.
+    pub(crate) fn has_lied(&mut self, id: Id) {
+        if self.intakes.contains_key(&id) {
+            self.remove(id);
+            self.fallen.push(id);
+        }
+    }
+
+    /// Returns the connections of a user that have nothing to do and nothing to lose, at most `most`, those that were used last
+    /// at the end.
+    pub(crate) fn idle(&self, user: u32, most: usize) -> Vec<Id> {
+        let Some(client) = self.clients.get(&user) else { return Vec::new() };
+        let intakes = client.connections.iter().filter_map(|id| Some((*id, self.intakes.get(id)?)));
+        let mut idle: Vec<_> = intakes.filter(|(_, intake)| intake.is_idle()).collect();
+        idle.sort_by_key(|(_, intake)| intake.used_at);
+        idle.into_iter().map(|(id, _)| id).take(most).collect()
+    }
+
+    /// Applies a changed policy to a connection.
+    pub(crate) fn change_grant(&mut self, id: Id, rate: Option<u32>, grant: &Grant, now: Instant) {
+        let Some(intake) = self.intakes.get_mut(&id) else { return };
+        intake.change_grant(grant);
+        let user = intake.user;
+        if let Some(client) = self.clients.get_mut(&user) {
+            client.account.set_rate(rate, now);
+        }
+    }
+
     /// Returns the end of a connection that still exists.
     pub(crate) fn end(&self, id: Id) -> Option<Arc<End>> {
         Some(Arc::clone(&self.intakes.get(&id)?.end))
     }
 
-    /// Removes clients without connections, whose accounts would fill the list otherwise. An account whose rate is
-    /// used up is kept until it may go on.
+    /// Removes clients without connections, whose accounts would fill the list otherwise. An account with a rate is kept until
+    /// all of the rate is there again: who connects anew gets no new one.
     pub(crate) fn forget_idle(&mut self, now: Instant) {
-        self.clients
-            .retain(|_, client| !client.connections.is_empty() || client.account.waits_until(now).is_some());
+        self.clients.retain(|_, client| !client.connections.is_empty() || !client.account.is_full(now));
     }
 
     pub(crate) fn open(&mut self, id: Id, handle: Handle) -> Option<u32> {
@@ -153,6 +181,7 @@ impl Scheduler {
         };
         intake.end.memory.bells().set_core_is_free(self.core_is_free);
         let (jobs_before, answered_before) = (work.jobs.len(), work.answered);
+        intake.used_at = now;
         let taken = intake.take(1, READY_PER_TURN, work, counters);
         self.turns.begin(&client.account);
         if let Some(at) = client.connections.iter().position(|other| *other == id) {

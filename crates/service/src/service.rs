@@ -2,13 +2,18 @@
 //! workers.
 //!
 //! **Guarantees:** the kernel identifies clients; a client that is silent, or sends too much or nonsense, affects
-//! only its own connection; a client that does not read its messages is dropped; connections are bounded, per user
-//! and in total.
+//! only its own connection; a client that does not read its messages is dropped. A user whom the policy does not name
+//! is refused before anything is received, and takes no place. Connections are bounded, per user and in total; who asks for a
+//! place gets that of an idle connection of the same user, or of the user who has most, whose client connects again unseen. What
+//! other processes have had in their hands is closed elsewhere ([`crate::closer`]).
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
-use crate::connection::End;
+use crate::closer::Closer;
+use crate::connection::{Door, End};
+use crate::kernel::{Peer, peer, refuse_descriptors};
 use crate::policy::{Grant, Policy};
+use crate::protect;
 use crate::scheduler::Id;
 use crate::setup::{Answered, Asker, Facts, Keys, answer};
 use crate::vault::{Vault, VaultError};
@@ -16,34 +21,42 @@ use crate::workers::{Shared, Workers, new_bell, ring};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
-    socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, listen, recv, shutdown, socket_with, sockopt,
 };
-use sealane_client::setup::{Ask, Told, VERSION};
+use sealane_client::setup::{Ask, Told, VERSION, VERSION_OLDEST};
 use sealane_client::{Bell, Memory, Refusal, socket};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of connections in total.
-const CONNECTIONS_MAX: usize = 1024;
+/// The maximum number of connections in total. Each has two descriptors.
+const CONNECTIONS_MAX: usize = 8000;
 
-/// The maximum number of connections of a user whom the policy does not name, until each has been refused.
-const STRANGER_CONNECTIONS_MAX: u32 = 4;
+/// The number of descriptors that are left for all else.
+const DESCRIPTORS_BESIDE: usize = 192;
 
 /// The time that a client may take for its first message when others wait to be let in.
-const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+const HELLO_PATIENCE: Duration = Duration::from_secs(1);
 
-const LISTENER: u64 = 0;
-const CONTROL: u64 = 1;
-const STOP: u64 = 2;
+/// The part of its connections that a user loses at a time, idle ones, when there is no place: few enough to be connected again
+/// soon, and so many that this is rare.
+const CLOSED_AT_ONCE: usize = 64;
+
+const CONTROL: u64 = 0;
+const STOP: u64 = 1;
+const FIRST_LISTENER: u64 = 2;
 const FIRST_ID: u64 = 16;
+
+/// The maximum number of sockets at which it listens.
+const LISTENERS_MAX: usize = (FIRST_ID - FIRST_LISTENER) as usize;
 
 /// The error of a service that cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +79,20 @@ pub enum ServiceError {
         /// The path of the socket.
         path: PathBuf,
     },
+    /// There is something else in the place of the socket.
+    #[error("{} is not a socket, and stays: remove it, or choose another place", path.display())]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A service manager has given something that is not a socket of the right kind.
+    #[error(
+        "descriptor {number} that the service manager gave is no listening socket with packets: ListenSequentialPacket="
+    )]
+    Given {
+        /// The number of the descriptor.
+        number: usize,
+    },
     /// Another system call failed.
     #[error("the engine cannot go on")]
     System(#[from] io::Error),
@@ -74,8 +101,8 @@ pub enum ServiceError {
 /// The parts of a service.
 #[derive(Debug)]
 pub struct Settings {
-    /// A listening socket, from [`bind_at`] or from a service manager.
-    pub listener: OwnedFd,
+    /// The listening sockets, from [`bind_at`] or from a service manager ([`check_given`]).
+    pub listeners: Vec<OwnedFd>,
     /// The keys.
     pub vault: Vault,
     /// The permissions of users.
@@ -84,15 +111,26 @@ pub struct Settings {
     pub workers: usize,
     /// The log.
     pub audit: Audit,
+    /// Whether each operation with a key is a line of it.
+    pub audits_uses: bool,
     /// Whether memory is locked, for the status.
     pub memory_locked: bool,
     /// The source of the passphrase, for the status.
     pub sealed_by: String,
 }
 
-/// Ends a service from any thread.
+/// Ends a service, or changes its policy, from any thread.
 #[derive(Debug, Clone)]
-pub struct Stop(Arc<OwnedFd>);
+pub struct Stop(Arc<Orders>);
+
+#[derive(Debug)]
+struct Orders {
+    bell: OwnedFd,
+    /// The policy that is to be from now on.
+    policy: Mutex<Option<Policy>>,
+    reopens: AtomicBool,
+    is_over: AtomicBool,
+}
 
 impl Stop {
     /// Makes a switch that is not set.
@@ -100,20 +138,34 @@ impl Stop {
     /// # Errors
     /// Fails if the kernel does.
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(new_bell()?)))
+        let (reopens, is_over) = Default::default();
+        Ok(Self(Arc::new(Orders { bell: new_bell()?, policy: Mutex::default(), reopens, is_over })))
     }
 
     /// Ends the services that were started with it.
     pub fn stop(&self) {
-        ring(&self.0);
+        self.0.is_over.store(true, Relaxed);
+        ring(&self.0.bell);
+    }
+
+    /// Gives the service that was started with it another policy.
+    pub fn change_policy(&self, policy: Policy) {
+        *self.0.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(policy);
+        ring(&self.0.bell);
+    }
+
+    /// Has the service that was started with it open its log again.
+    pub fn reopen_log(&self) {
+        self.0.reopens.store(true, Relaxed);
+        ring(&self.0.bell);
     }
 }
 
 /// Makes a socket at `path` to which every user may connect: the policy decides who is let in. A socket without a
-/// listener is replaced.
+/// listener is replaced, and nothing else is.
 ///
 /// # Errors
-/// Fails if another service listens there, or if the system fails.
+/// Fails if another service listens there, if there is something that is not a socket, or if the system fails.
 pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
     let failed = |source: io::Error| ServiceError::Listen { path: path.to_owned(), source };
     let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
@@ -123,6 +175,10 @@ pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
     if let Err(error) = bind(&listener, &address) {
         if error != Errno::ADDRINUSE {
             return Err(failed(error.into()));
+        }
+        // A link is not followed: it is what would be removed.
+        if !fs::symlink_metadata(path).map_err(failed)?.file_type().is_socket() {
+            return Err(ServiceError::NoSocket { path: path.to_owned() });
         }
         if socket::connect_to(path).is_ok() {
             return Err(ServiceError::InUse { path: path.to_owned() });
@@ -135,12 +191,29 @@ pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
     Ok(listener)
 }
 
+/// Checks sockets that a service manager has given.
+///
+/// # Errors
+/// Fails if one of them is of another kind, if there are too many, or if the kernel fails.
+pub fn check_given(sockets: &[OwnedFd]) -> Result<(), ServiceError> {
+    for (number, socket) in (3..).zip(sockets) {
+        let is_right = sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+            && sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+            && sockopt::socket_acceptconn(socket) == Ok(true);
+        if !is_right || number - 3 >= LISTENERS_MAX {
+            return Err(ServiceError::Given { number });
+        }
+        rustix::io::ioctl_fionbio(socket, true).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
-    user: u32,
-    process: i32,
-    grant: Option<Grant>,
+    peer: Peer,
+    /// It is given to the asker when it is let in.
+    grant: Grant,
     since: Instant,
     /// Set after the client's first message.
     inside: Option<(Asker, Arc<End>)>,
@@ -149,16 +222,19 @@ struct Connection {
 /// A service that starts to serve with [`Service::run`].
 #[derive(Debug)]
 pub struct Service {
-    listener: OwnedFd,
+    listeners: Vec<OwnedFd>,
     policy: Policy,
-    audit: Audit,
+    audit: Arc<Audit>,
     keys: Keys,
     facts: Facts,
     shared: Arc<Shared>,
     epoll: OwnedFd,
-    /// It keeps the descriptor open that the service waits for.
-    _stop: Stop,
+    stop: Stop,
+    closer: Closer,
     connections: BTreeMap<Id, Connection>,
+    /// The numbers of connections by user.
+    by_user: BTreeMap<u32, usize>,
+    connections_max: usize,
     next_id: Id,
     /// It is the last field, so that it is dropped after the others.
     _workers: Workers,
@@ -172,16 +248,20 @@ impl Service {
     pub fn start(settings: Settings, stop: &Stop) -> Result<Self, ServiceError> {
         let shared = Arc::new(Shared::new()?);
         let vault = Arc::new(settings.vault);
-        let chores = Chores::start(Arc::clone(&vault), shared.control.try_clone()?)?;
+        let chores = Chores::start(&vault, &shared.control)?;
         let keys = Keys::new(vault.keys()?, vault, chores);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
-        for (fd, data, flags) in [
-            (settings.listener.as_fd(), LISTENER, EventFlags::IN),
-            (shared.control.as_fd(), CONTROL, EventFlags::IN),
-            (stop.0.as_fd(), STOP, EventFlags::IN),
-        ] {
-            epoll::add(&epoll, fd, EventData::new_u64(data), flags).map_err(io::Error::from)?;
+        let own = [(shared.control.as_fd(), CONTROL), (stop.0.bell.as_fd(), STOP)];
+        let listeners = settings.listeners.iter().map(AsFd::as_fd).zip(FIRST_LISTENER..FIRST_ID);
+        for (fd, data) in own.into_iter().chain(listeners) {
+            epoll::add(&epoll, fd, EventData::new_u64(data), EventFlags::IN).map_err(io::Error::from)?;
         }
+        for listener in &settings.listeners {
+            // A kernel that cannot refuse them delivers them, and none is received.
+            refuse_descriptors(listener);
+        }
+        let descriptors = protect::raise_descriptors();
+        let connections_max = (descriptors.saturating_sub(DESCRIPTORS_BESIDE) / 2).min(CONNECTIONS_MAX);
         let workers = settings.workers.max(1);
         let facts = Facts {
             service: concat!("sealane engine ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -190,18 +270,25 @@ impl Service {
             memory_locked: settings.memory_locked,
             sealed_by: settings.sealed_by,
         };
-        settings.audit.write(&Event::Started { keys: keys.len() });
+        let audit = Arc::new(settings.audit);
+        audit.write(&Event::Started { keys: keys.len() });
+        if settings.audits_uses {
+            shared.log_uses(Arc::clone(&audit));
+        }
         Ok(Self {
-            listener: settings.listener,
+            listeners: settings.listeners,
             policy: settings.policy,
-            audit: settings.audit,
+            audit,
             keys,
             facts,
             _workers: Workers::start(&shared, workers)?,
             shared,
             epoll,
-            _stop: stop.clone(),
+            stop: stop.clone(),
+            closer: Closer::default(),
             connections: BTreeMap::new(),
+            by_user: BTreeMap::new(),
+            connections_max,
             next_id: FIRST_ID,
         })
     }
@@ -226,30 +313,24 @@ impl Service {
             for event in events {
                 match event {
                     STOP => {
-                        self.audit.write(&Event::Ended);
-                        return Ok(());
+                        if self.stop.0.is_over.load(Relaxed) {
+                            self.audit.write(&Event::Ended);
+                            return Ok(());
+                        }
+                        self.obey();
                     }
-                    LISTENER => self.accept(),
                     CONTROL => self.control(),
+                    FIRST_LISTENER..FIRST_ID => self.accept((event - FIRST_LISTENER) as usize),
                     id => self.hear(id),
                 }
             }
         }
     }
 
-    fn accept(&mut self) {
-        // A client that occupies a place without sending a message is dropped in favour of the next.
-        let silent: Vec<Id> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| {
-                connection.inside.is_none() && connection.since.elapsed() > HELLO_PATIENCE
-            })
-            .map(|(id, _)| *id)
-            .collect();
-        silent.into_iter().for_each(|id| self.drop_connection(id));
+    fn accept(&mut self, listener: usize) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = match accept_with(&self.listener, flags) {
+        let Some(listener) = self.listeners.get(listener) else { return };
+        let socket = match accept_with(listener, flags) {
             Ok(socket) => socket,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                 // The connection stays in the queue, and the event recurs.
@@ -258,30 +339,121 @@ impl Service {
             }
             Err(_) => return,
         };
-        let Ok(peer) = sockopt::socket_peercred(&socket) else { return };
-        let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
-        let grant = self.policy.grant(user, peer.gid.as_raw());
-        let most = grant.as_ref().map_or(STRANGER_CONNECTIONS_MAX, Grant::connections);
-        let own = self.connections.values().filter(|connection| connection.user == user).count();
-        if self.connections.len() >= CONNECTIONS_MAX || own >= most as usize {
-            let what = "connections".to_owned();
-            let _ = socket::send(&socket, &Told::Refused(Refusal::Limit { what }), &[], SendFlags::DONTWAIT);
-            return;
+        let Ok(peer) = peer(&socket) else { return self.closer.close(socket) };
+        refuse_descriptors(&socket);
+        let Some(grant) = self.policy.grant(peer.user, peer.group) else {
+            return self.refuse(socket, peer, Refusal::NotAllowed);
+        };
+        let own = self.by_user.get(&peer.user).copied().unwrap_or(0);
+        let most = grant.connections() as usize;
+        if own >= most && !self.make_room(peer.user) {
+            let what = format!("{most} connections of user {}, `connections` of the policy,", peer.user);
+            return self.refuse(socket, peer, Refusal::Limit { what });
         }
-        let id = self.next_id;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP)
-            .is_err()
-        {
-            return;
+        if self.connections.len() >= self.connections_max && !self.make_room_anywhere() {
+            let what = format!("{} connections in all", self.connections_max);
+            return self.refuse(socket, peer, Refusal::Limit { what });
+        }
+        let (id, since) = (self.next_id, Instant::now());
+        let flags = EventFlags::IN | EventFlags::RDHUP;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(id), flags).is_err() {
+            return self.closer.close(socket);
         }
         self.next_id += 1;
-        let since = Instant::now();
-        self.connections.insert(id, Connection { socket, user, process, grant, since, inside: None });
+        *self.by_user.entry(peer.user).or_default() += 1;
+        self.connections.insert(id, Connection { socket, peer, grant, since, inside: None });
+    }
+
+    /// Tells a client whom it does not let in why.
+    fn refuse(&self, socket: OwnedFd, peer: Peer, why: Refusal) {
+        self.shared.counters.connections_refused.fetch_add(1, Relaxed);
+        let Peer { user, process, .. } = peer;
+        self.audit.write(&Event::Refused { user, process, why: why.to_string() });
+        let _ = socket::send(&socket, &Told::Refused(why), &[], SendFlags::DONTWAIT);
+        let _ = shutdown(&socket, Shutdown::Read);
+        // Its first message, if it came already, is thrown away: a socket that is closed with a message inside resets the
+        // connection, and the client would not hear why.
+        if socket::carries_descriptors(&socket).is_ok_and(|carries| !carries) {
+            let _ = recv(&socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
+        }
+        self.closer.close(socket);
+    }
+
+    /// Drops idle connections of a user, and those that have said nothing for too long; returns whether there were any.
+    fn make_room(&mut self, user: u32) -> bool {
+        let own = |connection: &&Connection| connection.peer.user == user;
+        let is_silent = |connection: &Connection| {
+            connection.inside.is_none() && connection.since.elapsed() > HELLO_PATIENCE
+        };
+        let count = self.by_user.get(&user).copied().unwrap_or(0);
+        let silent =
+            self.connections.iter().filter(|(_, connection)| own(connection) && is_silent(connection));
+        let mut found: Vec<Id> = silent.map(|(id, _)| *id).collect();
+        if found.is_empty() {
+            let idle = self.shared.scheduler().idle(user, 1 + count / CLOSED_AT_ONCE);
+            let has_chore = |id: &Id| {
+                let connection = self.connections.get(id).and_then(|connection| connection.inside.as_ref());
+                connection.is_none_or(|(asker, _)| asker.has_chore)
+            };
+            found = idle.into_iter().filter(|id| !has_chore(id)).collect();
+        }
+        self.shared.counters.connections_idle.fetch_add(found.len() as u64, Relaxed);
+        let has_some = !found.is_empty();
+        found.into_iter().for_each(|id| self.drop_connection(id));
+        has_some
+    }
+
+    /// Does the same for the user who has most connections, if it has idle ones, and so on.
+    fn make_room_anywhere(&mut self) -> bool {
+        let mut users: Vec<(usize, u32)> = self.by_user.iter().map(|(user, count)| (*count, *user)).collect();
+        users.sort_unstable_by(|one, other| other.cmp(one));
+        users.into_iter().any(|(_, user)| self.make_room(user))
+    }
+
+    /// Opens the log again, and applies another policy to all who are inside, if the orders are so.
+    fn obey(&mut self) {
+        let _ = rustix::io::read(&self.stop.0.bell, &mut [0u8; 8]);
+        if self.stop.0.reopens.swap(false, Relaxed)
+            && let Err(error) = self.audit.reopen()
+        {
+            let _ = writeln!(io::stderr(), "sealane: the audit log stays the old one: {error}");
+        }
+        let Some(policy) = self.stop.0.policy.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        self.policy = policy;
+        self.audit.write(&Event::PolicyChanged);
+        let now = Instant::now();
+        let mut outside = Vec::new();
+        for (id, connection) in &mut self.connections {
+            let Peer { user, group, process } = connection.peer;
+            let Some(grant) = self.policy.grant(user, group) else {
+                self.audit.write(&Event::Refused { user, process, why: Refusal::NotAllowed.to_string() });
+                outside.push(*id);
+                continue;
+            };
+            self.shared.scheduler().change_grant(*id, grant.rate(), &grant, now);
+            if let Some((asker, _)) = &mut connection.inside {
+                asker.grant = grant.clone();
+            }
+            connection.grant = grant;
+        }
+        outside.into_iter().for_each(|id| self.drop_connection(id));
     }
 
     /// Receives one message of a client.
     fn hear(&mut self, id: Id) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        match socket::carries_descriptors(&connection.socket) {
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Ok(true) => {
+                // It is not received, so it is closed with its socket.
+                self.lied(id);
+                return self.drop_connection(id);
+            }
+            Err(_) => return self.drop_connection(id),
+        }
         let told = match socket::receive::<Ask>(&connection.socket, RecvFlags::DONTWAIT) {
             Ok(None) => return self.drop_connection(id),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -294,18 +466,23 @@ impl Service {
             Ok(Some((ask, _))) => match &mut connection.inside {
                 None => return self.greet(id, &ask),
                 Some((asker, _)) => {
-                    answer(ask, asker, &mut self.keys, &self.shared, &self.facts, &self.audit)
+                    answer(ask, asker, &mut self.keys, &self.policy, &self.shared, &self.facts, &self.audit)
                 }
             },
         };
         if let Answered::Now(told) = told {
-            self.tell(id, &told, &[]);
+            self.tell(id, told, &[]);
         }
     }
 
-    fn tell(&mut self, id: Id, told: &Told, descriptors: &[BorrowedFd<'_>]) {
+    fn tell(&mut self, id: Id, told: Told, descriptors: &[BorrowedFd<'_>]) {
         let Some(connection) = self.connections.get(&id) else { return };
-        if socket::send(&connection.socket, told, descriptors, SendFlags::DONTWAIT).is_err() {
+        let version = connection.inside.as_ref().map_or(VERSION, |(asker, _)| asker.version);
+        let told = match told {
+            Told::Refused(refusal) => Told::Refused(refusal.of_version(version)),
+            told => told,
+        };
+        if socket::send(&connection.socket, &told, descriptors, SendFlags::DONTWAIT).is_err() {
             self.drop_connection(id);
         }
     }
@@ -314,42 +491,49 @@ impl Service {
     fn greet(&mut self, id: Id, ask: &Ask) {
         let outcome = self.let_in(id, ask);
         let Some(connection) = self.connections.get(&id) else { return };
-        let (user, process) = (connection.user, connection.process);
+        let Peer { user, process, .. } = connection.peer;
         match (outcome, ask) {
-            (Ok(descriptors), Ask::Hello { program, .. }) => {
+            (Ok((version, memory, bell)), Ask::Hello { program, .. }) => {
                 let program: String = program.chars().filter(|char| !char.is_control()).take(64).collect();
                 self.audit.write(&Event::Connected { user, process, program });
-                let told = Told::Welcome { version: VERSION, service: self.facts.service.clone() };
-                self.tell(id, &told, &descriptors.each_ref().map(AsFd::as_fd));
+                let told = Told::Welcome { version, service: self.facts.service.clone() };
+                // The first version had two pipes: an end to write, one to read, and one to keep.
+                let all = [memory.as_fd(), bell.as_fd(), bell.as_fd(), bell.as_fd()];
+                self.tell(id, told, if version == 1 { &all } else { &all[..2] });
+                // The client may have them already, and do with them what makes a close wait.
+                self.closer.close(memory);
+                self.closer.close(bell);
             }
             (outcome, _) => {
                 let refusal = outcome.err().unwrap_or(Refusal::Unexpected);
                 self.audit.write(&Event::Refused { user, process, why: refusal.to_string() });
-                self.tell(id, &Told::Refused(refusal), &[]);
+                self.tell(id, Told::Refused(refusal), &[]);
                 self.drop_connection(id);
             }
         }
     }
 
-    /// Makes the rings of a client. Workers know them before the client does, so none of its requests is missed.
-    fn let_in(&mut self, id: Id, ask: &Ask) -> Result<[OwnedFd; 4], Refusal> {
+    /// Makes the rings of a client, and returns their version, their memory and its end of the bell. Workers know them before the
+    /// client does, so none of its requests is missed.
+    fn let_in(&mut self, id: Id, ask: &Ask) -> Result<(u16, OwnedFd, OwnedFd), Refusal> {
         let connection = self.connections.get_mut(&id).ok_or(Refusal::Unexpected)?;
         let Ask::Hello { lowest, highest, .. } = ask else { return Err(Refusal::Unexpected) };
-        if !(*lowest..=*highest).contains(&VERSION) {
-            return Err(Refusal::Version { lowest: VERSION, highest: VERSION });
+        let version = VERSION.min(*highest);
+        if version < VERSION_OLDEST.max(*lowest) {
+            return Err(Refusal::Version { lowest: VERSION_OLDEST, highest: VERSION });
         }
-        let grant = connection.grant.clone().ok_or(Refusal::NotAllowed)?;
+        let grant = connection.grant.clone();
         let limit = |_| Refusal::Limit { what: "memory and descriptors".to_owned() };
         let (memory, fd) = Memory::create().map_err(limit)?;
         let (bell, given) = Bell::pair().map_err(limit)?;
+        let bell = Door::new(bell, &self.closer);
         self.shared.listen_to(&bell, id).map_err(limit)?;
         memory.bells().service_is_about_to_sleep();
         let end = Arc::new(End::new(memory, bell));
-        self.shared.scheduler().add(id, Arc::clone(&end), connection.user, grant.rate(), Instant::now());
-        let (user, process) = (connection.user, connection.process);
-        connection.inside = Some((Asker { id, user, process, grant, has_chore: false }, end));
-        let [theirs, own, kept] = given;
-        Ok([fd, theirs, own, kept])
+        let Peer { user, process, .. } = connection.peer;
+        self.shared.scheduler().add(id, Arc::clone(&end), user, grant.rate(), Instant::now());
+        connection.inside = Some((Asker { id, user, process, version, grant, has_chore: false }, end));
+        Ok((version, fd, given))
     }
 
     /// Processes the messages of workers and chores.
@@ -366,19 +550,28 @@ impl Service {
             if let Some((asker, _)) = inside {
                 asker.has_chore = false;
             }
-            let told = self.keys.settle(done, &self.audit);
-            self.tell(id, &told, &[]);
+            let told = self.keys.settle(done, &self.shared, &self.audit);
+            self.tell(id, told, &[]);
         }
     }
 
     fn lied(&self, id: Id) {
         if let Some(connection) = self.connections.get(&id) {
-            self.audit.write(&Event::Lied { user: connection.user, process: connection.process });
+            let Peer { user, process, .. } = connection.peer;
+            self.audit.write(&Event::Lied { user, process });
         }
     }
 
     fn drop_connection(&mut self, id: Id) {
         let Some(connection) = self.connections.remove(&id) else { return };
+        let user = connection.peer.user;
+        let is_last = self.by_user.get_mut(&user).is_some_and(|count| {
+            *count -= 1;
+            *count == 0
+        });
+        if is_last {
+            self.by_user.remove(&user);
+        }
         // It does not matter if it is not registered.
         let _ = epoll::delete(&self.epoll, &connection.socket);
         if let Some((_, end)) = &connection.inside {
@@ -388,6 +581,7 @@ impl Service {
             scheduler.forget_idle(Instant::now());
         }
         // The client is notified now.
-        let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+        let _ = shutdown(&connection.socket, Shutdown::Both);
+        self.closer.close(connection.socket);
     }
 }

@@ -8,9 +8,10 @@
 use rustix::fs::{FlockOperation, flock};
 use sealane_asymmetric::{PrivateKey, SCRYPT_LOG_N, Sealer, random};
 use sealane_client::key::is_name;
+use sealane_peer::{PeerError, check_trusted_folder};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The maximum number of keys in one vault.
@@ -25,6 +26,9 @@ const KEY_MAGIC: &[u8] = b"sealane engine key 1\n";
 const SALT_BYTES: usize = 16;
 const SUFFIX: &str = ".key";
 
+/// The end of the name of a key that another one has replaced; no key's own name has its first character.
+const PREVIOUS: &str = "~previous";
+
 /// The error of a vault.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
@@ -38,6 +42,15 @@ pub enum VaultError {
         /// The system's error.
         #[source]
         source: io::Error,
+    },
+    /// Others can change the folder, or one above it.
+    #[error(transparent)]
+    Place(#[from] PeerError),
+    /// Others may write to the folder.
+    #[error("others than its owner may write to {}: chmod 700 it", path.display())]
+    Exposed {
+        /// The folder.
+        path: PathBuf,
     },
     /// Another service uses the folder.
     #[error("another engine has the keys in {}", path.display())]
@@ -68,6 +81,17 @@ pub enum VaultError {
     },
 }
 
+/// A key of a vault.
+#[derive(Debug)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Whether another key of this name has replaced it.
+    pub is_previous: bool,
+    /// The key.
+    pub key: PrivateKey,
+}
+
 /// An open folder of keys.
 #[derive(Debug)]
 pub struct Vault {
@@ -92,7 +116,13 @@ impl Vault {
         }
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(failed("make", folder))?;
+        check_trusted_folder(folder)?;
         let lock = File::open(folder).map_err(failed("open", folder))?;
+        let facts = lock.metadata().map_err(failed("read", folder))?;
+        // Anybody may have put files into a folder like /tmp.
+        if facts.mode() & 0o022 != 0 {
+            return Err(VaultError::Exposed { path: folder.to_owned() });
+        }
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(VaultError::InUse { path: folder.to_owned() });
         }
@@ -127,29 +157,34 @@ impl Vault {
         Ok([head, word].concat())
     }
 
-    /// Returns all keys with their names.
+    /// Returns all keys.
     ///
     /// # Errors
     /// Fails if a file is not a key of this vault: the service must not start as if that key did not exist.
-    pub fn keys(&self) -> Result<Vec<(String, PrivateKey)>, VaultError> {
+    pub fn keys(&self) -> Result<Vec<Kept>, VaultError> {
         let mut keys = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed("read", &self.folder))? {
             let path = entry.map_err(failed("read", &self.folder))?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)) else {
                 continue;
             };
+            let (own, is_previous) = match name.strip_suffix(PREVIOUS) {
+                Some(own) => (own, true),
+                None => (name, false),
+            };
             // Such a file was being written when the service ended.
-            if !is_name(name) {
+            if !is_name(own) {
                 continue;
             }
-            if keys.len() == KEYS_MAX {
+            if keys.len() == 2 * KEYS_MAX {
                 return Err(VaultError::TooMany { path: self.folder.clone() });
             }
             let damaged = || VaultError::Damaged { path: path.clone() };
             let sealed = read(&path)?;
             let sealed = sealed.strip_prefix(KEY_MAGIC).ok_or_else(damaged)?;
             let pkcs8 = self.sealer.open(&associated(name), sealed).map_err(|_| damaged())?;
-            keys.push((name.to_owned(), PrivateKey::of_pkcs8(&pkcs8).map_err(|_| damaged())?));
+            let key = PrivateKey::of_pkcs8(&pkcs8).map_err(|_| damaged())?;
+            keys.push(Kept { name: own.to_owned(), is_previous, key });
         }
         Ok(keys)
     }
@@ -159,11 +194,24 @@ impl Vault {
     /// # Errors
     /// Fails if the file system does.
     pub fn store(&self, name: &str, key: &PrivateKey) -> Result<(), VaultError> {
-        let path = self.path(name);
+        self.put(name, "", key)
+    }
+
+    /// Stores the key that another one of this name replaces.
+    ///
+    /// # Errors
+    /// Fails if the file system does.
+    pub fn store_previous(&self, name: &str, key: &PrivateKey) -> Result<(), VaultError> {
+        self.put(name, PREVIOUS, key)
+    }
+
+    fn put(&self, name: &str, which: &str, key: &PrivateKey) -> Result<(), VaultError> {
+        let path = self.path(name, which);
         let damaged = |_| VaultError::Damaged { path: path.clone() };
         let pkcs8 = key.to_pkcs8().map_err(damaged)?;
-        let sealed = self.sealer.seal(&associated(name), &pkcs8).map_err(damaged)?;
-        write(&self.folder, &format!("{name}{SUFFIX}"), &[KEY_MAGIC, &sealed].concat())
+        let full = format!("{name}{which}");
+        let sealed = self.sealer.seal(&associated(&full), &pkcs8).map_err(damaged)?;
+        write(&self.folder, &format!("{full}{SUFFIX}"), &[KEY_MAGIC, &sealed].concat())
     }
 
     /// Deletes a key.
@@ -171,14 +219,26 @@ impl Vault {
     /// # Errors
     /// Fails if the file system does.
     pub fn remove(&self, name: &str) -> Result<(), VaultError> {
-        let path = self.path(name);
+        self.delete(name, "")
+    }
+
+    /// Deletes the key that another one of this name has replaced.
+    ///
+    /// # Errors
+    /// Fails if the file system does.
+    pub fn remove_previous(&self, name: &str) -> Result<(), VaultError> {
+        self.delete(name, PREVIOUS)
+    }
+
+    fn delete(&self, name: &str, which: &str) -> Result<(), VaultError> {
+        let path = self.path(name, which);
         fs::remove_file(&path).map_err(failed("remove", &path))?;
         sync(&self.folder)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn path(&self, name: &str, which: &str) -> PathBuf {
         assert!(is_name(name), "names are checked where they come in");
-        self.folder.join(format!("{name}{SUFFIX}"))
+        self.folder.join(format!("{name}{which}{SUFFIX}"))
     }
 }
 
@@ -200,7 +260,16 @@ fn read(path: &Path) -> Result<Vec<u8>, VaultError> {
 /// Writes a file whole: first under another name, which is then renamed.
 fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), VaultError> {
     let (path, beside) = (folder.join(name), folder.join(format!(".{name}.new")));
-    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
+    // One of these names is left over from a service that was killed; a link is not followed, and goes as well.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("remove", &beside)(error));
+        }
+        _ => {}
+    }
+    let flags = libc::O_NOFOLLOW;
+    let written =
+        OpenOptions::new().write(true).create_new(true).custom_flags(flags).mode(0o600).open(&beside);
     let written = written.and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()));
     written.and_then(|()| fs::rename(&beside, &path)).map_err(failed("write", &path))?;
     sync(folder)
@@ -216,7 +285,7 @@ mod tests {
     use sealane_client::KeyKind;
 
     fn names(vault: &Vault) -> Vec<String> {
-        let mut names: Vec<_> = vault.keys().unwrap().into_iter().map(|(name, _)| name).collect();
+        let mut names: Vec<_> = vault.keys().unwrap().into_iter().map(|kept| kept.name).collect();
         names.sort();
         names
     }
@@ -235,12 +304,12 @@ mod tests {
         assert!(matches!(Vault::open(&path, b""), Err(VaultError::NoPassphrase)));
         let vault = Vault::open(&path, b"one").unwrap();
         assert_eq!(names(&vault), ["mail", "web"]);
-        let found = vault.keys().unwrap().into_iter().find(|(name, _)| name == "web").unwrap().1;
+        let found = vault.keys().unwrap().into_iter().find(|kept| kept.name == "web").unwrap().key;
         assert_eq!(found.public(), key.public());
         vault.remove("web").unwrap();
         assert_eq!(names(&vault), ["mail"]);
         let text = fs::read(path.join("mail.key")).unwrap();
-        let pkcs8 = vault.keys().unwrap()[0].1.to_pkcs8().unwrap();
+        let pkcs8 = vault.keys().unwrap()[0].key.to_pkcs8().unwrap();
         assert!(!text.windows(16).any(|window| pkcs8.windows(16).any(|clear| clear == window)));
     }
 

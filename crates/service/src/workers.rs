@@ -7,6 +7,7 @@
 //! is free, and rarely if its spins are in vain. An operation that is alone is divided between two workers where the rule
 //! in [`crate::divided`] allows it.
 
+use crate::audit::Audit;
 use crate::connection::{Job, Work, compute};
 use crate::counters::Counters;
 use crate::divided::{Divided, Solitude};
@@ -15,14 +16,13 @@ use crate::scheduler::{Batch, Id, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use sealane_asymmetric::{Prime, Spent, WORTHWHILE};
-use sealane_client::{BUSY, Cores, Habit, SPIN};
+use sealane_client::{BUSY, Cores, Habit, RINGS_HELD, SPIN};
 use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,10 +32,6 @@ const LOOKS: u32 = 8;
 /// The time from which on a worker that spins gives its core to a thread that waits for it: a client's, perhaps.
 const SPIN_ALONE: Duration = Duration::from_micros(2);
 
-/// The number of wake-ups after which a worker silences the bells that have woken it. The least pipe holds 4,096 rings,
-/// and a bell is rung once per announcement of a sleep.
-const RUNG_MAX: usize = 64;
-
 /// The event of the service's own bell; connections have other numbers.
 const OWN_BELL: Id = 0;
 
@@ -44,14 +40,14 @@ const OWN_BELL: Id = 0;
 pub(crate) struct Shared {
     scheduler: Mutex<Scheduler>,
     pub(crate) counters: Counters,
+    /// The log of each operation with a key, if there is to be one.
+    uses: OnceLock<Arc<Audit>>,
     kernels: Kernels,
     batch: Batch,
     cores: Cores,
     /// Workers sleep here: connections' bells and `bell` are registered, and each event wakes one worker.
     epoll: OwnedFd,
     bell: OwnedFd,
-    /// /dev/null, where the rings of bells go.
-    nowhere: OwnedFd,
     /// Wakes the set-up thread.
     pub(crate) control: OwnedFd,
     sleepers: AtomicUsize,
@@ -90,12 +86,12 @@ impl Shared {
         let shared = Self {
             scheduler: Mutex::default(),
             counters: Counters::default(),
+            uses: OnceLock::new(),
             kernels,
             batch: batch_of(&kernels),
             cores: Cores::of_this_machine(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bell: new_bell()?,
-            nowhere: File::options().write(true).open("/dev/null")?.into(),
             control: new_bell()?,
             sleepers: AtomicUsize::new(0),
             has_spinner: AtomicBool::new(false),
@@ -108,6 +104,11 @@ impl Shared {
         };
         shared.listen_to(&shared.bell, OWN_BELL)?;
         Ok(shared)
+    }
+
+    /// Logs each operation with a key from now on.
+    pub(crate) fn log_uses(&self, audit: Arc<Audit>) {
+        let _ = self.uses.set(audit);
     }
 
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, Scheduler> {
@@ -215,17 +216,26 @@ impl Shared {
 
     /// Answers jobs that have been computed in `cost_ns` nanoseconds together.
     fn answer(&self, jobs: Vec<Job>, cost_ns: u64) {
-        let each_ns = cost_ns / (jobs.len() as u64).max(1);
-        let costs: Vec<_> = jobs.iter().map(|job| (job.user, job.expected_ns)).collect();
+        // Each of them bears its share of the time as it was expected: they may be of different kinds.
+        let expected_ns: u64 = jobs.iter().map(|job| job.expected_ns).sum();
+        let share = |job_ns: u64| {
+            u64::try_from(u128::from(cost_ns) * u128::from(job_ns) / u128::from(expected_ns.max(1)))
+                .unwrap_or(cost_ns)
+        };
+        let costs: Vec<_> =
+            jobs.iter().map(|job| (job.user, job.expected_ns, share(job.expected_ns))).collect();
         for job in jobs {
+            if let (Some(audit), Some(event)) = (self.uses.get(), job.used()) {
+                audit.write(&event);
+            }
             job.deliver(&self.counters);
         }
         // Clients go on meanwhile.
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.busy_ns.fetch_add(cost_ns, Ordering::Relaxed);
         let mut scheduler = self.scheduler();
-        for (user, expected_ns) in costs {
-            scheduler.correct(user, expected_ns, each_ns);
+        for (user, expected_ns, cost_ns) in costs {
+            scheduler.correct(user, expected_ns, cost_ns);
         }
     }
 
@@ -305,6 +315,9 @@ struct Worker {
     is_busy: bool,
     /// The connections whose bells have woken it since it silenced bells.
     rung: Vec<Id>,
+    /// The number of wake-ups after which it silences them: its share of the rings that a bell holds. A bell is rung once per
+    /// announcement of a sleep.
+    rung_max: usize,
 }
 
 impl Worker {
@@ -377,17 +390,20 @@ impl Worker {
         shared.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Silences the bells that have woken it, long before a bell's pipe is full.
+    /// Silences the bells that have woken it, before a bell is full of rings.
     fn silence(&mut self) {
-        if self.rung.len() < RUNG_MAX {
+        if self.rung.len() < self.rung_max {
             return;
         }
         self.rung.sort_unstable();
         self.rung.dedup();
         for id in self.rung.drain(..) {
             let end = self.shared.scheduler().end(id);
-            if let Some(end) = end {
-                end.bell.discard(&self.shared.nowhere);
+            if let Some(end) = end
+                && end.bell.silence().is_err()
+            {
+                self.shared.scheduler().has_lied(id);
+                ring(&self.shared.control);
             }
         }
     }
@@ -412,6 +428,7 @@ impl Workers {
                 idle_from: Instant::now(),
                 is_busy: false,
                 rung: Vec::new(),
+                rung_max: (RINGS_HELD / count).max(1),
             };
             workers.threads.push(builder.spawn(move || worker.work())?);
         }
@@ -433,7 +450,8 @@ impl Drop for Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::{End, Handle};
+    use crate::closer::Closer;
+    use crate::connection::{Door, End, Handle};
     use crate::divided::tests::{SIGN, key, signing};
     use sealane_client::job::Use;
     use sealane_client::ring::{Consumer, Direction, Head, Producer};
@@ -481,7 +499,10 @@ mod tests {
         let shared = Arc::new(Shared { disregards_others: true, ..Shared::new().unwrap() });
         let workers = Workers::start(&shared, 2).unwrap();
         let (key, wanted) = key();
-        let end = Arc::new(End::new(Memory::create().unwrap().0, Bell::pair().unwrap().0));
+        let end = Arc::new(End::new(
+            Memory::create().unwrap().0,
+            Door::new(Bell::pair().unwrap().0, &Closer::default()),
+        ));
         shared.scheduler().add(1, Arc::clone(&end), 1, None, Instant::now());
         let handle = Handle::Private { key, uses: [Use::Sign].into() };
         let handle = shared.scheduler().open(1, handle).unwrap();

@@ -11,13 +11,13 @@ eventually() {
     echo "never: $*" >&2
     return 1
 }
-# closed SERVICE USER: its main process belongs to that user and leaves no core dump.
+# closed SERVICE USER [CAPABILITIES]: its main process belongs to that user, has no capabilities, and leaves no core dump.
 closed() {
     pid=$(systemctl show --property MainPID --value "$1")
     # Files of a process that cannot be dumped are root's.
     test "$(stat -c %U "/proc/$pid/environ")" = root
     grep -qE "^Uid:[[:space:]]$(id -u "$2")[[:space:]]" "/proc/$pid/status"
-    grep -qE '^CapPrm:[[:space:]]0{16}$' "/proc/$pid/status"
+    grep -qE "^CapPrm:[[:space:]]${3:-0000000000000000}\$" "/proc/$pid/status"
     grep -q 'Max core file size  *0  *0 ' "/proc/$pid/limits"
 }
 
@@ -73,3 +73,6 @@ echo 'a site file that is wrong'
 chmod 666 /etc/sealane/far.toml
 if systemctl start sealane-tunnel@far; then exit 1; fi
 journalctl --no-pager --unit sealane-tunnel@far | grep -q 'go-w'
+
+systemctl stop sealane-tunnel@far 2>/dev/null || :
+. /engine.sh

@@ -42,7 +42,16 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("fuzz/src/allocation.rs", "a global allocator that counts is unsafe by its trait"),
         ("testing/allocations.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/asymmetric/src/library.rs", "AWS-LC's public-key operations, called through C"),
+        (
+            "crates/client/src/environment.rs",
+            "getauxval(3), which says whether the environment may be believed",
+        ),
+        (
+            "crates/client/src/jail.rs",
+            "unshare(2) of a thread's working folder, and descriptors that others may close",
+        ),
         ("crates/client/src/memory.rs", "mmap(2) of the memory that two processes share"),
+        ("crates/service/src/kernel.rs", "socket options and descriptors that no library here wraps safely"),
         ("crates/service/src/keyring.rs", "request_key(2) and keyctl(2), which no library here wraps"),
         (
             "crates/service/benches/rings/openssl.rs",
@@ -259,7 +268,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
     home_paths: List(&[]),
     environment: List(&[
         ("crates/copy/src/journal/tests.rs", "a test that starts itself again under a limit"),
-        ("crates/pkcs11/src/ffi/general.rs", "programs tell a module of PKCS#11 nothing but its path"),
+        (
+            "crates/client/src/environment.rs",
+            "programs tell a module of PKCS#11 nothing but its path, and a provider nothing at all",
+        ),
     ]),
     circles: List(&[]),
 };

@@ -21,7 +21,8 @@ The policy file says who may use which key for what:
 
 Further words of an entry: `groups`; `uses` may also have `decrypt` and `derive`; `rate` (jobs a second) and `connections` limit each of \
 the users; `lend = true` lets them bring keys of their own; `admin = true` lets them manage keys. Whom no entry names is refused. Without a \
-policy file, root and the user of the engine may do everything.
+policy file, root and the user of the engine may do everything. `check --policy FILE` says who may do what; SIGHUP (`systemctl reload \
+sealane-engine`) has the engine read the file again, and open its audit log again.
 
 OpenSSL 3 programs use a key through the provider `sealane-provider`: `sealane:NAME` where they take a URI, and the file that \
 `sealane engine keys reference NAME` prints where they take a PEM file.";
@@ -42,7 +43,7 @@ pub enum EngineCommand {
     /// Show what the engine does, and for whom
     Status(EngineStatusArgs),
     /// Print the engine's counters in Prometheus's text format
-    Stats(EngineSocketArgs),
+    Stats(EngineStatsArgs),
     /// Make, import, list and remove keys
     Keys(EngineKeysArgs),
     /// Check a policy file, or try every key that you may use
@@ -55,6 +56,17 @@ pub struct EngineSocketArgs {
     /// The engine's socket
     #[arg(long, value_name = "PATH", env = "SEALANE_ENGINE", default_value = SOCKET)]
     pub socket: PathBuf,
+}
+
+/// Arguments of `sealane engine stats`.
+#[derive(Debug, Args)]
+pub struct EngineStatsArgs {
+    /// Which engine
+    #[command(flatten)]
+    pub socket: EngineSocketArgs,
+    /// Count the operations with each key as well
+    #[arg(long)]
+    pub keys: bool,
 }
 
 /// Arguments of `sealane engine serve`.
@@ -81,6 +93,9 @@ pub struct EngineServeArgs {
     /// Append a line of JSON to this file for each client let in or refused, and each change of keys
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
+    /// Append a line for each operation with a key as well
+    #[arg(long, requires = "audit")]
+    pub audit_uses: bool,
     /// Run even if memory cannot be locked, so that keys may reach the swap device
     #[arg(long)]
     pub allow_swap: bool,
@@ -132,6 +147,21 @@ pub enum EngineKeysCommand {
         /// File of the passphrase, if the key is encrypted
         #[arg(long, value_name = "FILE")]
         passphrase_file: Option<PathBuf>,
+        /// Take the name over from another key. That one stays for servers that still have its certificate, until `keys remove
+        /// --previous` or the next replacement
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Try a key: sign once, or agree on a secret.
+    Test {
+        /// Which engine
+        #[command(flatten)]
+        socket: EngineSocketArgs,
+        /// The key's name
+        name: String,
+        /// Try it as this user, which only root may
+        #[arg(long, value_name = "USER")]
+        user: Option<String>,
     },
     /// Print a key's public half as PEM
     Public {
@@ -156,6 +186,9 @@ pub enum EngineKeysCommand {
         socket: EngineSocketArgs,
         /// The key's name
         name: String,
+        /// Delete only the key that another one has replaced
+        #[arg(long)]
+        previous: bool,
     },
 }
 
@@ -165,7 +198,7 @@ pub struct EngineCheckArgs {
     /// Which engine
     #[command(flatten)]
     pub socket: EngineSocketArgs,
-    /// Check this policy file instead, without an engine
+    /// Say who may do what by this policy file instead, without an engine
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Print JSON, one object a line

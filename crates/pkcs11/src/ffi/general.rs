@@ -12,13 +12,10 @@ use cryptoki_sys as c;
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The version of the standard.
 pub(super) const CRYPTOKI: c::CK_VERSION = c::CK_VERSION { major: 2, minor: 40 };
-
-/// The variable that names the socket of another service than the system's, as it does for `sealane engine`.
-const SOCKET_VARIABLE: &str = "SEALANE_ENGINE";
 
 /// The one slot.
 const SLOT: c::CK_SLOT_ID = 0;
@@ -40,15 +37,6 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     let length = text.len().min(N);
     field[..length].copy_from_slice(&text.as_bytes()[..length]);
     field
-}
-
-/// Returns the socket of the service. A program that runs with more rights than its caller's does not let the caller
-/// choose its token.
-fn socket() -> PathBuf {
-    // SAFETY: the function reads a value that the kernel gave the process when it started.
-    let has_more_rights = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let named = std::env::var_os(SOCKET_VARIABLE).filter(|path| !has_more_rights && !path.is_empty());
-    named.map_or_else(|| PathBuf::from(sealane_client::SOCKET), PathBuf::from)
 }
 
 /// Returns a serial number that differs between tokens: the beginning of a digest of the socket's path.
@@ -92,7 +80,7 @@ pub(super) unsafe extern "C" fn initialize(arguments: *mut c_void) -> c::CK_RV {
     returned(|| {
         // SAFETY: the standard says that the pointer is null or to this structure.
         unsafe { check_arguments(arguments.cast()) }?;
-        module::initialize(socket())
+        module::initialize(sealane_client::environment::socket())
     })
 }
 

@@ -431,6 +431,9 @@ pub unsafe extern "C" fn OSSL_provider_init(
     // SAFETY: OpenSSL guarantees it.
     unsafe {
         let core = Core::of(handle, functions);
+        if let Some(seconds) = core.configured(c"deadline") {
+            crate::engine::set_deadline(&seconds);
+        }
         context.write(Context::give(core, ()));
         ours.write(PROVIDER.as_ptr());
     }

@@ -59,11 +59,12 @@ fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3], cou
     let key = PrivateKey::generate(KeyKind::Rsa { bits: 2048 }).expect("a key");
     std::fs::write(folder.join("key.der"), &*key.to_pkcs8().expect("PKCS#8")).expect("a file");
     let settings = Settings {
-        listener: bind_at(&socket).expect("a socket"),
+        listeners: vec![bind_at(&socket).expect("a socket")],
         vault: Vault::open(&folder.join("keys"), b"a benchmark").expect("a vault"),
         policy: Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         workers: thread::available_parallelism().map_or(1, usize::from),
-        audit: Audit::new(None),
+        audit: Audit::nowhere(),
+        audits_uses: false,
         memory_locked: false,
         sealed_by: "a benchmark".to_owned(),
     };

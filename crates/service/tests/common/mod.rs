@@ -52,14 +52,15 @@ impl Engine {
             None => Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         };
         let settings = Settings {
-            listener: once_free(
+            listeners: vec![once_free(
                 || bind_at(&self.socket),
                 |error| matches!(error, ServiceError::InUse { .. }),
-            ),
+            )],
             vault: self.vault(),
             policy,
             workers: 2,
-            audit: Audit::new(None),
+            audit: Audit::nowhere(),
+            audits_uses: false,
             memory_locked: false,
             sealed_by: "a test".to_owned(),
         };
@@ -67,6 +68,12 @@ impl Engine {
         let service = Service::start(settings, &stop).expect("a service");
         let thread = thread::spawn(move || service.run().expect("it serves"));
         self.running = Some((stop, thread));
+    }
+
+    /// Gives the running service another policy.
+    pub(crate) fn change_policy(&self, text: &str) {
+        let policy = Policy::parse(text, &Names::default()).expect("a policy");
+        self.running.as_ref().expect("it runs").0.change_policy(policy);
     }
 
     fn vault(&self) -> Vault {

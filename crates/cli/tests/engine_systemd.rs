@@ -1,0 +1,71 @@
+//! The engine under a real systemd, by the units, the policy and the scripts of the package, with servers that sign with it: a copy of
+//! this machine's own system, in namespaces of its own, of which nothing stays. `cargo xtask packages` does the same in a bare system.
+
+#[path = "../../../testing/skip.rs"]
+mod skip;
+
+use skip::skip;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes the copy, puts the package's files into it, and starts systemd there.
+const BOOT: &str = r#"
+set -eu
+work=$1 sources=$2 program=$3 libraries=$4
+mount -t tmpfs -o size=1g tmpfs "$work"
+mkdir "$work/upper" "$work/below" "$work/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/below" "$work/root"
+root=$work/root
+# Nothing of this machine's own services.
+rm -rf "$root/etc/systemd/system" "$root/srv"
+mkdir -p "$root/etc/systemd/system" "$root/srv" "$root/etc/sealane" "$root/usr/lib/sealane" "$root/usr/share/sealane"
+chmod 755 "$root"
+cp "$program" "$root/usr/bin/sealane"
+cp "$libraries"/libsealane_provider.so "$root/usr/lib/sealane/sealane-provider.so"
+cp "$sources"/packaging/sealane-engine.service "$sources"/packaging/sealane-engine.socket "$root/usr/lib/systemd/system/"
+cp "$sources"/packaging/engine.toml "$root/etc/sealane/"
+cp "$sources"/packaging/openssl-provider.cnf "$root/usr/share/sealane/"
+cp "$sources"/xtask/src/package/engine.sh "$root/engine.sh"
+sed '/^mkdir -p .srv.trial$/,$d' "$sources"/xtask/src/package/trial.sh >"$root/trial.sh"
+echo 'quick=1; . /engine.sh' >>"$root/trial.sh"
+mount --bind /dev "$root/dev"
+chroot "$root" sh -s configure <"$sources"/packaging/debian/postinst
+umount "$root/dev"
+sh "$sources"/xtask/src/package/boot.sh "$root"
+"#;
+
+#[test]
+fn servers_sign_under_systemd() {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if !is_root {
+        return skip("only root may make namespaces and mounts");
+    }
+    let missing = ["/lib/systemd/systemd", "/usr/sbin/nginx", "/usr/sbin/haproxy", "/usr/sbin/adduser"]
+        .into_iter()
+        .find(|program| !Path::new(program).exists());
+    if let Some(missing) = missing {
+        return skip(format_args!("no {missing}"));
+    }
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_sealane"));
+    let built = program.parent().expect("a folder");
+    // Cargo puts it into the first of them before tests, and into the other one when all is built.
+    let mut places = [built.join("deps"), built.to_owned()].into_iter();
+    let Some(libraries) = places.find(|place| place.join("libsealane_provider.so").exists()) else {
+        return skip("no provider: build the whole workspace");
+    };
+    let has_cgroups = fs::read_to_string("/proc/mounts").is_ok_and(|mounts| mounts.contains(" cgroup2 rw"));
+    if !has_cgroups {
+        return skip("no control groups of version 2 that may be written");
+    }
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let work = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", BOOT, "sh"]);
+    let output =
+        command.arg(work.path()).arg(sources).arg(&program).arg(&libraries).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("HAProxy in its jail"), "{told}");
+}
