@@ -9,21 +9,21 @@ use zeroize::Zeroizing;
 /// The tags of elements.
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
+pub(crate) const OCTET_STRING: u8 = 0x04;
 const NULL: u8 = 0x05;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
+pub(crate) const OBJECT: u8 = 0x06;
+pub(crate) const SEQUENCE: u8 = 0x30;
 
 /// The object identifiers of keys' algorithms and curves: RFC 8017, RFC 5480 and RFC 8410.
-const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+pub(crate) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// Returns the content of the first element, which has this tag, and the bytes after it.
-fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(crate) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
@@ -38,7 +38,7 @@ fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 /// Returns a positive integer without its leading zeros, and the bytes after it. An integer has at least one byte (X.690,
 /// 8.3.1).
-fn expect_integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn expect_integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (content, rest) = expect(bytes, INTEGER)?;
     (!content.is_empty()).then(|| (trimmed(content), rest))
 }

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod der;
+mod formats;
 mod halves;
 mod library;
 mod private;
@@ -16,7 +17,7 @@ mod scrypt;
 mod together;
 
 pub use halves::Halves;
-pub use private::{NoKey, PrivateKey};
+pub use private::{ImportError, NoKey, PrivateKey};
 pub use public::{PublicKey, Verification};
 pub use scrypt::{SCRYPT_LOG_N, Sealer, random};
 pub use sealane_transform::rsa::{Half, Prime, Spent};

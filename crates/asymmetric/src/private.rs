@@ -1,5 +1,6 @@
 //! Private keys: their import, generation and use.
 
+use crate::formats::{Found, look};
 use crate::library::{Padding, Pkey};
 use sealane_client::{Answer, KeyKind, Operation, Status};
 use sealane_transform::ed25519::Ed25519Key;
@@ -33,6 +34,20 @@ pub(crate) enum LaneKey {
 #[error("no private key of a kind that the engine has, or the passphrase is wrong")]
 pub struct NoKey;
 
+/// The error of an import.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// There is no private key, or the passphrase is wrong.
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    /// There is one, of a kind or in a form that is not supported.
+    #[error("{found} is not supported")]
+    Unsupported {
+        /// The name of what was found.
+        found: String,
+    },
+}
+
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PrivateKey({})", self.kind)
@@ -62,12 +77,22 @@ impl PrivateKey {
         Self::of(Pkey::of_pkcs8(der).map_err(|_| NoKey)?)
     }
 
-    /// Reads a key in a usual format: PEM (PKCS#8, PKCS#1, SEC 1), or DER of PKCS#8 or PKCS#12 (RFC 7292), encrypted
-    /// or not.
+    /// Reads a key in a usual format: PEM (PKCS#8, PKCS#1, SEC 1), DER of these or of PKCS#12 (RFC 7292), encrypted or not, or
+    /// OpenSSH's own, not encrypted.
     ///
     /// # Errors
-    /// Fails if the bytes have none of these formats, or if the passphrase is wrong.
-    pub fn import(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, NoKey> {
+    /// Fails if the bytes have none of these formats, if the passphrase is wrong, or with the name of a key that is not supported.
+    pub fn import(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, ImportError> {
+        match (Self::import_by_library(bytes, passphrase), look(bytes)) {
+            (Ok(key), _) => Ok(key),
+            (Err(_), Some(Found::Pkcs8(pkcs8))) => Ok(Self::of_pkcs8(&pkcs8)?),
+            (Err(_), Some(Found::Unsupported(found))) => Err(ImportError::Unsupported { found }),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    /// Reads what AWS-LC reads.
+    fn import_by_library(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, NoKey> {
         let secret = passphrase.unwrap_or_default();
         if bytes.windows(11).any(|window| window == b"-----BEGIN ") {
             return Self::of(Pkey::of_pem(bytes, secret).map_err(|_| NoKey)?);

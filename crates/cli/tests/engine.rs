@@ -18,8 +18,9 @@ impl Engine {
     fn start(folder: tempfile::TempDir, more: &[&str]) -> Self {
         let socket = folder.path().join("socket");
         let _ = fs::remove_file(&socket);
+        let errors = fs::File::create(folder.path().join("errors")).expect("a file");
         let mut command = serve(folder.path());
-        let child = command.args(more).stderr(Stdio::null()).spawn().expect("it starts");
+        let child = command.args(KEYS).args(more).stderr(errors).spawn().expect("it starts");
         let engine = Self { folder, child };
         let start = Instant::now();
         while !engine.engine(&["status"]).status.success() {
@@ -67,19 +68,13 @@ fn serve(folder: &Path) -> Command {
         fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).expect("a mode");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
-    command.args([
-        "engine",
-        "serve",
-        "--socket",
-        "socket",
-        "--keys",
-        "keys",
-        "--passphrase-file",
-        "passphrase",
-    ]);
-    command.args(["--audit", "audit", "--allow-swap"]).current_dir(folder);
+    command.args(["engine", "serve", "--passphrase-file", "passphrase", "--audit", "audit", "--allow-swap"]);
+    command.current_dir(folder).env("SEALANE_ENGINE", "socket");
     command
 }
+
+/// The folder of the keys.
+const KEYS: [&str; 2] = ["--keys", "keys"];
 
 #[test]
 fn an_engine_keeps_keys_and_says_what_it_does() {
@@ -116,23 +111,34 @@ fn an_engine_that_cannot_start_says_whose_turn_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let (passphrase, policy) = (folder.path().join("passphrase"), folder.path().join("policy"));
     let refused = |arguments: &[&str], code: i32, words: &str| {
-        let output = serve(folder.path()).args(arguments).output().expect("it runs");
+        let keys = if arguments.contains(&"--keys") { &[][..] } else { &KEYS };
+        let output = serve(folder.path()).args(keys).args(arguments).output().expect("it runs");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(code) && errors.contains(words), "{errors}");
     };
-    fs::write(&policy, "[[allow]]\nusers = ['nobody-has-this-name']\n").expect("a file");
-    refused(&["--policy", "policy"], 2, "which this host does not have");
+    fs::write(&policy, "[[allow]]\nusers = ['root']\nuses = ['read']\n").expect("a file");
+    refused(&["--policy", "policy"], 2, "unknown variant `read`");
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "precious").expect("a file");
+    refused(&["--socket", "plain"], 5, "plain is not a socket, and stays");
+    assert_eq!(fs::read_to_string(&plain).expect("it stays"), "precious");
+    let open = folder.path().join("open");
+    fs::create_dir(&open).expect("a folder");
+    for mode in [0o777, 0o1777, 0o770] {
+        fs::set_permissions(&open, fs::Permissions::from_mode(mode)).expect("a mode");
+        refused(&["--keys", "open"], 5, "others than its owner");
+    }
     fs::write(&passphrase, "\n").expect("a file");
     refused(&[], 2, "an empty passphrase protects nothing");
     fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o644)).expect("a mode");
     refused(&[], 2, "can be read by others");
     fs::remove_file(&passphrase).expect("a file");
     let engine = Engine::start(folder, &[]);
-    let second = serve(engine.folder.path()).output().expect("it runs");
+    let second = serve(engine.folder.path()).args(KEYS).output().expect("it runs");
     assert!(String::from_utf8_lossy(&second.stderr).contains("another engine has the keys"));
     let folder = engine.end();
     fs::write(folder.path().join("passphrase"), "another\n").expect("a file");
-    let wrong = serve(folder.path()).output().expect("it runs");
+    let wrong = serve(folder.path()).args(KEYS).output().expect("it runs");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("the passphrase does not open the keys"));
     let nobody = Command::new(env!("CARGO_BIN_EXE_sealane"))
@@ -142,4 +148,88 @@ fn an_engine_that_cannot_start_says_whose_turn_it_is() {
         .expect("it runs");
     assert_eq!(nobody.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("is `sealane engine serve` running?"));
+}
+
+/// A name that is planted in the place of a file that is about to be written leads nowhere.
+#[test]
+fn an_engine_writes_through_no_link() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (keys, victim) = (folder.path().join("keys"), folder.path().join("victim"));
+    fs::create_dir(&keys).expect("a folder");
+    fs::write(&victim, "precious").expect("a file");
+    std::os::unix::fs::symlink(&victim, keys.join(".web.key.new")).expect("a link");
+    let engine = Engine::start(folder, &[]);
+    engine.good(&["keys", "generate", "web", "p256"]);
+    assert_eq!(fs::read_to_string(&victim).expect("it stays"), "precious");
+    assert_eq!(engine.good(&["keys", "list"]), "web p256\n");
+}
+
+#[test]
+fn a_hang_up_has_policy_and_log_read_and_opened_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = rustix::process::geteuid().as_raw();
+    let admin = format!("[[allow]]\nusers = [{own}, 'a-user-who-was-deleted']\nadmin = true\n");
+    let uses = "keys = ['web*']\nuses = ['sign']\n";
+    fs::write(folder.path().join("policy"), &admin).expect("a file");
+    let engine = Engine::start(folder, &["--policy", "policy", "--audit-uses"]);
+    let path = |name: &str| engine.folder.path().join(name);
+    let told = || fs::read_to_string(path("errors")).expect("what it says");
+    assert!(told().contains("which this host does not have"), "a warning: {}", told());
+    engine.good(&["keys", "generate", "web", "p256"]);
+    assert_eq!(engine.engine(&["keys", "test", "web"]).status.code(), Some(2));
+    let eventually = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < PATIENCE, "{what}: {}", told());
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let hang_up = || {
+        let process = rustix::process::Pid::from_child(&engine.child);
+        rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("it runs");
+    };
+    fs::rename(path("audit"), path("audit.1")).expect("it is renamed, as by logrotate");
+    fs::write(path("policy"), format!("{admin}{uses}")).expect("a file");
+    hang_up();
+    eventually("the new policy", &|| engine.engine(&["keys", "test", "web"]).status.success());
+    eventually("the new log", &|| {
+        fs::read_to_string(path("audit")).is_ok_and(|log| log.contains("\"event\":\"used\",\"user\":"))
+    });
+    assert!(fs::read_to_string(path("audit.1")).expect("the old log").contains("\"generated\""));
+    fs::write(path("policy"), "nonsense").expect("a file");
+    hang_up();
+    eventually("a complaint", &|| told().contains("the policy stays the old one"));
+    assert_eq!(engine.good(&["keys", "test", "web"]), "web p256 works\n");
+    let reference = engine.engine(&["keys", "reference", "web"]);
+    let own = Command::new("id").arg("-un").output().expect("it runs").stdout;
+    let own = String::from_utf8(own).expect("UTF-8");
+    let errors = String::from_utf8_lossy(&reference.stderr).into_owned();
+    assert!(errors.contains(&format!("web may be used by {own}")), "{errors}");
+    let pem = engine.folder.path().join("next.pem");
+    let made = Command::new("openssl").args(["genpkey", "-algorithm", "ED25519", "-out"]).arg(&pem).output();
+    if made.is_ok_and(|output| output.status.success()) {
+        assert_eq!(engine.engine(&["keys", "import", "web", "next.pem"]).status.code(), Some(2));
+        engine.good(&["keys", "import", "web", "next.pem", "--replace"]);
+        assert_eq!(engine.good(&["keys", "list"]), "web ed25519\n");
+        assert!(engine.good(&["status"]).contains("the key that web has replaced is open 0 times"));
+        engine.good(&["keys", "remove", "web", "--previous"]);
+        let counted = engine.good(&["stats", "--keys"]);
+        assert!(counted.contains("sealane_engine_key_uses_total{key=\"web\"} 0\n"), "{counted}");
+    }
+}
+
+#[test]
+fn a_policy_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("policy");
+    fs::write(
+        &path,
+        "[[allow]]\nusers = ['root', 'nobody-has-this-name']\nkeys = ['web-*']\nuses = ['sign']\n",
+    )
+    .expect("a file");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_sealane"));
+    let output = check.args(["engine", "check", "--policy"]).arg(&path).output().expect("it runs");
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && told.contains("user root: may sign with web-*"), "{told}{errors}");
+    assert!(errors.contains("\"nobody-has-this-name\", which this host does not have"), "{errors}");
 }

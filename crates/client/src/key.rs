@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use zeroize::Zeroizing;
 
 /// The kinds of private keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,11 +177,7 @@ impl Uri {
     /// # Errors
     /// Fails if there is none.
     pub fn of_pem(text: &str) -> Result<Self, NoUri> {
-        let (_, rest) = text.split_once(&format!("-----BEGIN {PEM_LABEL}-----")).ok_or(NoUri)?;
-        let (body, _) = rest.split_once("-----END").ok_or(NoUri)?;
-        let digits: Vec<u8> =
-            body.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(URI_BYTES_MAX * 2).collect();
-        Self::of_der(&of_base64(&digits).ok_or(NoUri)?)
+        Self::of_der(&of_pem(PEM_LABEL, text).filter(|der| der.len() <= 2 * URI_BYTES_MAX).ok_or(NoUri)?)
     }
 }
 
@@ -217,6 +214,17 @@ pub fn pem(label: &str, bytes: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
+/// The maximum length of the digits of a PEM text that is read.
+const PEM_DIGITS_MAX: usize = 1 << 16;
+
+/// Returns the bytes of the first PEM text with this label; `None` if there is none, or if it is encrypted by PEM's own means.
+pub fn of_pem(label: &str, text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (body, _) = rest.split_once("-----END")?;
+    let digits = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(PEM_DIGITS_MAX);
+    of_base64(&Zeroizing::new(digits.collect::<Vec<_>>())).map(Zeroizing::new)
+}
+
 /// The digits of RFC 4648, section 4.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -233,7 +241,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn of_base64(digits: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(digits.len());
     let padding = digits.iter().rev().take_while(|digit| **digit == b'=').count();
     if !digits.len().is_multiple_of(4) || padding > 2 {
         return None;

@@ -5,7 +5,7 @@
 use crate::connection::StoredKey;
 use crate::scheduler::Id;
 use crate::vault::{Vault, VaultError};
-use sealane_asymmetric::PrivateKey;
+use sealane_asymmetric::{ImportError, PrivateKey};
 use sealane_client::setup::Secret;
 use sealane_client::{KeyKind, Refusal};
 use std::collections::BTreeMap;
@@ -147,12 +147,16 @@ fn work(vault: &Vault, waiting: &Receiver<Chore>, tell: &Sender<Done>, bell: &Ow
             PrivateKey::import(&bytes.0, passphrase)
         };
         let (key, old) = match what {
-            What::Generate(kind) => (PrivateKey::generate(kind), None),
+            What::Generate(kind) => (PrivateKey::generate(kind).map_err(ImportError::from), None),
             What::Import { bytes, passphrase } => (import(&bytes, &passphrase), None),
             What::Replace { bytes, passphrase, old } => (import(&bytes, &passphrase), old),
-            What::Lend { pkcs8 } => (PrivateKey::of_pkcs8(&pkcs8.0), None),
+            What::Lend { pkcs8 } => (PrivateKey::of_pkcs8(&pkcs8.0).map_err(ImportError::from), None),
         };
-        let outcome = key.map_err(|_| Refusal::BadKey).and_then(|key| {
+        let refused = |error: ImportError| match error {
+            ImportError::NoKey(_) => Refusal::BadKey,
+            ImportError::Unsupported { found } => Refusal::Unsupported { found },
+        };
+        let outcome = key.map_err(refused).and_then(|key| {
             if let Some(old) = &old {
                 if old.info.public == key.public() {
                     return Err(Refusal::Exists);
