@@ -261,12 +261,19 @@ const INSTALLED_BESIDE: &[&str] = &[
     "nginx-light",
     "haproxy",
     "postgresql",
+    "apache2",
+    "stunnel4",
+    "postfix",
+    "dovecot-imapd",
+    "openvpn",
+    "openssh-server",
 ];
 
 /// The script that starts systemd in a root, and its services.
 const BOOT: &str = include_str!("package/boot.sh");
 const TRIAL: &str = include_str!("package/trial.sh");
 const ENGINE_TRIAL: &str = include_str!("package/engine.sh");
+const SERVERS_TRIAL: &str = include_str!("package/servers.sh");
 
 fn try_installed(root: &Path, package: &Path) -> Result<()> {
     let bare = root.join("target/roots/installed");
@@ -277,6 +284,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
         dpkg --purge sealane 2>/dev/null
         rm -rf /srv/* /etc/sealane /var/lib/sealane /var/lib/sealane-engine /var/lib/postgresql/trial
         rm -rf /etc/systemd/system/nginx.service.d /etc/systemd/system/haproxy.service.d
+        rm -rf /etc/systemd/system/apache2.service.d /etc/systemd/system/sealane-engine.s*.d /srv/jail
         sed -i '/^frontend trial/,$d' /etc/haproxy/haproxy.cfg
         dpkg --install /sealane.deb
         getent passwd sealane
@@ -303,6 +311,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
         .context("installing the package in a bare system")?;
     fs::write(bare.join("trial.sh"), TRIAL).context("writing the services' trial")?;
     fs::write(bare.join("engine.sh"), ENGINE_TRIAL).context("writing the engine's trial")?;
+    fs::write(bare.join("servers.sh"), SERVERS_TRIAL).context("writing the servers' trial")?;
     roots::run(Command::new("sh").args(["-c", BOOT, "boot"]).arg(&bare))
         .context("starting the package's services under systemd")?;
     let script = "set -e

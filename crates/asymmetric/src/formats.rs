@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 /// The result of a look at some bytes.
 #[derive(Debug)]
-pub enum Found {
+pub(crate) enum Found {
     /// A key, as PKCS#8 in DER.
     Pkcs8(Zeroizing<Vec<u8>>),
     /// A key of a kind that is not supported, or in a form that is not read.
@@ -38,7 +38,7 @@ const UNSUPPORTED: [(&[u8], &str); 12] = [
 ];
 
 /// Looks what some bytes hold: PEM or DER of PKCS#8, PKCS#1 or SEC 1, or OpenSSH's own format.
-pub fn look(bytes: &[u8]) -> Option<Found> {
+pub(crate) fn look(bytes: &[u8]) -> Option<Found> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && text.contains("-----BEGIN ")
     {
@@ -68,7 +68,7 @@ fn name_of(object: &[u8]) -> Option<Found> {
 fn check_modulus(n: &[u8]) -> Option<Found> {
     let zeros = n.first().map_or(0, |first| first.leading_zeros() as usize);
     let bits = (8 * n.len()).saturating_sub(zeros);
-    let is_right = (2048..=8192).contains(&bits) && bits % 8 == 0;
+    let is_right = (2048..=8192).contains(&bits) && bits.is_multiple_of(8);
     if is_right { None } else { unsupported(&format!("an RSA key of {bits} bits")) }
 }
 

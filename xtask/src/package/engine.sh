@@ -28,7 +28,7 @@ echo 'a policy that changes'
 cat >>/etc/sealane/engine.toml <<'END'
 
 [[allow]]
-users = ["www-data", "haproxy", "postgres", "a-user-who-was-deleted"]
+users = ["www-data", "haproxy", "postgres", "stunnel4", "postfix", "dovenull", "nobody", "a-user-who-was-deleted"]
 keys = ["web"]
 uses = ["sign"]
 END
@@ -68,18 +68,21 @@ told_about() {
         >"/etc/systemd/system/$1.service.d/sealane.conf"
     systemctl daemon-reload
 }
-# shakes_hands PORT: a client verifies the certificate, and that its server has the key.
+# shakes_hands PORT [OPTION...]: a client verifies the certificate, and that its server has the key.
 shakes_hands() {
-    openssl s_client -connect "127.0.0.1:$1" -CAfile /srv/trial/web.crt -verify_return_error -servername localhost \
+    port=$1
+    shift
+    timeout 20 openssl s_client -connect "127.0.0.1:$port" -CAfile /srv/trial/web.crt -verify_return_error -servername localhost "$@" \
         </dev/null >/dev/null 2>&1
 }
-# signs PORT: handshakes succeed, and the engine is who signs.
+# uses: the number of operations with the key.
+uses() { sealane engine stats --keys | sed -n 's/^sealane_engine_key_uses_total{key="web"} //p'; }
+# signs PORT [OPTION...]: handshakes succeed, and the engine is who signs.
 signs() {
-    eventually shakes_hands "$1"
-    before=$(sealane engine stats --keys | sed -n 's/^sealane_engine_key_uses_total{key="web"} //p')
-    for attempt in 1 2 3 4 5 6 7 8 9 10; do shakes_hands "$1"; done
-    after=$(sealane engine stats --keys | sed -n 's/^sealane_engine_key_uses_total{key="web"} //p')
-    test $((after - before)) -ge 10
+    eventually shakes_hands "$@"
+    before=$(uses)
+    for attempt in 1 2 3 4 5 6 7 8 9 10; do shakes_hands "$@"; done
+    test $(($(uses) - before)) -ge 10
 }
 
 if has nginx; then
@@ -141,14 +144,24 @@ fsync = off
 END
     systemd-run --quiet --unit=trial-postgres --uid=postgres --property=Type=notify \
         --setenv=OPENSSL_CONF=/usr/share/sealane/openssl-provider.cnf "$postgres/postgres" -D "$data"
-    before=$(sealane engine stats --keys | sed -n 's/^sealane_engine_key_uses_total{key="web"} //p')
+    before=$(uses)
     export PGHOST=127.0.0.1 PGPORT=8443 PGUSER=postgres PGDATABASE=postgres PGSSLMODE=require
     echo 'SELECT 1' >/srv/trial/select.sql
     "$postgres/pgbench" --no-vacuum --client 300 --jobs 2 --transactions 1 --file /srv/trial/select.sql 2>&1 | tail -12
-    after=$(sealane engine stats --keys | sed -n 's/^sealane_engine_key_uses_total{key="web"} //p')
-    test $((after - before)) -ge 300
+    test $(($(uses) - before)) -ge 300
     systemctl stop trial-postgres
 fi
+
+if [ ! "$quick" ]; then . /servers.sh; fi
+
+echo 'a second socket, in a jail'
+mkdir -p /etc/systemd/system/sealane-engine.socket.d
+printf '[Socket]\nListenSequentialPacket=/srv/jail/engine\n' >/etc/systemd/system/sealane-engine.socket.d/jail.conf
+systemctl daemon-reload
+systemctl stop sealane-engine
+systemctl restart sealane-engine.socket
+sealane engine keys test web --socket /srv/jail/engine
+sealane engine keys test web
 
 echo 'a key that follows another one'
 openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out /srv/trial/next.pem 2>/dev/null
