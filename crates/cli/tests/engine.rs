@@ -1,9 +1,12 @@
 //! `sealane engine` as people use it: the engine in one process, its clients in others.
 
+#[path = "../../../testing/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -232,4 +235,30 @@ fn a_policy_is_explained() {
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && told.contains("user root: may sign with web-*"), "{told}{errors}");
     assert!(errors.contains("\"nobody-has-this-name\", which this host does not have"), "{errors}");
+}
+
+/// A client in another namespace of processes, such as a container's or the host's, has no number of a process here.
+#[test]
+fn a_client_in_another_namespace_of_processes_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        return skip::say("no namespaces of processes for this user");
+    }
+    let socket = folder.path().join("socket");
+    let mut inside = Command::new("unshare");
+    inside.args(["--pid", "--fork", "--kill-child"]).arg(env!("CARGO_BIN_EXE_sealane"));
+    let outside = serve(folder.path());
+    inside.args(outside.get_args()).args(KEYS).current_dir(folder.path()).env("SEALANE_ENGINE", "socket");
+    let child = inside.stderr(fs::File::create(folder.path().join("errors")).expect("a file")).spawn();
+    let engine = Engine { folder, child: child.expect("it starts") };
+    let start = Instant::now();
+    while !engine.engine(&["status"]).status.success() {
+        assert!(start.elapsed() < PATIENCE, "the engine does not answer at {}", socket.display());
+        thread::sleep(Duration::from_millis(20));
+    }
+    engine.good(&["keys", "generate", "web", "p256"]);
+    assert_eq!(engine.good(&["keys", "test", "web"]), "web p256 works\n");
+    let audit = fs::read_to_string(engine.folder.path().join("audit")).expect("an audit log");
+    assert!(audit.contains("\"process\":0,"), "{audit}");
 }

@@ -40,7 +40,11 @@ pub enum Woken {
 
 /// One end.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct Bell {
+    socket: OwnedFd,
+    /// Whether each ring is received by itself.
+    has_packets: bool,
+}
 
 impl Bell {
     /// Makes the service's end, and the descriptor of the client's.
@@ -48,38 +52,56 @@ impl Bell {
     /// # Errors
     /// Fails if the kernel does.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
-        let (service, client) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        for end in [&service, &client] {
+        Self::pair_of(SocketType::STREAM)
+    }
+
+    /// Makes them for a client of version 1, which writes to its end and reads from it as if they were pipes that do not wait: such
+    /// a socket raises no signal when the service is gone.
+    ///
+    /// # Errors
+    /// Fails if the kernel does.
+    pub fn pair_for_version_1() -> io::Result<(Self, OwnedFd)> {
+        Self::pair_of(SocketType::DGRAM)
+    }
+
+    fn pair_of(kind: SocketType) -> io::Result<(Self, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, client) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        for end in [&socket, &client] {
             sockopt::set_socket_send_buffer_size(end, BUFFER_BYTES)?;
         }
-        Ok((Self(service), client))
+        Ok((Self { socket, has_packets: kind == SocketType::DGRAM }, client))
     }
 
     /// Makes the client's end of the descriptor that the service has sent.
-    pub fn of(end: OwnedFd) -> Self {
-        Self(end)
+    pub fn of(socket: OwnedFd) -> Self {
+        Self { socket, has_packets: false }
     }
 
     /// Wakes the other end.
     pub fn ring(&self) {
         // A socket that is full of rings wakes as well.
-        let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = send(&self.socket, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Takes all rings; never waits.
     pub fn silence(&self) -> Woken {
-        match recv(&self.0, &mut [0u8; 512][..], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Woken::Closed,
-            Ok(_) => Woken::Rung,
-            Err(_) => Woken::Otherwise,
+        let mut woken = Woken::Otherwise;
+        // Whoever sends more while they are taken is not waited for.
+        for _ in 0..if self.has_packets { 4 * RINGS_HELD } else { 1 } {
+            match recv(&self.socket, &mut [0u8; 512][..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) if !self.has_packets => return Woken::Closed,
+                Ok(_) => woken = Woken::Rung,
+                Err(_) => break,
+            }
         }
+        woken
     }
 
     /// Sleeps until the other end rings, for `at_most` at the longest, and takes the rings.
     pub fn sleep(&self, at_most: Duration) -> Woken {
         let timeout = Timespec::try_from(at_most).unwrap_or_default();
-        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
             Ok(0) | Err(_) => Woken::Otherwise,
             Ok(_) => self.silence(),
         }
@@ -87,14 +109,14 @@ impl Bell {
 
     /// Returns the end's socket.
     pub fn into_socket(self) -> OwnedFd {
-        self.0
+        self.socket
     }
 }
 
 impl AsFd for Bell {
     /// Returns a descriptor that is readable while there are rings, and when the other end is closed.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -128,7 +150,7 @@ mod tests {
         let client = Bell::of(client);
         (0..RINGS_HELD).for_each(|_| client.ring());
         let mut rings = [0u8; 2 * RINGS_HELD];
-        let held = recv(&service.0, &mut rings[..], RecvFlags::DONTWAIT).expect("rings").1;
+        let held = recv(&service.socket, &mut rings[..], RecvFlags::DONTWAIT).expect("rings").1;
         assert_eq!(held, RINGS_HELD);
     }
 
@@ -137,7 +159,7 @@ mod tests {
         let (service, client) = Bell::pair().expect("sockets");
         let client = Bell::of(client);
         // The flags of the client's open file are the client's alone.
-        fcntl_setfl(&client.0, OFlags::empty()).expect("flags");
+        fcntl_setfl(&client.socket, OFlags::empty()).expect("flags");
         assert_eq!(service.silence(), Woken::Otherwise);
         (0..100_000).for_each(|_| client.ring());
         assert_eq!((service.silence(), service.silence()), (Woken::Rung, Woken::Otherwise));

@@ -314,6 +314,20 @@ fn what_is_wrong_is_said_in_openssls_words() {
     // A private half is never exported.
     let exported = world.command("openssl").args(["pkey", "-in", &world.uri("rsa")]).output().unwrap();
     assert!(!exported.status.success() && !String::from_utf8_lossy(&exported.stdout).contains("PRIVATE"));
+    // A reference without a socket means that of the environment.
+    let named = |key: &str, socket: &Path| {
+        let mut command = world.command("openssl");
+        command.env("SEALANE_ENGINE", socket).env("SEALANE_ENGINE_DEADLINE_MS", "200");
+        command.args(["pkey", "-in", key, "-noout"]).output().unwrap()
+    };
+    let found = named("sealane:rsa", &world.engine.socket);
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    // A service that accepts and says nothing.
+    let hangs = world.folder.path().join("hangs");
+    let _listener = sealane_service::service::bind_at(&hangs).unwrap();
+    let late = named("sealane:rsa", &hangs);
+    let errors = String::from_utf8_lossy(&late.stderr).into_owned();
+    assert!(!late.status.success() && errors.contains("the engine did not answer in time"), "{errors}");
     world.engine.stop();
     let gone = world.command("openssl").args(["pkey", "-in", &world.uri("rsa"), "-noout"]).output().unwrap();
     let errors = String::from_utf8_lossy(&gone.stderr).into_owned();

@@ -356,11 +356,14 @@ impl Intake {
         }
     }
 
+    /// Returns whether it has no request and no job.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.is_shown() && self.end.under_way.load(Ordering::Acquire) == 0
+    }
+
     /// Returns whether it has no request and no job, and no key that its client would have to lend anew.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_shown()
-            && self.end.under_way.load(Ordering::Acquire) == 0
-            && !self.handles.iter().flatten().any(Handle::is_lent)
+        self.is_quiet() && !self.handles.iter().flatten().any(Handle::is_lent)
     }
 
     /// Gives every handle the uses that a changed policy allows.

@@ -3,7 +3,8 @@
 //!
 //! **Guarantees:** the connections of the user whose turn it is ([`crate::fair`]) are served in rotation; a
 //! connection with a lie is dropped here at once; a connection is in this list before its client can submit anything,
-//! so no request is missed.
+//! so no request is missed. A connection that has been quiet for a while is parked: its client rings for its next request, whatever
+//! the workers do, and until then nobody looks at its ring. So thousands of idle connections cost the others nothing.
 
 use crate::connection::{End, Handle, Intake, Job, Work};
 use crate::counters::Counters;
@@ -13,7 +14,7 @@ use sealane_client::setup::ClientStatus;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The number of a connection in the service.
 pub(crate) type Id = u64;
@@ -24,10 +25,16 @@ const READY_PER_TURN: usize = 32;
 /// The cost of a request without computation in nanoseconds.
 const READY_NS: u64 = 200;
 
+/// The time without a request after which a connection is parked.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// The time between two looks for such connections.
+const SWEEP: Duration = Duration::from_millis(25);
+
 #[derive(Debug)]
 struct Client {
     account: Account,
-    /// The connections in the order of their turns.
+    /// The connections that are not parked, in the order of their turns.
     connections: VecDeque<Id>,
     status: ClientStatus,
 }
@@ -36,7 +43,11 @@ struct Client {
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     clients: BTreeMap<u32, Client>,
+    /// The connections at whose rings workers look.
     intakes: BTreeMap<Id, Intake>,
+    parked: BTreeMap<Id, Intake>,
+    /// The time of the next look for connections to be parked.
+    sweep_at: Option<Instant>,
     turns: Turns,
     /// Whether a core was idle at the last look, which clients are told.
     pub(crate) core_is_free: bool,
@@ -75,23 +86,69 @@ impl Scheduler {
             connections: VecDeque::new(),
             status: ClientStatus { user, ..ClientStatus::default() },
         });
-        client.connections.push_back(id);
-        client.status.connections = client.connections.len() as u64;
-        self.intakes.insert(id, Intake::new(end, user, now));
+        // It may be that of earlier connections.
+        client.account.set_rate(rate, now);
+        client.status.connections += 1;
+        self.parked.insert(id, Intake::new(end, user, now));
+    }
+
+    /// Puts a connection that rings among those at whose rings workers look.
+    pub(crate) fn unpark(&mut self, id: Id, now: Instant) {
+        let Some(mut intake) = self.parked.remove(&id) else { return };
+        intake.used_at = now;
+        if let Some(client) = self.clients.get_mut(&intake.user) {
+            client.connections.push_back(id);
+        }
+        self.intakes.insert(id, intake);
+    }
+
+    /// Returns whether there are parked connections, whose rings are heard by waiting for them alone.
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Parks connections that have been quiet, now and then.
+    pub(crate) fn park_quiet(&mut self, now: Instant) {
+        if self.sweep_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.sweep_at = Some(now + SWEEP);
+        let is_quiet =
+            |intake: &Intake| now.saturating_duration_since(intake.used_at) > QUIET && intake.is_quiet();
+        let quiet: Vec<Id> =
+            self.intakes.iter().filter(|(_, intake)| is_quiet(intake)).map(|(id, _)| *id).collect();
+        for id in quiet {
+            let Some(intake) = self.intakes.get(&id) else { continue };
+            intake.end.memory.bells().service_is_about_to_sleep();
+            // A request that came before the announcement is not rung for.
+            if !intake.is_quiet() {
+                continue;
+            }
+            if let Some(client) = self.clients.get_mut(&intake.user) {
+                client.connections.retain(|other| *other != id);
+            }
+            if let Some(intake) = self.intakes.remove(&id) {
+                self.parked.insert(id, intake);
+            }
+        }
+    }
+
+    fn intake(&mut self, id: Id) -> Option<&mut Intake> {
+        self.intakes.get_mut(&id).or_else(|| self.parked.get_mut(&id))
     }
 
     pub(crate) fn remove(&mut self, id: Id) {
-        let Some(intake) = self.intakes.remove(&id) else { return };
+        let Some(intake) = self.intakes.remove(&id).or_else(|| self.parked.remove(&id)) else { return };
         intake.end.is_over.store(true, Ordering::Release);
         if let Some(client) = self.clients.get_mut(&intake.user) {
             client.connections.retain(|other| *other != id);
-            client.status.connections = client.connections.len() as u64;
+            client.status.connections -= 1;
         }
     }
 
     /// Drops a connection whose client has lied outside of its rings.
     pub(crate) fn has_lied(&mut self, id: Id) {
-        if self.intakes.contains_key(&id) {
+        if self.intake(id).is_some() {
             self.remove(id);
             self.fallen.push(id);
         }
@@ -100,16 +157,15 @@ impl Scheduler {
     /// Returns the connections of a user that have nothing to do and nothing to lose, at most `most`, those that were used last
     /// at the end.
     pub(crate) fn idle(&self, user: u32, most: usize) -> Vec<Id> {
-        let Some(client) = self.clients.get(&user) else { return Vec::new() };
-        let intakes = client.connections.iter().filter_map(|id| Some((*id, self.intakes.get(id)?)));
-        let mut idle: Vec<_> = intakes.filter(|(_, intake)| intake.is_idle()).collect();
+        let all = self.parked.iter().chain(&self.intakes).filter(|(_, intake)| intake.user == user);
+        let mut idle: Vec<_> = all.filter(|(_, intake)| intake.is_idle()).collect();
         idle.sort_by_key(|(_, intake)| intake.used_at);
-        idle.into_iter().map(|(id, _)| id).take(most).collect()
+        idle.into_iter().map(|(id, _)| *id).take(most).collect()
     }
 
     /// Applies a changed policy to a connection.
     pub(crate) fn change_grant(&mut self, id: Id, rate: Option<u32>, grant: &Grant, now: Instant) {
-        let Some(intake) = self.intakes.get_mut(&id) else { return };
+        let Some(intake) = self.intake(id) else { return };
         intake.change_grant(grant);
         let user = intake.user;
         if let Some(client) = self.clients.get_mut(&user) {
@@ -119,21 +175,22 @@ impl Scheduler {
 
     /// Returns the end of a connection that still exists.
     pub(crate) fn end(&self, id: Id) -> Option<Arc<End>> {
-        Some(Arc::clone(&self.intakes.get(&id)?.end))
+        let intake = self.intakes.get(&id).or_else(|| self.parked.get(&id))?;
+        Some(Arc::clone(&intake.end))
     }
 
     /// Removes clients without connections, whose accounts would fill the list otherwise. An account with a rate is kept until
     /// all of the rate is there again: who connects anew gets no new one.
     pub(crate) fn forget_idle(&mut self, now: Instant) {
-        self.clients.retain(|_, client| !client.connections.is_empty() || !client.account.is_full(now));
+        self.clients.retain(|_, client| client.status.connections > 0 || !client.account.is_full(now));
     }
 
     pub(crate) fn open(&mut self, id: Id, handle: Handle) -> Option<u32> {
-        self.intakes.get_mut(&id)?.open(handle)
+        self.intake(id)?.open(handle)
     }
 
     pub(crate) fn close(&mut self, id: Id, handle: u32) {
-        if let Some(intake) = self.intakes.get_mut(&id) {
+        if let Some(intake) = self.intake(id) {
             intake.close(handle);
         }
     }
@@ -247,7 +304,7 @@ impl Scheduler {
         self.waiting(1, now) > 0
     }
 
-    /// Asks every client to wake the service from now on, and publishes whether a core is free. Requests submitted
+    /// Asks every client that is not parked to wake the service from now on, and publishes whether a core is free. Requests submitted
     /// before may have come without a wake-up, so the rings must be looked at once more.
     pub(crate) fn ask_to_be_woken(&self) {
         for intake in self.intakes.values() {
@@ -256,7 +313,7 @@ impl Scheduler {
         }
     }
 
-    /// Tells every client that no wake-up is needed, because a worker looks at all rings until it asks again.
+    /// Tells every client that is not parked that no wake-up is needed, because a worker looks at all rings until it asks again.
     pub(crate) fn ask_for_no_wake(&self) {
         for intake in self.intakes.values() {
             intake.end.memory.bells().service_is_awake();
@@ -281,7 +338,7 @@ impl Scheduler {
     }
 
     pub(crate) fn connections(&self) -> usize {
-        self.intakes.len()
+        self.intakes.len() + self.parked.len()
     }
 
     pub(crate) fn status(&self, most: usize) -> Vec<ClientStatus> {

@@ -525,7 +525,8 @@ impl Service {
         let grant = connection.grant.clone();
         let limit = |_| Refusal::Limit { what: "memory and descriptors".to_owned() };
         let (memory, fd) = Memory::create().map_err(limit)?;
-        let (bell, given) = Bell::pair().map_err(limit)?;
+        let pair = if version == 1 { Bell::pair_for_version_1() } else { Bell::pair() };
+        let (bell, given) = pair.map_err(limit)?;
         let bell = Door::new(bell, &self.closer);
         self.shared.listen_to(&bell, id).map_err(limit)?;
         memory.bells().service_is_about_to_sleep();

@@ -1,7 +1,8 @@
 //! The threads that take jobs from rings, compute them, and sleep when there are none.
 //!
 //! **Guarantees:** while a request waits and a worker sleeps, a wake-up or a look into the rings is under way: clients wake one
-//! worker, and a worker that starts a computation wakes the next if more requests wait. The worker that is woken computes,
+//! worker, and a worker that starts a computation wakes the next if more requests wait. Workers that never sleep listen now and then
+//! to the connections at whose rings they do not look ([`DEAF`]). The worker that is woken computes,
 //! and wakes the client: no request passes from thread to thread. It looks into the rings after it has answered, so its clients
 //! wake no other worker by their next requests. At most one worker spins, for at most [`SPIN`], only while a core
 //! is free, and rarely if its spins are in vain. An operation that is alone is divided between two workers where the rule
@@ -21,7 +22,7 @@ use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,6 +32,10 @@ const LOOKS: u32 = 8;
 
 /// The time from which on a worker that spins gives its core to a thread that waits for it: a client's, perhaps.
 const SPIN_ALONE: Duration = Duration::from_micros(2);
+
+/// The time for which workers that are busy do not listen to parked connections: a call of the system takes less than a
+/// hundredth of it.
+const DEAF: Duration = Duration::from_micros(100);
 
 /// The event of the service's own bell; connections have other numbers.
 const OWN_BELL: Id = 0;
@@ -48,6 +53,9 @@ pub(crate) struct Shared {
     /// Workers sleep here: connections' bells and `bell` are registered, and each event wakes one worker.
     epoll: OwnedFd,
     bell: OwnedFd,
+    start: Instant,
+    /// The microseconds from then to the last time at which parked connections were heard.
+    heard_us: AtomicU64,
     /// Wakes the set-up thread.
     pub(crate) control: OwnedFd,
     sleepers: AtomicUsize,
@@ -92,6 +100,8 @@ impl Shared {
             cores: Cores::of_this_machine(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             bell: new_bell()?,
+            start: Instant::now(),
+            heard_us: AtomicU64::new(0),
             control: new_bell()?,
             sleepers: AtomicUsize::new(0),
             has_spinner: AtomicBool::new(false),
@@ -126,8 +136,45 @@ impl Shared {
         let _ = epoll::delete(&self.epoll, bell);
     }
 
+    /// Hears the parked connections that have rung, if no worker has waited for them for [`DEAF`].
+    fn hear(&self, scheduler: &mut Scheduler, now: Instant) {
+        let now_us = u64::try_from((now - self.start).as_micros()).unwrap_or(u64::MAX);
+        if now_us.saturating_sub(self.heard_us.load(Ordering::Relaxed)) < DEAF.as_micros() as u64 {
+            return;
+        }
+        self.heard_us.store(now_us, Ordering::Relaxed);
+        scheduler.park_quiet(now);
+        if scheduler.has_parked() {
+            let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
+            let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
+                return;
+            };
+            for event in events.iter() {
+                match event.data.u64() {
+                    // It was meant for a worker that sleeps.
+                    OWN_BELL if self.sleepers.load(Ordering::SeqCst) > 0 => ring(&self.bell),
+                    OWN_BELL => {}
+                    id => self.silence(scheduler, id, now),
+                }
+            }
+        }
+    }
+
+    /// Takes the rings of a connection's bell. A request that one of them has announced is found by the look that follows, because the
+    /// connection is not parked then.
+    fn silence(&self, scheduler: &mut Scheduler, id: Id, now: Instant) {
+        scheduler.unpark(id, now);
+        if let Some(end) = scheduler.end(id)
+            && end.bell.silence().is_err()
+        {
+            scheduler.has_lied(id);
+            ring(&self.control);
+        }
+    }
+
     /// Looks for work.
     fn look(&self, scheduler: &mut Scheduler, now: Instant, work: &mut Work) -> Next {
+        self.hear(scheduler, now);
         scheduler.core_is_free = self.cores.is_one_free(now);
         let free = 1 + self.sleepers.load(Ordering::SeqCst);
         let next = scheduler.next(self.batch, free, now, work, &self.counters);
@@ -313,6 +360,8 @@ struct Worker {
     /// The time at which it last had nothing to do, and whether work came soon after it.
     idle_from: Instant,
     is_busy: bool,
+    /// The connections that have rung for this worker at its last sleep.
+    fresh: Vec<Id>,
     /// The connections whose bells have woken it since it silenced bells.
     rung: Vec<Id>,
     /// The number of wake-ups after which it silences them: its share of the rings that a bell holds. A bell is rung once per
@@ -326,7 +375,11 @@ impl Worker {
         while !self.shared.is_over.load(Ordering::Acquire) {
             self.shared.help();
             let (mut work, now) = (Work::default(), Instant::now());
-            let next = self.shared.look(&mut self.shared.scheduler(), now, &mut work);
+            let next = {
+                let mut scheduler = self.shared.scheduler();
+                self.fresh.drain(..).for_each(|id| scheduler.unpark(id, now));
+                self.shared.look(&mut scheduler, now, &mut work)
+            };
             match next {
                 Next::Work => self.is_busy = now - self.idle_from < BUSY,
                 Next::Nothing(until) => {
@@ -378,8 +431,9 @@ impl Worker {
             shared.cores.woke();
             match woken {
                 Ok((events, _)) => {
-                    let ids = events.iter().map(|event| event.data.u64());
-                    self.rung.extend(ids.filter(|id| *id != OWN_BELL));
+                    let ids = events.iter().map(|event| event.data.u64()).filter(|id| *id != OWN_BELL);
+                    self.fresh.extend(ids);
+                    self.rung.extend(&self.fresh);
                     shared.counters.wakes.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Errno::INTR) => {}
@@ -397,14 +451,9 @@ impl Worker {
         }
         self.rung.sort_unstable();
         self.rung.dedup();
+        let mut scheduler = self.shared.scheduler();
         for id in self.rung.drain(..) {
-            let end = self.shared.scheduler().end(id);
-            if let Some(end) = end
-                && end.bell.silence().is_err()
-            {
-                self.shared.scheduler().has_lied(id);
-                ring(&self.shared.control);
-            }
+            self.shared.silence(&mut scheduler, id, Instant::now());
         }
     }
 }
@@ -427,6 +476,7 @@ impl Workers {
                 habit: Habit::default(),
                 idle_from: Instant::now(),
                 is_busy: false,
+                fresh: Vec::new(),
                 rung: Vec::new(),
                 rung_max: (RINGS_HELD / count).max(1),
             };
@@ -499,10 +549,11 @@ mod tests {
         let shared = Arc::new(Shared { disregards_others: true, ..Shared::new().unwrap() });
         let workers = Workers::start(&shared, 2).unwrap();
         let (key, wanted) = key();
-        let end = Arc::new(End::new(
-            Memory::create().unwrap().0,
-            Door::new(Bell::pair().unwrap().0, &Closer::default()),
-        ));
+        let (bell, given) = Bell::pair().unwrap();
+        let client = Bell::of(given);
+        let memory = Memory::create().unwrap().0;
+        let end = Arc::new(End::new(memory, Door::new(bell, &Closer::default())));
+        shared.listen_to(&end.bell, 1).unwrap();
         shared.scheduler().add(1, Arc::clone(&end), 1, None, Instant::now());
         let handle = Handle::Private { key, uses: [Use::Sign].into() };
         let handle = shared.scheduler().open(1, handle).unwrap();
@@ -519,7 +570,7 @@ mod tests {
             requests.push(&end.memory, head, &[7; 32]).unwrap();
             requests.publish(&end.memory);
             requests.prepare(&end.memory);
-            ring(&shared.bell);
+            client.ring();
             let head = loop {
                 match answers.take(&end.memory, &mut content, true).unwrap() {
                     Some(head) => break head,

@@ -56,6 +56,8 @@ fn a_bell_that_is_spliced_holds_up_nobody() {
     rustix::fs::fcntl_setfl(&to_pipe, rustix::fs::OFlags::NONBLOCK).unwrap();
     while rustix::io::write(&to_pipe, &[0; 4096]).is_ok() {}
     rustix::fs::fcntl_setfl(&to_pipe, rustix::fs::OFlags::empty()).unwrap();
+    // The client's end waits if its client wants it to.
+    rustix::fs::fcntl_setfl(&bare.bell, rustix::fs::OFlags::empty()).unwrap();
     let ways: [OwnedFd; 2] = [full, to_pipe];
     for way in ways {
         let bare = Arc::clone(&bare);

@@ -56,10 +56,53 @@ fn a_thousand_processes_have_places() {
     if most.is_some_and(|most| most < 8000) {
         return super::skip::say("few descriptors");
     }
-    let others: Vec<_> = (0..1000).map(|_| Channel::connect(&engine.socket, "a worker").unwrap()).collect();
+    let mut others: Vec<_> =
+        (0..1000).map(|_| Channel::connect(&engine.socket, "a worker").unwrap()).collect();
     let report = client.report().unwrap();
     assert_eq!((report.status.connections, report.counts["connections_closed_idle"]), (1001, 0));
+    // They have been quiet for so long that nobody looks at their rings any more, and are heard all the same, also while somebody
+    // else leaves the workers no rest.
+    std::thread::sleep(Duration::from_millis(150));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut busy = Channel::connect(&engine.socket, "it leaves no rest").unwrap();
+        let is_over = &is_over;
+        scope.spawn(move || {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let tickets: Vec<_> =
+                    (0..32).map(|_| busy.submit(0, Operation::Null, &[]).unwrap()).collect();
+                busy.flush();
+                tickets.into_iter().for_each(|ticket| drop(busy.take_of(ticket).unwrap()));
+            }
+        });
+        for _ in 0..2 {
+            for other in &mut others {
+                other.call(0, Operation::Null, &[]).unwrap().unwrap();
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
     drop(others);
+}
+
+#[test]
+fn a_rate_is_not_renewed_by_a_new_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = format!("[[allow]]\nusers = [{}]\nkeys = ['*']\nuses = ['sign']\nrate = 4\n", user());
+    let engine = Engine::start(folder.path(), Some(&policy));
+    let start = std::time::Instant::now();
+    let mut done = 0;
+    // A few connections, each with as many jobs as the first may have at once.
+    for _ in 0..3 {
+        let mut channel = Channel::connect(&engine.socket, "again").unwrap();
+        for _ in 0..4 {
+            channel.call(0, Operation::Null, &[]).unwrap().unwrap();
+            done += 1;
+        }
+    }
+    // Four at once, and four a second: of twelve, the last is two seconds after the first, less one place.
+    let allowed = 4.0 + 4.0 * start.elapsed().as_secs_f64() + 1.0;
+    assert!(f64::from(done) <= allowed, "{done} jobs, {allowed} allowed");
 }
 
 #[test]

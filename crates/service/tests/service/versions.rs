@@ -2,6 +2,7 @@
 //! what is here becomes that of the version before it.
 
 use super::common::Engine;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{read, write};
 use rustix::net::{RecvFlags, SendFlags};
 use sealane_asymmetric::{PublicKey, Verification};
@@ -53,7 +54,7 @@ enum Kind {
 #[test]
 fn a_program_with_the_client_of_the_last_version_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let mut engine = Engine::start(folder.path(), None);
     engine.client().generate("web", KeyKind::Ed25519).unwrap();
     let connection = socket::connect_to(&engine.socket).unwrap();
     let ask = |ask: &Ask| {
@@ -83,6 +84,7 @@ fn a_program_with_the_client_of_the_last_version_goes_on() {
             if let Some(head) = answers.take(&memory, &mut content, true).unwrap() {
                 break head;
             }
+            poll(&mut [PollFd::new(&own, PollFlags::IN)], None).unwrap();
             assert!(read(&own, &mut [0u8; 64][..]).unwrap() > 0);
         };
         answers.release(&memory);
@@ -90,4 +92,8 @@ fn a_program_with_the_client_of_the_last_version_goes_on() {
         let public = PublicKey::of_der(&info.public).unwrap();
         assert!(public.verifies(Verification::Ed25519, b"a message", &content));
     }
+    // With pipes, whose other end it kept open, it raised no signal when the service was gone; what is in their place raises none.
+    engine.stop();
+    assert_ne!(write(&theirs, &[1]), Err(rustix::io::Errno::PIPE));
+    assert!(read(&own, &mut [0u8; 64][..]).is_err(), "it does not wait");
 }
