@@ -32,6 +32,7 @@ usage: cargo xtask COMMAND
   soak COPIES      copies with random kills beside a peer that lies, in a release build
   histories COUNT  histories of interrupted copies of one tree, in all ways, in a release build
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
+  model-ike N      two ends of IKE whose exchanges cross in bad weather, in N histories, such as 100000; in a release build
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
@@ -56,9 +57,10 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["deny"] => deny::run(&root),
         ["compare-speed", old, new, names @ ..] => compare::run([old, new], names),
-        ["soak", copies] => soak(&root, "soak", "SEALANE_SOAK_COPIES", copies),
-        ["histories", count] => soak(&root, "histories", "SEALANE_HISTORIES", count),
-        ["soak-tunnel", seconds] => soak(&root, "bad_network", "SEALANE_SOAK_SECONDS", seconds),
+        ["soak", copies] => soak(&root, ["sealane", "soak"], "SEALANE_SOAK_COPIES", copies),
+        ["histories", count] => soak(&root, ["sealane", "histories"], "SEALANE_HISTORIES", count),
+        ["soak-tunnel", seconds] => soak(&root, ["sealane", "bad_network"], "SEALANE_SOAK_SECONDS", seconds),
+        ["model-ike", seeds] => soak(&root, ["sealane-ike", "collisions"], "SEALANE_MODEL_SEEDS", seeds),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
@@ -96,9 +98,9 @@ fn architecture(words: &[&str]) -> anyhow::Result<Architecture> {
 }
 
 /// Runs a test with the duration `amount`.
-fn soak(root: &Path, test: &str, setting: &str, amount: &str) -> anyhow::Result<()> {
+fn soak(root: &Path, [package, test]: [&str; 2], setting: &str, amount: &str) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["test", "--release", "--package", "sealane", "--test", test, "--", "--nocapture"];
+    let arguments = ["test", "--release", "--package", package, "--test", test, "--", "--nocapture"];
     let mut command = std::process::Command::new(cargo);
     let status = command.current_dir(root).args(arguments).env(setting, amount).status()?;
     anyhow::ensure!(status.success(), "the test {test} has failed");

@@ -20,6 +20,7 @@ use crate::{
     crypto::{KeyExchange, exchange::respond_all},
     event::{Event, Path, Reason, Transmit},
     id::{ChildId, IkeId},
+    identity::Identity,
     pool::Leases,
     random::Random,
     sa::{
@@ -36,6 +37,10 @@ use crate::{
 const COOKIE_SECRET_LIFETIME: Duration = Duration::from_secs(60);
 /// Time of silence after which a half-open IKE SA can make room for another one.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
+/// Time after which one of two IKE SAs with a peer, which both ends have initiated at once, is ended.
+const TWIN_LIFE: Duration = Duration::from_secs(2);
+/// Number of further decisions while the one that stays has no child.
+const TWIN_TRIES: u32 = 60;
 /// Maximum number of events about strangers that wait for the owner.
 const MAX_STRANGER_EVENTS: usize = 256;
 
@@ -113,6 +118,8 @@ pub struct Endpoint {
     half_open: HashMap<(SocketAddr, u64), u64>,
     /// First messages whose key exchanges are not computed yet.
     waiting: Vec<Waiting>,
+    /// Peers with which both ends may have initiated an IKE SA, with the times of a decision and the number of further ones.
+    twins: BTreeSet<(Instant, usize, u32)>,
     cookies: Option<Cookies>,
     /// Addresses for initiating towards a peer, ours first, which replace those of its configuration.
     ways: HashMap<usize, (IpAddr, IpAddr)>,
@@ -146,6 +153,7 @@ impl Endpoint {
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
             waiting: Vec::with_capacity(EXCHANGES_MAX),
+            twins: BTreeSet::new(),
             cookies: None,
             ways: HashMap::new(),
             next_ike: 0,
@@ -215,6 +223,7 @@ impl Endpoint {
             self.common.output.is_first_contact =
                 !self.sas.values().any(|other| other.peer_index == sa.peer_index);
         }
+        let was_established = sa.is_established();
         let was_tracked = sa.is_half_open() || sa.is_finished();
         let mut context = self.common.context(now);
         let result = work(&mut sa, &mut context);
@@ -233,11 +242,67 @@ impl Endpoint {
         if is_gone {
             self.forget(sa.id, spi);
         } else {
+            if !was_established && sa.is_established() {
+                self.note_twins(&sa, now);
+            }
             self.by_child.extend(sa.children.iter().map(|child| (child.id, spi)));
             self.sas.insert(spi, sa);
         }
         self.settle(now);
         Some(result)
+    }
+
+    /// Schedules a decision, if another IKE SA with the peer stands beside this one.
+    fn note_twins(&mut self, sa: &Sa, now: Instant) {
+        let is_other =
+            |other: &Sa| other.is_established() && other.peer_index == sa.peer_index && other.id != sa.id;
+        // Clients are many peers in one.
+        let is_one = sa.peer.remote_identity.is_some();
+        if is_one && self.sas.values().any(|other| is_other(other)) {
+            self.twins.insert((now + TWIN_LIFE, sa.peer_index, TWIN_TRIES));
+        }
+    }
+
+    /// Ends one of two IKE SAs that both ends of a peer have initiated before they knew of each other's. The identities
+    /// decide, which both ends know, so that it is the same one, whichever end notices.
+    fn decide_twins(&mut self, peer: usize, tries: u32, now: Instant) {
+        let Some(configured) = self.common.peers.get(peer) else { return };
+        let bytes = |identity: &Identity| identity.to_wire().to_bytes();
+        let Some(remote) = &configured.remote_identity else { return };
+        let ours_stays = bytes(&configured.local_identity) < bytes(remote);
+        let of = |role| {
+            let stand = self.sas.iter().filter(move |(_, sa)| sa.is_established() && sa.peer_index == peer);
+            stand.filter(move |(_, sa)| sa.origin == role)
+        };
+        let (mut ended, mut wanted, mut is_open) = (Vec::new(), BTreeSet::new(), false);
+        for (&ours, our) in of(Role::Initiator) {
+            for (&theirs, their) in of(Role::Responder) {
+                let began_before = |one: &Sa, other: &Sa| other.stands_since.is_none_or(|at| one.began <= at);
+                if our.id == their.id || !(began_before(our, their) && began_before(their, our)) {
+                    continue;
+                }
+                let (stays, goes, end) = if ours_stays { (our, their, theirs) } else { (their, our, ours) };
+                // The one that stays must carry traffic before the other one ends.
+                if stays.children.iter().any(|child| child.is_outbound_live) {
+                    ended.push(end);
+                    continue;
+                }
+                is_open = true;
+                // The end that began it has the first word.
+                let is_turn = if ours_stays { tries == TWIN_TRIES } else { tries == TWIN_TRIES / 2 };
+                let missing = goes.children.iter().filter(|_| is_turn && stays.children.is_empty());
+                wanted.extend(missing.map(|child| (stays.local_spi(), child.policy)));
+            }
+        }
+        for spi in ended {
+            self.with(now, spi, |sa, context| sa.close(context));
+        }
+        for (spi, policy) in wanted {
+            self.task(Some(spi), Task::AddChild { policy, trigger: None, resource: None }, now);
+        }
+        if let (true, Some(tries)) = (is_open, tries.checked_sub(1)) {
+            self.twins.insert((now + TWIN_LIFE, peer, tries));
+        }
     }
 
     /// Gives a test access to one IKE SA, if there is one, bypassing its state machine.
@@ -759,7 +824,8 @@ impl Endpoint {
 
     /// Returns the time by which [`Self::handle_timeout`] has to be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let twins = self.twins.first().map(|(at, ..)| *at);
+        self.deadlines.first().map(|(at, _)| *at).into_iter().chain(twins).min()
     }
 
     /// Performs the actions that are due at `now`.
@@ -768,6 +834,12 @@ impl Endpoint {
             self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, spi)| *spi).collect();
         for spi in due {
             self.with(now, spi, Sa::handle_timeout);
+        }
+        while let Some(&(at, peer, tries)) = self.twins.first()
+            && at <= now
+        {
+            self.twins.pop_first();
+            self.decide_twins(peer, tries, now);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::{
     Pair, Weather,
     histories::{histories, only, rekey_child, rekey_ike},
+    model::model,
     peer,
 };
 use sealane_ike::Offer;
@@ -242,4 +243,27 @@ fn whatever_is_lost_both_ends_are_up_with_the_same_keys_or_down_with_a_reason() 
 #[test]
 fn a_deletion_on_the_successor_that_stays_is_not_answered_too_early() {
     histories(2853..2854, |_| 30);
+}
+
+/// Every pair of exchanges crosses in bad weather: in the end there is one IKE SA with its child. `cargo xtask model-ike`
+/// runs as many seeds as it is told.
+#[test]
+fn exchanges_that_cross_leave_one_ike_sa_and_its_child() {
+    let seeds = std::env::var("SEALANE_MODEL_SEEDS").ok();
+    let seeds: u64 = seeds.map_or(250, |seeds| seeds.parse().expect("a number"));
+    let first = std::env::var("SEALANE_MODEL_FIRST").ok().map_or(0, |first| first.parse().expect("a number"));
+    let next = std::sync::atomic::AtomicU64::new(first);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    model(seed);
+                }
+            });
+        }
+    });
 }

@@ -180,6 +180,7 @@ impl Sa {
                     Then::Followup(followup) => {
                         self.note_collision(&followup);
                         self.followup = Some(followup);
+                        self.followup_until = Some(context.now + context.settings.retransmission.total());
                     }
                     Then::Finish(followup) => self.finish_followup(context, *followup),
                 }
@@ -216,6 +217,7 @@ impl Sa {
 
     /// Gives up the peer's earlier negotiation, because the peer begins a new one.
     pub(super) fn forget_followup(&mut self, context: &mut Context<'_>) {
+        self.followup_until = None;
         if let Some(spi) = self.followup.take().and_then(|followup| followup.inbound_spi()) {
             context.output.esp_spis.remove(&spi);
         }
@@ -268,6 +270,11 @@ impl Sa {
                 let spi = <[u8; 4]>::try_from(&*notify.spi).map(u32::from_be_bytes).ok();
                 let deleting = self.deleting();
                 let child = self.children.iter().find(|child| Some(child.outbound_spi) == spi);
+                // The request may have overtaken the answer that makes the child.
+                let is_made = matches!(self.creating_now(), Some(Creating { goal: Goal::Child(_), .. }));
+                if child.is_none() && is_made {
+                    return Err(temporary("it rekeys a child that is being made"));
+                }
                 let child = child.ok_or((NotifyType::CHILD_SA_NOT_FOUND, Vec::new(), Reason::Lost))?;
                 if child.standing != Standing::Active || deleting == Some(child.id) {
                     return Err(temporary("it rekeys a child that ends"));
@@ -326,6 +333,7 @@ impl Sa {
     ) {
         let link = parts.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE).map(|notify| &notify.data);
         let followup = self.followup.take().filter(|followup| Some(&followup.link) == link);
+        self.followup_until = None;
         let Some(mut followup) = followup else {
             return self.refuse(context, header, path, NotifyType::STATE_NOT_FOUND, Vec::new());
         };
@@ -352,6 +360,7 @@ impl Sa {
             self.finish_followup(context, *followup);
         } else {
             self.followup = Some(followup);
+            self.followup_until = Some(context.now + context.settings.retransmission.total());
         }
     }
 

@@ -46,13 +46,15 @@ pub(crate) struct Child {
     pub(crate) outbound_spi: u32,
     pub(crate) standing: Standing,
     pub(crate) rekey_at: Option<Instant>,
-    is_outbound_live: bool,
+    pub(crate) is_outbound_live: bool,
     pub(super) mode: Mode,
     pub(super) resource: Option<Vec<u8>>,
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
     /// Number of times that the peer has refused a successor.
     pub(super) refusals: u32,
+    /// When we delete the child if the peer, which should, has not.
+    pub(super) ends_at: Option<Instant>,
 }
 
 impl Child {
@@ -304,6 +306,7 @@ impl Sa {
             local: made.local,
             remote: made.remote,
             refusals: 0,
+            ends_at: None,
         });
         Some(id)
     }

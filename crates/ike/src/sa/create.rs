@@ -142,7 +142,14 @@ impl Sa {
         let Creating { goal, nonces, shared, choice, .. } = *creating;
         let Some(choice) = choice else { return };
         match goal {
-            Goal::Child(goal) => self.finish_child(context, *goal, choice, &nonces, &shared),
+            Goal::Child(goal) => {
+                let overtaken = std::mem::take(&mut self.overtaken);
+                if overtaken.contains(&goal.outbound_spi) {
+                    // The peer has made the child, and deleted it again.
+                    return self.drop_child(context, &goal);
+                }
+                self.finish_child(context, *goal, choice, &nonces, &shared);
+            }
             Goal::Ike(goal) => self.finish_rekey(context, *goal, &choice, &nonces, &shared),
         }
     }
@@ -222,8 +229,18 @@ impl Sa {
         self.request(context, Exchange::FollowupKe, &payloads, InFlight::Create(creating));
     }
 
+    /// Gives up a child that the peer has made and deleted again. The child that it was to replace, which the peer has
+    /// replaced, is over, too.
+    fn drop_child(&mut self, context: &mut Context<'_>, goal: &ChildGoal) {
+        context.output.esp_spis.remove(&goal.inbound_spi);
+        if let Some(old) = goal.replaces {
+            self.enqueue(Task::DeleteChild(old));
+        }
+    }
+
     /// Ends a negotiation that the peer refused or answered wrongly.
     fn give_up(&mut self, context: &mut Context<'_>, creating: Creating, reason: Reason, parts: &Parts) {
+        self.overtaken.clear();
         let Creating { goal, .. } = creating;
         let goal = match goal {
             Goal::Ike(goal) => return self.give_up_rekey(context, *goal, reason, parts),

@@ -126,8 +126,13 @@ impl Sa {
 
     /// Begins the next task, if no request is under way.
     pub(crate) fn run_tasks(&mut self, context: &mut Context<'_>) {
+        self.limit_children(context);
         while self.outstanding.is_none() && matches!(self.phase, Phase::Established) {
-            let Some(task) = self.tasks.pop_front() else { return };
+            let gives_way = self.gives_way();
+            let may_run =
+                |task: &Task| !gives_way || matches!(task, Task::Probe | Task::Move | Task::CheckPath { .. });
+            let Some(at) = self.tasks.iter().position(may_run) else { return };
+            let Some(task) = self.tasks.remove(at) else { return };
             match task {
                 Task::AddChild { policy, trigger, resource } => {
                     let resource = resource.map(|number| number.to_be_bytes().to_vec());
@@ -306,6 +311,14 @@ impl Sa {
         }
     }
 
+    /// Returns the creation that is under way.
+    pub(super) fn creating_now(&self) -> Option<&Creating> {
+        match &self.outstanding.as_ref()?.in_flight {
+            InFlight::Create(creating) => Some(creating),
+            _ => None,
+        }
+    }
+
     /// Returns the child whose deletion is under way.
     pub(super) fn deleting(&self) -> Option<ChildId> {
         match self.outstanding.as_ref()?.in_flight {
@@ -325,8 +338,16 @@ impl Sa {
         }
     }
 
-    /// Takes the waiting tasks, for a successor.
+    /// Returns whether the peer is about to complete a successor of this IKE SA, to which children and tasks will move: a
+    /// request that is under way then would be about children of the successor.
+    fn gives_way(&self) -> bool {
+        self.followup.as_ref().is_some_and(|followup| followup.is_of_ike())
+    }
+
+    /// Takes the waiting tasks, for a successor. A deletion whose answer has not come is among them: the peer answers it on
+    /// the successor, too.
     pub(super) fn take_tasks(&mut self) -> std::collections::VecDeque<Task> {
+        let under_way = self.deleting().map(Task::DeleteChild);
         let delayed = std::mem::take(&mut self.delayed).into_iter().map(|(_, task)| task);
         let of_children = |task: &Task| {
             matches!(
@@ -334,7 +355,8 @@ impl Sa {
                 Task::AddChild { .. } | Task::RekeyChild(_) | Task::DeleteChild(_) | Task::DeleteIke(_)
             )
         };
-        std::mem::take(&mut self.tasks).into_iter().chain(delayed).filter(of_children).collect()
+        let waiting = std::mem::take(&mut self.tasks).into_iter().chain(delayed);
+        under_way.into_iter().chain(waiting).filter(of_children).collect()
     }
 }
 

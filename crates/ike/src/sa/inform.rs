@@ -3,10 +3,10 @@
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    Context, Parts, Phase, Sa, Task,
+    Context, MAX_OVERTAKEN, Parts, Phase, Sa, Task,
     child::{Child, Standing},
     nat,
-    under_way::{Goal, InFlight},
+    under_way::{Creating, Goal, InFlight},
 };
 use crate::{
     event::{Path, Reason},
@@ -94,7 +94,13 @@ impl Sa {
             let mut ended = Vec::new();
             for spi in spis {
                 let is_meant = |child: &&Child| child.protocol == protocol && child.outbound_spi == *spi;
-                let Some(child) = self.children.iter().find(is_meant) else { continue };
+                let Some(child) = self.children.iter().find(is_meant) else {
+                    let is_made = matches!(self.creating(), Some(Creating { goal: Goal::Child(_), .. }));
+                    if is_made && self.overtaken.len() < MAX_OVERTAKEN {
+                        self.overtaken.push(*spi);
+                    }
+                    continue;
+                };
                 let (id, inbound_spi) = (child.id, child.inbound_spi);
                 // If two deletions cross, neither is answered with another deletion (RFC 7296, section 1.4.1).
                 if self.deleting() != Some(id) {

@@ -32,6 +32,7 @@ use std::{
 
 pub(crate) use addresses::Addresses;
 pub(crate) use child::Child;
+use child::Standing;
 pub(crate) use nat::Nat;
 pub(crate) use opening::Opening;
 pub(crate) use parts::Parts;
@@ -53,6 +54,8 @@ use crate::{
 
 /// Maximum number of waiting tasks.
 const MAX_TASKS: usize = 64;
+/// Maximum number of deletions that may have overtaken an answer.
+const MAX_OVERTAKEN: usize = 16;
 /// Maximum number of times that the pause after a refusal doubles.
 const MAX_DOUBLINGS: u32 = 6;
 /// Maximum number of children of one IKE SA; a peer may request that many.
@@ -222,7 +225,9 @@ pub(crate) struct Sa {
     /// The certificates that the peer has proved itself with, its own first.
     chain: Vec<Vec<u8>>,
     pub(crate) addresses: Addresses,
-    began: Instant,
+    /// The role of this end in the negotiation of the first of the IKE SAs that have replaced each other.
+    pub(crate) origin: Role,
+    pub(crate) began: Instant,
     pub(crate) stands_since: Option<Instant>,
     pub(crate) children: Vec<Child>,
     outstanding: Option<Outstanding>,
@@ -232,6 +237,11 @@ pub(crate) struct Sa {
     delayed: Vec<(Instant, Task)>,
     /// A negotiation of the peer that continues in IKE_FOLLOWUP_KE.
     followup: Option<Box<Followup>>,
+    /// The peer's SPIs of children that it has deleted while a child of ours was being made: the deletion may have overtaken
+    /// the answer that makes the child.
+    overtaken: Vec<u32>,
+    /// When the negotiation is forgotten, if the peer does not continue it.
+    followup_until: Option<Instant>,
     heard: Instant,
     rekey_at: Option<Instant>,
     /// Whether another IKE SA with the same number has replaced this one, or its end is reported already, so that its end
@@ -271,6 +281,7 @@ impl Sa {
             holder: None,
             chain: Vec::new(),
             addresses: Addresses::default(),
+            origin: role,
             began: now,
             stands_since: None,
             children: Vec::new(),
@@ -280,6 +291,8 @@ impl Sa {
             tasks: VecDeque::new(),
             delayed: Vec::new(),
             followup: None,
+            overtaken: Vec::new(),
+            followup_until: None,
             heard: now,
             rekey_at: None,
             is_spare: false,
@@ -402,6 +415,20 @@ impl Sa {
         self.expires_at = Some(context.now + context.settings.retransmission.total());
     }
 
+    /// Returns the time after which the peer has done what it is to do, or does not do it.
+    fn patience(&self, context: &Context<'_>) -> std::time::Duration {
+        2 * context.settings.retransmission.total()
+    }
+
+    /// Gives children that the peer is to delete a deadline: if it does not, we do.
+    fn limit_children(&mut self, context: &Context<'_>) {
+        let until = context.now + self.patience(context);
+        let ending = self.children.iter_mut().filter(|child| child.standing != Standing::Active);
+        ending.for_each(|child| {
+            child.ends_at.get_or_insert(until);
+        });
+    }
+
     /// Reports the end, once.
     fn report_end(&mut self, context: &mut Context<'_>, reason: Reason) {
         if !std::mem::replace(&mut self.is_spare, true) {
@@ -442,11 +469,13 @@ impl Sa {
         // An IKE SA that is ending renews nothing: a deadline without an action would recur endlessly.
         let stands = self.is_established();
         let rekey = self.rekey_at.filter(|_| stands);
-        let children = self.children.iter().filter_map(|child| child.rekey_at).filter(|_| stands);
+        let times = |child: &Child| child.rekey_at.into_iter().chain(child.ends_at);
+        let children = self.children.iter().flat_map(times).filter(|_| stands);
+        let followup = self.followup_until.filter(|_| stands);
         let is_idle = self.outstanding.is_none();
         let delayed = self.delayed.iter().map(|(at, _)| *at).filter(|_| stands && is_idle);
         let request = self.outstanding.as_ref().map(|outstanding| outstanding.next_at);
-        [request, rekey, self.expires_at, self.keepalive_at, self.probe_at()]
+        [request, rekey, followup, self.expires_at, self.keepalive_at, self.probe_at()]
             .into_iter()
             .flatten()
             .chain(children)
@@ -480,18 +509,27 @@ impl Sa {
         if !self.is_established() {
             return;
         }
+        // Whatever becomes of an attempt, there is another one, unless the first has succeeded.
+        let again = Some(now + self.patience(context));
+        if is_due(self.followup_until) {
+            self.forget_followup(context);
+        }
         if is_due(self.rekey_at) {
-            self.rekey_at = None;
+            self.rekey_at = again;
             self.enqueue(Task::RekeyIke);
         }
-        let due = self.children.iter_mut().filter(|child| is_due(child.rekey_at));
-        let due: Vec<ChildId> = due
-            .map(|child| {
-                child.rekey_at = None;
-                child.id
-            })
-            .collect();
-        due.into_iter().for_each(|child| self.enqueue(Task::RekeyChild(child)));
+        let mut due = Vec::new();
+        for child in &mut self.children {
+            if is_due(child.rekey_at) {
+                child.rekey_at = again;
+                due.push(Task::RekeyChild(child.id));
+            }
+            if is_due(child.ends_at) {
+                child.ends_at = again;
+                due.push(Task::DeleteChild(child.id));
+            }
+        }
+        due.into_iter().for_each(|task| self.enqueue(task));
         let (ready, waiting) = std::mem::take(&mut self.delayed).into_iter().partition(|(at, _)| *at <= now);
         self.delayed = waiting;
         let ready: Vec<(Instant, Task)> = ready;

@@ -81,7 +81,7 @@ impl Sa {
         (next.nat, next.features, next.holder) = (self.nat, self.features.clone(), self.holder.clone());
         next.chain.clone_from(&self.chain);
         next.addresses = self.addresses.clone();
-        next.stands_since = self.stands_since;
+        (next.stands_since, next.origin, next.began) = (self.stands_since, self.origin, self.began);
         next.schedule(context);
         Ok(next)
     }

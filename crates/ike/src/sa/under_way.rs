@@ -179,6 +179,11 @@ pub(super) enum FollowupGoal {
 }
 
 impl Followup {
+    /// Returns whether it is about a successor of the IKE SA.
+    pub(super) fn is_of_ike(&self) -> bool {
+        matches!(self.goal, FollowupGoal::Ike { .. })
+    }
+
     pub(super) fn inbound_spi(&self) -> Option<u32> {
         match &self.goal {
             FollowupGoal::Child { inbound_spi, .. } => Some(*inbound_spi),

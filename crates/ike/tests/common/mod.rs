@@ -5,6 +5,7 @@
 
 pub(crate) mod authority;
 pub(crate) mod histories;
+pub(crate) mod model;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -347,6 +348,11 @@ impl Pair {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.under_way.is_empty()
             && self.ends.iter().all(|end| end.endpoint.established().count() == end.up.len())
+    }
+
+    /// Returns whether no datagram is under way.
+    pub(crate) fn now_is_calm(&self) -> bool {
+        self.under_way.is_empty()
     }
 
     /// Returns whether both ends have the same children with the same keys, and as many IKE SAs.

@@ -25,7 +25,7 @@ use std::{
 
 use sealane_engine::Implementations;
 use sealane_ike::{
-    Assignment, ChildId, Endpoint, Event, Identity, IkeId, Install, Path, Peer, Random, Reason, Settings,
+    Assignment, ChildId, Endpoint, Event, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
 use sealane_ipsec::{
     association::Whereabouts,
@@ -85,8 +85,6 @@ struct Known {
     is_virtual: bool,
     /// The resolvers that it names are used.
     takes_resolvers: bool,
-    /// If both ends have initiated an IKE SA, ours stays.
-    goes_first: bool,
     pause: Duration,
     /// The earliest time of the next request to it.
     not_before: Option<Instant>,
@@ -118,7 +116,6 @@ impl Known {
             is_many: own.is_many(),
             is_virtual: !peer.asks_for.is_empty(),
             takes_resolvers: matches!(&own.keys, Keys::Ike(ike) if ike.takes_resolvers),
-            goes_first: goes_first(peer),
             pause: PAUSE,
             not_before: None,
             wanted: None,
@@ -140,8 +137,6 @@ struct Stands {
     identity: String,
     /// The user that the peer has proved to be.
     user: Option<String>,
-    /// This end has initiated it.
-    is_ours: bool,
     /// The addresses that the client has got from us.
     leased: Vec<IpAddr>,
     /// The addresses and resolvers that we have got from the peer.
@@ -191,8 +186,6 @@ pub struct Ike<'a> {
     /// The times of the next attempts with peers.
     begins: BTreeSet<(Instant, usize)>,
     look_at: Instant,
-    /// The peers with which both ends may have initiated an IKE SA, and the times of the decision.
-    twins: VecDeque<(Instant, usize)>,
     /// New children that share flows, and the times at which packets are sent under them.
     waiting_shares: VecDeque<(Instant, ChildId)>,
     news: VecDeque<String>,
@@ -241,7 +234,6 @@ impl<'a> Ike<'a> {
             children: BTreeMap::new(),
             draining: VecDeque::new(),
             look_at: now,
-            twins: VecDeque::new(),
             waiting_shares: VecDeque::new(),
             news: VecDeque::new(),
             refusals: Refusals::new(),
@@ -342,7 +334,7 @@ impl<'a> Ike<'a> {
 
     fn take(&mut self, event: Event, now: Instant) {
         match event {
-            Event::Established { ike, peer: place, identity, user, algorithms, is_initiator } => {
+            Event::Established { ike, peer: place, identity, user, algorithms, .. } => {
                 let identity = identity.to_string();
                 let who = user.as_ref().unwrap_or(&identity);
                 let message = format!("IKE SA with {who} ({algorithms})");
@@ -354,7 +346,6 @@ impl<'a> Ike<'a> {
                     place,
                     identity,
                     user,
-                    is_ours: is_initiator,
                     leased: Vec::new(),
                     given: None,
                     algorithms,
@@ -648,12 +639,6 @@ impl<'a> Ike<'a> {
     }
 }
 
-/// Returns whether our IKE SA stays if both ends have initiated one: the identities decide, which both ends know.
-fn goes_first(peer: &Peer) -> bool {
-    let bytes = |identity: &Identity| identity.to_wire().to_bytes();
-    peer.remote_identity.as_ref().is_none_or(|remote| bytes(&peer.local_identity) < bytes(remote))
-}
-
 fn list(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -724,9 +709,8 @@ impl KeyMaker for Ike<'_> {
         let look = (!self.children.is_empty()).then_some(self.look_at);
         let begins = self.begins.first().map(|&(at, _)| at).filter(|_| !self.is_closing);
         let drains = self.draining.front().map(|&(at, _)| at);
-        let twins = self.twins.front().map(|&(at, _)| at);
         let shares = self.waiting_shares.front().map(|&(at, _)| at);
-        [self.endpoint.poll_timeout(), look, begins, drains, twins, shares].into_iter().flatten().min()
+        [self.endpoint.poll_timeout(), look, begins, drains, shares].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -742,9 +726,6 @@ impl KeyMaker for Ike<'_> {
                 true => self.schedule(place, None),
                 false => self.acquire(place, None, now),
             }
-        }
-        while let Some((_, place)) = self.twins.pop_front_if(|(at, _)| *at <= now) {
-            self.end_twin(place, now);
         }
         self.use_shares(now);
         if !self.children.is_empty() && self.look_at <= now {

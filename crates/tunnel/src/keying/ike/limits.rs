@@ -1,7 +1,6 @@
 //! Limits on the IKE SAs of one peer, of one user and of all clients.
 //!
-//! Guarantees: of a user's devices none that lives is ended for another one; two ends that have initiated at the same
-//! moment keep one IKE SA.
+//! Guarantees: of a user's devices none that lives is ended for another one.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,6 @@ const DEVICES_MAX: usize = 8;
 const QUIET: Duration = Duration::from_secs(25);
 /// The maximum number of IKE SAs with all clients of one entry.
 const CLIENTS_MAX: usize = 16_384;
-/// The time after which one of two IKE SAs that both ends have initiated at the same moment is ended.
-const TWIN_LIFE: Duration = Duration::from_secs(2);
 impl Ike<'_> {
     /// Ends IKE SAs beyond the limits, after one was established.
     pub(super) fn limit(&mut self, ike: IkeId, now: Instant) {
@@ -55,32 +52,5 @@ impl Ike<'_> {
             );
             self.endpoint.end(ike, &Reason::TooMany, now);
         }
-        if !is_many && same.len() > 1 {
-            self.twins.push_back((now + TWIN_LIFE, place));
-        }
-    }
-
-    /// Ends one of two IKE SAs that both ends of a peer have initiated at the same moment. Both ends choose the same
-    /// one, and the one that initiated it ends it.
-    pub(super) fn end_twin(&mut self, place: usize, now: Instant) {
-        if self.known[place].goes_first {
-            return;
-        }
-        let of = |is_ours| {
-            let found =
-                self.sas.iter().filter(move |(_, stands)| stands.place == place && stands.is_ours == is_ours);
-            found.map(|(&ike, stands)| (ike, stands.since))
-        };
-        // The peer's must carry traffic before ours ends.
-        let carries = |ike: IkeId| self.children.values().any(|child| child.ike == ike && child.is_live);
-        let theirs: Vec<Instant> =
-            of(false).filter(|&(ike, _)| carries(ike)).map(|(_, since)| since).collect();
-        let is_twin = |since: Instant| {
-            theirs
-                .iter()
-                .any(|&other| since.max(other).saturating_duration_since(since.min(other)) <= TWIN_LIFE)
-        };
-        let ended: Vec<IkeId> = of(true).filter(|&(_, since)| is_twin(since)).map(|(ike, _)| ike).collect();
-        ended.into_iter().for_each(|ike| self.endpoint.close(ike, now));
     }
 }
