@@ -330,7 +330,8 @@ impl Endpoint {
                 // The successor ended before it received them.
                 ended => {
                     children.into_iter().for_each(|child| child.end(&mut context, &Reason::Lost));
-                    context.output.event(Event::Down { ike, peer: Some(peer), reason: Reason::Lost });
+                    let from = ended.as_ref().map_or(SocketAddr::from(([0; 4], 0)), |sa| sa.path.remote);
+                    context.output.event(Event::Down { ike, peer: Some(peer), from, reason: Reason::Lost });
                     ended.into_iter().for_each(|sa| self.put(sa));
                 }
             }

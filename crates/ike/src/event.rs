@@ -214,6 +214,8 @@ pub enum Event {
         ike: IkeId,
         /// The peer, if it is known.
         peer: Option<usize>,
+        /// The address and port of the other end.
+        from: SocketAddr,
         /// The reason.
         reason: Reason,
     },

@@ -9,6 +9,7 @@
 //! The crate has no sockets, clocks, threads or files.
 #![deny(unsafe_code)]
 
+mod brake;
 pub mod certificate;
 pub mod config;
 pub mod crypto;

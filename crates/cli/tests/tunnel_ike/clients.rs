@@ -309,6 +309,12 @@ fn a_client_with_a_wrong_password_gets_nothing() {
     let alice = StrongSwan::start(&mut net, "b", &text, |swanctl| install(&folder, swanctl, "branch"));
     let output = alice.try_control(&net, "--initiate --child c");
     assert!(!output.status.success());
+    // The line is for people and for programs such as fail2ban, which look for the address.
+    wait_for_words(
+        &mut net,
+        0,
+        "authentication failed from 10.90.0.2 for \"alice\": there is no user \"alice\", or",
+    );
     let status = net.status("a");
     assert_eq!(status["peers"][0]["ike"], serde_json::json!([]), "{status}");
     assert_eq!(status["peers"][0]["associations"], serde_json::json!([]), "{status}");

@@ -174,6 +174,8 @@ fn name(bytes: &[u8]) -> Option<String> {
 pub(crate) enum ServerStep {
     /// Send this request.
     Send(Vec<u8>),
+    /// The proof is wrong, which the user's side is to acknowledge: the request, the user's name, and the problem.
+    Refuse { packet: Vec<u8>, user: String, problem: String },
     /// The user has proved its identity: the Success packet, the user's name, and the MSK.
     Success { packet: Vec<u8>, user: String, key: Secret },
     /// The user has not proved its identity: the Failure packet, and the reason.
@@ -183,6 +185,7 @@ pub(crate) enum ServerStep {
 /// The next step of a method.
 enum Step {
     Send(Vec<u8>),
+    Refuse { data: Vec<u8>, problem: String },
     Success { user: String, key: Secret },
     Failure(String),
 }
@@ -218,6 +221,16 @@ impl Server {
             offered: Vec::new(),
         };
         (server, packet(REQUEST, id, TYPE_IDENTITY, &[]))
+    }
+
+    /// Returns the name that the user gave.
+    pub(crate) fn user(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns whether the user's next answer may be a proof by password.
+    pub(crate) fn awaits_password(&self) -> bool {
+        matches!(&self.method, Method::Mschapv2(server) if server.is_fresh())
     }
 
     /// Returns the certificates that the user has shown, its own first; empty for a user with a password.
@@ -273,6 +286,10 @@ impl Server {
         };
         match step {
             Step::Send(data) => ServerStep::Send(packet(REQUEST, self.id, kind, &data)),
+            Step::Refuse { data, problem } => {
+                let packet = packet(REQUEST, self.id, kind, &data);
+                ServerStep::Refuse { packet, user: self.name.clone(), problem }
+            }
             Step::Success { user, key } => {
                 ServerStep::Success { packet: verdict(SUCCESS, self.id), user, key }
             }

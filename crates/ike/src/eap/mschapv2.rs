@@ -204,8 +204,9 @@ impl Server {
                     let again: [u8; 16] = random.bytes();
                     let digits: String = again.iter().map(|byte| format!("{byte:02X}")).collect();
                     let text = format!("E=691 R=0 C={digits} V=3 M=Access denied");
+                    let problem = format!("there is no user {user:?}, or the password is another");
                     self.stage = Stage::Refused { user };
-                    Step::Send(message(FAILURE, self.id, text.as_bytes()))
+                    Step::Refuse { data: message(FAILURE, self.id, text.as_bytes()), problem }
                 }
             }
             // The answer to Success and Failure consists of their number alone.

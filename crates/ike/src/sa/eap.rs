@@ -22,9 +22,31 @@ use crate::{
     wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
 };
 
+/// Time for which a conversation with a user whose password was wrong goes on.
+const REFUSED_LIFE: std::time::Duration = std::time::Duration::from_secs(3);
+
 impl Sa {
     fn rounds(&mut self) -> Option<&mut Rounds> {
         self.opening()?.rounds.as_deref_mut()
+    }
+
+    /// Returns whether an initiator's proof is left unjudged for now, because there were too many wrong ones: the initiator sends
+    /// it again.
+    pub(super) fn is_braked(&self, context: &Context<'_>, parts: &Parts, path: Path) -> bool {
+        let super::Phase::Opening(opening) = &self.phase else { return false };
+        let (brake, from, now) = (&context.output.brake, path.remote.ip(), context.now);
+        match &opening.rounds {
+            Some(rounds) => match &rounds.side {
+                Side::Server(server) => {
+                    server.awaits_password() && brake.is_user_slow(from, server.user(), now)
+                }
+                Side::Client(_) => false,
+            },
+            None => {
+                let claimed = parts.id_initiator.as_ref().map(Identification::to_bytes);
+                brake.is_slow(from, &claimed.unwrap_or_default(), now)
+            }
+        }
     }
 
     pub(super) fn is_in_rounds(&mut self) -> bool {
@@ -141,6 +163,12 @@ impl Sa {
         let mut payloads = Payloads::new();
         match step {
             ServerStep::Send(packet) => payloads.push(&Payload::Eap(packet)),
+            ServerStep::Refuse { packet, user, problem } => {
+                payloads.push(&Payload::Eap(packet));
+                // It is told now, because many clients do not answer any more.
+                self.report_end(context, Reason::Authentication { identity: user, problem });
+                self.expires_at = self.expires_at.min(Some(context.now + REFUSED_LIFE));
+            }
             ServerStep::Success { packet, user, key } => {
                 if let Side::Server(server) = &rounds.side {
                     self.chain = server.certificates();
@@ -150,6 +178,7 @@ impl Sa {
             }
             ServerStep::Failure { packet, user, problem } => {
                 payloads.push(&Payload::Eap(packet));
+                payloads.notify(NotifyType::AUTHENTICATION_FAILED, []);
                 self.respond(context, header, path, &payloads);
                 let identity = if user.is_empty() { rounds.identity.to_string() } else { user };
                 return self.fail(context, Reason::Authentication { identity, problem });

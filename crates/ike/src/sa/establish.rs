@@ -6,6 +6,10 @@ use crate::{event::Event, pool::Holder};
 impl Sa {
     /// Marks the IKE SA as established: both ends have proved their identities.
     pub(super) fn establish(&mut self, context: &mut Context<'_>, holder: Holder, is_initial_contact: bool) {
+        if self.role == Role::Responder {
+            let identity = holder.identity.to_wire().to_bytes();
+            context.output.brake.succeed(self.path.remote.ip(), identity, context.now);
+        }
         self.phase = Phase::Established;
         self.expires_at = None;
         self.holder = Some(holder.clone());

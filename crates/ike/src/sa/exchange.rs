@@ -203,6 +203,11 @@ impl Sa {
         if is_undecided && !is_end {
             return;
         }
+        if header.exchange == Exchange::Auth
+            && parsed.as_ref().is_ok_and(|parts| self.is_braked(context, parts, path))
+        {
+            return;
+        }
         self.replies.expected += 1;
         self.replies.last.clear();
         self.note_life(context, header, path);

@@ -42,6 +42,7 @@ pub(crate) use respond::{Agreed, Answer, FirstMessage, only_notify};
 use self::under_way::InFlight as InFlightForTests;
 use self::under_way::{Followup, Outstanding, Replies};
 use crate::{
+    brake::Brake,
     config::{Peer, Settings},
     event::{Event, Path, Reason, Transmit},
     id::{ChildId, IkeId},
@@ -157,6 +158,8 @@ pub(crate) struct Output {
     pub(crate) next_child: u64,
     /// Leases of each pool.
     pub(crate) leases: Vec<Leases>,
+    /// Failed proofs of strangers.
+    pub(crate) brake: Brake,
 }
 
 /// A peer that has proved its identity and announced that it has no earlier IKE SA.
@@ -433,7 +436,11 @@ impl Sa {
     fn report_end(&mut self, context: &mut Context<'_>, reason: Reason) {
         if !std::mem::replace(&mut self.is_spare, true) {
             let peer = (!self.is_half_open()).then_some(self.peer_index);
-            context.output.event(Event::Down { ike: self.id, peer, reason });
+            let from = self.path.remote;
+            if let (true, Reason::Authentication { identity, .. }) = (self.is_half_open(), &reason) {
+                context.output.brake.fail(from.ip(), identity, context.now);
+            }
+            context.output.event(Event::Down { ike: self.id, peer, from, reason });
         }
     }
 

@@ -333,11 +333,12 @@ fn refusals_say_what_they_are_about() {
         client
     };
     let unchanged = |_: &mut Peer| {};
-    // A wrong password ends with a Failure packet of EAP.
+    // A wrong password ends with a Failure packet of EAP, and with the notification that ends IKE_AUTH.
     let mut client = begin(&unchanged);
     let answered = client.authenticate(apple(esp(&[child])));
     let answered = client.by_password(answered, "alice", "wrong");
-    assert!(matches!(&answered[..], [Payload::Eap(packet)] if packet[0] == 4), "{answered:?}");
+    assert!(matches!(&answered[..], [Payload::Eap(packet), _] if packet[0] == 4), "{answered:?}");
+    assert_eq!(errors(&answered), [NotifyType::AUTHENTICATION_FAILED]);
     // The client expects another gateway than this one.
     let mut client = begin(&unchanged);
     let mut more = apple(esp(&[child]));

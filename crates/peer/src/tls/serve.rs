@@ -143,6 +143,12 @@ impl TlsArrival {
         self.refused.is_none() && self.connection.wants_write()
     }
 
+    /// Returns whether the client is refused, and has only a moment to read the reason.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
     /// Returns the client's address.
     #[must_use]
     pub fn from(&self) -> SocketAddr {

@@ -339,12 +339,12 @@ impl<'a> Calls<'a> {
         listener: &TcpListener,
         say: &'scope (impl Fn(&str) + Sync),
     ) {
-        let mut strangers: Vec<(Stranger, TlsArrival)> = Vec::new();
+        let mut strangers: Vec<(Stranger, Instant, TlsArrival)> = Vec::new();
         let mut agreements = Agreements::new(&Inline::default()).ok();
         let mut refusals = Refusals::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-            polled.extend(strangers.iter().map(|(_, arrival)| {
+            polled.extend(strangers.iter().map(|(.., arrival)| {
                 let out = if arrival.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
                 PollFd::from_borrowed_fd(arrival.as_fd(), PollFlags::IN | out)
             }));
@@ -356,19 +356,21 @@ impl<'a> Calls<'a> {
             let has_new = ready.next().unwrap_or_default();
             if let Some(agreements) = &mut agreements {
                 let heard = strangers.iter_mut().zip(ready.clone()).filter(|(_, is_ready)| *is_ready);
-                agreements.compute(heard.map(|((_, arrival), _)| arrival));
+                agreements.compute(heard.map(|((.., arrival), _)| arrival));
             }
             let (over, waiting): (Vec<_>, Vec<_>) = strangers
                 .into_iter()
                 .zip(ready)
-                .map(|((mut stranger, mut arrival), is_ready)| {
+                .map(|((mut stranger, since, mut arrival), is_ready)| {
                     stranger.has_spoken |= is_ready;
                     let is_over = is_ready && arrival.advance() || now >= arrival.deadline();
-                    ((stranger, arrival), is_over)
+                    stranger.has_failed = arrival.is_refused();
+                    stranger.is_new = now.saturating_duration_since(since) < strangers::NEW;
+                    ((stranger, since, arrival), is_over)
                 })
                 .partition(|(_, is_over)| *is_over);
             strangers = waiting.into_iter().map(|(stranger, _)| stranger).collect();
-            for ((_, arrival), _) in over {
+            for ((.., arrival), _) in over {
                 let from = arrival.from();
                 match arrival.finish() {
                     Ok((channel, entry)) => self.give(scope, channel, entry.key, say),
@@ -381,12 +383,12 @@ impl<'a> Calls<'a> {
             }
             match has_new.then(|| listener.accept()) {
                 Some(Ok((stream, address))) => {
-                    let held: Vec<Stranger> = strangers.iter().map(|(stranger, _)| *stranger).collect();
+                    let held: Vec<Stranger> = strangers.iter().map(|(stranger, ..)| *stranger).collect();
                     if let Some(goes) = strangers::victim(&held, address.ip()) {
                         strangers.remove(goes);
                     }
-                    let stranger = Stranger { from: address.ip(), has_spoken: false };
-                    strangers.extend(self.stranger(stream, now).map(|arrival| (stranger, arrival)));
+                    let stranger = Stranger::new(address.ip());
+                    strangers.extend(self.stranger(stream, now).map(|arrival| (stranger, now, arrival)));
                 }
                 // The connection was gone before it was accepted.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}

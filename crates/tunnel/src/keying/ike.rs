@@ -190,6 +190,8 @@ pub struct Ike<'a> {
     waiting_shares: VecDeque<(Instant, ChildId)>,
     news: VecDeque<String>,
     refusals: Refusals,
+    /// The limit of lines about wrong proofs.
+    logins: Refusals,
     /// The IKE SAs that have changed.
     changed: BTreeSet<IkeId>,
     ways: Ways<'a>,
@@ -237,6 +239,7 @@ impl<'a> Ike<'a> {
             waiting_shares: VecDeque::new(),
             news: VecDeque::new(),
             refusals: Refusals::new(),
+            logins: Refusals::new(),
             changed: BTreeSet::new(),
             ways: Ways::new(own_address, routes_change),
             host,
@@ -279,6 +282,20 @@ impl<'a> Ike<'a> {
     fn tell_refused(&mut self, message: &str, now: Instant) {
         let line = self.refusals.line(message, now);
         line.into_iter().for_each(|line| self.say(line));
+    }
+
+    /// Logs the end of a negotiation of a stranger. The line about a wrong proof has a format that programs such as fail2ban
+    /// read: the address stands before all text that the stranger has chosen.
+    fn tell_stranger(&mut self, from: SocketAddr, reason: &Reason, now: Instant) {
+        let address = from.ip();
+        match reason {
+            Reason::Authentication { identity, problem } => {
+                let message = format!("authentication failed from {address} for {identity:?}: {problem}");
+                let line = self.logins.line(&message, now);
+                line.into_iter().for_each(|line| self.say(line));
+            }
+            reason => self.tell_refused(&format!("a negotiation with {from} came to nothing: {reason}"), now),
+        }
     }
 
     fn schedule(&mut self, place: usize, at: Option<Instant>) {
@@ -372,7 +389,7 @@ impl<'a> Ike<'a> {
                 }
             }
             Event::Configured { ike, assignment, .. } => self.configure(ike, assignment),
-            Event::Down { ike, peer, reason } => self.take_down(ike, peer, &reason, now),
+            Event::Down { ike, peer, from, reason } => self.take_down(ike, peer, from, &reason, now),
             Event::Install(install) => self.install(*install, now),
             Event::UseOutbound { child } => self.go_live(child),
             Event::Remove { child, .. } => self.remove(child, now),
@@ -405,10 +422,17 @@ impl<'a> Ike<'a> {
         }
     }
 
-    fn take_down(&mut self, ike: IkeId, peer: Option<usize>, reason: &Reason, now: Instant) {
+    fn take_down(
+        &mut self,
+        ike: IkeId,
+        peer: Option<usize>,
+        from: SocketAddr,
+        reason: &Reason,
+        now: Instant,
+    ) {
         let ended = self.sas.remove(&ike);
         let Some(place) = ended.as_ref().map(|stands| stands.place).or(peer) else {
-            return self.tell_refused(&format!("a negotiation came to nothing: {reason}"), now);
+            return self.tell_stranger(from, reason, now);
         };
         self.peers.get(self.known[place].id).agreements().remove(&ike);
         self.changed.remove(&ike);

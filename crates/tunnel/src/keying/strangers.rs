@@ -1,11 +1,11 @@
 //! Strangers are connections that have not yet proved their identity. This module decides which of them is dropped
 //! for a new one.
 //!
-//! Guarantees: no address, and no /64, /56 or /48 of IPv6, has more than its share of the places; silent strangers
-//! are dropped before those in a handshake, and older ones before newer ones; the newest stranger in a handshake is
-//! never dropped.
+//! Guarantees: no address, and no /64, /56 or /48 of IPv6, has more than its share of the places; strangers whose handshake
+//! has failed are dropped first, then silent ones that had time to speak, then those of whoever has the most places;
+//! older ones before newer ones; the newest stranger in a handshake is never dropped.
 
-use std::net::IpAddr;
+use std::{cmp::Reverse, collections::HashMap, net::IpAddr, time::Duration};
 
 use sealane_ipsec::selector::Prefix;
 
@@ -24,6 +24,20 @@ pub struct Stranger {
     pub from: IpAddr,
     /// The stranger has sent bytes.
     pub has_spoken: bool,
+    /// Its handshake has failed, and it only has a moment to read the reason.
+    pub has_failed: bool,
+    /// It has been here for less than [`NEW`].
+    pub is_new: bool,
+}
+
+/// The time that a stranger has for its first bytes, which come from far away.
+pub const NEW: Duration = Duration::from_secs(1);
+
+impl Stranger {
+    /// Returns a stranger that has just come.
+    pub fn new(from: IpAddr) -> Self {
+        Self { from, has_spoken: false, has_failed: false, is_new: true }
+    }
 }
 
 fn network(address: IpAddr, (v4_bits, v6_bits, _): (u8, u8, usize)) -> Prefix {
@@ -33,30 +47,37 @@ fn network(address: IpAddr, (v4_bits, v6_bits, _): (u8, u8, usize)) -> Prefix {
 
 /// Returns the place in `held`, which is in order of arrival, of the stranger that is dropped for one from
 /// `newcomer`. If the newcomer's network has used up its share, it is one of the same network. If all places are in
-/// use, it is one of the address with the most silent strangers or, if none is silent, of the address with the most
-/// strangers. Returns `None` if there is room.
+/// use, it is one that has failed, else a silent one that is not new, else one of the address with the most strangers.
+/// Returns `None` if there is room.
 pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
-    let newest_speaker = held.iter().rposition(|stranger| stranger.has_spoken);
+    let newest_speaker = held.iter().rposition(|stranger| stranger.has_spoken && !stranger.has_failed);
     let may_go = |at: usize| Some(at) != newest_speaker;
+    // The lower the class, the sooner a stranger goes.
+    let class = |stranger: &Stranger| match (stranger.has_failed, stranger.has_spoken, stranger.is_new) {
+        (true, ..) => 0,
+        (false, false, false) => 1,
+        _ => 2,
+    };
     for share in SHARES {
         let own = network(newcomer, share);
         let theirs = || (0..held.len()).filter(|&at| network(held[at].from, share) == own);
         if theirs().count() >= share.2 {
-            return theirs().find(|&at| !held[at].has_spoken).or_else(|| theirs().find(|&at| may_go(at)));
+            let rank = |at: usize| (class(&held[at]), held[at].has_spoken);
+            // `min_by_key` returns the first of equals, which is the oldest.
+            return theirs().filter(|&at| may_go(at)).min_by_key(|&at| rank(at));
         }
     }
     if held.len() < STRANGERS_MAX {
         return None;
     }
-    [false, true].into_iter().find_map(|has_spoken| {
-        let candidates = || (0..held.len()).filter(|&at| held[at].has_spoken == has_spoken && may_go(at));
-        let of_network = |at: usize| {
-            let own = network(held[at].from, SHARES[0]);
-            candidates().filter(|&other| network(held[other].from, SHARES[0]) == own).count()
-        };
-        // `min_by_key` returns the first of equals, which is the oldest.
-        candidates().min_by_key(|&at| std::cmp::Reverse(of_network(at)))
-    })
+    let networks: Vec<Prefix> = held.iter().map(|stranger| network(stranger.from, SHARES[0])).collect();
+    let mut crowds: HashMap<Prefix, usize> = HashMap::new();
+    networks.iter().for_each(|own| *crowds.entry(*own).or_default() += 1);
+    let rank = |at: usize| {
+        let stranger = &held[at];
+        (class(stranger), Reverse(crowds[&networks[at]]), stranger.is_new, stranger.has_spoken)
+    };
+    (0..held.len()).filter(|&at| may_go(at)).min_by_key(|&at| rank(at))
 }
 
 #[cfg(test)]
@@ -72,11 +93,11 @@ mod tests {
     }
 
     fn silent(from: IpAddr) -> Stranger {
-        Stranger { from, has_spoken: false }
+        Stranger { is_new: false, ..Stranger::new(from) }
     }
 
     fn speaking(from: IpAddr) -> Stranger {
-        Stranger { from, has_spoken: true }
+        Stranger { has_spoken: true, ..silent(from) }
     }
 
     /// Adds a stranger, and returns the one that was dropped.
@@ -146,5 +167,37 @@ mod tests {
             assert!(held.contains(&newest));
             held.last_mut().expect("somebody").has_spoken = true;
         }
+    }
+
+    /// Four addresses call 200 times a second, speak TLS and fail. Somebody far away, whose first bytes come after 150 ms and
+    /// whose last ones after 450 ms, gets through each time.
+    #[test]
+    fn failed_handshakes_keep_nobody_out() {
+        let far = ip("198.51.100.7");
+        // The time of arrival in milliseconds, beside the stranger.
+        let mut held: Vec<(u64, Stranger)> = Vec::new();
+        let mut entered = 0;
+        for now in 0..20_000u64 {
+            for (since, stranger) in &mut held {
+                let age = now - *since;
+                stranger.is_new = age < 1000;
+                match stranger.from == far {
+                    true => stranger.has_spoken = age >= 150,
+                    // They keep their places after they have failed.
+                    false => (stranger.has_spoken, stranger.has_failed) = (age >= 1, age >= 20),
+                }
+            }
+            entered += held.iter().filter(|(since, own)| own.from == far && now - since == 450).count();
+            held.retain(|(since, own)| now - since < if own.from == far { 451 } else { 5000 });
+            let newcomer = match now {
+                now if now % 500 == 7 => far,
+                now if now % 5 == 0 => v4((now / 5 % 4) as usize),
+                _ => continue,
+            };
+            let all: Vec<Stranger> = held.iter().map(|(_, own)| *own).collect();
+            victim(&all, newcomer).map(|at| held.remove(at));
+            held.push((now, Stranger::new(newcomer)));
+        }
+        assert_eq!(entered, 40, "each time");
     }
 }
