@@ -5,6 +5,9 @@
 //! and time, and if there are too many, silent ones make room for strangers that have shown it; events about strangers
 //! are dropped rather than kept without bound.
 
+mod peers;
+mod twins;
+
 use std::{
     collections::{BTreeSet, HashMap, hash_map::Entry},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -16,11 +19,10 @@ use aws_lc_rs::hmac;
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    config::{Expect, Peer, Settings},
+    config::{Peer, Settings},
     crypto::{KeyExchange, exchange::respond_all},
     event::{Event, Path, Reason, Transmit},
     id::{ChildId, IkeId},
-    identity::Identity,
     pool::Leases,
     random::Random,
     sa::{
@@ -37,10 +39,6 @@ use crate::{
 const COOKIE_SECRET_LIFETIME: Duration = Duration::from_secs(60);
 /// Time of silence after which a half-open IKE SA can make room for another one.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
-/// Time after which one of two IKE SAs with a peer, which both ends have initiated at once, is ended.
-const TWIN_LIFE: Duration = Duration::from_secs(2);
-/// Number of further decisions while the one that stays has no child.
-const TWIN_TRIES: u32 = 60;
 /// Maximum number of events about strangers that wait for the owner.
 const MAX_STRANGER_EVENTS: usize = 256;
 
@@ -252,59 +250,6 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Schedules a decision, if another IKE SA with the peer stands beside this one.
-    fn note_twins(&mut self, sa: &Sa, now: Instant) {
-        let is_other =
-            |other: &Sa| other.is_established() && other.peer_index == sa.peer_index && other.id != sa.id;
-        // Clients are many peers in one.
-        let is_one = sa.peer.remote_identity.is_some();
-        if is_one && self.sas.values().any(|other| is_other(other)) {
-            self.twins.insert((now + TWIN_LIFE, sa.peer_index, TWIN_TRIES));
-        }
-    }
-
-    /// Ends one of two IKE SAs that both ends of a peer have initiated before they knew of each other's. The identities
-    /// decide, which both ends know, so that it is the same one, whichever end notices.
-    fn decide_twins(&mut self, peer: usize, tries: u32, now: Instant) {
-        let Some(configured) = self.common.peers.get(peer) else { return };
-        let bytes = |identity: &Identity| identity.to_wire().to_bytes();
-        let Some(remote) = &configured.remote_identity else { return };
-        let ours_stays = bytes(&configured.local_identity) < bytes(remote);
-        let of = |role| {
-            let stand = self.sas.iter().filter(move |(_, sa)| sa.is_established() && sa.peer_index == peer);
-            stand.filter(move |(_, sa)| sa.origin == role)
-        };
-        let (mut ended, mut wanted, mut is_open) = (Vec::new(), BTreeSet::new(), false);
-        for (&ours, our) in of(Role::Initiator) {
-            for (&theirs, their) in of(Role::Responder) {
-                let began_before = |one: &Sa, other: &Sa| other.stands_since.is_none_or(|at| one.began <= at);
-                if our.id == their.id || !(began_before(our, their) && began_before(their, our)) {
-                    continue;
-                }
-                let (stays, goes, end) = if ours_stays { (our, their, theirs) } else { (their, our, ours) };
-                // The one that stays must carry traffic before the other one ends.
-                if stays.children.iter().any(|child| child.is_outbound_live) {
-                    ended.push(end);
-                    continue;
-                }
-                is_open = true;
-                // The end that began it has the first word.
-                let is_turn = if ours_stays { tries == TWIN_TRIES } else { tries == TWIN_TRIES / 2 };
-                let missing = goes.children.iter().filter(|_| is_turn && stays.children.is_empty());
-                wanted.extend(missing.map(|child| (stays.local_spi(), child.policy)));
-            }
-        }
-        for spi in ended {
-            self.with(now, spi, |sa, context| sa.close(context));
-        }
-        for (spi, policy) in wanted {
-            self.task(Some(spi), Task::AddChild { policy, trigger: None, resource: None }, now);
-        }
-        if let (true, Some(tries)) = (is_open, tries.checked_sub(1)) {
-            self.twins.insert((now + TWIN_LIFE, peer, tries));
-        }
-    }
-
     /// Gives a test access to one IKE SA, if there is one, bypassing its state machine.
     #[cfg(test)]
     pub(crate) fn with_any_for_tests(&mut self, now: Instant, work: impl FnOnce(&mut Sa, &mut Context<'_>)) {
@@ -330,7 +275,7 @@ impl Endpoint {
                 // The successor ended before it received them.
                 ended => {
                     children.into_iter().for_each(|child| child.end(&mut context, &Reason::Lost));
-                    let from = ended.as_ref().map_or(SocketAddr::from(([0; 4], 0)), |sa| sa.path.remote);
+                    let from = ended.as_ref().map_or_else(|| SocketAddr::from(([0; 4], 0)), |sa| sa.path.remote);
                     context.output.event(Event::Down { ike, peer: Some(peer), from, reason: Reason::Lost });
                     ended.into_iter().for_each(|sa| self.put(sa));
                 }
@@ -741,43 +686,6 @@ impl Endpoint {
         for spi in self.by_id.get(&ike).cloned().unwrap_or_default() {
             self.with(now, spi, |sa, context| sa.close(context));
         }
-    }
-
-    /// Adds a peer. Returns its place.
-    pub fn add_peer(&mut self, peer: Peer) -> usize {
-        self.common.peers.push(Arc::new(peer));
-        self.common.peers.len() - 1
-    }
-
-    /// Changes the credentials of a peer; its children's policies must be as before. IKE SAs whose peer could not prove
-    /// itself anew are ended, and so are negotiations with it.
-    pub fn renew_peer(&mut self, place: usize, peer: Peer, now: Instant) {
-        let Some(known) = self.common.peers.get_mut(place) else { return };
-        let peer = Arc::new(peer);
-        *known = Arc::clone(&peer);
-        for spi in self.of_peer(place) {
-            self.with(now, spi, |sa, context| match sa.would_be_proved(context, &peer) {
-                true => sa.peer = Arc::clone(&peer),
-                false => sa.end_at_once(context, Reason::Withdrawn),
-            });
-        }
-    }
-
-    /// Removes a peer: its IKE SAs are ended, and no other one is established. Its place stays empty.
-    pub fn remove_peer(&mut self, place: usize, now: Instant) {
-        let Some(known) = self.common.peers.get_mut(place) else { return };
-        // Nobody agrees with a peer that has no proposals, and nobody proves to be one without a key.
-        let (proposals, children, expect) = (Vec::new(), Vec::new(), Expect::PublicKeys(Vec::new()));
-        *known = Arc::new(Peer { proposals, children, expect, ..Peer::clone(known) });
-        for spi in self.of_peer(place) {
-            self.with(now, spi, |sa, context| sa.end_at_once(context, Reason::Withdrawn));
-        }
-    }
-
-    /// Returns our SPIs of the IKE SAs and negotiations with a peer.
-    fn of_peer(&self, place: usize) -> Vec<u64> {
-        let sas = self.sas.iter().filter(|(_, sa)| !sa.is_finished() && sa.is_with(place));
-        sas.map(|(&spi, _)| spi).collect()
     }
 
     /// Ends an IKE SA with all its children at once, whether its peer answers or not. The peer is told.
