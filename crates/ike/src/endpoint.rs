@@ -275,7 +275,8 @@ impl Endpoint {
                 // The successor ended before it received them.
                 ended => {
                     children.into_iter().for_each(|child| child.end(&mut context, &Reason::Lost));
-                    let from = ended.as_ref().map_or_else(|| SocketAddr::from(([0; 4], 0)), |sa| sa.path.remote);
+                    let from =
+                        ended.as_ref().map_or_else(|| SocketAddr::from(([0; 4], 0)), |sa| sa.path.remote);
                     context.output.event(Event::Down { ike, peer: Some(peer), from, reason: Reason::Lost });
                     ended.into_iter().for_each(|sa| self.put(sa));
                 }

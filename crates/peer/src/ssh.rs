@@ -331,7 +331,7 @@ fn quote(word: &[u8]) -> Vec<u8> {
 }
 
 /// Which host ssh would connect to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedHost {
     /// The name or address after all aliases are resolved.
     pub host: String,
@@ -527,11 +527,11 @@ mod tests {
     #[test]
     fn config_lines() {
         let parse = |text: &str| parse_config(text.as_bytes());
-        let plain =
-            ResolvedHost { host: "10.0.0.1".into(), proxied: false, ciphers: String::new(), shares: false };
-        assert_eq!(parse("user me\nhostname 10.0.0.1\nport 22\n"), Some(plain.clone()));
+        let plain = ResolvedHost { host: "10.0.0.1".into(), ..ResolvedHost::default() };
+        let whole = ResolvedHost { user: "me".into(), port: "22".into(), ..plain.clone() };
+        assert_eq!(parse("user me\nhostname 10.0.0.1\nport 22\n"), Some(whole));
         assert_eq!(parse("hostname 10.0.0.1\nproxycommand none\n"), Some(plain));
-        let proxied = ResolvedHost { host: "b".into(), proxied: true, ciphers: String::new(), shares: false };
+        let proxied = ResolvedHost { host: "b".into(), proxied: true, ..ResolvedHost::default() };
         assert_eq!(parse("hostname b\nproxyjump a\n"), Some(proxied.clone()));
         assert_eq!(parse("hostname b\nproxycommand nc %h %p\n"), Some(proxied));
         let is_shared =

@@ -40,8 +40,9 @@ the targets, which they reach by their own ssh configuration and with the option
 of one file of 8 GB and more at a time. See `sealane fleet`.
 
 An interrupted copy leaves in the target: complete files under their names, incomplete ones as `.sealane-*.part`, and a \
-journal `.sealane-*.journal` that records what has arrived. The same command removes the last two when it completes. To \
-remove them by hand, while no copy into TARGET is running: `find TARGET -name '.sealane-*' -delete`. After a restart of \
+journal `.sealane-*.journal` that records what has arrived (over SFTP a lease, `.sealane-*.lease`, and the journal is here). \
+The same command, in any spelling of its paths, reads unfinished files again, continues them where they are like the source, \
+and removes all of these when it completes; --trust-partial does not read them. To remove them by hand, while no copy into TARGET is running: `find TARGET -name '.sealane-*' -delete`. After a restart of \
 the receiving host the journal is no longer valid, and the copy starts from the beginning.";
 
 pub(super) const USAGE: &str = "sealane cp [OPTIONS] SOURCE... TARGET";
