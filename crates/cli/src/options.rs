@@ -182,7 +182,6 @@ fn no_legacy_unasked(arguments: &CpArgs) -> Result<(), MeaningError> {
 pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> {
     not_here(&arguments)?;
     let flags = [
-        (arguments.dry_run, "-n"),
         (arguments.digest, "--digest"),
         (arguments.files_from.is_some(), "--files-from"),
         (arguments.remove_source_files, "--remove-source-files"),
@@ -206,7 +205,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         quiet: arguments.quiet,
         verbose: arguments.verbose,
         stats: arguments.stats,
-        dry_run: false,
+        dry_run: arguments.dry_run,
         pushes: true,
         stdout_is_data: false,
         resumable: !arguments.no_resume,

@@ -1,5 +1,6 @@
 //! One tree copied between many hosts, which are private sshds here.
 
+mod hosts;
 #[cfg(feature = "nats")]
 #[path = "../../fleet/tests/common/nats.rs"]
 #[allow(dead_code, reason = "this test uses a part of it")]
@@ -7,176 +8,17 @@ mod nats;
 mod program;
 mod support;
 
+use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
 use program::{events, sealane, skip, text, write};
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::run::{Run, peak_bytes};
 use support::{Chance, setting};
-
-/// Hosts that are private sshds. Those of one sshd share a file system by themselves.
-struct Scene {
-    sshds: Vec<PrivateSshd>,
-    folder: tempfile::TempDir,
-    config: PathBuf,
-    program: PathBuf,
-}
-
-impl Scene {
-    /// All hosts are one sshd by many names.
-    fn set() -> Option<Self> {
-        Self::of(&["src* dst*"])
-    }
-
-    /// One sshd for each of these patterns of names.
-    fn of(names: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = folder.path().join("ssh_config");
-        let (mut sshds, mut all) = (Vec::new(), String::new());
-        let programs = folder.path().join("bin");
-        fs::create_dir(&programs).expect("a folder");
-        for names in names {
-            let sshd = PrivateSshd::start_with_path(&Surroundings::default(), &[programs.as_path()]);
-            let sshd = sshd.map_err(|skipped| skip(&skipped.reason)).ok()?;
-            let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
-            all.push_str(&text.replacen(&format!("Host {}", PrivateSshd::HOST), &format!("Host {names}"), 1));
-            sshds.push(sshd);
-        }
-        write(&config, all.as_bytes());
-        Some(Self { sshds, folder, config, program: env!("CARGO_BIN_EXE_sealane").into() })
-    }
-
-    /// Runs `sealane fleet` on a host that knows nothing of the scene but the way to its hosts.
-    fn fleet_elsewhere(&self, arguments: &[&str]) -> Output {
-        // It is not in the search path of the hosts, where it would start itself.
-        let (there, ssh) = (self.at("bin/sealane"), self.at("ssh-elsewhere"));
-        let state = self.at("state");
-        let (program, config) = (self.program.display(), self.config.display());
-        // A script that runs cannot be written again.
-        if !ssh.exists() {
-            script(&there, &format!("XDG_STATE_HOME={} exec {program} \"$@\"", state.display()));
-            script(&ssh, &format!("exec ssh -F {config} \"$@\""));
-        }
-        let mut command = sealane(&[&["fleet"], arguments].concat());
-        command.env("XDG_STATE_HOME", self.at("elsewhere")).env("SEALANE_SSH", ssh);
-        command.output().expect("the program starts")
-    }
-
-    /// From now on the hosts of the sshd of this number see a folder of their own where others see `name`.
-    fn part(&mut self, numbers: &[usize], name: &str) {
-        let (script, owns) = (self.at("sealane-of-a-host"), self.at("own"));
-        for &number in numbers {
-            fs::create_dir_all(owns.join(self.sshds[number].port().to_string())).expect("folders");
-        }
-        let text = format!(
-            "#!/bin/sh\nown={}/${{SSH_CONNECTION##* }}\n[ -d \"$own\" ] || exec {program} \"$@\"\n\
-             exec unshare -m sh -c 'mount --bind \"$1\" {} && shift && exec {program} \"$@\"' sh \"$own\" \"$@\"\n",
-            owns.display(),
-            self.at(name).display(),
-            program = self.program.display(),
-        );
-        write(&script, text.as_bytes());
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a mode");
-        self.program = script;
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn place(&self, hosts: &str, name: &str) -> String {
-        format!("{hosts}:{}", self.at(name).display())
-    }
-
-    fn command(&self, options: &[&str], from: &str, to: &str) -> Command {
-        let mut command = sealane(&["cp", "-r", "--json", "--timeout", "20", "--remote-program"]);
-        command.arg(&self.program).arg("-F").arg(&self.config).args(options).args([from, to]);
-        command.env("XDG_STATE_HOME", self.at("state"));
-        command
-    }
-
-    fn copy(&self, options: &[&str], from: &str, to: &str) -> Output {
-        self.command(options, from, to).output().expect("the program starts")
-    }
-
-    fn fleet(&self, arguments: &[&str]) -> Output {
-        let mut command = sealane(&[&["fleet"], arguments].concat());
-        command.env("XDG_STATE_HOME", self.at("state")).output().expect("the program starts")
-    }
-}
-
-fn script(at: &Path, text: &str) {
-    write(at, format!("#!/bin/sh\n{text}\n").as_bytes());
-    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a mode");
-}
-
-/// A tree with small and large files, links, empty folders and odd names.
-fn plant(at: &Path, seed: u64, files: u64) {
-    let mut chance = Chance::new(seed);
-    for number in 0..files {
-        let folder = at.join(format!("f{}/g{}", number % 7, number % 31));
-        fs::create_dir_all(&folder).expect("folders");
-        let bytes = if number % 500 == 3 { 3_000_000 } else { chance.below(3000) as usize };
-        write(&folder.join(format!("n{number}")), &chance.bytes(bytes));
-    }
-    fs::create_dir_all(at.join("empty/deep")).expect("folders");
-    symlink("f0", at.join("link")).expect("a link");
-    write(&at.join(std::ffi::OsStr::from_bytes(b"odd \xff\n name")), b"odd");
-    fs::set_permissions(at.join("f1"), fs::Permissions::from_mode(0o750)).expect("a mode");
-    fs::set_permissions(at.join("empty"), fs::Permissions::from_mode(0o555)).expect("a mode");
-}
-
-type Tree = BTreeMap<PathBuf, (u32, i64, Vec<u8>)>;
-
-/// A tree's modes, times and contents.
-fn tree(at: &Path) -> Tree {
-    let mut found = Tree::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(at.join(&folder)).expect("a folder").flatten() {
-            let path = folder.join(entry.file_name());
-            let metadata = entry.metadata().expect("an entry");
-            let content = match metadata.file_type() {
-                kind if kind.is_dir() => {
-                    folders.push(path.clone());
-                    Vec::new()
-                }
-                kind if kind.is_symlink() => {
-                    fs::read_link(at.join(&path)).expect("a link").into_os_string().as_bytes().to_vec()
-                }
-                _ => fs::read(at.join(&path)).expect("a file"),
-            };
-            found.insert(path, (metadata.mode(), metadata.mtime(), content));
-        }
-    }
-    found
-}
-
-#[track_caller]
-fn same(one: &Path, other: &Path) {
-    let (one, other) = (tree(one), tree(other));
-    let paths: Vec<_> =
-        one.keys().chain(other.keys()).filter(|path| one.get(*path) != other.get(*path)).collect();
-    let about =
-        |tree: &Tree, path: &Path| tree.get(path).map(|(mode, time, content)| (*mode, *time, content.len()));
-    let shown: Vec<_> =
-        paths.iter().take(5).map(|path| (path, about(&one, path), about(&other, path))).collect();
-    assert!(paths.is_empty(), "{} differ: {shown:?}", paths.len());
-}
-
-#[track_caller]
-fn succeeds(output: &Output) -> serde_json::Value {
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said} {}", String::from_utf8_lossy(&output.stderr));
-    events(&output.stdout).pop().expect("an event")
-}
 
 #[test]
 fn a_tree_goes_from_many_hosts_to_many() {
@@ -393,6 +235,45 @@ fn kills(scene: &Scene, queue: &[&str], mut server: impl FnMut()) {
     same(&scene.at("data"), &scene.at("in/data"));
     assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
     results(scene);
+}
+
+#[test]
+fn a_dry_run_lists_what_a_copy_does_and_changes_nothing() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 12, 400);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let listed = |options: &[&str]| {
+        let output = scene.copy(&[options, &["--movers", "1"]].concat(), &from, &to);
+        let done = succeeds(&output);
+        assert_eq!((&done["dry_run"], &done["failed"]), (&true.into(), &0.into()), "{done}");
+        let names = |what: &str| {
+            let told = events(&output.stdout).into_iter().filter(|event| event["event"] == what);
+            let mut paths: Vec<_> =
+                told.map(|event| event["path"].as_str().expect("text").to_owned()).collect();
+            paths.sort();
+            paths
+        };
+        (names("would_send"), names("deleted"), done["files"].as_u64())
+    };
+    let (sent, deleted, files) = listed(&["-n"]);
+    assert!(deleted.is_empty() && tree(&scene.at("in")).is_empty(), "something was made");
+    let mut all: Vec<_> = tree(&scene.at("data")).into_keys().collect();
+    all.push(PathBuf::new());
+    assert_eq!((sent.len(), files), (all.len(), Some(all.len() as u64)));
+    let mut unique = sent.clone();
+    unique.dedup();
+    assert_eq!(unique.len(), sent.len(), "an entry is listed twice");
+    // A real one does what was listed, and then nothing is left to list.
+    succeeds(&scene.copy(&[], &from, &to));
+    same(&scene.at("data"), &scene.at("in/data"));
+    assert_eq!(listed(&["-n"]).0, Vec::<String>::new());
+    write(&scene.at("data/f1/new"), b"new");
+    write(&scene.at("in/data/extra"), b"extra");
+    let (sent, deleted, _) = listed(&["-n", "--delete"]);
+    assert!(sent.iter().any(|path| path.ends_with("f1/new")), "{sent:?}");
+    assert!(deleted.len() == 1 && deleted[0].ends_with("extra"), "{deleted:?}");
+    assert!(scene.at("in/data/extra").exists() && !scene.at("in/data/f1/new").exists());
 }
 
 #[test]
@@ -724,7 +605,7 @@ fn what_many_hosts_cannot_do_is_refused() {
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
     let local = scene.at("in").display().to_string();
     for (options, from, to, code, said) in [
-        (&["-n"][..], &*from, &*to, 2, "-n"),
+        (&["--digest"][..], &*from, &*to, 2, "--digest"),
         (&[], &from, &local, 2, "far host"),
         (&[], &scene.place("src[2-1]", "data"), &to, 2, "backwards"),
         (&[], "sealane://src[1-2]/data", &to, 2, "ssh"),
@@ -822,25 +703,6 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     // Options that need the whole tree in one place are refused.
     let output = scene.copy(&["--delete"], &from, &to);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-}
-
-/// A folder with a small file system of its own, as long as the value lives.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(at: &Path, bytes: u64, again: bool) -> Option<Self> {
-        let size = format!("size={bytes}{}", if again { ",remount" } else { "" });
-        let mut command = Command::new("mount");
-        let mounted = command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).output().ok()?;
-        mounted.status.success().then(|| Self(at.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        // It fails only where it was taken away before.
-        let _ = Command::new("umount").arg(&self.0).output();
-    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::work::Order;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Announcement {
     /// A copy.
-    Copy(Order),
+    Copy(Box<Order>),
     /// Other work, in the format of its program.
     Study(Vec<u8>),
 }

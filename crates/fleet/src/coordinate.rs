@@ -170,7 +170,9 @@ impl Coordinator {
         for target in &targets {
             destination(target, None)?;
         }
-        let journal = held.journal()?;
+        // What was only listed is not done.
+        let is_dry = plan.options.dry_run;
+        let journal = if is_dry { held.journal_of(|_| false)? } else { held.journal()? };
         let resumed = journal.last_number();
         let mut invocation = [0; 16];
         getrandom::fill(&mut invocation).map_err(|error| {
@@ -325,7 +327,7 @@ impl Coordinator {
         let movers = self.plan.sources[0].texts().len() as u64 * u64::from(self.plan.movers);
         let share = |rate: u64| (rate / movers.max(1)).max(1);
         self.order.settings.limit_rate = self.plan.options.limit_rate.map(share);
-        self.shared.queue.announce(&self.speaker.say(Announcement::Copy(self.order.clone()))?)
+        self.shared.queue.announce(&self.speaker.say(Announcement::Copy(Box::new(self.order.clone())))?)
     }
 
     /// Gives a charge to the movers. There are few of them, and they are short, so this waits for room. `number`
@@ -398,7 +400,7 @@ impl Coordinator {
         }
     }
 
-    fn account(&mut self, report: Report, tell: &mut dyn FnMut(News)) -> Result<()> {
+    fn account(&mut self, mut report: Report, tell: &mut dyn FnMut(News)) -> Result<()> {
         if report.kind == WorkKind::Range {
             self.totals.copied = self.totals.copied.plus(report.copied);
             return Ok(());
@@ -409,6 +411,17 @@ impl Coordinator {
         if report.failures_left_out > 0 {
             let reason = format!("{} more entries failed", report.failures_left_out);
             tell(News::EntryFailed { path: Vec::new(), reason });
+        }
+        if self.plan.options.dry_run {
+            for (change, bytes) in report.changes.drain(..) {
+                tell(News::WouldSend { change, bytes });
+            }
+            report.deletions.drain(..).for_each(|path| tell(News::WouldDelete { path }));
+            if report.changes_left_out > 0 {
+                self.totals.failed += 1;
+                let reason = format!("{} more changes could not be listed", report.changes_left_out);
+                tell(News::EntryFailed { path: Vec::new(), reason });
+            }
         }
         self.totals.failed += report.failures.len() as u64 + report.failures_left_out;
         let fault = report.error.as_ref().map(|fault| Error::new(fault.kind, fault.message.clone()));
@@ -486,7 +499,7 @@ impl Coordinator {
 
     /// Ends the run with this error, once nothing of it is left at these targets.
     fn refuse(&mut self, error: FleetError, targets: Vec<Vec<u8>>) -> Result<()> {
-        if targets.is_empty() {
+        if targets.is_empty() || self.plan.options.dry_run {
             return Err(error);
         }
         self.refusal = Some(error);
@@ -522,6 +535,11 @@ impl Coordinator {
                         self.give(&Charge::Finish { root, target: target.clone() }, 0, Vec::new())?;
                     }
                 }
+            }
+            // Nothing was marked.
+            Stage::Finishing if self.plan.options.dry_run => {
+                self.stage = Stage::Ending;
+                self.shared.queue.seal()?;
             }
             Stage::Finishing => {
                 self.stage = Stage::Tidying;

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -103,6 +103,29 @@ pub(crate) fn undo(folder: &[u8], names: &[Vec<u8>], key: [u8; 16]) -> io::Resul
     Ok(())
 }
 
+/// At the target: returns a mark that follows from the folder as it is, and changes nothing. Hosts that see one folder agree on
+/// it; so do those that have none yet.
+pub(crate) fn look(folder: &[u8]) -> io::Result<[u8; 16]> {
+    let folder = Path::new(OsStr::from_bytes(folder));
+    match fs::metadata(folder) {
+        Ok(found) => {
+            let parts = [
+                found.ino().to_le_bytes(),
+                found.mtime().to_le_bytes(),
+                found.mtime_nsec().to_le_bytes(),
+                found.ctime().to_le_bytes(),
+                found.ctime_nsec().to_le_bytes(),
+            ];
+            Ok(JobId::of(&[b"look", &parts.concat()]).0)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::metadata(parent.unwrap_or_else(|| Path::new("."))).map(|_| [0; 16])
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// At the target, as a child: carries out the request of the greeting.
 pub(crate) fn answer(part: &Part) -> Answer {
     let Part::Mark { folder, names, key, doing } = part else { return Answer::Done };
@@ -114,10 +137,13 @@ pub(crate) fn answer(part: &Part) -> Answer {
     match doing {
         Marking::Remove => gone(remove(folder, *key)),
         Marking::Undo => gone(undo(folder, names, *key)),
-        Marking::Make => match make(folder, names, *key) {
-            Ok(mark) => Answer::Marked(mark),
-            Err(error) => Answer::Failed(format!("cannot write to {}: {error}", shown())),
-        },
+        Marking::Make | Marking::Look => {
+            let is_dry = *doing == Marking::Look;
+            match if is_dry { look(folder) } else { make(folder, names, *key) } {
+                Ok(mark) => Answer::Marked(mark),
+                Err(error) => Answer::Failed(format!("cannot write to {}: {error}", shown())),
+            }
+        }
     }
 }
 
@@ -146,7 +172,7 @@ pub(crate) fn ask(
     let _ = channel.close(Instant::now() + Duration::from_secs(2));
     match answer {
         Answer::Marked(mark) => Ok(Some(mark)),
-        Answer::Done if doing != Marking::Make => Ok(None),
+        Answer::Done if matches!(doing, Marking::Remove | Marking::Undo) => Ok(None),
         Answer::Failed(why) => Err(FleetError::Target(why)),
         _ => Err(FleetError::Protocol("a target answers what it was not asked".into())),
     }

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sealane_copy::{
-    Error, ErrorKind, Location, Notice, Options, Pattern, Piece, Portion, Progress, RelativePath, Summary,
-    copy,
+    ChangeKind, Error, ErrorKind, Location, Notice, Options, Pattern, Piece, Portion, Progress, RelativePath,
+    Summary, copy,
 };
 use sealane_peer::chain;
 
@@ -86,7 +86,7 @@ impl Mover<'_> {
             FleetError::Unfit(why) => FleetError::Unfit(format!("{}: {why}", self.host)),
             error => error,
         })?;
-        Ok(Instructions { order, options })
+        Ok(Instructions { order: *order, options })
     }
 
     fn one(&self, lease: Lease) -> Result<()> {
@@ -203,7 +203,8 @@ impl Mover<'_> {
         for some in targets.chunks(ASKED_AT_ONCE) {
             thread::scope(|scope| {
                 let ask = |target: &'_ Vec<u8>| {
-                    mark::ask(&instructions.order, target, Marking::Make, &instructions.options)
+                    let doing = if instructions.options.dry_run { Marking::Look } else { Marking::Make };
+                    mark::ask(&instructions.order, target, doing, &instructions.options)
                 };
                 let asked: Vec<_> = some.iter().map(|target| scope.spawn(move || ask(target))).collect();
                 answers.extend(asked.into_iter().map(|thread| {
@@ -410,14 +411,27 @@ impl Mover<'_> {
             report.target.clone_from(target);
             report.failures.clear();
             report.failures_left_out = 0;
-            let mut observer = |notice: Notice| {
-                if let Notice::EntryFailed { path, reason } = notice {
-                    report.fail(path, &reason);
+            report.changes.clear();
+            report.deletions.clear();
+            report.changes_left_out = 0;
+            // Of a copy that changes nothing, files are told by their shares, and folders at the end, each once.
+            let is_end = options.recursive;
+            let mut observer = |notice: Notice| match notice {
+                Notice::EntryFailed { path, reason } => report.fail(path, &reason),
+                Notice::WouldSend { change, bytes } if is_end == (change.kind == ChangeKind::Directory) => {
+                    report.foretell(change.path.clone(), Some((change, bytes)));
                 }
+                Notice::Deleted { path } if options.dry_run => report.foretell(path, None),
+                _ => {}
             };
             match copy(std::slice::from_ref(&source), &place, options, progress, &mut observer) {
                 Ok(summary) => {
                     account(report, &summary);
+                    if options.dry_run {
+                        let bytes = if is_end { 0 } else { summary.bytes };
+                        let files = report.changes.len() as u64 + report.changes_left_out;
+                        report.copied = Weight { files, bytes };
+                    }
                     return Ok(End::Finish);
                 }
                 Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(End::Again(Duration::ZERO)),

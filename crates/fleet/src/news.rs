@@ -1,5 +1,6 @@
 //! [`News`]: the events of a run that are reported to the user.
 
+use sealane_copy::Change;
 use sealane_peer::PublicKey;
 
 use crate::record::LeftOut;
@@ -22,6 +23,18 @@ pub enum News {
         path: Vec<u8>,
         /// Why, in words that name it.
         reason: String,
+    },
+    /// Of a copy that changes nothing: a real one would make this change, and send these bytes.
+    WouldSend {
+        /// The change.
+        change: Change,
+        /// Content bytes.
+        bytes: u64,
+    },
+    /// Of a copy that changes nothing: a real one would delete this.
+    WouldDelete {
+        /// The path.
+        path: Vec<u8>,
     },
     /// ssh, or a host, has written a line to its standard error; it has no control characters.
     Said {

@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     lanes: Option<u16>,
     placement: Option<String>,
     through_ssh: bool,
+    dry_run: bool,
     /// Bytes per second of one session.
     pub(crate) limit_rate: Option<u64>,
     resume: bool,
@@ -88,6 +89,7 @@ impl Settings {
             lanes: options.lanes,
             placement: options.placement.map(|placement| placement.to_string()),
             through_ssh: options.through_ssh,
+            dry_run: options.dry_run,
             limit_rate: options.limit_rate,
             resume: options.resume,
             skip_same: options.skip_same,
@@ -143,6 +145,7 @@ impl Settings {
             lanes: self.lanes,
             placement: placement.map_err(|error| unknown(&error))?,
             through_ssh: self.through_ssh,
+            dry_run: self.dry_run,
             limit_rate: self.limit_rate,
             resume: self.resume,
             skip_same: self.skip_same,
@@ -225,6 +228,7 @@ mod tests {
         given.level = Level::Safe;
         given.suite = Some("aes-128-gmac".parse().expect("a suite"));
         given.streams = Some(3);
+        given.dry_run = true;
         given.placement = Some("packet".parse().expect("a placement"));
         given.limit_rate = Some(1000);
         given.patterns = vec![Pattern::Exclude("*.o".into()), Pattern::Include("*".into())];

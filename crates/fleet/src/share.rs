@@ -24,7 +24,9 @@ const RANGES_WANTED: u64 = 64;
 /// A range has at least this part of a share's bytes: more than 1 GiB of 4 GB.
 const RANGE_OF_SHARE: u64 = 3;
 /// Bytes of its paths.
-const PATHS_BYTES_MAX: usize = 384 << 10;
+pub(crate) const PATHS_BYTES_MAX: usize = 384 << 10;
+/// The same if the result names all of them, with their changes.
+pub(crate) const LISTED_BYTES_MAX: usize = 24 << 10;
 
 /// Returns the length of the ranges of a file, in bytes; `None` if the file is not cut.
 pub(crate) fn range_bytes(bytes: u64, share_bytes: u64) -> Option<u64> {
@@ -60,13 +62,14 @@ struct Open {
 pub(crate) struct Cutter {
     root: u32,
     share_bytes: u64,
+    paths_bytes_max: usize,
     open: BTreeMap<Option<Vec<u8>>, Open>,
 }
 
 impl Cutter {
     /// Creates a cutter without entries.
-    pub(crate) fn new(root: u32, share_bytes: u64) -> Self {
-        Self { root, share_bytes, open: BTreeMap::new() }
+    pub(crate) fn new(root: u32, share_bytes: u64, paths_bytes_max: usize) -> Self {
+        Self { root, share_bytes, paths_bytes_max, open: BTreeMap::new() }
     }
 
     /// Adds an entry for this target, or for any; returns a share if it is full now.
@@ -82,7 +85,7 @@ impl Cutter {
         let more = entry.path.len() + 8;
         let is_full = open.weight.files >= FILES_MAX
             || open.weight.bytes.saturating_add(entry.bytes) > self.share_bytes
-            || open.paths_bytes + more > PATHS_BYTES_MAX;
+            || open.paths_bytes + more > self.paths_bytes_max;
         let full = (is_full && open.weight.files > 0).then(|| {
             let fresh = Open {
                 share: Share { root, target, paths: Vec::new() },
@@ -153,7 +156,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_entry_is_in_one_share(sizes in prop::collection::vec(0_u64..3_000_000_000, 0..3000), long in 0_usize..4000) {
-            let mut cutter = Cutter::new(0, BYTES_MAX);
+            let mut cutter = Cutter::new(0, BYTES_MAX, PATHS_BYTES_MAX);
             let name = |number: usize| [number.to_string().into_bytes(), vec![b'x'; if number.is_multiple_of(7) { long } else { 1 }]].concat();
             let mut jobs = Vec::new();
             for (number, &bytes) in sizes.iter().enumerate() {
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn a_share_has_another_name_when_a_file_of_it_has_changed() {
         let cut = |bytes, seconds| {
-            let mut cutter = Cutter::new(0, BYTES_MAX);
+            let mut cutter = Cutter::new(0, BYTES_MAX, PATHS_BYTES_MAX);
             assert!(
                 cutter
                     .push(&Entry { path: b"a".to_vec(), bytes, modified: (seconds, 0), is_link: false }, None)

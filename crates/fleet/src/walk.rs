@@ -18,7 +18,7 @@ use sealane_tree::{
 
 use crate::error::{FleetError, Result};
 use crate::queue::Job;
-use crate::share::{Cutter, Entry, home, range_bytes};
+use crate::share::{Cutter, Entry, LISTED_BYTES_MAX, PATHS_BYTES_MAX, home, range_bytes};
 use crate::work::{Large, Order, Report, Spread, Stamp};
 
 /// Returns whether the name is that of a copy's journal, which is not part of a tree.
@@ -57,7 +57,8 @@ pub(crate) fn run(
     let one_file_system = options.one_file_system;
     let walk = source.walk(WalkOptions { one_file_system, filter, ..WalkOptions::default() });
     let mut reader = source.reader();
-    let mut cutter = Cutter::new(root, order.share_bytes);
+    let paths_bytes_max = if options.dry_run { LISTED_BYTES_MAX } else { PATHS_BYTES_MAX };
+    let mut cutter = Cutter::new(root, order.share_bytes, paths_bytes_max);
     let mut seen = HashSet::new();
     for found in walk {
         let found = match found {
@@ -94,7 +95,7 @@ pub(crate) fn run(
 /// Returns whether large files may be copied in ranges: a comparison by content, or a digest, takes the whole file;
 /// a copy that cannot be resumed keeps no unfinished file, and an SFTP server knows no ranges.
 fn may_cut(options: &Options) -> bool {
-    let is_whole = options.digest || options.upkeep.checksum || !options.resume;
+    let is_whole = options.digest || options.upkeep.checksum || !options.resume || options.dry_run;
     !is_whole && options.sink == Sink::Files && options.remote.far_end != FarEnd::Sftp
 }
 

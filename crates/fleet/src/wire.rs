@@ -53,6 +53,8 @@ pub enum Marking {
     Make,
     /// It goes away.
     Remove,
+    /// None is made: the folder as it is gives the answer, for a copy that changes nothing.
+    Look,
     /// It goes away with the folders that were made for it, as far as nothing is in them.
     Undo,
 }

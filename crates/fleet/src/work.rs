@@ -4,7 +4,7 @@
 //! failures it leaves out.
 
 use sealane_copy::proto::entry::identity;
-use sealane_copy::{ErrorKind, Location, Piece, Portion, RelativePath};
+use sealane_copy::{Change, ErrorKind, Location, Piece, Portion, RelativePath};
 use sealane_peer::{Identity, PublicKey};
 use sealane_tree::{Division, Metadata, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -230,6 +230,12 @@ pub(crate) struct Report {
     pub failures: Vec<Failure>,
     /// The number of further failures, for which a result has no room.
     pub failures_left_out: u64,
+    /// Of a copy that changes nothing: the changes of a real one, with the bytes that it would send.
+    pub changes: Vec<(Change, u64)>,
+    /// Of a copy that changes nothing: the entries that a real one would delete.
+    pub deletions: Vec<Vec<u8>>,
+    /// The number of further changes and deletions, for which a result has no room.
+    pub changes_left_out: u64,
     /// The fault, if the job failed as a whole.
     pub error: Option<Fault>,
     /// The answer to [`Charge::Look`].
@@ -282,6 +288,10 @@ pub(crate) struct Fault {
 
 /// Bytes of failures in one result.
 const FAILURES_BYTES_MAX: usize = 160 << 10;
+/// The most bytes of a change beside its path.
+const CHANGE_BYTES: usize = 32;
+/// Bytes of changes and deletions in one result.
+const CHANGES_BYTES_MAX: usize = 80 << 10;
 /// The length at which a reason or message is cut, in bytes.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
@@ -363,6 +373,20 @@ impl Report {
             self.failures_left_out += 1;
         } else {
             self.failures.push(Failure { path, reason });
+        }
+    }
+
+    /// One more entry that a real copy would change, and how, or delete (`None`).
+    pub(crate) fn foretell(&mut self, path: Vec<u8>, change: Option<(Change, u64)>) {
+        let changes: usize = self.changes.iter().map(|(change, _)| change.path.len() + CHANGE_BYTES).sum();
+        let deletions: usize = self.deletions.iter().map(|path| path.len() + CHANGE_BYTES).sum();
+        if changes + deletions + path.len() + CHANGE_BYTES > CHANGES_BYTES_MAX {
+            self.changes_left_out += 1;
+            return;
+        }
+        match change {
+            Some(change) => self.changes.push(change),
+            None => self.deletions.push(path),
         }
     }
 
@@ -457,8 +481,17 @@ mod tests {
         for number in 0..5000 {
             report.fail(vec![b'a'; number % 4000], &"é".repeat(number % 900));
         }
+        for number in 0..5000 {
+            report.foretell(vec![b'a'; number % 40], None);
+        }
         report.fault(ErrorKind::Io, &"é".repeat(5000));
-        assert!(report.failures_left_out > 0 && !report.failures.is_empty() && !report.is_good());
+        assert!(
+            report.changes_left_out > 0
+                && report.deletions.len() > 1000
+                && report.failures_left_out > 0
+                && !report.failures.is_empty()
+                && !report.is_good()
+        );
         assert!(report.encode().len() <= RESULT_BYTES_MAX);
         assert_eq!(Report::read(&report.encode()).ok(), Some(report));
     }

@@ -103,7 +103,10 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
     let state = state.ok_or_else(|| {
         FleetError::Usage("a run is kept below your home folder, and HOME names none".into())
     })?;
-    let meaning = format!("{:?}", (&options.patterns, &options.preserve, &options.upkeep, options.as_named));
+    // A list is a run of its own.
+    let (named, is_dry) = (options.as_named, options.dry_run.then_some("-n"));
+    let meaning = format!("{:?}", (&options.patterns, &options.preserve, &options.upkeep, named));
+    let meaning = meaning + is_dry.unwrap_or_default();
     let parts: Vec<&[u8]> = given.iter().map(Vec::as_slice).chain([meaning.as_bytes()]).collect();
     let run = Runs::below(&state).of(&parts);
     let here = std::env::current_dir().unwrap_or_default();
@@ -166,6 +169,8 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
                 }
             }
         }
+        News::WouldSend { change, bytes } => reporter.notice(&Notice::WouldSend { change, bytes }),
+        News::WouldDelete { path } => reporter.notice(&Notice::Deleted { path }),
         News::Said { host, line } => {
             reporter.line(&format!("{}: {}", printable(host.as_bytes()), printable(line.as_bytes())));
         }

@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
         News::Joined { host } => {
             complain(format_args!("{} takes part from now on", printable(host.as_bytes())))
         }
-        News::EntryFailed { .. } => {}
+        News::EntryFailed { .. } | News::WouldSend { .. } | News::WouldDelete { .. } => {}
     };
     let is_whole = |outcome: &Outcome| {
         let done: Result<Done, _> = shared::decode(&outcome.result);
