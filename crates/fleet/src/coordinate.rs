@@ -170,7 +170,7 @@ impl Coordinator {
         for target in &targets {
             destination(target, None)?;
         }
-        // What was only listed is not done.
+        // Listing is not doing.
         let is_dry = plan.options.dry_run;
         let journal = if is_dry { held.journal_of(|_| false)? } else { held.journal()? };
         let resumed = journal.last_number();

@@ -414,7 +414,7 @@ impl Mover<'_> {
             report.changes.clear();
             report.deletions.clear();
             report.changes_left_out = 0;
-            // Of a copy that changes nothing, files are told by their shares, and folders at the end, each once.
+            // Without changes files are told by their shares, and folders at the end, each once.
             let is_end = options.recursive;
             let mut observer = |notice: Notice| match notice {
                 Notice::EntryFailed { path, reason } => report.fail(path, &reason),

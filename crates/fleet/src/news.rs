@@ -24,14 +24,14 @@ pub enum News {
         /// Why, in words that name it.
         reason: String,
     },
-    /// Of a copy that changes nothing: a real one would make this change, and send these bytes.
+    /// A real copy would make this change, and send these bytes; this one changes nothing.
     WouldSend {
         /// The change.
         change: Change,
         /// Content bytes.
         bytes: u64,
     },
-    /// Of a copy that changes nothing: a real one would delete this.
+    /// A real copy would delete this; this one changes nothing.
     WouldDelete {
         /// The path.
         path: Vec<u8>,

@@ -230,9 +230,9 @@ pub(crate) struct Report {
     pub failures: Vec<Failure>,
     /// The number of further failures, for which a result has no room.
     pub failures_left_out: u64,
-    /// Of a copy that changes nothing: the changes of a real one, with the bytes that it would send.
+    /// The changes that a real copy would make, with the bytes that it would send, if this one changes nothing.
     pub changes: Vec<(Change, u64)>,
-    /// Of a copy that changes nothing: the entries that a real one would delete.
+    /// The entries that a real copy would delete, if this one changes nothing.
     pub deletions: Vec<Vec<u8>>,
     /// The number of further changes and deletions, for which a result has no room.
     pub changes_left_out: u64,
