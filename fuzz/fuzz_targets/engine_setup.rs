@@ -1,4 +1,4 @@
-//! Set-up messages of the engine service, its policy files, and references to keys: any bytes are an error, or a
+//! Set-up messages of the engine service, its policy files, references to keys, and keys in other programs' formats: any bytes are an error, or a
 //! value that can be read back from its own form.
 
 #![no_main]
@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
+use sealane_asymmetric::formats::{Found, look};
 use sealane_client::Uri;
 use sealane_client::setup::{Ask, Told, decode, encode};
 use sealane_fuzz::{frugally, within};
@@ -23,6 +24,10 @@ fn message<T: Serialize + for<'a> Deserialize<'a> + PartialEq + Debug>(bytes: &[
 fuzz_target!(|bytes: &[u8]| {
     message::<Ask>(bytes);
     message::<Told>(bytes);
+    if let Some(Found::Pkcs8(pkcs8)) = look(bytes) {
+        // It is a form of its own, which is not changed.
+        assert!(!matches!(look(&pkcs8), Some(Found::Pkcs8(_))));
+    }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let names = Names::of("www:x:33:33::/:/bin/false\n", "www:x:33:\n");
     // The TOML parser keeps a tree of its input.

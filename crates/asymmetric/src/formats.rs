@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 /// The result of a look at some bytes.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub enum Found {
     /// A key, as PKCS#8 in DER.
     Pkcs8(Zeroizing<Vec<u8>>),
     /// A key of a kind that is not supported, or in a form that is not read.
@@ -38,7 +38,7 @@ const UNSUPPORTED: [(&[u8], &str); 12] = [
 ];
 
 /// Looks what some bytes hold: PEM or DER of PKCS#8, PKCS#1 or SEC 1, or OpenSSH's own format.
-pub(crate) fn look(bytes: &[u8]) -> Option<Found> {
+pub fn look(bytes: &[u8]) -> Option<Found> {
     if let Ok(text) = std::str::from_utf8(bytes)
         && text.contains("-----BEGIN ")
     {

@@ -8,7 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod der;
-mod formats;
+pub mod formats;
 mod halves;
 mod library;
 mod private;

@@ -310,7 +310,9 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             {
                 text::say(&users_text(&name, &found));
             }
-            let socket = (socket.socket != Path::new(SOCKET)).then_some(socket.socket);
+            // The server that reads the reference runs elsewhere.
+            let other = (socket.socket != Path::new(SOCKET)).then(|| std::path::absolute(&socket.socket));
+            let socket = other.transpose().context("the working folder").map_err(fault)?;
             print(&Uri { name, socket }.to_pem())
         }
         EngineKeysCommand::Test { socket, name, user: Some(user) } => test_as(&socket, &name, &user),

@@ -206,6 +206,8 @@ fn a_hang_up_has_policy_and_log_read_and_opened_again() {
     let reference = engine.engine(&["keys", "reference", "web"]);
     let own = Command::new("id").arg("-un").output().expect("it runs").stdout;
     let own = String::from_utf8(own).expect("UTF-8");
+    let uri = sealane_client::Uri::of_pem(&String::from_utf8_lossy(&reference.stdout)).expect("a reference");
+    assert!(uri.socket.is_some_and(|path| path.is_absolute()));
     let errors = String::from_utf8_lossy(&reference.stderr).into_owned();
     assert!(errors.contains(&format!("web may be used by {own}")), "{errors}");
     let pem = engine.folder.path().join("next.pem");

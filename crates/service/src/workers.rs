@@ -136,14 +136,18 @@ impl Shared {
         let _ = epoll::delete(&self.epoll, bell);
     }
 
+    fn microseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// Hears the parked connections that have rung, if no worker has waited for them for [`DEAF`].
     fn hear(&self, scheduler: &mut Scheduler, now: Instant) {
-        let now_us = u64::try_from((now - self.start).as_micros()).unwrap_or(u64::MAX);
+        scheduler.park_quiet(now);
+        let now_us = self.microseconds(now);
         if now_us.saturating_sub(self.heard_us.load(Ordering::Relaxed)) < DEAF.as_micros() as u64 {
             return;
         }
         self.heard_us.store(now_us, Ordering::Relaxed);
-        scheduler.park_quiet(now);
         if scheduler.has_parked() {
             let mut events = [const { std::mem::MaybeUninit::uninit() }; 64];
             let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) else {
@@ -434,6 +438,7 @@ impl Worker {
                     let ids = events.iter().map(|event| event.data.u64()).filter(|id| *id != OWN_BELL);
                     self.fresh.extend(ids);
                     self.rung.extend(&self.fresh);
+                    shared.heard_us.store(shared.microseconds(Instant::now()), Ordering::Relaxed);
                     shared.counters.wakes.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Errno::INTR) => {}
