@@ -3,6 +3,8 @@
 
 #[path = "tunnel_ike/clients.rs"]
 mod clients;
+#[path = "tunnel_ike/forwarding.rs"]
+mod forwarding;
 #[path = "tunnel_ike/kernel.rs"]
 mod kernel;
 mod network;
@@ -350,6 +352,34 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
     let said = far.associations(&net);
     assert!(said.contains("hq.example") && said.contains("INSTALLED"), "{said}");
     transfer(&net, 1 << 20);
+}
+
+/// strongSwan's identity is the subject of its certificate unless it is told another one.
+#[test]
+fn strongswan_is_known_by_the_subject_of_its_certificate() {
+    let Some(mut net) = two_hosts("dn", strongswan::missing) else { return };
+    let folder = net.folder.path().to_owned();
+    if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
+        return skip(&format!("no certificates: {problem}"));
+    }
+    let local = "auth = pubkey\n            certs = branch.crt";
+    let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
+    let text = connections(proposals, local, "auth = pubkey", "remote_addrs = %any", "");
+    let text = text
+        .replace("            id = branch.example\n", "")
+        .replace("id = hq.example", "id = \"CN=hq.example\"");
+    StrongSwan::start(&mut net, "b", &text, |swanctl| {
+        for (name, to) in [("ca.crt", "x509ca"), ("branch.crt", "x509"), ("branch.key", "private")] {
+            fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
+        }
+    });
+    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
+    secret(&folder, "hq.key", &key);
+    let ike = "private-key = \"hq.key\"\ncertificate = \"hq.crt\"\nca = \"ca.crt\"";
+    let own = site(ENDPOINT, ike).replace("\"branch.example\"", "\"CN=branch.example\"");
+    net.gateway("a", 1400, &own.replace("\"hq.example\"", "\"cn=hq.example\""));
+    net.wait_for_ping("a", INNER[1]);
+    assert_eq!(net.status("a")["peers"][0]["ike"][0]["identity"], "CN=branch.example");
 }
 
 #[test]

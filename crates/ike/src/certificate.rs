@@ -208,8 +208,9 @@ impl Authorities {
                 let name = ServerName::IpAddress((*address).into());
                 names(end.verify_is_valid_for_subject_name(&name).is_ok(), "an address")?;
             }
-            Identity::DistinguishedName(der) => {
-                names(*der == sequence(end.subject()), "its subject")?;
+            Identity::DistinguishedName(_) => {
+                let subject = Identity::DistinguishedName(sequence(end.subject()));
+                names(*identity == subject, "its subject")?;
             }
             Identity::Mail(mail) => {
                 let found = names::Names::read(&first).unwrap_or_default();

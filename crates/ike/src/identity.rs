@@ -1,10 +1,15 @@
 //! Identities of ends (RFC 7296, section 3.5).
 //!
 //! Guarantees: two identities are equal only if their types and all bytes are equal; an identity is never a pattern.
-//! Names of hosts are compared without regard to case, as DNS does.
+//! Names of hosts are compared without regard to case, as DNS does, and distinguished names without regard to the kinds of
+//! their strings.
+
+mod name;
 
 use std::{
+    borrow::Cow,
     fmt,
+    hash::{Hash, Hasher},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -21,7 +26,7 @@ const ID_KEY_ID: u8 = 11;
 const MAX_IDENTITY_BYTES: usize = 1024;
 
 /// The identity of an end.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub enum Identity {
     /// An address.
     Address(IpAddr),
@@ -35,6 +40,34 @@ pub enum Identity {
     KeyId(Vec<u8>),
 }
 
+impl Identity {
+    /// Returns the type, and the bytes that are compared.
+    fn compared(&self) -> (u8, Cow<'_, [u8]>) {
+        match self {
+            Self::Address(IpAddr::V4(address)) => (ID_IPV4_ADDR, address.octets().to_vec().into()),
+            Self::Address(IpAddr::V6(address)) => (ID_IPV6_ADDR, address.octets().to_vec().into()),
+            Self::Host(name) => (ID_FQDN, name.as_bytes().into()),
+            Self::Mail(name) => (ID_RFC822_ADDR, name.as_bytes().into()),
+            Self::DistinguishedName(der) => (ID_DER_ASN1_DN, name::canonical(der).into()),
+            Self::KeyId(bytes) => (ID_KEY_ID, bytes.into()),
+        }
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared() == other.compared()
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.compared().hash(state);
+    }
+}
+
 /// A peer's identity that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an identity of type {kind} with {bytes} bytes is none that is understood here")]
@@ -46,11 +79,13 @@ pub struct UnknownIdentity {
 }
 
 impl Identity {
-    /// Reads an identity as a user writes it: an address, a name with an @ as a mail address, or any other text as a
-    /// host's name.
+    /// Reads an identity as a user writes it: an address, a distinguished name such as `C=CH, CN=vpn.example`, a name with
+    /// an @ as a mail address, or any other text as a host's name.
     pub fn from_text(text: &str) -> Self {
         if let Ok(address) = text.parse() {
             Self::Address(address)
+        } else if let Some(der) = name::parse(text) {
+            Self::DistinguishedName(der)
         } else if text.contains('@') {
             Self::Mail(text.to_owned())
         } else {
@@ -105,7 +140,10 @@ impl fmt::Display for Identity {
         match self {
             Self::Address(address) => write!(f, "{address}"),
             Self::Host(name) | Self::Mail(name) => f.write_str(name),
-            Self::DistinguishedName(der) => write!(f, "a distinguished name of {} bytes", der.len()),
+            Self::DistinguishedName(der) => match name::text(der) {
+                Some(text) => f.write_str(&text),
+                None => write!(f, "a distinguished name of {} bytes", der.len()),
+            },
             Self::KeyId(bytes) => write!(f, "key id {}", bytes.escape_ascii()),
         }
     }

@@ -232,10 +232,22 @@ pub fn parse_users(text: &str) -> Result<Users, String> {
     Ok(users)
 }
 
+/// Returns a secret that may be written as other programs do: 0s and base64, or 0x and hexadecimal digits.
+fn decoded(path: &Path, text: &[u8]) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
+    let read = match text.split_first_chunk::<2>() {
+        Some((b"0s", rest)) => data_encoding::BASE64.decode(rest),
+        Some((b"0x", rest)) => data_encoding::HEXLOWER_PERMISSIVE.decode(rest),
+        _ => return Ok(Zeroizing::new(text.to_vec())),
+    };
+    let problem =
+        "a secret that begins with 0s is base64, and one that begins with 0x hexadecimal; this one is not";
+    read.map(Zeroizing::new).map_err(|_| content(path, problem))
+}
+
 fn shared(files: &Files, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     let text = files.secret(path)?;
     let end = text.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
-    let secret = Zeroizing::new(text[..end].to_vec());
+    let secret = decoded(path, &text[..end])?;
     if !(SHARED_BYTES_MIN..=SHARED_BYTES_MAX).contains(&secret.len()) || secret.contains(&b'\n') {
         let problem = format!(
             "a shared secret is one line of {SHARED_BYTES_MIN} to {SHARED_BYTES_MAX} bytes; make one by `(umask 077; openssl rand \
@@ -517,6 +529,21 @@ mod tests {
             };
             assert_eq!(&secret[..], good.as_bytes());
         }
+        // These are forms of other programs.
+        for text in [
+            "0sMDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n",
+            &format!(
+                "0x{}",
+                "3031323334353637383961626364656630".to_owned() + "313233343536373839616263646566"
+            ),
+        ] {
+            let Ok(Credentials { prove: Prove::SharedKey(secret), .. }) = read(0o600, text) else {
+                panic!("{text:?}")
+            };
+            assert_eq!(&secret[..], good.as_bytes());
+        }
+        let error = read(0o600, "0s0123456789abcdef!").expect_err("no base64").to_string();
+        assert!(error.contains("is base64") && !error.contains("abcdef"), "{error}");
         let error = read(0o640, good).expect_err("others may read it").to_string();
         assert!(error.contains("chmod 600"), "{error}");
         for text in ["", "short", &format!("{good}\n{good}\n"), &"a".repeat(2000)] {

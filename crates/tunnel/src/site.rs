@@ -158,6 +158,10 @@ pub struct Site {
     pub hooks: Hooks,
     /// Packets for the peers' networks may leave in clear while no gateway runs.
     pub fails_open: bool,
+    /// This host forwards packets between the device and its interfaces towards our networks while the gateway is up.
+    pub forwards: bool,
+    /// Packets of clients that leave by other interfaces than the device get this host's address.
+    pub masquerades: bool,
     /// The addresses for clients.
     pub pool: Option<Pool>,
     /// The peers.
@@ -291,6 +295,8 @@ struct RawSite {
     dns: Vec<Spanned<String>>,
     #[serde(default)]
     dns_search: Vec<Spanned<String>>,
+    forwarding: Option<bool>,
+    masquerade: Option<Spanned<bool>>,
     pool: Option<Spanned<RawPool>>,
     #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
@@ -360,6 +366,19 @@ impl Site {
     /// Returns whether the resolvers that a peer names are used.
     pub fn takes_resolvers(&self) -> bool {
         self.peers.iter().any(|peer| matches!(&peer.keys, Keys::Ike(ike) if ike.takes_resolvers))
+    }
+
+    /// Returns the networks on our side that peers are told of, except those of the gateway's own addresses.
+    pub fn other_networks(&self) -> Vec<Prefix> {
+        let of_peer = |peer: &PeerSite| match &peer.keys {
+            Keys::Ike(ike) if ike.asks_for.is_empty() => ike.local_networks.clone(),
+            _ => Vec::new(),
+        };
+        let own: Vec<Prefix> =
+            self.addresses.iter().map(|&(at, bits)| Prefix::containing(at, bits)).collect();
+        let mut others: Vec<Prefix> = self.peers.iter().flat_map(of_peer).collect();
+        others.retain(|network| !own.contains(network) && *network != Prefix::host(network.address()));
+        others
     }
 
     /// Reads the text of the file `path`; key files are relative to its folder.
@@ -438,6 +457,8 @@ impl Site {
             identity: raw.identity.as_ref().map(|file| place.beside(file)),
             hooks: Hooks::read(&place, &raw)?,
             fails_open: raw.fail_open,
+            forwards: false,
+            masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),
             pool,
             peers: Vec::with_capacity(raw.peers.len()),
         };
@@ -448,6 +469,11 @@ impl Site {
             own_network(&place, raw.get_ref(), &peer, &site.addresses)?;
             site.peers.push(peer);
         }
+        if let (Some(word), None) = (raw.masquerade.as_ref().filter(|word| *word.get_ref()), &raw.pool) {
+            let message = "it is for clients with addresses of a pool: there is no `[pool]`";
+            return Err(place.error(Some(word.span().start), message));
+        }
+        site.forwards = raw.forwarding.unwrap_or_else(|| !site.other_networks().is_empty());
         if let (Some(pool), false) = (&raw.pool, site.peers.iter().any(PeerSite::is_many)) {
             let message =
                 "nobody gets addresses of the pool: clients need a peer with `ike = { any = true, … }`";

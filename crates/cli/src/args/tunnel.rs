@@ -47,7 +47,8 @@ A peer that is another implementation, such as strongSwan, is spoken with by IKE
   local-id = \"hq.example\"
   psk-file = \"branch.psk\"
 
-`id` is who the peer is, and `local-id` who we are to it: host names, mail addresses or IP addresses. `local-networks` are the \
+`id` is who the peer is, and `local-id` who we are to it: host names, mail addresses or IP addresses, or distinguished names \
+such as \"C=CH, O=Example, CN=vpn.example\", in the order of the certificate. `local-networks` are the \
 networks on our side, by default those of `addresses`. In place of `psk-file`, the file of a shared secret, there may be \
 `private-key` with our `certificate`, and `ca`, the file of the authority that answers for the peer, or the peer's \
 `public-key`; all are PEM. `crls` are lists of certificates that the authority has revoked. With `key = \"sealane1:...\"`, which \
@@ -110,6 +111,10 @@ everything there but the packets of the gateway itself. `check` says what will h
 was killed, packets for the networks are unreachable (`fail-open = true` beside `listen` lets them leave in clear by other \
 routes); `down` takes that away too. Packets that arrive in clear and claim to come from the networks are dropped, by a table of \
 nftables.
+
+While the gateway is up, this host forwards IPv4 packets between the device and its interfaces towards `local-networks`, if those are \
+more than the gateway's own; `forwarding = true` or `false` beside `listen` says otherwise. With `masquerade = true`, packets of \
+clients of the pool leave by other interfaces with this host's address.
 
 If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits: never less than 576 bytes (IPv4) or \
 1,280 (IPv6), and for ten minutes at a time. Over IPv4 routers are believed that quote a packet of ours, by its SPI and number; \

@@ -61,6 +61,10 @@ impl End<'_> {
             other.name,
             other.key,
         );
+        if !self.networks.is_empty() {
+            // Hosts behind this end are reached through it. The line goes before the first table.
+            file = file.replacen("\n\n", "\nforwarding = true\n\n", 1);
+        }
         if let Some(endpoint) = other.endpoint {
             // Writing to a string succeeds.
             let _ = writeln!(file, "endpoint = {endpoint:?}");

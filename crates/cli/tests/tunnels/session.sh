@@ -11,7 +11,7 @@ root=/root
 for folder in $root /run; do mount -t tmpfs tmpfs $folder; done
 mkdir -p /run/netns /run/sshd /run/sealane /etc/sealane "$scratch/bin"
 ln -s "$program" "$scratch/bin/sealane"
-printf '127.0.0.1 localhost\n192.0.2.1 hq\n192.0.2.2 branch\n192.0.2.3 laptop\n' >/etc/hosts
+printf '127.0.0.1 localhost\n192.0.2.1 hq\n192.0.2.2 branch\n192.0.2.5 office\n192.0.2.3 laptop\n192.0.2.6 admin\n' >/etc/hosts
 # The user that the package makes.
 grep -q ^sealane: /etc/passwd || echo 'sealane:x:64321:64321::/var/lib/sealane:/usr/sbin/nologin' >>/etc/passwd
 
@@ -19,7 +19,7 @@ grep -q ^sealane: /etc/passwd || echo 'sealane:x:64321:64321::/var/lib/sealane:/
 ip netns add net
 ip -n net link add bridge type bridge
 ip -n net link set bridge up
-for host in hq branch laptop router home office; do
+for host in hq branch laptop router home office admin; do
     ip netns add $host
     ip -n $host link set lo up
     mkdir -p /etc/netns/$host/sealane "$scratch/run-$host"
@@ -35,6 +35,7 @@ attach branch 192.0.2.2
 attach laptop 192.0.2.3
 attach router 192.0.2.4
 attach office 192.0.2.5
+attach admin 192.0.2.6
 ip link add eth1 netns router type veth peer name eth0 netns home
 ip -n router link set eth1 up
 ip -n home link set eth0 up
@@ -55,12 +56,12 @@ ip -n hq address add 10.91.1.1/24 dev lo
 ip -n branch address add 10.91.2.1/24 dev lo
 ip -n office address add 10.91.5.1/24 dev lo
 
-# root@hq may log in at the others.
+# root may log in at these.
 ssh-keygen -q -t ed25519 -N '' -f "$scratch/host"
 mkdir -m 700 $root/.ssh
 ssh-keygen -q -t ed25519 -N '' -f $root/.ssh/id_ed25519
 cp $root/.ssh/id_ed25519.pub $root/.ssh/authorized_keys
-for host in branch laptop; do
+for host in branch laptop office admin; do
     printf '%s %s\n' $host "$(cut -d' ' -f1,2 "$scratch/host.pub")" >>$root/.ssh/known_hosts
 done
 cat >"$scratch/sshd" <<END
@@ -72,9 +73,11 @@ UsePAM no
 PidFile none
 SetEnv PATH=$scratch/bin:/usr/sbin:/usr/bin:/sbin:/bin
 END
+# Each daemon has its host's folders, if they are there when it starts.
+cp -r /etc/swanctl /etc/netns/office/swanctl
 daemons=
 trap 'kill $daemons 2>/dev/null || :' EXIT
-for host in branch laptop; do
+for host in branch laptop office admin; do
     ip netns exec $host "$(command -v sshd)" -f "$scratch/sshd" -D 2>/dev/null &
     daemons="$daemons $!"
 done
@@ -174,7 +177,6 @@ on home 'sealane tunnel down'
 chapter 'With strongSwan'
 # Its ESP is in user space here, so that the kernel needs no IPsec.
 ip netns exec office sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
-cp -r /etc/swanctl /etc/netns/office/swanctl
 cat >/etc/netns/office/strongswan.conf <<'END'
 charon-systemd {
     load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac kernel-libipsec kernel-netlink socket-default vici
@@ -215,10 +217,6 @@ connections {
     }
 }
 END
-secret=$(openssl rand -base64 32)
-printf 'secrets {\n    ike-branch {\n        id = branch.example\n        secret = "%s"\n    }\n}\n' "$secret" \
-    >/etc/netns/office/swanctl/conf.d/secret.conf
-(umask 077; echo "$secret" >/etc/netns/branch/sealane/office.psk)
 cat >/etc/netns/branch/sealane/office.toml <<'END'
 device = "sl0"
 listen = "0.0.0.0:4500"
@@ -236,10 +234,21 @@ psk-file = "office.psk"
 END
 enter office 'exec charon-systemd' >"$scratch/charon.log" 2>&1 &
 daemons="$daemons $!"
-eventually enter office 'swanctl --load-all'
-prose 'A gateway of another make is spoken with by IKEv2, on UDP ports 500 and 4500. Here it is a strongSwan that expects us; the secret' \
-    'that both have was made by `openssl rand -base64 32`.'
+eventually enter office 'swanctl --stats'
+prose 'A gateway of another make is spoken with by IKEv2, on UDP ports 500 and 4500. Here it is a strongSwan that expects us. Both ends' \
+    'have one secret: one of them makes it, in the form that strongSwan has for random bytes, and we take that form too.'
+on branch "(umask 077; printf '0s%s\n' \$(openssl rand -base64 32) >/etc/sealane/office.psk)"
+on branch "(umask 077; cat >secret.conf) <<END
+secrets {
+    ike-branch {
+        id = branch.example
+        secret = \$(cat /etc/sealane/office.psk)
+    }
+}
+END"
+on branch 'sealane cp secret.conf root@office:/etc/swanctl/conf.d/ && rm secret.conf'
 on office 'cat /etc/swanctl/conf.d/branch.conf'
+on office 'swanctl --load-all --noprompt | tail -1'
 on branch 'cat /etc/sealane/office.toml'
 prose '`id` is who the peer is, and `local-id` who we are to it. `encap = yes` has strongSwan send ESP in UDP, which is what we send.'
 on branch 'sealane tunnel check /etc/sealane/office.toml | head -1'
@@ -249,8 +258,9 @@ on branch "ping -c 1 -I 10.91.2.1 10.91.5.1 $brief"
 on branch "sealane tunnel status | grep -E '^  (ike|child)' | cut -d, -f1"
 on office 'swanctl --list-sas | grep -o "ESTABLISHED, IKEv2"'
 on branch 'sealane tunnel down'
-prose 'Without an `endpoint` we wait for the peer to begin. In place of `psk-file` either end may have a certificate:'
-on branch 'sealane tunnel pki /etc/sealane/pki branch.example office.example'
+prose 'Without an `endpoint` we wait for the peer to begin. In place of `psk-file` either end may have a certificate, of an authority whose' \
+    'key stays where no gateway is:'
+on admin 'sealane tunnel pki pki branch.example office.example'
 prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan takes the same files in `private`, `x509` and `x509ca`.' \
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
     'IKE is for the rest of the world.'
@@ -262,9 +272,10 @@ prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as
 chapter 'Phones and laptops'
 # The strongSwan at the office becomes a laptop.
 prose 'Phones and laptops speak IKEv2 too, and get addresses of a pool. The gateway has a certificate for the name that they connect' \
-    'to, and users with passwords; only root may read these files.'
-on hq 'sealane tunnel pki /etc/sealane vpn.example'
-(umask 077; printf 'alice:correct horse battery\n' >/etc/netns/hq/sealane/users)
+    'to, which is made elsewhere, and users with passwords, a line `NAME:PASSWORD` for each; only root may read these files.'
+on admin 'sealane tunnel pki pki vpn.example'
+on hq 'sealane cp root@admin:pki/vpn.example.key root@admin:pki/vpn.example.crt root@admin:pki/ca.crt /etc/sealane/'
+on hq "(umask 077; echo 'alice:correct horse battery' >/etc/sealane/users)"
 cat >/etc/netns/hq/sealane/clients.toml <<'END'
 device = "sl3"
 listen = "0.0.0.0:4500"
@@ -285,19 +296,22 @@ certificate = "vpn.example.crt"
 users-file = "users"
 END
 on hq 'cat /etc/sealane/clients.toml'
-on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --folder /etc/sealane'
-prose '`alice.mobileconfig` is for iPhones and Macs, `alice.ps1` for Windows, and `alice.sswan` for the app of strongSwan on Android. A user' \
+on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --device phone --folder /etc/sealane'
+prose '`alice-phone.mobileconfig` is for iPhones and Macs, `.ps1` for Windows, and `.sswan` for the app of strongSwan on Android. A user has' \
+    'files for each device, up to eight,' \
     'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so they' \
     'go a way that nobody can change them on. In place of `users-file` or beside it, `users-ca = "people/ca.crt"` takes users with' \
     'certificates: `sealane tunnel pki people --user carol` makes one, and `sealane tunnel profile` with its `--certificate` and' \
     '`--private-key` puts both into the files, under a password that it prints. `local-networks` are what clients reach: with' \
-    '`0.0.0.0/0` all of their traffic goes through the gateway, which then needs address translation for them' \
-    '(`nft add rule ip nat postrouting masquerade`).'
+    '`0.0.0.0/0` all of their traffic goes through the gateway, and with `masquerade = true`' \
+    'beside `listen` their packets leave with its address.'
+prose 'A gateway forwards between its device and the interfaces towards `local-networks` while it is up (`forwarding = false` leaves' \
+    'that to the system).'
+prose 'The gateway reads `users`, the certificates, lists of revoked ones (`crls`) and the site file again when they change, and by' \
+    '`sealane tunnel reload`: who is removed or revoked is told and goes, and nobody else notices.'
 enter hq 'sealane tunnel down sl0' || :
 up hq 'sealane tunnel up /etc/sealane/clients.toml'
 prose 'Another gateway of ours is a client as well:'
-cp /etc/netns/hq/sealane/ca.crt /etc/netns/laptop/sealane/
-(umask 077; printf 'correct horse battery\n' >/etc/netns/laptop/sealane/alice.password)
 cat >/etc/netns/laptop/sealane/office.toml <<'END'
 device = "sl0"
 listen = "0.0.0.0:4500"
@@ -314,6 +328,8 @@ user = "alice"
 password-file = "alice.password"
 ca = "ca.crt"
 END
+on laptop 'sealane cp root@admin:pki/ca.crt /etc/sealane/'
+on laptop "(umask 077; echo 'correct horse battery' >/etc/sealane/alice.password)"
 on laptop 'cat /etc/sealane/office.toml'
 up laptop 'sealane tunnel up /etc/sealane/office.toml'
 answers laptop 10.91.1.1

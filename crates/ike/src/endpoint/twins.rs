@@ -16,7 +16,9 @@ use crate::{
 /// Time after which one of two IKE SAs with a peer, which both ends have initiated at once, is ended.
 const TWIN_LIFE: Duration = Duration::from_secs(2);
 /// Number of further decisions while the one that stays has no child.
-const TWIN_TRIES: u32 = 60;
+const TWIN_TRIES: u32 = 300;
+/// Number of decisions after which an end asks for a child again.
+const TURN: u32 = 20;
 impl Endpoint {
     /// Schedules a decision, if another IKE SA with the peer stands beside this one.
     pub(super) fn note_twins(&mut self, sa: &Sa, now: Instant) {
@@ -54,8 +56,8 @@ impl Endpoint {
                     continue;
                 }
                 is_open = true;
-                // The end that began it has the first word.
-                let is_turn = if ours_stays { tries == TWIN_TRIES } else { tries == TWIN_TRIES / 2 };
+                // The end that began it has the first word, and both ask again as long as nothing carries traffic there.
+                let is_turn = tries % TURN == if ours_stays { 0 } else { TURN / 2 };
                 let missing = goes.children.iter().filter(|_| is_turn && stays.children.is_empty());
                 wanted.extend(missing.map(|child| (stays.local_spi(), child.policy)));
             }

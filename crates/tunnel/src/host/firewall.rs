@@ -27,6 +27,11 @@ use super::{Wanted, is_number};
 
 const NAME: &str = "sealane-";
 const CHAIN: &str = "arrivals";
+/// The chain of clients whose packets get this host's address.
+const MASQUERADE: &str = "masquerade";
+/// The hook of packets that leave, and the priority of changes to their sources.
+const POSTROUTING: u32 = 4;
+const SOURCE_NAT: u32 = 100;
 /// A chain without rules; it records that `src_valid_mark` was off, and is to be restored to that.
 const MARKER: &str = "src-valid-mark-was-off";
 const SRC_VALID_MARK: &str = "/proc/sys/net/ipv4/conf/all/src_valid_mark";
@@ -60,7 +65,9 @@ mod nf {
     pub(super) const META_IN_NAME: u32 = 6;
     pub(super) const META_FAMILY: u32 = 15;
     pub(super) const META_PROTOCOL: u32 = 16;
+    pub(super) const META_OUT_NAME: u32 = 7;
     pub(super) const EQUAL: u32 = 0;
+    pub(super) const NOT_EQUAL: u32 = 1;
     pub(super) const AT_MOST: u32 = 3;
     pub(super) const AT_LEAST: u32 = 5;
     pub(super) const REQUEST: u16 = 1;
@@ -274,7 +281,38 @@ fn table(wanted: &Wanted, notes_off: bool) -> Batch {
         let list = rule.iter().fold(attributes(), |list, expression| list.nest(1, expression));
         batch.order(nf::NEW_RULE, nf::CREATE | nf::APPEND, &named().text(2, CHAIN).nest(4, &list));
     }
+    if !wanted.masquerades.is_empty() {
+        let hook = attributes().number(1, POSTROUTING).number(2, SOURCE_NAT);
+        let chain = named().text(3, MASQUERADE).nest(4, &hook).number(5, nf::ACCEPT).text(7, "nat");
+        batch.order(nf::NEW_CHAIN, nf::CREATE, &chain);
+    }
+    for network in &wanted.masquerades {
+        let rule = masquerade(*network, &wanted.device);
+        let list = rule.iter().fold(attributes(), |list, expression| list.nest(1, expression));
+        batch.order(nf::NEW_RULE, nf::CREATE | nf::APPEND, &named().text(2, MASQUERADE).nest(4, &list));
+    }
     batch
+}
+
+/// Returns the rule that gives packets from a network this host's address, unless they leave by the device.
+fn masquerade(network: Prefix, device: &str) -> Vec<Attributes> {
+    let is_v4 = network.address().is_ipv4();
+    let (offset, bytes) = if is_v4 { (12, 4) } else { (8, 16) };
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let first = octets(network.address());
+    let host_bits = |at: usize| {
+        let fixed = usize::from(network.bits()).saturating_sub(8 * at).min(8) as u32;
+        0xff_u8.checked_shr(fixed).unwrap_or(0)
+    };
+    let last: Vec<u8> = first.iter().zip(0..).map(|(byte, at)| byte | host_bits(at)).collect();
+    let mut rule = family(is_v4);
+    rule.extend([payload(1, offset, bytes), compare(nf::AT_LEAST, &first), compare(nf::AT_MOST, &last)]);
+    rule.extend([meta(nf::META_OUT_NAME), compare(nf::NOT_EQUAL, &padded(device))]);
+    rule.push(expression("masq", &attributes()));
+    rule
 }
 
 fn set_name(is_v4: bool) -> &'static str {

@@ -15,6 +15,7 @@ use std::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
     },
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
@@ -32,7 +33,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    HostError, Wanted, firewall,
+    HostError, Wanted, firewall, forwarding,
     netlink::{Events, Kernel},
     plan::{self, Step},
     refused,
@@ -299,6 +300,8 @@ struct Kept {
     assigned: Vec<(IpAddr, u8)>,
     /// The steps done, which are to be undone.
     done: Vec<Step>,
+    /// The settings of forwarding that were off.
+    forwarded: Vec<PathBuf>,
     has_new_table: bool,
     is_kept: bool,
     is_up: bool,
@@ -331,6 +334,7 @@ impl Kept {
             device,
             assigned: Vec::new(),
             done: Vec::new(),
+            forwarded: Vec::new(),
             has_new_table: false,
             is_kept: false,
             is_up: true,
@@ -348,6 +352,7 @@ impl Kept {
             kept.done.push(step);
         }
         let mut notes = plan.warnings;
+        notes.extend(kept.forward());
         match firewall::set(&kept.wanted) {
             Ok(is_new) => {
                 kept.has_new_table = is_new;
@@ -356,6 +361,13 @@ impl Kept {
             Err(error) => notes.push(firewall::missing(&error)),
         }
         Ok((kept, notes))
+    }
+
+    /// Turns forwarding on. Returns words for the operator.
+    fn forward(&mut self) -> Vec<String> {
+        let (changed, problem) = forwarding::turn_on(&self.wanted, &mut self.kernel);
+        self.forwarded.extend(changed);
+        problem.into_iter().chain(forwarding::warning(&self.wanted)).collect()
     }
 
     /// Gives the device these addresses, in place of those that were assigned before.
@@ -431,6 +443,7 @@ impl Kept {
         }
         let mut notes = plan.warnings;
         self.wanted = wanted;
+        notes.extend(self.forward());
         if let Err(error) = firewall::set(&self.wanted) {
             notes.push(firewall::missing(&error));
         }
@@ -440,6 +453,7 @@ impl Kept {
     /// Restores the host to its earlier state.
     fn undo(&mut self) -> Result<(), HostError> {
         let mut first = Ok(());
+        forwarding::turn_off(&mut self.forwarded);
         for step in self.done.drain(..).rev() {
             let undone = step.undone();
             let done = self.kernel.apply(&undone).map_err(refused(undone.to_string()));
@@ -569,12 +583,18 @@ fn ended(host: Option<&mut Kept>, say: &impl Fn(&str)) {
                 say(&format!("the gateway did not come up, and not all is as before: {error}"));
             }
         }
-        Some(host) if !host.wanted.fails_open => say(&format!(
-            "the gateway with device {0} ended without a word: packets for its networks are unreachable until \
+        Some(host) => {
+            forwarding::turn_off(&mut host.forwarded);
+            if host.wanted.fails_open {
+                return;
+            }
+            say(&format!(
+                "the gateway with device {0} ended without a word: packets for its networks are unreachable until \
              `sealane tunnel up` or `sealane tunnel down {0}`",
-            host.wanted.device
-        )),
-        _ => {}
+                host.wanted.device
+            ));
+        }
+        None => {}
     }
 }
 

@@ -17,6 +17,7 @@
 //! nothing else.
 
 pub mod firewall;
+pub mod forwarding;
 pub mod keeper;
 pub mod netlink;
 pub mod plan;
@@ -74,6 +75,13 @@ pub struct Wanted {
     pub bare_protocol: Option<u8>,
     /// Packets for the networks may leave in clear while no gateway runs.
     pub fails_open: bool,
+    /// The networks on our side that this host forwards packets between and the device; `None` if it is not to forward. If there
+    /// are none, they are those of all its interfaces.
+    #[serde(with = "some_prefixes", default)]
+    pub forwards: Option<Vec<Prefix>>,
+    /// The networks whose packets get this host's address when they leave by another interface than the device.
+    #[serde(with = "prefixes", default)]
+    pub masquerades: Vec<Prefix>,
 }
 
 impl Wanted {
@@ -100,6 +108,13 @@ impl Wanted {
             apart,
             bare_protocol,
             fails_open: site.fails_open,
+            forwards: site.forwards.then(|| site.other_networks()),
+            masquerades: site
+                .pool
+                .iter()
+                .filter(|_| site.masquerades)
+                .flat_map(|pool| pool.networks.clone())
+                .collect(),
         }
     }
 
@@ -140,6 +155,29 @@ fn apart(networks: &[Prefix], endpoints: &[IpAddr]) -> Vec<Prefix> {
     apart.sort_by_key(|&network| order(network));
     apart.dedup();
     apart
+}
+
+/// Serializes networks as text, if there are any.
+mod some_prefixes {
+    use sealane_ipsec::selector::Prefix;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(
+        prefixes: &Option<Vec<Prefix>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let words = |prefixes: &Vec<Prefix>| prefixes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        prefixes.as_ref().map(words).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Vec<Prefix>>, D::Error> {
+        let words = Option::<Vec<String>>::deserialize(deserializer)?;
+        let read =
+            |words: Vec<String>| words.iter().map(|word| word.parse().map_err(D::Error::custom)).collect();
+        words.map(read).transpose()
+    }
 }
 
 /// Serializes networks as text.
@@ -191,6 +229,8 @@ pub fn forecast(wanted: &Wanted) -> Result<plan::Plan, HostError> {
     let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
     let state = kernel.state(wanted).map_err(refused("read the kernel's routes"))?;
     let mut plan = plan::plan(wanted, &state);
+    plan.notes.extend(forwarding::note(wanted, &mut kernel));
+    plan.warnings.extend(forwarding::warning(wanted));
     match firewall::try_out(wanted) {
         Ok(()) => plan.notes.push(
             "packets that arrive in clear and claim to come from the peers' networks are refused (nftables)"
@@ -290,6 +330,8 @@ mod tests {
             apart: vec!["0.0.0.0/0".parse().expect("a network")],
             bare_protocol: Some(50),
             fails_open: false,
+            forwards: Some(vec!["10.91.1.0/24".parse().expect("a network")]),
+            masquerades: Vec::new(),
         };
         let text = serde_json::to_string(&wanted).expect("plain data");
         assert_eq!(serde_json::from_str::<Wanted>(&text).expect("the same"), wanted);

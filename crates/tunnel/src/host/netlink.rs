@@ -171,6 +171,28 @@ impl Kernel {
         Ok(routes)
     }
 
+    /// Returns the names of the interfaces that routes of others in the main table lead to, for destinations that `is_meant`
+    /// accepts.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses.
+    pub fn interfaces_towards(&mut self, is_meant: impl Fn(Prefix) -> bool) -> io::Result<Vec<String>> {
+        let names = self.names()?;
+        let routes = self.routes(|route| {
+            route.protocol != PROTOCOL && route.table == MAIN && is_meant(route.destination)
+        })?;
+        let mut found: Vec<String> = Vec::new();
+        for route in routes {
+            if let Target::Device(index) = route.target
+                && let Some((name, _)) = names.get(&index)
+                && !found.contains(name)
+            {
+                found.push(name.clone());
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns the part of the kernel's state that concerns a gateway.
     ///
     /// # Errors

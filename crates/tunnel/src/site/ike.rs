@@ -44,7 +44,7 @@ use std::{
     time::Duration,
 };
 
-use sealane_ike::{Families, Offer};
+use sealane_ike::{Families, Identity, Offer};
 use sealane_ipsec::{
     association::{Mode, Protocol},
     esp::Shape,
@@ -342,10 +342,14 @@ pub(super) fn read(
     let identity = |word: &Spanned<String>| {
         let text = word.get_ref();
         if (1..=IDENTITY_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control) {
-            return Ok(text.clone());
+            let is_name = matches!(Identity::from_text(text), Identity::DistinguishedName(_));
+            // No host's name has such a sign.
+            if is_name || !text.contains('=') {
+                return Ok(text.clone());
+            }
         }
-        let message =
-            "an identity is a host name, a mail address or an IP address, as the peer's configuration has it";
+        let message = "an identity is a host name, a mail address, an IP address or a distinguished name (C=CH, O=Example, \
+                       CN=vpn.example: in the order of the certificate), as the peer's configuration has it";
         Err(place.error(Some(word.span().start), message))
     };
     let id = match (&raw.id, raw.any) {

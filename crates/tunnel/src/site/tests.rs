@@ -181,3 +181,24 @@ fn peers_do_not_share_names_indices_or_networks() {
         assert_eq!(error.at.map(|(line, _)| line), Some(16), "{error}");
     }
 }
+
+/// Every site file in the documents is one, and names nothing that is not there.
+#[test]
+fn site_files_in_the_documents_are_good() {
+    let documents = [
+        ("tunnels.md", include_str!("../../../../docs/tunnels.md")),
+        ("README.md", include_str!("../../../../README.md")),
+    ];
+    let mut count = 0;
+    for (name, text) in documents {
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+        // Other programs have files in TOML, too.
+        for (block, _) in blocks.filter(|(block, _)| block.contains("[[peers]]")) {
+            let block = block.replace("sealane1:…", &PublicKey::from_bytes([7; 32]).to_string());
+            let read = Site::parse(Path::new("/site.toml"), &block);
+            assert!(read.is_ok(), "{name}: {}\n{block}", read.expect_err("it is refused"));
+            count += 1;
+        }
+    }
+    assert!(count >= 2, "{count} site files");
+}

@@ -19,6 +19,8 @@ fn wanted(networks: &[&str]) -> Wanted {
         networks,
         bare_protocol: None,
         fails_open: false,
+        forwards: None,
+        masquerades: Vec::new(),
     }
 }
 
