@@ -15,6 +15,8 @@ mod program;
 mod reload;
 #[path = "tunnel_ike/shares.rs"]
 mod shares;
+#[path = "tunnel_ike/soak.rs"]
+mod soak;
 
 use std::fs;
 use std::io::{Read, Write};

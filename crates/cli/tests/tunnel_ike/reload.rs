@@ -13,7 +13,7 @@ use crate::network::strongswan::{self, StrongSwan, wait_for};
 use crate::program::text;
 
 /// Makes a list of revoked certificates of the authority, which revokes these too.
-fn list(folder: &Path, revoked: &[&str]) {
+pub(super) fn list(folder: &Path, revoked: &[&str]) {
     let openssl = |arguments: &str| {
         let output = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
         let output = output.expect("it ran before");
