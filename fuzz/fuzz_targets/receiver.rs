@@ -66,7 +66,7 @@ impl Allowed {
                     self.closed.insert((*identity, path, size_bytes));
                 }
             }
-            // What is kept was sent before.
+            // A range that is kept was sent before.
             Kind::Kept | Kind::Acknowledge => {}
         }
     }

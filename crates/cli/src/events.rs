@@ -97,7 +97,7 @@ pub enum Event {
         /// Content bytes already at the target.
         bytes: u64,
     },
-    /// What an earlier run left of a file differs from the source, and is sent again.
+    /// An unfinished file of an earlier run differs from the source, and is sent again.
     BegunAgain {
         /// The file's name.
         path: PathText,

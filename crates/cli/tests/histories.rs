@@ -246,7 +246,7 @@ fn change(folders: &Folders, chance: &mut Chance) -> Result<String, String> {
     };
     whole_seconds(&folders.at("source")).map_err(|error| error.to_string())?;
     twin(folders)?;
-    // What was altered a moment ago can be told from what a run has written, by whole seconds.
+    // A receiver that cannot compare tells an altered part from its own by whole seconds.
     if told == "parts are altered" && !tree::leftovers(&folders.root).is_empty() {
         sleep(Duration::from_millis(3100));
         for part in tree::leftovers(&folders.root).iter().filter(|path| is_part(path)) {

@@ -1,6 +1,6 @@
 //! The record of a receiving end's progress, with which the same command continues after a crash of either end.
 //!
-//! Where the target's host keeps no journals, the sender keeps one, and a lease in the target, `.sealane-<key>.lease`,
+//! If the target's host keeps no journals, the sender keeps one, and a lease in the target, `.sealane-<key>.lease`,
 //! tells others that a transfer began unfinished files there, and under which names.
 //!
 //! A journal is a file in the target directory, `.sealane-<key>.journal`, which only grows while a transfer runs and

@@ -245,7 +245,7 @@ pub enum Notice {
         /// Content bytes the target already has.
         bytes: u64,
     },
-    /// What an earlier run left of a file differs from its source, and is sent again.
+    /// An unfinished file of an earlier run differs from its source, and is sent again.
     BegunAgain {
         /// The file's name for the user.
         path: Vec<u8>,

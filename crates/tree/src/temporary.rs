@@ -83,7 +83,7 @@ impl From<TempName> for u64 {
     }
 }
 
-/// What tells an unfinished file from any other that has had its name: its inode and the time of its birth, which is 0
+/// The mark that tells an unfinished file from any other that has had its name: its inode and the time of its birth, which is 0
 /// on file systems that do not keep it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FileMark {

@@ -80,7 +80,7 @@ pub(crate) enum Entry {
     Marked {
         /// The entry's identity.
         identity: Identity,
-        /// What tells the file from others.
+        /// The mark of the file.
         mark: FileMark,
     },
     /// Content was written to a file that was started.
@@ -135,7 +135,7 @@ pub(crate) struct Partial {
     pub(crate) path: Vec<u8>,
     /// Bytes of its content.
     pub(crate) size: u64,
-    /// What tells the file from others, once it was made.
+    /// The mark of the file, once it was made.
     pub(crate) mark: Option<FileMark>,
     /// The ranges that are written.
     pub(crate) ledger: Ledger,

@@ -235,7 +235,7 @@ pub struct Request {
     /// The name of the journal, if the transfer can be resumed: copies from the same sources have the same name. The
     /// receiver adds its own place.
     pub journal: Option<[u8; 16]>,
-    /// What the journal says of partial files counts without reading them again.
+    /// The journal's account of partial files counts without reading them again.
     pub trust_partial: bool,
     /// Skips entries with the same size and time at the target.
     pub skip_same: bool,

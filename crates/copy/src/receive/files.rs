@@ -4,6 +4,8 @@
 //! digest, if checked, is right; after [`Files::poison`] no file gets its name any more; the number of files open at
 //! once is bounded.
 
+mod parts;
+
 use std::{
     collections::HashMap,
     ffi::OsStr,
@@ -33,12 +35,10 @@ use crate::{
         entry::{Announcement, Closing, Entry},
         record::Header,
     },
-    receive::{
-        parts::{is_claimed, others, random_number},
-        permit::Permit,
-    },
+    receive::permit::Permit,
     summary::{Change, Dropped, Notice, Progress},
 };
+use parts::{is_claimed, others, random_number};
 
 /// The destination of content.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub(crate) struct Files {
     pub(crate) counters: Counters,
     pub(crate) poisoned: AtomicBool,
     /// The number of the next unfinished file: from a random one on, so that no other run gives the same name.
-    pub(super) next_part: AtomicU64,
+    next_part: AtomicU64,
     table: Mutex<Table>,
 }
 
@@ -113,9 +113,9 @@ pub(crate) struct ReceiveFile {
     pub(crate) identity: [u8; 16],
     growing: bool,
     part: Option<PartFile>,
-    /// What this end claims to have of it.
-    pub(super) claimed: Option<Ledger>,
-    /// What tells the unfinished file from others, until the journal has it.
+    /// The bytes that this end claims to have of it.
+    claimed: Option<Ledger>,
+    /// The mark of the unfinished file, until the journal has it.
     pub(super) unnoted: Mutex<Option<FileMark>>,
     /// The change to report once the file has its name.
     change: Option<Change>,
@@ -667,7 +667,7 @@ impl Files {
         }
     }
 
-    pub(super) fn write_failed(&self, file: &ReceiveFile, error: sealane_tree::Error) -> Result<(), Error> {
+    fn write_failed(&self, file: &ReceiveFile, error: sealane_tree::Error) -> Result<(), Error> {
         // Repeated content, after a cut or a resumption, may find its file finished; and another lane may have
         // noticed the full disk before this one.
         if self.table().open.contains_key(&file.number) {

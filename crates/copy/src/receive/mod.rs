@@ -4,7 +4,6 @@ pub(crate) mod apply;
 pub(crate) mod files;
 pub(crate) mod lane;
 pub(crate) mod line;
-pub(crate) mod parts;
 pub(crate) mod permit;
 pub(crate) mod prune;
 pub(crate) mod stream;

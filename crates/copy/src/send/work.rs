@@ -125,7 +125,7 @@ pub(crate) struct Claim {
 /// The proof of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// What the receiver has read again has this hash ([`PieceHash`](crate::digest::PieceHash)).
+    /// The piece that the receiver has read again has this hash ([`PieceHash`](crate::digest::PieceHash)).
     Hash([u8; 32]),
     /// The user trusts the receiver's journal.
     Trusted,

@@ -19,11 +19,12 @@ use crate::{
     journal::{Identity, Partial as Journaled, State as JournalState},
     ledger::Ledger,
     proto::message::{Checked, Have, Message, PIECES_PER_MESSAGE, Partial, Piece},
-    session::ends::PIECES_MAX,
 };
 
 /// The length of a piece: whole groups of the digest, and few enough hashes for the longest file.
 pub(crate) const PIECE_BYTES: u64 = 16 << 20;
+/// The maximum number of pieces that a receiver claims of its partial files, and that a sender keeps.
+pub(crate) const PIECES_MAX: usize = 1 << 20;
 
 /// How claims are made.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct Rules {
 }
 
 /// Returns the name and the mark of an unfinished file, if the journal knows both.
-pub(crate) fn name_and_mark(partial: &Journaled) -> Option<(RelativePath, TempName, FileMark)> {
+fn name_and_mark(partial: &Journaled) -> Option<(RelativePath, TempName, FileMark)> {
     let path = RelativePath::new(&partial.path).ok()?;
     Some((path, TempName::parse(&partial.temp_name)?, partial.mark?))
 }

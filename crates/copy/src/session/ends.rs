@@ -83,7 +83,7 @@ pub(crate) struct Plan {
     pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
-    /// What a journal says of partial files counts without reading them again.
+    /// A journal's account of partial files counts without reading them again.
     pub(crate) trust_partial: bool,
     pub(crate) dry_run: bool,
     pub(crate) fsync: bool,
@@ -379,7 +379,7 @@ pub(crate) fn possessions(
     // Their attributes follow if the tree is examined as well.
     let unknown = |&identity: &Identity| Held { identity, attributes: UNKNOWN_ATTRIBUTES };
     let mut have = Have::default();
-    // Where contents are compared, no file counts that was not read.
+    // A comparison of contents counts no file that was not read.
     if survey.as_ref().is_none_or(|survey| survey.checksum.is_none()) {
         have.done = journal.done.keys().map(unknown).collect();
     }
@@ -457,8 +457,6 @@ fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> 
 
 /// The maximum number of identities that a sender keeps of the receiver's entries; the rest is sent again.
 pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
-/// The maximum number of pieces that a receiver claims of its partial files, and that a sender keeps.
-pub(crate) const PIECES_MAX: usize = 1 << 20;
 
 /// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an
 /// interruption. Files of which nothing has arrived are removed: if their sources have changed, nobody would take them up.

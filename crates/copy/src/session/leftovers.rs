@@ -1,4 +1,4 @@
-//! What interrupted copies of other sources have left in a target.
+//! Leftovers of interrupted copies of other sources in a target.
 //!
 //! Guarantees: a journal that a running transfer holds is left alone, and so is one that tells of names that this copy
 //! does not bring; a part is removed only if its file is in place, as it was to be.
@@ -55,6 +55,6 @@ pub(crate) fn settle(files: &Files) {
             _ => {}
         }
     };
-    // What cannot be listed stays.
+    // A folder that cannot be listed keeps them.
     let _ = own.others(&mut settle);
 }

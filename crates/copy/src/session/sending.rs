@@ -26,9 +26,9 @@ use crate::{
         work::{Bytes, Check, Claim, Queue, SendFile},
     },
     session::{
-        claims::PIECE_BYTES,
+        claims::{PIECE_BYTES, PIECES_MAX},
         control::{self, Control, Outcome},
-        ends::{self, PIECES_MAX, POSSESSIONS_MAX, Plan},
+        ends::{self, POSSESSIONS_MAX, Plan},
         line::Lines,
         place::{self, Confinement, Sought},
     },

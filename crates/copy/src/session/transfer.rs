@@ -32,7 +32,7 @@ pub(crate) struct Transfer<'a> {
     pub(crate) role: Role,
     pub(crate) far: &'a FarPlace,
     pub(crate) started: Instant,
-    /// What tells the host of far sources from others, once that is asked for.
+    /// The identity of the host of far sources, once that is asked for.
     pub(crate) far_host: &'a OnceLock<Vec<u8>>,
 }
 

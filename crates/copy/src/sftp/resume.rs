@@ -175,7 +175,7 @@ pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(
     let brought: Vec<_> = permit.covers().collect();
     let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
     let link = far.any()?;
-    // What cannot be listed or read is not told.
+    // A journal that cannot be listed or read is not told.
     let Ok(Some(names)) = link.list(&put.root, LISTED_MAX).await else { return Ok(()) };
     for name in names.iter().map(|found| &found.name).filter(|name| is_file_name(name)).take(LEFT_MAX) {
         let mut content = Vec::new();

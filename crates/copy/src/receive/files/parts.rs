@@ -14,14 +14,8 @@ use std::{
 
 use sealane_tree::{Division, PartFile, RelativePath, TempName, Writer};
 
-use crate::{
-    error::Error,
-    journal::Partial,
-    ledger::Ledger,
-    options::Piece,
-    proto::entry::Entry,
-    receive::files::{Destination, Files, ReceiveFile},
-};
+use super::{Destination, Files, ReceiveFile};
+use crate::{error::Error, journal::Partial, ledger::Ledger, options::Piece, proto::entry::Entry};
 
 /// The time to wait until other transfers have ended that write ranges of a file.
 const RANGES_PATIENCE: Duration = Duration::from_secs(3);
@@ -77,7 +71,7 @@ impl Files {
     ///
     /// # Errors
     /// Fails if this end claims no such thing.
-    pub(super) fn keep(&self, file: &ReceiveFile, range: Range<u64>) -> Result<(), Error> {
+    pub(in crate::receive) fn keep(&self, file: &ReceiveFile, range: Range<u64>) -> Result<(), Error> {
         let is_known =
             self.resumable.partial.get(&file.identity).is_some_and(|known| known.ledger.covers(&range));
         if !is_known || self.intake.verify_digests {
