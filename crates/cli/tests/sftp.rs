@@ -74,12 +74,20 @@ fn a_host_with_only_sshd_is_copied_to_and_from() {
             let output = scene.copy(options, &from, &to);
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
-            let is_told =
-                said.contains("has no sealane; copying over SFTP") && said.contains("--install-far-end");
-            assert_eq!(is_told, number < 2, "{said}");
+            assert_eq!(said.contains("has no sealane; copying over SFTP"), number < 2, "{said}");
+            // Nobody is there to take advice.
+            assert!(!said.contains("--install-far-end"), "{said}");
         }
         scene.same("tree", &sent);
         scene.same("tree", &fetched);
+    }
+    // At a terminal the advice comes once for each host.
+    for is_first in [true, false] {
+        let mut command = sealane(&["cp", "-r", "-F"]);
+        command.arg(scene.sshd.client_config()).args([scene.near("tree"), scene.far("told")]);
+        command.env("XDG_STATE_HOME", scene.near("state"));
+        let (code, written) = program::terminal::Terminal::start(&command, 200).end();
+        assert_eq!((code, written.contains("--install-far-end")), (Some(0), is_first), "{written}");
     }
     // The lines of JSON say it too.
     let output = scene.copy(&["--json"], &scene.near("tree"), &scene.far("json"));
