@@ -285,7 +285,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
         rm -rf /srv/* /etc/sealane /var/lib/sealane /var/lib/sealane-engine /var/lib/postgresql/trial
         rm -rf /etc/systemd/system/nginx.service.d /etc/systemd/system/haproxy.service.d
         rm -rf /etc/systemd/system/apache2.service.d /etc/systemd/system/sealane-engine.s*.d /srv/jail
-        sed -i '/^frontend trial/,$d' /etc/haproxy/haproxy.cfg
+        sed -i '/^frontend trial/,$d; /ssl-mode-async/d' /etc/haproxy/haproxy.cfg
         dpkg --install /sealane.deb
         getent passwd sealane
         test \"$(stat -c %U /srv/sealane)\" = sealane

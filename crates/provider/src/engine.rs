@@ -4,7 +4,7 @@
 //! loaded its keys still finds the service; a service that does not answer is given up after a deadline, and from then on after a
 //! moment, until it answers again.
 
-use crate::ffi::jobs::Job;
+use crate::ffi::jobs::{Job, is_in_job};
 use crate::reason::Reason;
 use sealane_client::{AsyncClient, Client, ClientError, Key, Operation, Status, Uri, environment, jail};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -120,8 +120,8 @@ impl EngineKey {
 
     /// Has the service compute. Within a job of OpenSSL, the program goes on with other work meanwhile.
     pub(crate) fn call(&self, operation: Operation, content: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
-        if let Some(job) = Job::current()
-            && let Some(answer) = self.call_in(&job, operation, content)
+        if is_in_job()
+            && let Some(answer) = self.call_in(operation, content)
         {
             return answer;
         }
@@ -129,15 +129,11 @@ impl EngineKey {
     }
 
     /// Computes within a job; returns `None` if the caller must wait by itself.
-    fn call_in(
-        &self,
-        job: &Job,
-        operation: Operation,
-        content: &[u8],
-    ) -> Option<Result<Zeroizing<Vec<u8>>, Reason>> {
+    fn call_in(&self, operation: Operation, content: &[u8]) -> Option<Result<Zeroizing<Vec<u8>>, Reason>> {
         let client = shared_client(&self.socket)?;
         // A key that is already open is found without a message to the service.
         let key = client.open_once(&self.key).ok()?;
+        let job = Job::current()?;
         let mut answer = pin!(client.call(&key, operation, content));
         let waker = job.waker();
         loop {
@@ -166,6 +162,9 @@ impl EngineKey {
 /// The connections that jobs of all threads share, by sockets, and the process that made them.
 static SHARED: Mutex<(u32, BTreeMap<PathBuf, AsyncClient>)> = Mutex::new((0, BTreeMap::new()));
 
+/// The process that may not have the thread that takes answers for jobs; its calls wait by themselves.
+static WITHOUT_THREADS: AtomicU32 = AtomicU32::new(0);
+
 fn shared_client(socket: &Path) -> Option<AsyncClient> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
@@ -175,7 +174,19 @@ fn shared_client(socket: &Path) -> Option<AsyncClient> {
     if let Some(client) = shared.1.get(socket) {
         return Some(client.clone());
     }
-    let client = AsyncClient::connect_within(socket, PROGRAM, deadline()).ok()?;
+    if WITHOUT_THREADS.load(Relaxed) == process {
+        return None;
+    }
+    let client = match AsyncClient::connect_within(socket, PROGRAM, deadline()) {
+        Ok(client) => client,
+        Err(error) => {
+            // HAProxy forbids itself new threads, for good.
+            if matches!(error, ClientError::Io(_)) {
+                WITHOUT_THREADS.store(process, Relaxed);
+            }
+            return None;
+        }
+    };
     shared.1.insert(socket.to_owned(), client.clone());
     Some(client)
 }

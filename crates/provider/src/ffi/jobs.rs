@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use rustix::event::{EventfdFlags, eventfd};
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr::null_mut;
@@ -87,27 +88,52 @@ fn take_slot() -> Option<Arc<Slot>> {
 /// Returns a descriptor to the pool; OpenSSL calls it when a wait context ends.
 unsafe extern "C" fn give_slot_back(_: *mut c_void, _: *const c_void, _: c_int, slot: *mut c_void) {
     // SAFETY: `Job::current` has made the pointer from a counted reference, for this one call.
-    let slot = unsafe { Arc::from_raw(slot.cast::<Slot>()) };
+    put_back(unsafe { Arc::from_raw(slot.cast::<Slot>()) });
+}
+
+fn put_back(slot: Arc<Slot>) {
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if pool.process == std::process::id() && pool.free.len() < SLOTS_MAX {
         pool.free.push(slot);
     }
 }
 
+/// Returns whether this code runs in an OpenSSL job.
+pub(crate) fn is_in_job() -> bool {
+    // SAFETY: this is OpenSSL's function, called as documented.
+    functions().is_some_and(|functions| !unsafe { (functions.current_job)() }.is_null())
+}
+
+/// The key of the provider's descriptor in a wait context: the address of a constant.
+fn key() -> *const c_void {
+    static KEY: u8 = 0;
+    (&raw const KEY).cast()
+}
+
 /// The OpenSSL job in which this code runs.
 pub(crate) struct Job {
     functions: Functions,
+    context: *mut c_void,
     slot: Arc<Slot>,
+    /// Whether the wait context has the descriptor. It gets it before the first pause, and not without one: HAProxy ends itself when it
+    /// finds a descriptor that no pause has shown to it.
+    is_bound: Cell<bool>,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.is_bound.get() {
+            put_back(Arc::clone(&self.slot));
+        }
+    }
 }
 
 impl Job {
     /// Returns the present job; `None` outside of jobs.
     pub(crate) fn current() -> Option<Self> {
-        static KEY: u8 = 0;
-        let key: *const c_void = (&raw const KEY).cast();
         let functions = functions()?;
-        // SAFETY: these are OpenSSL's functions, called as documented: the wait context lives as long as the job,
-        // `key` is the address of a constant, and the slot's reference is given to the context until its cleanup.
+        // SAFETY: these are OpenSSL's functions, called as documented: the wait context lives as long as the job, and the slot's
+        // reference belongs to the context until its cleanup.
         unsafe {
             let job = (functions.current_job)();
             if job.is_null() {
@@ -118,18 +144,30 @@ impl Job {
                 return None;
             }
             let (mut fd, mut found) = (0, null_mut());
-            if (functions.get_fd)(context, key, &mut fd, &mut found) == 1 && !found.is_null() {
+            if (functions.get_fd)(context, key(), &mut fd, &mut found) == 1 && !found.is_null() {
                 Arc::increment_strong_count(found.cast::<Slot>());
-                return Some(Self { functions, slot: Arc::from_raw(found.cast::<Slot>()) });
+                let slot = Arc::from_raw(found.cast::<Slot>());
+                return Some(Self { functions, context, slot, is_bound: Cell::new(true) });
             }
-            let slot = take_slot()?;
-            let raw = Arc::into_raw(Arc::clone(&slot)).cast_mut().cast();
-            if (functions.set_fd)(context, key, slot.0.as_raw_fd(), raw, Some(give_slot_back)) != 1 {
-                give_slot_back(context, key, 0, raw);
-                return None;
-            }
-            Some(Self { functions, slot })
+            Some(Self { functions, context, slot: take_slot()?, is_bound: Cell::new(false) })
         }
+    }
+
+    /// Gives the descriptor to the wait context, unless it has it.
+    fn bind(&self) -> bool {
+        if !self.is_bound.get() {
+            let raw = Arc::into_raw(Arc::clone(&self.slot)).cast_mut().cast();
+            let fd = self.slot.0.as_raw_fd();
+            // SAFETY: as in `current`; the reference is given to the context, which returns it by the cleanup.
+            let is_set =
+                unsafe { (self.functions.set_fd)(self.context, key(), fd, raw, Some(give_slot_back)) } == 1;
+            if !is_set {
+                // SAFETY: the context has not taken the reference.
+                drop(unsafe { Arc::from_raw(raw.cast::<Slot>()) });
+            }
+            self.is_bound.set(is_set);
+        }
+        self.is_bound.get()
     }
 
     /// Returns a waker that wakes the job by its descriptor.
@@ -140,7 +178,7 @@ impl Job {
     /// Lets the program go on with other work until the job is woken; returns false if it cannot.
     pub(crate) fn pause(&self) -> bool {
         // SAFETY: this is called within a job; no lock and no borrowed value of a thread is held meanwhile.
-        let paused = unsafe { (self.functions.pause)() } == 1;
+        let paused = self.bind() && unsafe { (self.functions.pause)() } == 1;
         let _ = rustix::io::read(&self.slot.0, &mut [0u8; 8]);
         paused
     }
