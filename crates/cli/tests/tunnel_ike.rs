@@ -356,6 +356,26 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
     transfer(&net, 1 << 20);
 }
 
+/// strongSwan has an association for each of its networks, as many gateways do, and takes the first that fits a request.
+#[test]
+fn each_network_of_a_peer_with_an_association_for_each_is_reached() {
+    let Some(mut net) = two_hosts("nn", strongswan::missing) else { return };
+    ip(&format!("-n {} address add 10.91.3.1/32 dev lo", net.name("b")));
+    let psk = "auth = psk";
+    let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16"], psk, psk, "", "");
+    let second = "            d {\n                local_ts = 10.91.3.0/24\n                remote_ts = 10.91.1.0/24\n\
+                  \u{20}               esp_proposals = aes256gcm16\n            }\n            c {";
+    let far = StrongSwan::start(&mut net, "b", &text.replace("            c {", second), |_| {});
+    let own = site(ENDPOINT, "psk-file = \"psk\"")
+        .replace("[\"10.91.2.0/24\"]", "[\"10.91.2.0/24\", \"10.91.3.0/24\"]");
+    net.gateway("a", 1400, &own);
+    for to in [INNER[1], "10.91.3.1", INNER[1], "10.91.3.1"] {
+        net.wait_for_ping("a", to);
+    }
+    let said = far.associations(&net);
+    assert!(said.matches("INSTALLED").count() == 2, "{said}");
+}
+
 /// strongSwan's identity is the subject of its certificate unless it is told another one.
 #[test]
 fn strongswan_is_known_by_the_subject_of_its_certificate() {

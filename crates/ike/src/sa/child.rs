@@ -175,7 +175,12 @@ pub(super) fn agree(
         let is_more_possible =
             peer.children.iter().enumerate().filter(|(index, _)| *index != policy).any(|(_, other)| {
                 let sides = addresses.sides(other);
-                !narrow(&sides.0, local).is_empty() && !narrow(&sides.1, remote).is_empty()
+                // A part of this policy adds nothing.
+                let is_part = |part: &[TrafficSelector], whole: &[TrafficSelector]| {
+                    part.iter().all(|part| whole.iter().any(|whole| whole.contains(part)))
+                };
+                let is_same = is_part(&sides.0, &ours) && is_part(&sides.1, &theirs_side);
+                !is_same && !narrow(&sides.0, local).is_empty() && !narrow(&sides.1, remote).is_empty()
             });
         return Ok(Agreed {
             policy,

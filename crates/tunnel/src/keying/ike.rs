@@ -10,6 +10,7 @@
 mod child;
 mod configured;
 mod limits;
+mod pairs;
 mod reload;
 mod renewal;
 mod selectors;
@@ -25,7 +26,7 @@ use std::{
 
 use sealane_engine::Implementations;
 use sealane_ike::{
-    Assignment, ChildId, Endpoint, Event, IkeId, Install, Path, Peer, Random, Reason, Settings,
+    Assignment, ChildId, ChildPolicy, Endpoint, Event, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
 use sealane_ipsec::{
     association::Whereabouts,
@@ -94,6 +95,10 @@ struct Known {
     begin_at: Option<Instant>,
     /// The children that share its flows.
     shares: Shares,
+    /// The policies of its traffic: all of it, and each pair of networks.
+    children: Vec<ChildPolicy>,
+    /// It has an association for each pair of networks.
+    has_pairs: bool,
     /// The last message about it.
     told: String,
     /// The site file does not have it any more.
@@ -124,6 +129,8 @@ impl Known {
                 Keys::Ike(ike) => ike.children,
                 _ => 1,
             }),
+            children: peer.children.clone(),
+            has_pairs: false,
             told: String::new(),
             is_gone: false,
         }
@@ -322,7 +329,8 @@ impl<'a> Ike<'a> {
         let known = &mut self.known[place];
         known.wanted = known.wanted.take().filter(|_| !known.is_virtual);
         let trigger = known.wanted.map(|flow| trigger(&flow));
-        self.endpoint.acquire(place, 0, trigger, now);
+        let policy = self.policy_for(place);
+        self.endpoint.acquire(place, policy, trigger, now);
     }
 
     /// Finds the addresses of both ends for negotiations that we begin. Returns whether they are known.
@@ -564,22 +572,6 @@ impl<'a> Ike<'a> {
             self.go_live(install.child);
             self.end_worn(install.ike, now);
         }
-    }
-
-    /// Returns whether a new child carries the requested flow, or at least other traffic than those before it.
-    fn is_of_use(&mut self, child: &Child) -> bool {
-        let Some(wanted) = self.known[child.place].wanted.take() else { return true };
-        if child.traffic.matches(&wanted) {
-            self.known[child.place].pause = PAUSE;
-            return true;
-        }
-        let (from, to, traffic) = (wanted.local, wanted.remote, &child.traffic);
-        let message =
-            format!("no association for packets from {from} to {to}: the peer takes {traffic} alone");
-        let is_known = |other: &Child| other.ike == child.ike && other.traffic == *traffic;
-        let is_of_use = !self.children.values().any(is_known);
-        self.tell(child.place, message);
-        is_of_use
     }
 
     /// Uses the child's outbound association from now on, in place of the one that it replaces.

@@ -10,6 +10,8 @@ use crate::{
     site::{Encapsulation, Keys, PeerSite, Site},
 };
 
+/// The maximum number of pairs of networks of a peer that are asked for one by one.
+const PAIRS_MAX: usize = 64;
 /// The time of silence after which the peer is probed.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
@@ -62,6 +64,10 @@ pub fn configured_peer(site: &Site, peer: &PeerSite, reader: &mut Reader) -> Res
         mode,
         resources: ike.children - 1,
     };
+    let mut children = vec![child];
+    if mode == Mode::Tunnel && !peer.is_many() && ike.asks_for.is_empty() {
+        children.extend(pairs(&children[0]));
+    }
     let of = |credentials: Credentials| Peer {
         name: peer.name.clone(),
         // Our address is the one that routes to the peer use at that time, and the peer may initiate from any
@@ -73,7 +79,7 @@ pub fn configured_peer(site: &Site, peer: &PeerSite, reader: &mut Reader) -> Res
         prove: credentials.prove,
         expect: credentials.expect,
         proposals: ike.proposals.clone(),
-        children: vec![child.clone()],
+        children: children.clone(),
         always_encapsulate: site.encapsulation == Encapsulation::Udp,
         mobike: true,
         childless: false,
@@ -84,6 +90,23 @@ pub fn configured_peer(site: &Site, peer: &PeerSite, reader: &mut Reader) -> Res
         asks_for: ike.asks_for,
     };
     Ok(read.into_iter().map(of).collect())
+}
+
+/// Returns the policies for peers that have an association for each pair of networks: one for each pair of `whole`, if there are
+/// several.
+fn pairs(whole: &ChildPolicy) -> Vec<ChildPolicy> {
+    let count = whole.local.len() * whole.remote.len();
+    if !(2..=PAIRS_MAX).contains(&count) {
+        return Vec::new();
+    }
+    let of = |local: &TrafficSelector, remote: &TrafficSelector| ChildPolicy {
+        local: vec![*local],
+        remote: vec![*remote],
+        resources: 0,
+        ..whole.clone()
+    };
+    let beside = |local| whole.remote.iter().map(move |remote| of(local, remote));
+    whole.local.iter().flat_map(beside).collect()
 }
 
 /// Returns the settings of the endpoint of a gateway. `allows_legacy` allows RSA signatures with SHA-1, which
