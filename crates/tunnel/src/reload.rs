@@ -229,8 +229,12 @@ impl Files {
             let of_peer = is_needed.then(|| configured_peer(&site, peer, &mut reader));
             made.push(of_peer.transpose().map_err(|error| error.to_string())?);
         }
-        let notes =
-            keeper.change(&Wanted::of(&site, &self.site.device)).map_err(|error| error.to_string())?;
+        let wanted = Wanted::of(&site, &self.site.device);
+        // The keeper repairs by itself what has vanished, and says so.
+        let notes = match wanted == Wanted::of(&self.site, &self.site.device) {
+            true => Vec::new(),
+            false => keeper.change(&wanted).map_err(|error| error.to_string())?,
+        };
         let mut changes = Changes::default();
         changes.removed.extend(self.places.iter().filter(|id| !kept.contains(id)));
         let mut ids = Vec::new();
