@@ -210,7 +210,7 @@ fn streams_between_far_ends_are_opened_again() {
 fn ssh_at_home(scene: &Scene, home: &Path) -> std::path::PathBuf {
     let wrapper = scene.folder.path().join("ssh-at-home");
     let script = format!(
-        "#!/bin/bash\n[ \"$1\" = -G ] && exec ssh -F {config} \"$@\"\nexec ssh -F {config} \"${{@:1:$#-1}}\" \
+        "#!/bin/bash\nfor word; do case $word in -G | -N) exec ssh -F {config} \"$@\";; esac; done\nexec ssh -F {config} \"${{@:1:$#-1}}\" \
          \"HOME={home}; export HOME; cd; PATH=/usr/bin:/bin; ${{@: -1}}\"\n",
         config = scene.sshd.client_config().display(),
         home = home.display(),

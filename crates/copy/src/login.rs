@@ -5,7 +5,8 @@
 
 use std::{
     fs,
-    io::IsTerminal,
+    io::{IsTerminal, Read},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
@@ -90,7 +91,8 @@ impl Drop for Shared {
 }
 
 impl Login {
-    /// Logs in by this command, unless the user's configuration shares connections itself, or there is no folder for a socket.
+    /// Logs in by this command, unless the user's configuration shares connections itself, there is no folder for a socket, or
+    /// the program cannot share connections.
     pub(crate) fn open(ssh: SshCommand, state_dir: Option<&Path>, patience: Duration) -> Result<Self, Error> {
         let began = Instant::now();
         let (ssh, tells, shares) = with_fast_ciphers(ssh, began + patience);
@@ -99,8 +101,7 @@ impl Login {
         if let Some(socket) = state_dir.filter(|_| !shares).and_then(sharing_socket) {
             let process = login.first().log_in(&socket)?;
             let shared = Shared { socket, process: Mutex::new(process) };
-            shared.wait(&login.ssh, began + patience)?;
-            login.shared = Some(shared);
+            login.shared = shared.wait(&login.ssh.host, began + patience)?.then_some(shared);
             login.time = began.elapsed();
         }
         Ok(login)
@@ -182,24 +183,23 @@ impl Shared {
         !matches!(process.wait(Instant::now()), Ok(None))
     }
 
-    /// Waits until the user has logged in.
-    fn wait(&self, ssh: &SshCommand, deadline: Instant) -> Result<(), Error> {
-        let host = &ssh.host;
+    /// Waits until the user has logged in. Returns false if the program is no ssh that offers a connection.
+    fn wait(&self, host: &str, deadline: Instant) -> Result<bool, Error> {
         loop {
-            // The process may end at once after it has offered the socket.
-            let ended = self.process.lock().expect("nobody panics holding a process").wait(Instant::now());
+            let mut process = self.process.lock().expect("nobody panics holding a process");
+            let ended = process.wait(Instant::now());
             match ended {
-                Ok(None) if self.socket.exists() => return Ok(()),
+                Ok(None) if self.socket.exists() => return Ok(true),
+                // An ssh that runs nothing writes nothing.
+                Ok(None) if has_written(process.socket()) => return Ok(false),
                 Ok(None) => {}
-                Err(ChannelError::ChildFailed { status, .. }) if status.code() == Some(127) => {
-                    let program = ssh.program.to_string_lossy();
-                    return Err(Error::new(ErrorKind::Connect, format!("cannot start {program}")));
-                }
-                Ok(Some(_)) | Err(_) => {
+                Err(ChannelError::ChildFailed { status, .. }) if status.code() == Some(255) => {
                     let message = format!("ssh could not reach {host} or log in");
                     return Err(Error::new(ErrorKind::Connect, message));
                 }
+                Ok(Some(_)) | Err(_) => return Ok(false),
             }
+            drop(process);
             if Instant::now() >= deadline {
                 let message = format!("{host} does not answer; is it stopped, or the network down?");
                 return Err(Error::new(ErrorKind::TimedOut, message));
@@ -207,6 +207,11 @@ impl Shared {
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Returns whether a process has written to its standard output.
+fn has_written(mut socket: &UnixStream) -> bool {
+    socket.set_nonblocking(true).is_ok() && matches!(socket.read(&mut [0]), Ok(1..))
 }
 
 /// The cipher that ssh tells, once it has.
