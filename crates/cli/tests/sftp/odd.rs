@@ -3,9 +3,11 @@
 use super::program::{sealane, skip, text};
 use super::servers::{Maker, Server};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// Returns the names in a folder and below it.
 fn names(folder: &Path) -> Vec<String> {
@@ -58,6 +60,108 @@ fn a_list_that_fails_empties_no_target() {
     }
     // A folder that is empty at both ends is nothing to speak of.
     assert_eq!(copy(&["--delete"]), (Some(0), String::new()));
+}
+
+/// rclone's server takes content only from front to back, and says "failure" to everything else: large files are refused by
+/// name there, at once. The others take it in any order, with holes.
+#[test]
+fn large_and_sparse_files_arrive_or_are_refused_by_name() {
+    for maker in [Maker::Rclone, Maker::ProFtpd, Maker::AsyncSsh(""), Maker::Paramiko] {
+        let Some(server) = Server::start(maker) else { continue };
+        let near = tempfile::tempdir().expect("a folder");
+        let tree = near.path().join("tree");
+        fs::create_dir(&tree).expect("a folder");
+        fs::write(tree.join("large"), super::program::pattern(9_000_011)).expect("a file");
+        fs::write(tree.join("small"), b"small").expect("a file");
+        let sparse = fs::File::create(tree.join("sparse")).expect("a file");
+        sparse.write_all_at(b"island", 3_000_000).expect("an island");
+        sparse.write_all_at(&super::program::pattern(300_000), 5_000_000).expect("an island");
+        sparse.set_len(7_000_000).expect("its size");
+        for (sent, options) in [("default", &[][..]), ("three", &["--streams", "3"])] {
+            let mut command = sealane(&["cp", "-rT", "--far-end", "sftp", "-F"]);
+            command.arg(server.config()).args(options).arg(&tree).arg(format!("far:{sent}"));
+            let output = command.env("XDG_STATE_HOME", near.path().join("state")).output();
+            let output = output.expect("it starts");
+            let said = text(&output.stderr);
+            let mut expected = names(&tree);
+            if maker == Maker::Rclone {
+                assert_eq!(output.status.code(), Some(1), "{said}");
+                for name in ["large", "sparse"] {
+                    let refusal = format!("{sent}/{name}: the SFTP server of far takes content only");
+                    assert_eq!(said.matches(&refusal).count(), 1, "{said}");
+                }
+                assert!(!said.contains("failure"), "{said}");
+                expected.retain(|name| name == "small");
+            } else {
+                assert_eq!(output.status.code(), Some(0), "{maker:?}: {said}");
+            }
+            assert_eq!(names(&server.home(sent)), expected, "{maker:?}: {said}");
+            for name in expected {
+                let read = |folder: &Path| fs::read(folder.join(&name)).expect("a file");
+                assert!(read(&tree) == read(&server.home(sent)), "{maker:?}: {name} differs: {said}");
+            }
+        }
+    }
+}
+
+/// Returns the servers of SFTP that run in this home folder, in the order in which they started.
+fn sftp_servers(home: &Path) -> Vec<i32> {
+    let mut found: Vec<i32> = Vec::new();
+    for entry in fs::read_dir("/proc").expect("a folder").flatten() {
+        let is_one = fs::read_to_string(entry.path().join("comm"))
+            .is_ok_and(|name| name.trim() == "sftp-server")
+            && fs::read_link(entry.path().join("cwd")).is_ok_and(|folder| folder == home);
+        found.extend(entry.file_name().to_str().and_then(|id| id.parse::<i32>().ok()).filter(|_| is_one));
+    }
+    found.sort_unstable();
+    found
+}
+
+/// A path on which a copy opens a second channel of its first connection: the connection outlives the first server.
+#[test]
+fn a_server_that_is_killed_is_noticed_at_once() {
+    let Some(server) = Server::start(Maker::Dropbear) else { return };
+    let near = tempfile::tempdir().expect("a folder");
+    let large = near.path().join("large");
+    fs::write(&large, super::program::pattern(40_000_000)).expect("a file");
+    let proxy = format!("ProxyCommand=python3 {} %p 0.005", server.at("delay.py").display());
+    for number in 0..2 {
+        let sent = format!("sent{number}");
+        // It would give up a silent server only after five minutes.
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60"]).arg(super::program::path());
+        command.args([
+            "cp",
+            "--far-end",
+            "sftp",
+            "--timeout",
+            "300",
+            "--limit-rate",
+            "20M",
+            "-o",
+            &proxy,
+            "-F",
+        ]);
+        command.arg(server.config()).arg(&large).arg(format!("far:{sent}"));
+        command.env("XDG_STATE_HOME", near.path().join("state")).env("HOME", "/nonexistent");
+        let copy = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let home = server.home("");
+        let victims = (0..1000).find_map(|_| {
+            thread::sleep(Duration::from_millis(10));
+            let is_begun = fs::read_dir(&home).expect("a folder").flatten().any(|entry| {
+                let is_part = entry.file_name().to_string_lossy().ends_with(".part");
+                is_part && entry.metadata().is_ok_and(|there| there.blocks() > 10_000)
+            });
+            Some(sftp_servers(&home)).filter(|servers| is_begun && servers.len() > 1)
+        });
+        let victims = victims.expect("two servers, and some of the content");
+        let victim = rustix::process::Pid::from_raw(victims[number]).expect("a process");
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL).expect("it is there");
+        let output = copy.wait_with_output().expect("an end");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{}: {said}", output.status);
+        assert!(fs::read(&large).expect("it") == fs::read(server.home(&sent)).expect("its copy"), "{said}");
+    }
 }
 
 /// A server of one folder whose list never ends, and whose files are longer than what is read of them. Arguments: the names

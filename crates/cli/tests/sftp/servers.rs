@@ -26,6 +26,8 @@ const PYTHON: &str = "/usr/bin/python3";
 /// ProFTPD, which distributions do not install beside other servers of ftp.
 const PROFTPD: &str = "/usr/local/lib/sealane-peers/proftpd/usr";
 const ASYNCSSH: &str = include_str!("asyncssh_server.py");
+/// A ProxyCommand with a delay.
+const DELAY: &str = include_str!("delay.py");
 const PARAMIKO: &str = include_str!("paramiko_server.py");
 
 /// A server program.
@@ -97,15 +99,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// The name under which clients with [`Server::config`] reach the server.
-    pub(crate) const HOST: &'static str = "far";
-
+    /// Starts a server; clients with [`Server::config`] reach it as the host `far`. `None` if that is not possible here.
     pub(crate) fn start(maker: Maker) -> Option<Self> {
-        Self::start_with(maker, "")
-    }
-
-    /// Starts a server with more lines in its configuration, if it has one.
-    pub(crate) fn start_with(maker: Maker, lines: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skip("a server with a user of its own takes root");
             return None;
@@ -138,7 +133,7 @@ impl Server {
         // It is free again until the server listens there.
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = port.expect("a free port").port();
-        write_configurations(at, port, lines);
+        write_configurations(at, port);
         let process = spawn(at, &command(maker, at, port));
         let server = Self { process, folder, port };
         server.await_greeting();
@@ -214,11 +209,11 @@ fn make_keys(at: &Path) {
     fs::write(at.join("keys").join(USER), exported).expect("a file");
 }
 
-fn write_configurations(at: &Path, port: u16, lines: &str) {
+fn write_configurations(at: &Path, port: u16) {
     let here = at.display();
     let sshd = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host\nAuthorizedKeysFile {here}/user.pub\n\
-         StrictModes no\nUsePAM no\nPidFile none\nPrintMotd no\nSubsystem sftp internal-sftp\n{lines}"
+         StrictModes no\nUsePAM no\nPidFile none\nPrintMotd no\nSubsystem sftp internal-sftp\n"
     );
     let proftpd = format!(
         "ServerName far\nServerType standalone\nUseIPv6 off\nDefaultAddress 127.0.0.1\nPort {port}\n\
@@ -226,7 +221,7 @@ fn write_configurations(at: &Path, port: u16, lines: &str) {
          ModulePath {PROFTPD}/lib/proftpd\nLoadModule mod_sftp.c\nPidFile {here}/proftpd.pid\n\
          ScoreboardFile {here}/proftpd.scores\nDelayEngine off\nWtmpLog off\nUmask 022\nAllowOverwrite on\n\
          SystemLog {here}/log\nSFTPEngine on\nSFTPLog {here}/log\nSFTPHostKey {here}/host-rsa\n\
-         SFTPAuthorizedUserKeys file:{here}/keys/%u\nSFTPAuthMethods publickey\n{lines}"
+         SFTPAuthorizedUserKeys file:{here}/keys/%u\nSFTPAuthMethods publickey\n"
     );
     let client = format!(
         "Host far\nHostName 127.0.0.1\nPort {port}\nUser {USER}\nIdentityFile {here}/user\nIdentitiesOnly yes\n\
@@ -236,21 +231,22 @@ fn write_configurations(at: &Path, port: u16, lines: &str) {
         fs::write(at.join(name), text).expect("a file");
     }
     fs::write(at.join("asyncssh_server.py"), ASYNCSSH).expect("a file");
+    fs::write(at.join("delay.py"), DELAY).expect("a file");
     fs::write(at.join("paramiko_server.py"), PARAMIKO).expect("a file");
 }
 
-/// Returns the command line that becomes the server.
+/// Returns the command line that starts the server.
 fn command(maker: Maker, at: &Path, port: u16) -> String {
     let here = at.display();
-    let own = format!("cd {here}/home; exec setpriv --reuid {UID} --regid {UID} --clear-groups");
+    let own = format!("cd {here}/home; setpriv --reuid {UID} --regid {UID} --clear-groups");
     match maker {
-        Maker::OpenSsh => format!("mkdir -p /run/sshd; exec /usr/sbin/sshd -D -e -f {here}/sshd_config"),
+        Maker::OpenSsh => format!("mkdir -p /run/sshd; /usr/sbin/sshd -D -e -f {here}/sshd_config"),
         Maker::Dropbear => format!(
             "dropbearkey -t ed25519 -f {here}/host-dropbear >{here}/log; \
-             exec dropbear -F -E -s -p 127.0.0.1:{port} -r {here}/host-dropbear"
+             dropbear -F -E -s -W 1000000 -p 127.0.0.1:{port} -r {here}/host-dropbear"
         ),
         Maker::ProFtpd => format!(
-            "LD_LIBRARY_PATH=$(echo {PROFTPD}/lib/*-linux-gnu) exec {PROFTPD}/sbin/proftpd --nodaemon \
+            "LD_LIBRARY_PATH=$(echo {PROFTPD}/lib/*-linux-gnu) {PROFTPD}/sbin/proftpd --nodaemon \
              --config {here}/proftpd.conf"
         ),
         Maker::AsyncSsh(oddity) => format!(
@@ -272,7 +268,8 @@ fn spawn(at: &Path, command: &str) -> Child {
     for name in ["passwd", "group", "shadow"] {
         let _ = writeln!(script, "mount --bind {}/{name} /etc/{name}", at.display());
     }
-    script.push_str(command);
+    // The shell stays, because a process that changes its user no longer ends with its parent.
+    let _ = writeln!(script, "{command} & wait");
     let log = fs::File::options().append(true).create(true).open(at.join("log")).expect("a file");
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script]);

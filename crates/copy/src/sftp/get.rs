@@ -52,6 +52,8 @@ pub(super) struct Found {
     /// Its name in the target.
     pub(super) path: RelativePath,
     pub(super) metadata: Metadata,
+    /// The length of a link's text, if the server tells it.
+    pub(super) text_bytes: Option<u64>,
 }
 
 /// Reads far files and passes them on as records.

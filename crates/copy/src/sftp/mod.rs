@@ -21,6 +21,7 @@ mod roots;
 mod source;
 mod sums;
 mod survey;
+mod texts;
 
 use std::thread;
 

@@ -57,6 +57,7 @@ use crate::{
         put::metadata,
         roots::{self, Root, Wanted, text},
         survey::{self, Sight, descend},
+        texts::text_of_link,
         told,
     },
     summary::{CpuSeconds, Notice, Observer, Summary},
@@ -499,7 +500,8 @@ impl Pull<'_> {
             metadata.owner = None;
         }
         let at = path.map_or_else(|| root.path.clone(), |path| below(&root.path, path.as_bytes()));
-        Found { at, shown: text(&self.shown(root, path)), path: name, metadata }
+        let text_bytes = attributes.size_bytes.filter(|_| attributes.kind() == FileKind::Symlink);
+        Found { at, shown: text(&self.shown(root, path)), path: name, metadata, text_bytes }
     }
 
     /// Handles an entry. Returns whether the contents of the entry must be examined.
@@ -650,6 +652,12 @@ impl Pull<'_> {
         let target = match link.path_of(&Request::ReadLink { path: &found.at }).await {
             Ok(target) => target,
             Err(fault) => return Err(self.far.trouble(&link, b".", "read it", &found.shown, fault).await),
+        };
+        let target = match found.text_bytes {
+            Some(bytes) if bytes > 0 && bytes != target.len() as u64 => {
+                text_of_link(self.far, &link, (&found.at, &found.shown), &target, bytes).await?
+            }
+            _ => target,
         };
         let target = LinkTarget::new(target)
             .ok_or_else(|| Trouble::Entry(format!("{}: where it points is no path", found.shown)))?;

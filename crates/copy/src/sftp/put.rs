@@ -10,6 +10,7 @@ mod large;
 mod lease;
 mod links;
 mod naming;
+mod order;
 mod small;
 
 pub(super) use attributes::metadata;
@@ -168,6 +169,8 @@ pub(super) struct Put {
     pub(super) lease: Cell<Lease>,
     /// How the server treats links, once that was needed.
     manners: Mutex<Option<Manners>>,
+    /// Whether the server takes content only from front to back, once that was needed.
+    only_in_order: Mutex<Option<bool>>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
@@ -206,6 +209,7 @@ impl Put {
             late: RefCell::default(),
             lease: Cell::default(),
             manners: Mutex::default(),
+            only_in_order: Mutex::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),
@@ -319,7 +323,12 @@ impl Put {
             match header.kind {
                 RecordKind::Open => {
                     let announcement: Announcement = decode("announcement", bytes).map_err(own_fault)?;
-                    touched.extend(self.announce(header.file, announcement));
+                    if let Some(file) = self.announce(header.file, announcement) {
+                        match self.is_out_of_order(link, &file).await? {
+                            true => self.refuse_large(link, &file).await?,
+                            false => touched.push(file),
+                        }
+                    }
                 }
                 RecordKind::Data => {
                     if let Some(file) = self.file(header.file) {

@@ -28,16 +28,16 @@ pub(super) enum Taken {
 }
 
 impl Put {
-    /// Returns the name of a private folder. A later run of the same command finds what a killed one has left there.
-    fn place_for_trial(&self, path: &RelativePath) -> Result<Vec<u8>, Trouble> {
+    /// Returns the name of a file or private folder for a trial of the server. A later run of the same command finds what a killed one has left there.
+    pub(super) fn place_for_trial(&self, path: &RelativePath, purpose: &[u8]) -> Result<Vec<u8>, Trouble> {
         /// Stands for any entry of the folder in question.
-        const ENTRY: &[u8] = b"links";
+        const ENTRY: &[u8] = b"trial";
         let above = match path.as_bytes().split(|&byte| byte == b'/').collect::<Vec<_>>()[..] {
             [first, _, ..] if self.sole.as_deref() == Some(first) => [first, b"/", ENTRY].concat(),
             _ => ENTRY.to_vec(),
         };
         let entry = RelativePath::new(&above).map_err(|error| Trouble::Entry(error.to_string()))?;
-        Ok(self.temp_for(&entry, b"manners"))
+        Ok(self.temp_for(&entry, purpose))
     }
 
     /// Returns how the server treats links. If that is not known, it is tried once, in the folder of the target.
@@ -50,7 +50,7 @@ impl Put {
         if let Some(found) = *manners {
             return Ok(found);
         }
-        match Manners::find(link, &self.place_for_trial(path)?).await {
+        match Manners::find(link, &self.place_for_trial(path, b"manners")?).await {
             Ok(found) => Ok(*manners.insert(found)),
             Err(fault) => {
                 let doing = "try how its server treats links";
@@ -226,7 +226,7 @@ pub(super) fn leads_to(at: &[u8], text: &[u8], said: &[u8]) -> bool {
         _ => resolved(&[&parent(at), &b"/"[..], text].concat()),
     };
     match wanted.first() {
-        _ if !said.starts_with(b"/") => false,
+        _ if !said.starts_with(b"/") => wanted == said,
         Some(b'/') => wanted == said,
         // It lies below the server's own folder, whose name is not known here.
         _ => {
@@ -266,6 +266,7 @@ mod tests {
             ("/a/b/link", "/c//d", "/c/d", true),
             ("/a/b/link", "c", "/a/c", false),
             ("/a/b/link", "c", "c", false),
+            ("b/link", "../c", "c", true),
             ("b/link", "c", "/h/b/c", true),
             ("b/link", "../../c", "/c", false),
             ("link", "..", "/", false),
