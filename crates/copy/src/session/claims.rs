@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use sealane_tree::{FileMark, OpenFile, RelativePath, Target, TempName, Timestamp, Writer};
+use sealane_tree::{FileMark, OpenFile, RelativePath, Target, TempName, Writer};
 
 use crate::{
     content::spread,
@@ -19,6 +19,7 @@ use crate::{
     journal::{Identity, Partial as Journaled, State as JournalState},
     ledger::Ledger,
     proto::message::{Checked, Have, Message, PIECES_PER_MESSAGE, Partial, Piece},
+    receive::files::Files,
 };
 
 /// The length of a piece: whole groups of the digest, and few enough hashes for the longest file.
@@ -53,9 +54,10 @@ const WRITE_SECONDS: i64 = 2;
 
 /// Keeps only those unfinished files that nobody has changed since the journal was written: for a receiver whose sender
 /// cannot compare. What is kept is what the journal says.
-pub(crate) fn keep_unaltered(target: &Target, state: &mut JournalState, last_written: Timestamp) {
-    let mut writer = target.writer();
-    state.partial.retain(|_, partial| {
+pub(crate) fn keep_unaltered(files: &mut Files, trust: bool) {
+    let (Some(mut writer), Some(journal), false) = (files.writer(), &files.journal, trust) else { return };
+    let last_written = journal.last_written();
+    files.resumable.partial.retain(|_, partial| {
         let changed = open(&mut writer, partial).map(|file| file.changed());
         let is_kept = changed.is_some_and(|changed| changed.seconds <= last_written.seconds + WRITE_SECONDS);
         if let (false, Some((path, temp, _))) = (is_kept, name_and_mark(partial)) {

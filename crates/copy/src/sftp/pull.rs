@@ -3,6 +3,8 @@
 //! Guarantees: names come from the far host and are checked like those of any sender; every entry found is copied,
 //! skipped or reported; nothing is deleted if any entry could not be read.
 
+mod prune;
+
 use std::{
     cell::{Cell, RefCell},
     collections::{HashSet, VecDeque},
@@ -19,7 +21,6 @@ use futures_util::{
     future::{Either, LocalBoxFuture, select},
     stream::FuturesUnordered,
 };
-use sealane_peer::chain;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_stack::Placement;
 use sealane_tree::{
@@ -36,7 +37,7 @@ use crate::{
         apply::Applier,
         files::{Destination, Files, Preview, Previewed},
         lane::Receiving,
-        prune::{KNOWN_MAX, Prune, Pruned, Step},
+        prune::{KNOWN_MAX, Prune, Pruned},
     },
     session::{
         agree, claims,
@@ -93,12 +94,7 @@ pub(super) fn run(
     let (notices, pending) = bounded(NOTICES_MAX);
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
     let Opened { mut receiving, prune, present } = side.open(transfer.progress.clone())?;
-    let files = &mut receiving.files;
-    if let (Some(target), Some(journal), false) =
-        (files.target().cloned(), &files.journal, options.trust_partial)
-    {
-        claims::keep_unaltered(&target, &mut files.resumable, journal.last_written());
-    }
+    claims::keep_unaltered(&mut receiving.files, options.trust_partial);
     let agreement = terms(1).agreement();
     observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
     if plan.preserve.owner != options.preserve.owner {
@@ -730,79 +726,5 @@ impl Pull<'_> {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
         }
         Ok(pruned)
-    }
-
-    /// Keeps the contents of folders that the target has filled and the source lists as empty, unless the user expects
-    /// that: a server reports a list that fails in the same way. Returns their number, or the reason why nothing is
-    /// deleted.
-    fn withhold(&self, prune: &mut Prune) -> Result<Result<u64, String>, Error> {
-        let options = self.transfer.options;
-        let empty = self.empty.take();
-        if options.trusts_empty || prune.entries_max.is_some() {
-            return Ok(Ok(0));
-        }
-        let advice = "an SFTP server reports a list that fails as an empty one; if it is empty, say --delete twice, \
-                      or how many entries may be deleted with --max-delete";
-        if empty.len() > EMPTY_MAX {
-            let what = format!("more than {EMPTY_MAX} folders of the source are empty");
-            return Ok(Err(format!("nothing was deleted: {what}; {advice}")));
-        }
-        prune.known.sort_unstable();
-        let mut withheld = HashSet::new();
-        for folder in empty {
-            let looked = prune.look(folder.as_ref(), 1, &mut |_| Ok(()))?;
-            if looked.entries.is_empty() && !looked.has_more {
-                continue;
-            }
-            let path = folder.as_ref().map_or(&b""[..], RelativePath::as_bytes);
-            withheld.insert(listed_hash(path));
-            let host = &self.far.host;
-            let shown = self.files.shown(path);
-            let reason =
-                format!("{shown}: nothing in it was deleted, because {host} lists it as empty: {advice}");
-            self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
-        }
-        prune.known.retain(|known| !withheld.contains(known));
-        Ok(Ok(withheld.len() as u64))
-    }
-
-    fn prune(&self, mut prune: Prune) -> Result<Pruned, Error> {
-        prune.learn(&self.known.take());
-        let refused = |reason| self.notice(Notice::EntryFailed { path: Vec::new(), reason });
-        prune.replaced = self.replaced.take();
-        let refusal = prune.refusal(self.counts.failed.get() - self.counts.unfit.get());
-        let (withheld, refusal) = match refusal {
-            None => match self.withhold(&mut prune)? {
-                Ok(withheld) => (withheld, None),
-                Err(refusal) => (0, Some(refusal)),
-            },
-            refusal => (0, refusal),
-        };
-        let tell = |step| {
-            match step {
-                Step::Deleted(path) => self.notice(Notice::Deleted { path: path.as_bytes().to_vec() }),
-                Step::Failed(error) => {
-                    let error = error.shown_as(|path| self.files.shown(path.as_bytes()));
-                    let reason = chain(&error);
-                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                    self.notice(Notice::EntryFailed { path, reason });
-                }
-                Step::NotReplaced(path, why) => self.files.not_replaced(&path, &why),
-                Step::Refused(reason) => refused(reason),
-                Step::Going => {}
-            }
-            Ok(())
-        };
-        match refusal {
-            Some(reason) => {
-                prune.keep_all(&reason, tell)?;
-                refused(reason);
-                Ok(Pruned { deleted: 0, undeleted: 1 })
-            }
-            None => {
-                let pruned = prune.run(tell)?;
-                Ok(Pruned { undeleted: pruned.undeleted + withheld, ..pruned })
-            }
-        }
     }
 }
