@@ -147,8 +147,8 @@ pub(crate) fn model(seed: u64) {
     let is_done = |pair: &Pair, asked: usize| {
         let one = |end: &super::End| {
             let is_live = end.children.values().all(|child| child.is_outbound_live);
-            // If both began, the IKE SA that stays may get a child in place of the other one's.
-            let most = 1 + added + asked + usize::from(both_begin);
+            // If both began, either end may ask for a child of the IKE SA that stays, in place of the other one's.
+            let most = 1 + added + asked + 2 * usize::from(both_begin);
             end.up.len() == 1
                 && end.endpoint.sas() == 1
                 && is_live
