@@ -310,7 +310,7 @@ impl Put {
                 let attributes = Attributes { times, ..Attributes::default() };
                 if let Err(fault) = link.act(&Request::SetStat { path: &at, attributes }).await {
                     let trouble = self.trouble(&link, "set its time", entry.path.as_bytes(), fault).await;
-                    self.entry_failed(&entry, trouble).or(Err(self.far.lost()))?;
+                    self.entry_failed(&entry, trouble).map_err(|_| self.far.lost())?;
                 }
             }
         }
