@@ -79,7 +79,7 @@ fn seeds_of_control_channels() {
 fn seeds_of_files_and_arguments() {
     let keys = keys();
     // The target corrects their checks; without that, not even the first entry counts.
-    check("journal", &[], |bytes| bytes.starts_with(b"sealane2") && sealane_copy::replay_any(bytes) == 0);
+    check("journal", &[], |bytes| bytes.starts_with(b"sealane3") && sealane_copy::replay_any(bytes) == 0);
     check("machine", &[], |bytes| Machine::parse(std::str::from_utf8(bytes).unwrap()).is_ok());
     check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());
     check("authorised_peers", &["twice", "up"], |bytes| {

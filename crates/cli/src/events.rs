@@ -100,11 +100,13 @@ pub enum Event {
     /// An unfinished file of an earlier run differs from the source, and is sent again.
     BegunAgain {
         /// The file's name.
+        #[serde(flatten)]
         path: PathText,
     },
     /// An interrupted copy of other sources has left something in the target.
     Left {
         /// The name of its journal or lease.
+        #[serde(flatten)]
         path: PathText,
     },
     /// With `--dry-run`: an entry that would be sent.

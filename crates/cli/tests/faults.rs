@@ -286,7 +286,7 @@ fn folders_that_were_opened_up_are_closed_again() {
         let locked = target.join("tree/locked");
         fs::create_dir_all(source.join("locked")).expect("a folder");
         fs::create_dir_all(&locked).expect("a folder");
-        fs::write(source.join("locked/large"), pattern(12_000_000)).expect("a file");
+        fs::write(source.join("locked/large"), pattern(24_000_000)).expect("a file");
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
         let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
         let arguments = ["-r", utf8(&source), utf8(&target)];

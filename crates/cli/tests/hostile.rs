@@ -181,8 +181,9 @@ fn utf8(path: &Path) -> &str {
 
 /// Returns whether a journal only says that the target was made by this transfer.
 fn is_empty_journal(path: &Path) -> bool {
-    let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
-    path.extension().is_some_and(|extension| extension == "journal") && length <= 8
+    let content = fs::read(path).unwrap_or_default();
+    path.extension().is_some_and(|extension| extension == "journal")
+        && sealane_copy::replay_any(&content) == 0
 }
 
 /// Returns the program's leftovers in the target and beside it, except for empty journals, once the far end has had

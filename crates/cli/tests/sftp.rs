@@ -180,7 +180,7 @@ fn a_file_that_changes_under_way_gets_no_name() {
         // Some of the content has arrived under a temporary name.
         let has_begun = || {
             fs::read_dir(scene.folder.path()).expect("a folder").flatten().any(|entry| {
-                let is_part = entry.file_name().as_encoded_bytes().starts_with(b".");
+                let is_part = entry.file_name().as_encoded_bytes().ends_with(b".part");
                 is_part && entry.metadata().is_ok_and(|there| there.blocks() > 0)
             })
         };

@@ -134,7 +134,7 @@ fn ctrl_c_says_what_is_left_and_how_to_go_on() {
 fn help_says_how_long_leftovers_stay_and_how_to_remove_them() {
     let output = sealane(&["cp", "--help"]).output().expect("the program starts");
     let help = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in ["The same command removes the last two when it completes", "-name '.sealane-*' -delete"] {
+    for said in ["and removes all of these when it completes", "-name '.sealane-*' -delete"] {
         assert!(help.contains(said), "no {said:?} in {help}");
     }
 }

@@ -102,6 +102,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-tunnel-reload",
+        &[(
+            "sealane tunnel reload --site /etc/sealane/branch.toml",
+            "let the gateway of this file read it again",
+        )],
+    ),
+    (
         "sealane-tunnel-stats",
         &[("sealane tunnel stats sl0", "print counters for the text-file collector of Prometheus")],
     ),

@@ -25,6 +25,13 @@ pub(crate) fn missing() -> Option<String> {
     strongswan::missing().or_else(|| (!is_there).then(|| format!("no user-mode Linux in {ROOT}")))
 }
 
+/// Returns the reason why user-mode Linux does not start on this processor, whatever is installed: Linux 6.1's has no room for
+/// the registers of AMX, and ends in `put_fp_registers` before its first process.
+pub(crate) fn refused_by_processor() -> Option<&'static str> {
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    processor.contains(" amx_tile").then_some("user-mode Linux does not start on a processor with AMX")
+}
+
 /// A running guest, which ends with the value.
 pub(crate) struct Guest {
     process: Child,

@@ -33,6 +33,11 @@ pub(crate) fn skip(reason: &str) {
     skip::skip(reason);
 }
 
+/// Reports that this test cannot run on this processor, and need not.
+pub(crate) fn say(reason: &str) {
+    skip::say(reason);
+}
+
 /// Returns output as text.
 #[track_caller]
 pub(crate) fn text(bytes: &[u8]) -> &str {

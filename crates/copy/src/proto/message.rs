@@ -117,11 +117,6 @@ pub enum Message {
         /// Path relative to the target.
         path: Vec<u8>,
     },
-    /// Receiver to sender: an interrupted copy of other sources has left something in the target.
-    Left {
-        /// The name of its journal or lease, for the user.
-        path: Vec<u8>,
-    },
     /// After a request that announces it: the paths below the only source to which the transfer is limited.
     Listed(Vec<RelativePath>),
     /// With `--dry-run`, receiver to sender: this entry would be made or replaced.
@@ -130,6 +125,11 @@ pub enum Message {
         change: Change,
         /// Content bytes that would be sent.
         bytes: u64,
+    },
+    /// Receiver to sender: an interrupted copy of other sources has left something in the target.
+    Left {
+        /// The name of its journal or lease, for the user.
+        path: Vec<u8>,
     },
 }
 

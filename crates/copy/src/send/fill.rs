@@ -255,9 +255,9 @@ impl<'a> Filler<'a> {
                         return false;
                     }
                     self.shared.counters.resumed_bytes.fetch_add(length, Relaxed);
-                    let (file, Range { start, end }) = (file.clone(), range.clone());
-                    batch.contents.push(Content::Range { file, start, end });
-                    range.start = end;
+                    let claim = Claim { range: range.clone(), check: claimed };
+                    batch.contents.push(Content::Kept { file: file.clone(), claim });
+                    range.start = range.end;
                 }
                 Ok(false) => self.begins_again(file, range),
                 Err(reason) => file.fail(reason),

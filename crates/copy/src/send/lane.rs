@@ -138,6 +138,11 @@ impl Sending {
                 Content::Pack { candidates, .. } => candidates.len() as u64,
                 // If the closing record was made, it is made and counted again.
                 Content::Range { file, .. } => u64::from(file.reopen()),
+                Content::Kept { file, claim } => {
+                    let kept = claim.range.end - claim.range.start;
+                    counters.resumed_bytes.fetch_sub(kept, Relaxed);
+                    u64::from(file.reopen())
+                }
             };
             counters.entries.fetch_sub(entries, Relaxed);
             self.filling.queue.give_back(content);
@@ -443,6 +448,7 @@ mod tests {
             for content in contents {
                 match content {
                     Content::Range { start, end, .. } => large.extend((start < end).then_some(start..end)),
+                    Content::Kept { .. } => {}
                     Content::Pack { candidates, .. } => {
                         for candidate in candidates {
                             let path = candidate.found.path.to_string();

@@ -312,6 +312,8 @@ impl SendFile {
 pub(crate) enum Content {
     /// Part of a large file.
     Range { file: Arc<SendFile>, start: u64, end: u64 },
+    /// A piece of a large file that the receiver has; nothing of it was sent.
+    Kept { file: Arc<SendFile>, claim: Claim },
     /// Small entries.
     Pack { candidates: Vec<Candidate>, bytes: u64 },
 }
@@ -321,6 +323,7 @@ impl Content {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Range { start, end, .. } => end - start,
+            Self::Kept { .. } => 0,
             Self::Pack { bytes, .. } => *bytes,
         }
     }
@@ -451,6 +454,10 @@ impl Queue {
         match content {
             Content::Range { file, start, end } => {
                 file.give_back(start..end);
+                self.push_file(file);
+            }
+            Content::Kept { file, claim } => {
+                file.give_back_claim(claim);
                 self.push_file(file);
             }
             Content::Pack { candidates, .. } => {

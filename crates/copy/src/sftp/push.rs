@@ -492,6 +492,12 @@ impl Push<'_> {
         if is_complete && !self.transfer.options.dry_run {
             reactor.run(async {
                 self.put.discard_abandoned().await;
+                Ok(())
+            })?;
+        }
+        // Files that failed are gone; those of an earlier run wait for the next one.
+        if is_complete || self.put.resumable.partial.is_empty() {
+            reactor.run(async {
                 self.put.end_lease().await;
                 Ok(())
             })?;
