@@ -187,6 +187,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             "hand over the key of a PKCS#12 file",
         )],
     ),
+    (
+        "sealane-engine-keys-test",
+        &[(
+            "sealane engine keys test web --user www-data",
+            "see whether the web server's user may use a key",
+        )],
+    ),
     ("sealane-engine-keys-public", &[("sealane engine keys public web", "print the public half")]),
     (
         "sealane-engine-keys-reference",
