@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::{RecvTimeoutError, unbounded};
-use sealane_tree::{ExistingFile, OpenFile, Target};
+use sealane_tree::{ExistingFile, OpenFile, Target, Writer};
 
 use crate::{
     error::Error,
@@ -61,38 +61,40 @@ pub(crate) fn identities(
     with_owner: bool,
     live: impl FnMut() -> Result<(), Error>,
 ) -> Result<Vec<Held>, Error> {
-    let one = |number: usize, is_over: &AtomicBool| {
+    let one = |writer: &mut Writer, number: usize, is_over: &AtomicBool| {
         let ExistingFile { path, metadata } = files.get(number)?;
         let size_bytes = metadata.size_bytes;
-        let file = target.writer().read_existing(path).ok()?;
+        let file = writer.read_existing(path).ok()?;
         let digest = digest(&file, size_bytes, || is_over.load(Relaxed))?;
         let identity = content_identity(path, size_bytes, &digest);
         Some(Held { identity, attributes: attributes(metadata, true, with_owner) })
     };
-    spread(threads, files.len(), one, live)
+    spread(threads, files.len(), || target.writer(), one, live)
 }
 
 /// Does `count` pieces of work, each given by its number, on several threads, and returns their results in any order;
-/// pieces without a result are left out. `live` is called every moment meanwhile, and can stop the work: the flag that
-/// each piece gets tells it so.
-pub(crate) fn spread<T: Send>(
+/// pieces without a result are left out. Each thread makes what it keeps from one piece to the next by `begin`. `live` is
+/// called every moment meanwhile, and can stop the work: the flag that each piece gets tells it so.
+pub(crate) fn spread<T: Send, S>(
     threads: u16,
     count: usize,
-    one: impl Fn(usize, &AtomicBool) -> Option<T> + Sync,
+    begin: impl Fn() -> S + Sync,
+    one: impl Fn(&mut S, usize, &AtomicBool) -> Option<T> + Sync,
     mut live: impl FnMut() -> Result<(), Error>,
 ) -> Result<Vec<T>, Error> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (found, finding) = unbounded();
     thread::scope(|scope| {
         for _ in 0..usize::from(threads.max(1)).min(count) {
-            let (one, next, is_over, found) = (&one, &next, &is_over, found.clone());
+            let (begin, one, next, is_over, found) = (&begin, &one, &next, &is_over, found.clone());
             let work = move || {
+                let mut kept = begin();
                 loop {
                     let number = next.fetch_add(1, Relaxed);
                     if number >= count || is_over.load(Relaxed) {
                         return;
                     }
-                    if let Some(result) = one(number, is_over) {
+                    if let Some(result) = one(&mut kept, number, is_over) {
                         // The receiver is gone if the transfer has ended.
                         let _ = found.send(result);
                     }

@@ -113,8 +113,8 @@ pub(crate) struct ReceiveFile {
     pub(crate) identity: [u8; 16],
     growing: bool,
     part: Option<PartFile>,
-    /// The bytes that this end claims to have of it.
-    claimed: Option<Ledger>,
+    /// Whether the part is the one that this end's claims are about.
+    is_claimed: bool,
     /// The mark of the unfinished file, until the journal has it.
     pub(super) unnoted: Mutex<Option<FileMark>>,
     /// The change to report once the file has its name.
@@ -430,8 +430,7 @@ impl Files {
             Some((division, piece)) => others(Ledger::new(size), division, piece)?,
             None => Ledger::new(size),
         };
-        let claimed = known.zip(part.as_ref()).filter(|(known, part)| is_claimed(known, part));
-        let claimed = claimed.map(|(known, _)| known.ledger.clone());
+        let is_claimed = known.zip(part.as_ref()).is_some_and(|(known, part)| is_claimed(known, part));
         let mark = match (&part, &self.journal) {
             (Some(part), Some(_)) if is_new => part.mark().ok(),
             _ => None,
@@ -444,7 +443,7 @@ impl Files {
             identity,
             growing,
             part,
-            claimed,
+            is_claimed,
             unnoted: Mutex::new(mark),
             change,
             writing: Mutex::new(()),

@@ -131,16 +131,20 @@ pub(crate) fn tell(
     if !rules.trust && !work.is_empty() {
         let of_bytes = work.iter().map(|(_, start, end)| end - start).sum();
         let count = AtomicU64::new(0);
-        let one = |number: usize, is_over: &AtomicBool| {
+        let one = |(): &mut (), number: usize, is_over: &AtomicBool| {
             let &(index, start, end) = work.get(number)?;
             let (_, size, file) = &files[index];
             Some(((index, start), read(file, start, end, *size, &count, is_over)?))
         };
         let checked = || Checked { bytes: count.load(Relaxed), of_bytes };
         tell(Message::Have(Have { checked: checked(), ..Have::default() }))?;
-        let found = spread(rules.threads, work.len(), one, || {
-            tell(Message::Have(Have { checked: checked(), ..Have::default() }))
-        })?;
+        let found = spread(
+            rules.threads,
+            work.len(),
+            || (),
+            one,
+            || tell(Message::Have(Have { checked: checked(), ..Have::default() })),
+        )?;
         hashes.extend(found);
         tell(Message::Have(Have { checked: Checked { bytes: of_bytes, of_bytes }, ..Have::default() }))?;
     }

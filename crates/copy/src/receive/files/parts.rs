@@ -77,13 +77,13 @@ impl Files {
         if !is_known || self.intake.verify_digests {
             return Err(Error::protocol("the sender leaves out what this end does not claim to have"));
         }
-        match &file.claimed {
-            Some(_) => {
+        match file.is_claimed {
+            true => {
                 let kept = file.state().ledger.add(range);
                 kept.map(drop).map_err(|error| Error::protocol(error.to_string()))
             }
             // Somebody has removed or replaced it since it was read.
-            None => self.write_failed(file, sealane_tree::Error::Busy { path: (&file.entry.path).into() }),
+            false => self.write_failed(file, sealane_tree::Error::Busy { path: (&file.entry.path).into() }),
         }
     }
 
