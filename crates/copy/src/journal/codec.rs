@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use sealane_tree::FileMark;
+use sealane_tree::{FileMark, RelativePath, TempName, Writer};
 
 use super::JournalError;
 use crate::ledger::Ledger;
@@ -380,6 +380,19 @@ impl Replayer {
 }
 
 impl Partial {
+    /// Returns the final path and the temporary name, if they make sense.
+    pub(crate) fn names(&self) -> Option<(RelativePath, TempName)> {
+        Some((RelativePath::new(&self.path).ok()?, TempName::parse(&self.temp_name)?))
+    }
+
+    /// Removes the unfinished file, unless it has become another entry.
+    pub(crate) fn discard(&self, writer: &mut Writer) {
+        if let Some((path, temp)) = self.names() {
+            // A file that cannot be removed only occupies space.
+            let _ = writer.discard(&path, &temp);
+        }
+    }
+
     fn cost_bytes(&self) -> usize {
         let names_bytes = self.temp_name.len() + self.path.len();
         PARTIAL_COST_BYTES + names_bytes + self.ledger.range_count() * RANGE_COST_BYTES

@@ -5,7 +5,7 @@
 //! and the folders that contain them; for a target that is a new name, only that name; never a journal, which would
 //! deceive a later run. The check is done for every entry, at every level.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use sealane_tree::{Glob, Kind, RelativePath, ShownPath, is_pattern};
 
@@ -62,6 +62,13 @@ impl Permit {
             Names::Contents if self.recursive => Box::new(std::iter::once(Vec::new())),
             _ => Box::new(std::iter::empty()),
         }
+    }
+
+    /// Returns whether a whole transfer brings all names that a journal covers; not of a journal that does not say.
+    pub(crate) fn brings(&self, covered: &BTreeSet<Vec<u8>>) -> bool {
+        let brought: Vec<_> = self.covers().collect();
+        let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
+        !covered.is_empty() && covered.iter().all(is_brought)
     }
 
     /// Returns whether the complete set of names depends on the target's contents.

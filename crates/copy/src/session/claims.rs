@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use sealane_tree::{FileMark, OpenFile, RelativePath, Target, TempName, Writer};
+use sealane_tree::{OpenFile, Target, Writer};
 
 use crate::{
     content::spread,
@@ -36,17 +36,11 @@ pub(crate) struct Rules {
     pub(crate) trust: bool,
 }
 
-/// Returns the name and the mark of an unfinished file, if the journal knows both.
-fn name_and_mark(partial: &Journaled) -> Option<(RelativePath, TempName, FileMark)> {
-    let path = RelativePath::new(&partial.path).ok()?;
-    Some((path, TempName::parse(&partial.temp_name)?, partial.mark?))
-}
-
 /// Opens an unfinished file of a journal, if it is the one that the journal's run made.
 pub(crate) fn open(writer: &mut Writer, partial: &Journaled) -> Option<OpenFile> {
-    let (path, temp, mark) = name_and_mark(partial)?;
+    let (path, temp) = partial.names()?;
     let (file, found) = writer.read_unfinished(&path, &temp)?;
-    (found == mark && file.metadata().size_bytes == partial.size).then_some(file)
+    (Some(found) == partial.mark && file.metadata().size_bytes == partial.size).then_some(file)
 }
 
 /// The time that a write may take longer than its entry in the journal.
@@ -60,9 +54,8 @@ pub(crate) fn keep_unaltered(files: &mut Files, trust: bool) {
     files.resumable.partial.retain(|_, partial| {
         let changed = open(&mut writer, partial).map(|file| file.changed());
         let is_kept = changed.is_some_and(|changed| changed.seconds <= last_written.seconds + WRITE_SECONDS);
-        if let (false, Some((path, temp, _))) = (is_kept, name_and_mark(partial)) {
-            // A file that cannot be removed only occupies space.
-            let _ = writer.discard(&path, &temp);
+        if !is_kept {
+            partial.discard(&mut writer);
         }
         is_kept
     });

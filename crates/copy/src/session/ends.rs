@@ -13,7 +13,7 @@ use crossbeam_channel::Sender;
 use sealane_engine::Engine;
 use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
-    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, TempName, Writer,
+    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
 };
 
 use crate::{
@@ -470,11 +470,8 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     state.partial.retain(|_, partial| {
         let is_begun =
             partial.ledger.ranges().next().is_some() && claims::open(&mut writer, partial).is_some();
-        if let (false, Ok(path), Some(temp)) =
-            (is_begun, RelativePath::new(&partial.path), TempName::parse(&partial.temp_name))
-        {
-            // A file that cannot be removed only occupies space.
-            let _ = writer.discard(&path, &temp);
+        if !is_begun {
+            partial.discard(&mut writer);
         }
         is_begun
     });

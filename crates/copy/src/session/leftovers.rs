@@ -3,8 +3,6 @@
 //! Guarantees: a journal that a running transfer holds is left alone, and so is one that tells of names that this copy
 //! does not bring; a part is removed only if its file is in place, as it was to be.
 
-use sealane_tree::{RelativePath, TempName};
-
 use crate::{
     journal::{Journal, State},
     receive::files::Files,
@@ -22,13 +20,11 @@ pub(crate) fn settle(files: &Files) {
     if files.intake.portion.is_some() {
         return;
     }
-    let brought: Vec<_> = files.intake.permit.covers().collect();
-    let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
     let (mut writer, mut told) = (target.writer(), 0);
     let mut settle = |journal: Option<&Journal>, state: &State, name: &str| {
         // One that was just removed has been made again by opening it.
         let is_new = journal.is_some_and(|journal| !journal.is_resumed());
-        if !is_new && (state.covers.is_empty() || !state.covers.iter().all(is_brought)) {
+        if !is_new && !files.intake.permit.brings(&state.covers) {
             return;
         }
         let mut is_needed = false;
@@ -37,12 +33,7 @@ pub(crate) fn settle(files: &Files) {
                 is_needed = true;
                 continue;
             }
-            if let (Ok(path), Some(temp)) =
-                (RelativePath::new(&partial.path), TempName::parse(&partial.temp_name))
-            {
-                // A file that cannot be removed only occupies space.
-                let _ = writer.discard(&path, &temp);
-            }
+            partial.discard(&mut writer);
         }
         match journal {
             // It tells of nothing that is missing, and harms nobody if it stays.

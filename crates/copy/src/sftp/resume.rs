@@ -12,7 +12,6 @@ use std::{
 
 use futures_util::{StreamExt, future::join, stream::FuturesUnordered};
 use sealane_sftp::{Access, FileKind, Reply, Request};
-use sealane_tree::{RelativePath, TempName};
 
 use crate::{
     digest::{GROUP_BYTES, PieceHash, hash_group},
@@ -95,8 +94,7 @@ pub(super) fn number(journal: impl AsFd) -> u64 {
 
 /// Returns the far path of an unfinished file of a journal.
 fn part(place: &Place, partial: &Partial) -> Option<Vec<u8>> {
-    let path = RelativePath::new(&partial.path).ok()?;
-    let temp = TempName::parse(&partial.temp_name)?;
+    let (path, temp) = partial.names()?;
     Some(below(&place.at(path.split().0), temp.as_bytes()))
 }
 
@@ -172,8 +170,6 @@ pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(
     if put.journal.is_none() {
         return Ok(());
     }
-    let brought: Vec<_> = permit.covers().collect();
-    let is_brought = |name: &Vec<u8>| brought.contains(name) || brought.iter().any(Vec::is_empty);
     let link = far.any()?;
     // A journal that cannot be listed or read is not told.
     let Ok(Some(names)) = link.list(&put.root, LISTED_MAX).await else { return Ok(()) };
@@ -186,8 +182,7 @@ pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(
         if read(&link, &put.at(name), 0..size, |bytes| content.extend_from_slice(bytes)).await.is_err() {
             continue;
         }
-        let covers = replay(&content).covers;
-        if !covers.is_empty() && covers.iter().all(is_brought) {
+        if permit.brings(&replay(&content).covers) {
             put.tell_left(name);
         }
     }

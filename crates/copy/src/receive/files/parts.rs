@@ -26,14 +26,7 @@ impl Files {
     pub(crate) fn discard_abandoned(&self) {
         let Destination::Tree { target, .. } = &self.destination else { return };
         let mut writer = target.writer();
-        for partial in self.resumable.partial.values() {
-            if let (Ok(path), Some(temp)) =
-                (RelativePath::new(&partial.path), TempName::parse(&partial.temp_name))
-            {
-                // A file that cannot be removed only occupies space.
-                let _ = writer.discard(&path, &temp);
-            }
-        }
+        self.resumable.partial.values().for_each(|partial| partial.discard(&mut writer));
     }
 
     /// Returns the temporary name of a large file: the one that the journal knows, or a new one, which no other run

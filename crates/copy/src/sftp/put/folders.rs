@@ -7,7 +7,6 @@ use std::{cell::Cell, collections::BTreeMap};
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use sealane_sftp::{Attributes, FileKind, Request};
-use sealane_tree::{RelativePath, TempName};
 
 use super::{Folder, Found, Put, attributes::times};
 use crate::{
@@ -221,8 +220,7 @@ impl Put {
     pub(in crate::sftp) async fn discard_abandoned(&self) {
         let Ok(link) = self.far.any() else { return };
         for partial in self.resumable.partial.values() {
-            let temp = TempName::parse(&partial.temp_name);
-            if let (Ok(path), Some(temp)) = (RelativePath::new(&partial.path), temp) {
+            if let Some((path, temp)) = partial.names() {
                 // A file that cannot be removed only occupies space.
                 let path = self.beside(&path, &temp);
                 let _ = link.act(&Request::Remove { path: &path }).await;
