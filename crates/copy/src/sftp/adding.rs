@@ -2,10 +2,11 @@
 //!
 //! A login takes round trips, and processor time of both ends that the copy could use, so connections are added only while
 //! the last ones raised the rate, and only if the content that is left takes so much longer than their logins that a part of
-//! the expected gain remains.
+//! the expected gain remains. On a long path a window of ssh bounds the rate of one connection, so the second one begins
+//! before any measurement if the content takes longer even at that rate.
 //!
-//! Guarantees: the number never exceeds the maximum; nothing is added before the rate of the existing ones was measured; only
-//! the caller's clock is used.
+//! Guarantees: the number never exceeds the maximum; nothing but that second one is added before the rate of the existing ones
+//! was measured; only the caller's clock is used.
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ const GAIN_PER_COST: f64 = 2.0;
 const SHARE_MIN: f64 = 0.4;
 /// The share from which their number is doubled.
 const SHARE_TO_DOUBLE: f64 = 0.75;
+/// The second connection begins at once if the content takes one connection at least this many times a login's time: the
+/// copy then ends at least half a login's time earlier, as that login mostly waits on a long path.
+const LOGINS_TO_BEGIN: f64 = 2.0;
 
 /// The number of connections of one copy.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ pub(super) struct Adding {
     period: Duration,
     /// The wall time of a login.
     login: Duration,
+    /// The bytes per second that one connection cannot exceed, if its path sets a bound.
+    bound: Option<f64>,
     /// The last ones that were added, and the bytes per second before.
     last: Option<(u16, f64)>,
     stage: Stage,
@@ -40,15 +46,26 @@ enum Stage {
     /// Connections are reaching their rate.
     Settling(Instant),
     Measuring(Instant, u64),
+    /// The second connection logs in since this time, while the first one is measured.
+    Beginning(Instant, u64),
     Over,
 }
 
 impl Adding {
-    /// Returns the state of a copy that begins with one connection.
-    pub(super) fn new(now: Instant, most: u16, round_trip: Duration, login: Duration) -> Self {
+    /// Returns the state of a copy that begins with one connection. The path carries at most `window` bytes of one connection
+    /// in a round trip; `None` if something else limits it.
+    pub(super) fn new(
+        now: Instant,
+        most: u16,
+        round_trip: Duration,
+        login: Duration,
+        window: Option<u64>,
+    ) -> Self {
         let period = (round_trip * PERIOD_TRIPS).max(PERIOD_MIN);
         let stage = if most > 1 { Stage::Settling(now + period) } else { Stage::Over };
-        Self { count: 1, most, period, login, last: None, stage }
+        let seconds = round_trip.as_secs_f64();
+        let bound = window.filter(|_| seconds > 0.0).map(|window| window as f64 / seconds);
+        Self { count: 1, most, period, login, bound, last: None, stage }
     }
 
     /// Returns the number of connections.
@@ -66,9 +83,22 @@ impl Adding {
         self.stage = Stage::Over;
     }
 
-    /// Records that the connections exist that [`Self::look`] wanted.
-    pub(super) fn came(&mut self, now: Instant) {
+    /// Records that the connections exist that [`Self::look`] wanted; `moved` bytes have arrived so far.
+    pub(super) fn came(&mut self, now: Instant, moved: u64) {
+        if let Stage::Beginning(since, before) = self.stage {
+            self.last = rate(since, before, now, moved).map(|rate| (1, rate));
+        }
         self.stage = Stage::Settling(now + self.period);
+    }
+
+    /// Returns whether the content that is left takes one connection so long, at the most that it can carry, that the second
+    /// one begins before the first one is measured.
+    fn must_begin(&self, left: u64) -> bool {
+        let is_first = self.count == 1 && self.last.is_none();
+        is_first
+            && self
+                .bound
+                .is_some_and(|bound| left as f64 / bound >= LOGINS_TO_BEGIN * self.login.as_secs_f64())
     }
 
     /// Returns whether the content that is left takes so long at this rate that some more connections are worth their logins.
@@ -82,16 +112,21 @@ impl Adding {
     /// connections to add now.
     pub(super) fn look(&mut self, now: Instant, moved: u64, left: u64) -> u16 {
         match self.stage {
+            Stage::Settling(_) | Stage::Measuring(..) if self.must_begin(left) => {
+                self.stage = Stage::Beginning(now, moved);
+                self.count += 1;
+                return 1;
+            }
             Stage::Settling(until) if now >= until => self.stage = Stage::Measuring(now, moved),
             Stage::Measuring(since, before) if now >= since + self.period => {
-                let rate = moved.saturating_sub(before) as f64 / (now - since).as_secs_f64();
+                let rate = rate(since, before, now, moved);
                 // The scan may find more, and the rate may fall.
                 self.stage = Stage::Measuring(now, moved);
-                if rate > 0.0 {
+                if let Some(rate) = rate {
                     return self.decide(rate, left);
                 }
             }
-            Stage::Settling(_) | Stage::Measuring(..) | Stage::Over => {}
+            Stage::Settling(_) | Stage::Measuring(..) | Stage::Beginning(..) | Stage::Over => {}
         }
         0
     }
@@ -123,6 +158,12 @@ impl Adding {
     }
 }
 
+/// Returns the bytes per second of a time in which some arrived; `None` if none did.
+fn rate(since: Instant, before: u64, now: Instant, moved: u64) -> Option<f64> {
+    let bytes = moved.saturating_sub(before);
+    (bytes > 0 && now > since).then(|| bytes as f64 / (now - since).as_secs_f64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,16 +174,18 @@ mod tests {
         each: f64,
         ends: f64,
         login: Duration,
+        window: Option<u64>,
     }
 
     const LOGIN: Duration = Duration::from_millis(400);
-    const FAST: Path = Path { round_trip: Duration::from_millis(100), each: 2e7, ends: 1e10, login: LOGIN };
+    const FAST: Path =
+        Path { round_trip: Duration::from_millis(100), each: 2e7, ends: 1e10, login: LOGIN, window: None };
 
     /// Returns the number of connections at the end of a copy of so many bytes, and the time that it takes in seconds.
     fn copied(path: &Path, bytes: u64, most: u16) -> (u16, f64) {
         let began = Instant::now();
         let mut now = began;
-        let mut adding = Adding::new(now, most, path.round_trip, path.login);
+        let mut adding = Adding::new(now, most, path.round_trip, path.login, path.window);
         let mut moved = 0;
         let mut carried = 1;
         while moved < bytes {
@@ -153,7 +196,7 @@ mod tests {
                     ((path.each * f64::from(carried)).min(path.ends) * logins.as_secs_f64() / 2.0) as u64;
                 now += logins;
                 carried = adding.count();
-                adding.came(now);
+                adding.came(now, moved);
             }
             now += LOOK;
             moved += ((path.each * f64::from(carried)).min(path.ends) * LOOK.as_secs_f64()) as u64;
@@ -167,6 +210,24 @@ mod tests {
         // The ends are the limit from the third on.
         assert!(copied(&Path { ends: 4.5e7, ..FAST }, 64 << 30, 16).0 <= 4);
         assert_eq!(copied(&Path { ends: 2e7, ..FAST }, 64 << 30, 16).0, 2, "one attempt shows it");
+    }
+
+    #[test]
+    fn the_second_connection_begins_at_once_where_a_window_is_the_limit() {
+        // 2 MB in 100 ms are what each connection carries.
+        let path = Path { window: Some(2_000_000), ..FAST };
+        let at_once = |bytes| {
+            let now = Instant::now();
+            let mut adding = Adding::new(now, 16, path.round_trip, path.login, path.window);
+            adding.look(now + LOOK, 0, bytes)
+        };
+        assert_eq!(at_once(15 << 20), 0);
+        assert_eq!(at_once(17 << 20), 1);
+        let (count, seconds) = copied(&path, 256 << 20, 16);
+        let (_, later) = copied(&FAST, 256 << 20, 16);
+        assert!(count >= 2 && seconds + 0.5 < later, "{count}: {seconds} s, {later} s after a measurement");
+        // A login takes some of the rate beside which it is compared, so that one attempt more is made here.
+        assert!(copied(&Path { ends: 2e7, ..path }, 64 << 30, 16).0 <= 4);
     }
 
     #[test]
@@ -193,10 +254,10 @@ mod tests {
     #[test]
     fn refused_connections_are_not_tried_again() {
         let now = Instant::now();
-        let mut adding = Adding::new(now, 16, Duration::ZERO, LOGIN);
+        let mut adding = Adding::new(now, 16, Duration::ZERO, LOGIN, None);
         adding.refused();
         assert_eq!(adding.next_look(), None);
         assert_eq!(adding.look(now + Duration::from_secs(9), 1 << 30, 1 << 40), 0);
-        assert_eq!(Adding::new(now, 1, Duration::ZERO, LOGIN).next_look(), None);
+        assert_eq!(Adding::new(now, 1, Duration::ZERO, LOGIN, None).next_look(), None);
     }
 }

@@ -39,8 +39,10 @@ use crate::{
 const LOGINS_MAX: usize = 8;
 /// The number of connections that are added on a short path without being requested.
 const SHORT_PATH_MAX: u16 = 4;
-/// The content for which one more channel is opened: eight windows of one.
-const CHANNEL_BYTES_MIN: u64 = 16 << 20;
+/// The window of a channel of ssh, in bytes (OpenSSH, `channels.h`).
+const CHANNEL_WINDOW: u64 = 2 << 20;
+/// The content for which one more channel is opened.
+const CHANNEL_BYTES_MIN: u64 = 8 * CHANNEL_WINDOW;
 /// The number of entries for which one more channel is opened: each file takes three round trips, and a server
 /// completes those of one channel one after the other.
 const CHANNEL_ENTRIES_MIN: u64 = 2000;
@@ -236,8 +238,10 @@ impl Far {
 
     /// Adds connections for as long as they raise the rate and are worth their logins.
     async fn add_while_it_helps(&self, most: u16) {
-        let login = self.login_time.get();
-        let mut adding = Adding::new(Instant::now(), most, self.round_trip(), login);
+        let (round_trip, login) = (self.round_trip(), self.login_time.get());
+        // A connection on a long path has two channels.
+        let window = (round_trip >= LONG_PATH).then_some(2 * CHANNEL_WINDOW);
+        let mut adding = Adding::new(Instant::now(), most, round_trip, login, window);
         while let Some(pause) = adding.next_look() {
             self.reactor.sleep(pause).await;
             let (found, moved) = self.content();
@@ -245,7 +249,7 @@ impl Far {
             let more = adding.look(Instant::now(), moved, found.saturating_sub(moved));
             if more > 0 {
                 match self.log_in(count, count + more).await {
-                    true => adding.came(Instant::now()),
+                    true => adding.came(Instant::now(), self.content().1),
                     false => adding.refused(),
                 }
             }
