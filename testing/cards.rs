@@ -11,9 +11,10 @@ use std::{
 };
 
 use sealane_engine::{
-    Buffer, Card, Clock, Engine, Implementations, Inline, Job, JobStatus, MemberReport, Policy, Protection,
+    Buffer, Card, Engine, Implementations, Inline, Job, JobStatus, MemberReport, Policy, Protection,
     Queue as _, Scheduler, SchedulerQueue, Session, Span, Timing, Trust, Work,
 };
+use sealane_lanes::Clock;
 use sealane_transform::{BlockCipher, Cipher, Mode};
 
 /// A scheduler and its cards on a clock that stands still until every client waits.

@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use sealane_copy::Level;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, MAGIC, Prover, decode};
-use sealane_stack::Secret;
+use sealane_engine::record::Secret;
 
 fuzz_target!(|input: &[u8]| {
     // The input is used twice: as the bytes that arrive, and as an alteration of an honest message on its way.

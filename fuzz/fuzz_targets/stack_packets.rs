@@ -5,11 +5,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use sealane_engine::Inline;
+use sealane_engine::record::Secret;
 use sealane_fuzz::packets::{STACKS, packets};
-use sealane_stack::{
-    Batch, Catalogue, Clock, Context, Crew, End, Ends, FlowPlan, LaneWork as _, Placement, Plan, Secret,
-    Sink, Source, Verdict, Way,
-};
+use sealane_lanes::{Clock, LaneWork as _, Placement};
+use sealane_port::{Batch, Verdict};
+use sealane_stack::{Catalogue, Context, Crew, End, Ends, FlowPlan, Plan, Sink, Source, Way};
 use sealane_transform::Kernels;
 use std::collections::VecDeque;
 use std::io;

@@ -4,8 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use sealane_engine::record::Secret;
 use sealane_fuzz::frugally;
-use sealane_stack::{ARGUMENTS_MAX, Catalogue, Context, End, LAYERS_MAX, Secret, Spec};
+use sealane_stack::{ARGUMENTS_MAX, Catalogue, Context, End, LAYERS_MAX, Spec};
 use sealane_transform::Kernels;
 
 fuzz_target!(|text: &str| {

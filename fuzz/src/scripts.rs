@@ -3,7 +3,7 @@
 use sealane_copy::Suite;
 use sealane_copy::proto::record::{HEADER_BYTES, Header, Kind, seal};
 use sealane_engine::Implementations;
-use sealane_stack::{Association, Secret};
+use sealane_engine::record::{Association, Secret};
 
 /// A receiver's records, and the expected result at the sender.
 #[derive(Debug, Default)]

@@ -51,7 +51,7 @@ use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::tunnel::Topology;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::path::PathBuf;
 
 /// The whole command line.

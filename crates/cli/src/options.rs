@@ -372,7 +372,7 @@ mod tests {
     use clap::FromArgMatches;
     use sealane_copy::{Level, Pattern};
     use sealane_engine::Suite;
-    use sealane_stack::Placement;
+    use sealane_lanes::Placement;
     use std::time::Duration;
 
     fn plan(line: &str) -> Result<Plan, MeaningError> {

@@ -478,7 +478,7 @@ pub(crate) mod tests {
     use super::*;
     use sealane_copy::{CpuSeconds, Level};
     use sealane_engine::Suite;
-    use sealane_stack::Placement;
+    use sealane_lanes::Placement;
 
     /// Returns a transfer with a value for every fact.
     pub(crate) fn summary() -> Summary {

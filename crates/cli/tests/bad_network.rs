@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use network::{Net, missing};
 use program::{pattern, skip, text};
+use sealane_port::Batch;
 use sealane_port::{
     Port, Room,
     link::{Emulation, Link},
     udp::Udp,
 };
-use sealane_stack::Batch;
 use support::{Chance, setting};
 
 /// Addresses of the gateways, and of the network towards them.

@@ -3,7 +3,7 @@
 
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
-use sealane_stack::Association;
+use sealane_engine::record::Association;
 use sealane_tree::{Target, TargetOptions};
 
 use crate::{

@@ -16,10 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::shared::{Pool, buffers};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use sealane_engine::record::Secret;
 use sealane_engine::{Engine, Inline, Software, Submitter, Suite, Work};
-use sealane_stack::{Clock, Pool, Secret};
+use sealane_lanes::Clock;
 
 use crate::{
     late_engine::LateEngine,
@@ -198,8 +200,8 @@ impl Ground {
             keys: TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer"),
             sender: SendStream::new(0, SUITE, window, RING, TIMEOUT, clock.clone()),
             receiver: ReceiveStream::new(0, SUITE, IN_FLIGHT),
-            send_pool: Pool::new(SEND_BUFFERS, SEND_BUFFER_BYTES),
-            receive_pool: Pool::new(RECEIVE_BUFFERS, RECEIVE_BUFFER_BYTES),
+            send_pool: buffers(SEND_BUFFERS, SEND_BUFFER_BYTES),
+            receive_pool: buffers(RECEIVE_BUFFERS, RECEIVE_BUFFER_BYTES),
             clock,
         }
     }

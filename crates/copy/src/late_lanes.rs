@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sealane_engine::record::Secret;
 use sealane_engine::{Engine, EngineChoice, Implementations, Lanes, Suite};
-use sealane_stack::{Placement, Secret};
+use sealane_lanes::Placement;
 use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
 use crate::{

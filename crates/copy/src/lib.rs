@@ -48,8 +48,8 @@ pub use options::{
     Preserve, RemoteOptions, Sink, UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
+pub use sealane_lanes::Placement;
 pub use sealane_peer::{AddressFamily, Location};
-pub use sealane_stack::Placement;
 pub use sealane_tree::{Following, RelativePath};
 pub use session::{
     budget::raise_descriptor_limit,

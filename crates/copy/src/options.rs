@@ -6,8 +6,8 @@
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use sealane_engine::{EngineChoice, Implementations, Suite};
+use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_stack::Placement;
 use sealane_tree::{Following, RelativePath};
 use serde::{Deserialize, Serialize};
 

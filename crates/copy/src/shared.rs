@@ -2,7 +2,8 @@
 
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use sealane_stack::{Bells, OnPanic};
+use sealane_engine::Buffer;
+use sealane_lanes::{Bells, OnPanic};
 
 use crate::error::{Error, ErrorKind};
 
@@ -23,8 +24,16 @@ pub(crate) fn start<'scope, T: Send + 'scope>(
     started.map_err(|error| stop.fail(Error::io(NO_THREAD, &error), bells)).ok()
 }
 
+/// The buffers of a transfer.
+pub(crate) type Pool = sealane_lanes::Pool<Buffer>;
+
+/// Returns a stock of `count` buffers of `buffer_bytes` each.
+pub(crate) fn buffers(count: usize, buffer_bytes: usize) -> Pool {
+    Pool::of(count, move || Buffer::new(buffer_bytes))
+}
+
 /// The end of a transfer, decided once.
-pub(crate) type Stop = sealane_stack::Stop<Error>;
+pub(crate) type Stop = sealane_lanes::Stop<Error>;
 
 /// Ends the transfer if the lane that holds it panics: the other lanes and the far end would wait for it for ever.
 pub(crate) fn watch(stop: &Stop, bells: &Bells, control: &Bells) -> OnPanic<impl Fn()> {

@@ -119,7 +119,7 @@ impl Socket {
 
     /// Waits until the socket can be read or written, or `patience` is over.
     pub(crate) fn ready(&self, flags: PollFlags, patience: Duration) -> io::Result<()> {
-        sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], patience).map(drop)
+        sealane_lanes::wait(&mut [PollFd::new(&self.fd, flags)], patience).map(drop)
     }
 
     fn wait_until(&self, flags: PollFlags, deadline: Instant) -> io::Result<()> {
@@ -127,7 +127,7 @@ impl Socket {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
+        sealane_lanes::wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
     }
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn connect_any(
         let until = next.min(deadline).saturating_duration_since(Instant::now()).min(SLICE);
         let ready = {
             let mut fds: Vec<_> = pending.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::OUT)).collect();
-            sealane_stack::wait(&mut fds, until).map_err(|error| (None, error))?;
+            sealane_lanes::wait(&mut fds, until).map_err(|error| (None, error))?;
             fds.iter().position(|fd| !fd.revents().is_empty())
         };
         let Some(at) = ready else { continue };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use sealane_engine::Suite;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use sealane_tree::{Differences, Kind};
 use serde::{Deserialize, Serialize};
 

@@ -78,6 +78,11 @@ impl Default for Buffer {
     }
 }
 
+impl sealane_lanes::Recycle for Buffer {
+    /// Does nothing: the user of a buffer knows how much of it is filled.
+    fn recycle(&mut self) {}
+}
+
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The contents may be plaintext.

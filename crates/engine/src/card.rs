@@ -29,8 +29,10 @@ pub use self::{
     published::{OCF_BYTES, OCF_TABLE_1},
     timing::Timing,
 };
+use sealane_lanes::Clock;
+
 use crate::{
-    Clock, Cost, Engine, Protection, Queue, Software, Trust, Work,
+    Cost, Engine, Protection, Queue, Software, Trust, Work,
     kind::{Kind, Make, Parse},
 };
 

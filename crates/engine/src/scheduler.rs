@@ -29,8 +29,10 @@ use arrayvec::ArrayVec;
 
 use self::member::Member;
 pub use self::{member::MemberReport, queue::SchedulerQueue};
+use sealane_lanes::Clock;
+
 use crate::{
-    Clock, Cost, Engine, JobStatus, Maker, Protection, Queue, Work,
+    Cost, Engine, JobStatus, Maker, Protection, Queue, Work,
     kind::{Kind, Make, Parse, ParsePart},
 };
 

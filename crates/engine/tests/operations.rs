@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
-use sealane_engine::{Card, Clock, Engine, Implementations, Inline, Lanes, Operations, Timing};
+use sealane_engine::{Card, Engine, Implementations, Inline, Lanes, Operations, Timing};
+use sealane_lanes::Clock;
 use sealane_transform::{Asymmetric, AsymmetricJob, Kernels, Tier};
 
 /// Returns jobs of every step of every algorithm, `count` of each, and their answers by code that follows the definition.

@@ -4,7 +4,7 @@
 //! its output is read with bounds.
 
 use crate::error::LabError;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

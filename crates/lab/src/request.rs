@@ -12,7 +12,7 @@ use crate::scratch::Scratch;
 use crate::surroundings::Surroundings;
 use crate::topology::Topology;
 use sealane_engine::EngineChoice;
-use sealane_stack::available_lanes;
+use sealane_lanes::available_lanes;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use sealane_lab::LabError;
 use sealane_lab::program::{CopyRequest, End, KillRule, Killed, Level, Program};
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

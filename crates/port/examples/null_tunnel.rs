@@ -7,10 +7,11 @@
 //! order sends it on (as a train to UDP; joined to TUN). Each direction has one lane by default; more lanes keep the
 //! order all the same.
 
+use sealane_lanes::{Flow, Pool};
+use sealane_port::Batch;
 use sealane_port::Port;
 use sealane_port::tun::{Options, Tun};
 use sealane_port::udp::Udp;
-use sealane_stack::{Batch, Flow, Pool};
 use std::cell::OnceCell;
 use std::net::{SocketAddr, UdpSocket};
 use std::{env, io, process, thread};

@@ -1,10 +1,10 @@
 //! Captures (pcap files) as ports: one that reads packets, one that writes packets, and one that records those of
 //! another port.
 
+use crate::Batch;
 use crate::memory::no_room;
 use crate::{Port, Room};
 use rustix::fd::BorrowedFd;
-use sealane_stack::Batch;
 use sealane_wire::pcap::{FILE_HEADER_BYTES, Format, Link, RECORD_HEADER_BYTES, Record};
 use std::io::{self, Read, Write};
 use std::ops::Range;

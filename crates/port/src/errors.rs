@@ -18,7 +18,7 @@ use arrayvec::ArrayVec;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use sealane_stack::wait;
+use sealane_lanes::wait;
 
 use crate::sys::{self, QUOTE_BYTES};
 /// Most messages that one call reads.

@@ -12,12 +12,13 @@
 
 pub mod capture;
 mod direct;
-mod ends;
 pub mod errors;
+mod layer_notes;
 pub mod link;
 mod many;
 pub mod memory;
 mod pace;
+mod packet;
 pub mod raw;
 mod room;
 mod route;
@@ -27,11 +28,11 @@ pub mod tun;
 pub mod udp;
 
 use rustix::fd::{AsFd, BorrowedFd};
-use sealane_stack::Batch;
 use std::io;
 use std::time::Instant;
 
-pub use ends::{Receiving, Sending, ends};
+pub use layer_notes::{LayerNote, LayerNotes};
+pub use packet::{Batch, Counts, Packet, Verdict};
 pub use room::Room;
 
 /// Makes packets of `socket` carry this mark from now on; rules of policy routing can match it. Needs
@@ -53,7 +54,7 @@ pub trait Port: Send {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
     /// Sends the packets of `batch` from the one at `from` on, in order, and returns the number that it is done with:
-    /// packets that were refused on the way here ([`sealane_stack::Packet::is_passed`]) are skipped and count. If it
+    /// packets that were refused on the way here ([`crate::Packet::is_passed`]) are skipped and count. If it
     /// is done with fewer than all, the rest waits for room.
     ///
     /// # Errors

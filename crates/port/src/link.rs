@@ -7,12 +7,12 @@
 //! **Guarantees:** the same seed and the same packets at the same times give the same result; at most `queue_bytes`
 //! are under way, and packets beyond that are dropped, as in a router's queue; memory of packets is used again.
 
+use crate::Batch;
 use crate::{Port, Room};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::fd::BorrowedFd;
-use sealane_stack::Batch;
-pub use sealane_stack::Clock;
+pub use sealane_lanes::Clock;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::io;

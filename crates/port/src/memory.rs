@@ -1,7 +1,7 @@
 //! Ports without a kernel: packets from memory, packets to memory, and cables between two users in one process.
 
+use crate::Batch;
 use crate::{Port, Room};
-use sealane_stack::Batch;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};

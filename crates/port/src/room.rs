@@ -1,7 +1,7 @@
 //! The layout of received packets in a batch's buffer.
 
+use crate::{Batch, Packet};
 use sealane_engine::Span;
-use sealane_stack::{Batch, Packet};
 
 const CACHE_LINE_BYTES: usize = 64;
 

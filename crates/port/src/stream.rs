@@ -1,11 +1,11 @@
 //! A byte stream as a port: the bytes that arrived are one packet, and one call sends packets one behind the other.
 //! The user finds the boundaries of records.
 
+use crate::Batch;
 use crate::memory::no_room;
 use crate::room::end_of;
 use crate::{Port, Room};
 use rustix::fd::{AsFd, BorrowedFd};
-use sealane_stack::Batch;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 

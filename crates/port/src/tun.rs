@@ -4,6 +4,7 @@
 //! all their checksums complete. Outward, packets that follow each other are joined and leave by one large write. The
 //! device disappears when its last queue is dropped.
 
+use crate::Batch;
 use crate::errors::{Failures, is_of_packet};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
@@ -13,7 +14,6 @@ use crate::{Port, Room};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-use sealane_stack::Batch;
 use sealane_wire::superpacket::{Join, PACKET_MAX_BYTES, Pieces};
 use sealane_wire::virtio::{VIRTIO_BYTES, Virtio};
 use std::io::{self, IoSliceMut};

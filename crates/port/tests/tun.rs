@@ -6,9 +6,9 @@ mod namespaces;
 mod skip;
 
 use namespaces::{Alone, INNER, missing};
+use sealane_port::Batch;
 use sealane_port::Port as _;
 use sealane_port::tun::{Options, Tun};
-use sealane_stack::Batch;
 use sealane_wire::{IPV4_BYTES, Ipv4, Ipv4Fields, Udp, UdpFields, protocol};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;

@@ -13,10 +13,10 @@ use std::{
 };
 
 use sealane_engine::Inline;
-use sealane_stack::{
-    Assignment, Batch, Catalogue, Context, Crew, End, Ends, Flow, FlowPlan, Pinning, Placement, Plan, Secret,
-    Sink, Source,
-};
+use sealane_engine::record::Secret;
+use sealane_lanes::{Assignment, Flow, Pinning, Placement};
+use sealane_port::Batch;
+use sealane_stack::{Catalogue, Context, Crew, End, Ends, FlowPlan, Plan, Sink, Source};
 use sealane_transform::Kernels;
 
 const PACKETS: usize = 32;

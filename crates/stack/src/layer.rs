@@ -11,7 +11,8 @@ use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
 
 use sealane_engine::Session;
 
-use crate::{Batch, run::Stocks};
+use crate::run::Stocks;
+use sealane_port::Batch;
 
 /// The direction in which packets pass through a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

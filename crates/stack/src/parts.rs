@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use sealane_engine::{CHAINING_BYTES, Direction, Job, JobStatus, Session, Span, Tree, Work};
 
-use crate::{Batch, Recycle};
+use sealane_lanes::Recycle;
+use sealane_port::Batch;
 
 /// The minimum size in bytes of a piece that is worth handing to another lane, for a cipher that costs more than a
 /// copy.

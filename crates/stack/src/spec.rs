@@ -7,7 +7,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use sealane_engine::{Implementations, KeyError};
 
-use crate::{Layer, Overhead, Secret, Way};
+use crate::{Layer, Overhead, Way};
+use sealane_engine::record::Secret;
 
 /// The maximum number of layers of a stack.
 pub const LAYERS_MAX: usize = 16;

@@ -6,9 +6,9 @@ mod allocations;
 mod memory;
 
 use sealane_engine::Inline;
-use sealane_stack::{
-    Assignment, Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Overhead, Placement, Sink, Source,
-};
+use sealane_lanes::{Assignment, LaneWork, Placement};
+use sealane_port::Batch;
+use sealane_stack::{Catalogue, Crew, End, Ends, FlowPlan, Overhead, Sink, Source};
 use sealane_transform::Kernels;
 
 struct Endless(Overhead);
@@ -51,7 +51,7 @@ fn a_crew_allocates_nothing_once_it_is_warm() {
             turns(400);
             assert_eq!(allocations::count() - before, 0, "{text}, {placement}");
             let counts = crew.counts(0, sealane_stack::Way::Down);
-            assert!(counts.of(sealane_stack::Verdict::Passed) > 3000);
+            assert!(counts.of(sealane_port::Verdict::Passed) > 3000);
         }
     }
 }

@@ -14,9 +14,10 @@ use late_engine::LateEngine;
 use memory::{ends, plan, run_by_schedule, run_on, spec, stack, there_and_back, there_and_back_by};
 use proptest::prelude::*;
 use sealane_engine::{Inline, Lanes};
+use sealane_lanes::{Assignment, LaneWork, Pinning, Placement};
+use sealane_port::{Batch, Verdict};
 use sealane_stack::{
-    Assignment, Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, LaneWork, Layer, Outbox, Pinning,
-    Placement, SpecError, Verdict, Way, no_arguments,
+    Catalogue, Crew, End, Ends, FlowPlan, Kind, Layer, Outbox, SpecError, Way, no_arguments,
 };
 use sealane_transform::Kernels;
 

@@ -13,9 +13,11 @@ use std::{
 use memory::{MemorySink, MemorySource, Packets, plan, spec};
 use proptest::prelude::*;
 use sealane_engine::Inline;
+use sealane_engine::record::Secret;
+use sealane_lanes::{LaneWork as _, Placement, Turn};
+use sealane_port::{Batch, Verdict};
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, LaneWork as _, Overhead, Placement, Plan, Secret,
-    Sink, Source, Stack, Turn, Verdict, Way,
+    Catalogue, Context, Crew, End, Ends, FlowPlan, Overhead, Plan, Sink, Source, Stack, Way,
 };
 use sealane_transform::{Kernels, Tier};
 

@@ -252,7 +252,7 @@ pub fn end(folder: &Path, device: &str) -> io::Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         let mut polled = [PollFd::new(gateway, PollFlags::IN)];
         // The wait also ends at a signal.
-        sealane_stack::wait(&mut polled, left)?;
+        sealane_lanes::wait(&mut polled, left)?;
         if !polled[0].revents().is_empty() {
             break;
         }

@@ -32,12 +32,12 @@ use sealane_ike::{Assignment, Random};
 use sealane_ipsec::{
     counters::DropReason, database::Request, key_maker::KeyMaker, policy::PeerId, suite::Suite,
 };
+use sealane_lanes::Bells;
 use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
     tun::{Options, Tun},
 };
-use sealane_stack::Bells;
 
 use crate::{
     control::{self, Answer, Ask, Listener},
@@ -610,7 +610,7 @@ fn keep(
         let mut polled = all.map(|fd| PollFd::from_borrowed_fd(fd.unwrap_or(socket), PollFlags::IN));
         let count = all.iter().flatten().count();
         // A poll that fails is repeated.
-        let is_polled = sealane_stack::wait(&mut polled[..count], wait).unwrap_or_default();
+        let is_polled = sealane_lanes::wait(&mut polled[..count], wait).unwrap_or_default();
         let is_ready = |at: usize| is_polled && !polled[at].revents().is_empty();
         let (is_asked, is_rung) = (is_ready(0), is_ready(1));
         bells.awake(0);

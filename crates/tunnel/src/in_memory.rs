@@ -25,7 +25,8 @@ use sealane_ipsec::{
     sequence::SequenceBits,
     suite::Suite,
 };
-use sealane_stack::{Batch, Bells, Recycle};
+use sealane_lanes::{Bells, Recycle};
+use sealane_port::Batch;
 use sealane_wire::{Ipv4Fields, UdpFields, protocol};
 
 use crate::{

@@ -21,7 +21,8 @@ use sealane_ipsec::{
     policy::{Action, PeerId, PolicyCache},
     segment_size,
 };
-use sealane_stack::{Batch, Packet, Recycle, Verdict};
+use sealane_lanes::Recycle;
+use sealane_port::{Batch, Packet, Verdict};
 use sealane_wire::{Esp, protocol};
 
 use crate::{

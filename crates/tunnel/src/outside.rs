@@ -12,8 +12,8 @@ use std::{
 use rustix::fd::BorrowedFd;
 use sealane_ipsec::association::Protocol;
 use sealane_peer::AddressFamily;
+use sealane_port::Batch;
 use sealane_port::{Port, errors::TooLong, raw::Raw, udp::Udp};
-use sealane_stack::Batch;
 use sealane_wire::protocol;
 
 use crate::site::{Encapsulation, Site};

@@ -30,8 +30,9 @@ use sealane_ipsec::{
     suite::Iv,
     too_big,
 };
+use sealane_lanes::Recycle;
+use sealane_port::{Batch, Packet, Verdict};
 use sealane_port::{Port, Room};
-use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
 use crate::{

@@ -15,8 +15,8 @@ use sealane_ipsec::{
     esp::Shape,
     too_big::{self, LEAST_V4, LEAST_V6},
 };
+use sealane_port::Batch;
 use sealane_port::Port;
-use sealane_stack::Batch;
 
 use crate::site::Encapsulation;
 

@@ -25,7 +25,7 @@ use sealane_ipsec::{
     policy::{Action, PeerId, Policies, Policy},
     selector::{Flow, Prefix, Selector},
 };
-use sealane_stack::Bells;
+use sealane_lanes::Bells;
 
 use crate::{
     belief::Messages,

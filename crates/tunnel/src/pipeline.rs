@@ -9,7 +9,7 @@ use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, thread};
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Submitter, Work};
-use sealane_stack::{Flow, LONGEST_SLEEP, Pool, Recycle, Ticket, wait};
+use sealane_lanes::{Flow, LONGEST_SLEEP, Pool, Recycle, Ticket, wait};
 
 /// The number of loads between being taken and leaving, beyond the one in each lane's hands.
 pub const PLACES: usize = 16;

@@ -16,11 +16,11 @@ use std::{
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use sealane_engine::Implementations;
 use sealane_ipsec::policy::PeerId;
+use sealane_lanes::Bells;
 use sealane_peer::{
     Application, AuthorisedPeers, Channel, HostPort, Identity, PublicKey, ServerTrust, accept_tls,
     connect_tls,
 };
-use sealane_stack::Bells;
 use sealane_tunnel::{
     keying::{
         agreement::{Answer, Offer, Refusal, Seen},

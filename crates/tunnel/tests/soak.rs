@@ -12,11 +12,11 @@ use processing::{Processors, association, far_of, packet, passed, peers, site};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_ipsec::{association::Protocol, counters::DropReason, lifetime::Lifetime, policy::PeerId};
+use sealane_port::Batch;
 use sealane_port::{
     Room,
     link::{Emulation, Link},
 };
-use sealane_stack::Batch;
 
 const MINUTES: u64 = 10;
 /// The interval between two packets of a direction.

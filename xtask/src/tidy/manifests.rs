@@ -34,18 +34,18 @@ const ARROWS: &[Crate] = &[
         why: "the engine service's protocol as programs link it: no cryptography",
     },
     Crate {
+        folder: "lanes",
+        may_know: &[],
+        why: "threads, order, pools, wake-ups and clocks: no cryptography, no socket, no file",
+    },
+    Crate {
         folder: "engine",
-        may_know: &["transform", "client"],
+        may_know: &["transform", "client", "lanes"],
         why: "runs transforms, here or by the service; knows no protocol of data",
     },
     Crate {
-        folder: "stack",
-        may_know: &["engine", "wire", "tcp", "transform"],
-        why: "layers and lanes over engines: no socket, no file",
-    },
-    Crate {
         folder: "ipsec",
-        may_know: &["stack", "wire", "engine", "transform"],
+        may_know: &["wire", "engine", "transform"],
         why: "ESP, AH and their databases: no socket, no clock, no thread",
     },
     Crate {
@@ -55,8 +55,13 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "port",
-        may_know: &["stack", "engine", "wire", "transform"],
-        why: "the only system calls on packets",
+        may_know: &["lanes", "engine", "wire", "transform"],
+        why: "packets in batches, and the only system calls on them",
+    },
+    Crate {
+        folder: "stack",
+        may_know: &["port", "lanes", "engine", "wire", "tcp", "transform"],
+        why: "layers over engines and ports, for the laboratory: no socket, no file",
     },
     Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },
     Crate {
@@ -67,7 +72,7 @@ const ARROWS: &[Crate] = &[
     Crate { folder: "sftp", may_know: &[], why: "SFTP as a value: no socket, no file, no clock" },
     Crate {
         folder: "copy",
-        may_know: &["sftp", "peer", "tree", "stack", "engine", "transform"],
+        may_know: &["sftp", "peer", "tree", "lanes", "engine", "transform"],
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {
@@ -77,7 +82,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "tunnel",
-        may_know: &["ike", "ipsec", "port", "peer", "stack", "wire", "engine", "transform"],
+        may_know: &["ike", "ipsec", "port", "peer", "lanes", "wire", "engine", "transform"],
         why: "the daemon: devices, files and control round the protocols",
     },
     Crate {
@@ -110,6 +115,7 @@ const ARROWS: &[Crate] = &[
             "port",
             "ipsec",
             "stack",
+            "lanes",
             "engine",
             "wire",
             "tcp",
@@ -131,6 +137,7 @@ const ARROWS: &[Crate] = &[
             "peer",
             "tree",
             "stack",
+            "lanes",
             "engine",
             "simulator",
             "transform",

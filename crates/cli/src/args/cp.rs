@@ -7,7 +7,7 @@ use sealane_copy::{Level, RelativePath};
 use sealane_engine::{EngineChoice, Suite};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

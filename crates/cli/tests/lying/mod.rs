@@ -19,10 +19,10 @@ use sealane_copy::proto::message::{
 use sealane_copy::proto::record::{Kind, seal};
 use sealane_copy::{Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
+use sealane_engine::record::{Association, Secret};
 use sealane_peer::{
     Application, AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls,
 };
-use sealane_stack::{Association, Secret};
 use serde::Serialize;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

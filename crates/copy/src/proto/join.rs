@@ -15,7 +15,7 @@
 //! message; the rest stays in the kernel's buffer.
 
 use aws_lc_rs::hmac;
-use sealane_stack::Secret;
+use sealane_engine::record::Secret;
 use subtle::ConstantTimeEq;
 
 use crate::options::Level;

@@ -11,8 +11,8 @@
 //! level on the way makes the transfer fail (between two servers, their client compares); no two connections,
 //! openings or directions share a key.
 
+use sealane_engine::record::{Association, Secret};
 use sealane_engine::{Implementations, Suite};
-use sealane_stack::{Association, Secret};
 
 /// The label of the TLS exporter (RFC 8446, section 7.5) that gives the master secret.
 pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-transfer-1";

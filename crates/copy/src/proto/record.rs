@@ -10,8 +10,8 @@
 //! another file or offset, swapped, repeated, left out, or spliced in from another stream or transfer
 //! therefore fails to open.
 
+use sealane_engine::record::Association;
 use sealane_engine::{Buffer, JobStatus, Software, Work, record::Record};
-use sealane_stack::Association;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;

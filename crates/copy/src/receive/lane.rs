@@ -10,9 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::shared::Pool;
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Engine, Submitter, Work};
-use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
+use sealane_lanes::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Turn, run_lane};
 
 use crate::{
     error::Error,

@@ -5,11 +5,12 @@
 //! at most one buffer is held for an incomplete record; every acknowledged record was taken over, with all records
 //! before it.
 
+use crate::shared::Pool;
+use sealane_engine::record::{Association, Claim};
 use sealane_engine::{
     Buffer, Direction, Suite, Work,
     record::{LayError, Record},
 };
-use sealane_stack::{Association, Claim, Pool};
 
 use crate::{
     line::LineError,

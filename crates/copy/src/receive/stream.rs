@@ -10,8 +10,9 @@ use std::{
     time::Duration,
 };
 
+use crate::shared::Pool;
 use sealane_engine::{Suite, Work};
-use sealane_stack::{Flow, Pool, Ticket};
+use sealane_lanes::{Flow, Ticket};
 
 use crate::{
     line::LineError,
@@ -303,7 +304,7 @@ mod tests {
     use std::{io::Write as _, time::Instant};
 
     use rustix::event::{PollFd, PollFlags};
-    use sealane_stack::Secret;
+    use sealane_engine::record::Secret;
 
     use super::*;
     use crate::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind};
@@ -342,8 +343,8 @@ mod tests {
         let stream = ReceiveStream::new(0, Suite::Null, 4);
         stream.open(&keys, 1, Socket::tcp(listener.accept().unwrap().0).unwrap());
         let socket = stream.socket().unwrap();
-        let wakes = || sealane_stack::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();
-        let pool = Pool::new(3, DATA_BYTES_MAX + 100);
+        let wakes = || sealane_lanes::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();
+        let pool = crate::shared::buffers(3, DATA_BYTES_MAX + 100);
 
         sender.write_all(&record()).unwrap();
         assert!(wakes(), "any byte wakes a lane at first");

@@ -4,8 +4,8 @@
 //! Guarantees: a count is accepted only if it was sealed under the opening's key, in order, by a receiver that has
 //! proved itself; no more than a few records are held.
 
+use sealane_engine::record::Association;
 use sealane_engine::{Buffer, Direction, Software, Work, record::Record};
-use sealane_stack::Association;
 
 use crate::{
     line::LineError,
@@ -99,7 +99,7 @@ impl Acknowledgements {
 #[cfg(test)]
 mod tests {
     use sealane_engine::Suite;
-    use sealane_stack::Secret;
+    use sealane_engine::record::Secret;
 
     use super::*;
     use crate::{

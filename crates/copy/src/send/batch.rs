@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use sealane_engine::record::Claim;
 use sealane_engine::{Buffer, Direction, JobStatus, Suite, Work, record::Record};
-use sealane_stack::Claim;
 use serde::Serialize;
 
 use crate::{

@@ -13,9 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::shared::Pool;
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Engine, Submitter, Suite, Work};
-use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
+use sealane_lanes::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Turn, run_lane};
 use sealane_tree::Reader;
 
 use crate::{
@@ -376,7 +377,7 @@ mod tests {
     use std::{collections::BTreeSet, fs, os::unix::net::UnixStream, sync::Arc, thread};
 
     use sealane_engine::Software;
-    use sealane_stack::Secret;
+    use sealane_engine::record::Secret;
     use sealane_tree::{Naming, Source, SourceRoot, WalkOptions};
 
     use super::*;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use sealane_engine::Buffer;
-use sealane_stack::Association;
+use sealane_engine::record::Association;
 
 use crate::{
     line::LineError,

@@ -12,8 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::shared::Pool;
+use sealane_engine::record::{Association, Claim};
 use sealane_engine::{Suite, Work};
-use sealane_stack::{Association, Claim, Clock, Flow, Pool, Refused, Ticket};
+use sealane_lanes::{Clock, Flow, Refused, Ticket};
 
 use crate::{
     line::LineError,

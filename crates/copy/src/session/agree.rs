@@ -4,8 +4,9 @@
 //! consent of the user at the client and, at a daemon, of its operator as well.
 
 use sealane_engine::Suite;
+use sealane_engine::record::Secret;
+use sealane_lanes::Placement;
 use sealane_peer::Channel;
-use sealane_stack::{Placement, Secret};
 use sealane_tree::Following;
 
 use crate::{
@@ -221,7 +222,7 @@ pub(crate) fn hello() -> Message {
 
 /// Returns the number of processors that this process may use.
 pub(crate) fn processors() -> u16 {
-    sealane_stack::available_lanes().min(usize::from(LANES_MAX)) as u16
+    sealane_lanes::available_lanes().min(usize::from(LANES_MAX)) as u16
 }
 
 /// Checks the peer's first message.

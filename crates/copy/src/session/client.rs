@@ -12,8 +12,8 @@ use std::{
 
 use crossbeam_channel::{Sender, bounded};
 use sealane_engine::{Engine, Suite};
+use sealane_lanes::{CpuClock, Placement};
 use sealane_peer::{Channel, ChannelError, Location, StderrMode, ssh_resolved_host};
-use sealane_stack::{CpuClock, Placement};
 use sealane_tree::is_pattern;
 use zeroize::Zeroizing;
 

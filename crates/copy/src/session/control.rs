@@ -10,8 +10,8 @@ use std::{
 };
 
 use crossbeam_channel::Receiver;
+use sealane_lanes::{CpuClock, Pinning, run_lanes};
 use sealane_peer::{Channel, Received, chain};
-use sealane_stack::{CpuClock, Pinning, run_lanes};
 use sealane_tree::Walk;
 
 use crate::{

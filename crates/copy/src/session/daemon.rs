@@ -21,8 +21,8 @@ use std::{
 };
 
 use sealane_engine::{Implementations, Suite};
+use sealane_lanes::Limiter;
 use sealane_peer::{Application, AuthorisedPeer, Channel, Identity, TlsArrival};
-use sealane_stack::Limiter;
 
 use crate::{
     error::{Error, ErrorKind},

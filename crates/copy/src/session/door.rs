@@ -133,7 +133,7 @@ pub(crate) fn run(
             let bell = registry.bell();
             let mut fds = vec![PollFd::new(&bell, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
             fds.extend(strangers.iter().map(Stranger::poll_fd));
-            sealane_stack::wait(&mut fds, nap.map_or(NAP, |nap| nap.min(NAP)))?;
+            sealane_lanes::wait(&mut fds, nap.map_or(NAP, |nap| nap.min(NAP)))?;
             let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
             let (called, knocked) = (ready.next(), ready.next());
             (called == Some(true), knocked == Some(true), ready.collect::<Vec<_>>())

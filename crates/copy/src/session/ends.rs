@@ -11,7 +11,7 @@ use std::{
 
 use crossbeam_channel::Sender;
 use sealane_engine::Engine;
-use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
+use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
     Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
 };
@@ -43,7 +43,7 @@ use crate::{
         work::Queue,
     },
     session::{agree::Terms, claims},
-    shared::Stop,
+    shared::{self, Stop},
     summary::{Notice, Progress},
 };
 
@@ -219,7 +219,7 @@ pub(crate) fn sending(
             inodes: Mutex::default(),
         },
         streams: (0..terms.streams_max).map(stream).collect(),
-        pool: Pool::new(buffers, buffer_bytes(plan, sized_for)),
+        pool: shared::buffers(buffers, buffer_bytes(plan, sized_for)),
         engine: Arc::clone(&plan.engine),
         suite: terms.suite,
         placement: terms.placement,
@@ -265,7 +265,7 @@ pub(crate) fn receiving(
     Ok(Receiving {
         files: Files::new(destination, intake, journal, resumable, notices, progress),
         streams: (0..terms.streams_max).map(stream).collect(),
-        pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
+        pool: shared::buffers(buffers, buffer_bytes(plan, buffers)),
         engine: Arc::clone(&plan.engine),
         placement: terms.placement,
         lanes,

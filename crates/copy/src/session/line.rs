@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use sealane_stack::Bells;
+use sealane_lanes::Bells;
 
 use crate::{
     growth::Sight,

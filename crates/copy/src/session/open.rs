@@ -477,7 +477,7 @@ fn sleep(lines: &Lines, patience: Duration) {
     let bell = lines.control().fd(KEEPER);
     // A transfer that ended rings before this thread could announce; the stop is then noticed at once.
     if !lines.stop().is_set() {
-        let _ = sealane_stack::wait(&mut [PollFd::new(&bell, PollFlags::IN)], patience);
+        let _ = sealane_lanes::wait(&mut [PollFd::new(&bell, PollFlags::IN)], patience);
     }
 }
 
@@ -488,7 +488,7 @@ mod tests {
         sync::Arc,
     };
 
-    use sealane_stack::Secret;
+    use sealane_engine::record::Secret;
 
     use super::*;
     use crate::{

@@ -14,8 +14,8 @@ use std::{
 };
 
 use rustix::event::PollFlags;
+use sealane_engine::record::Secret;
 use sealane_peer::{Channel, StderrMode};
-use sealane_stack::Secret;
 
 use super::{
     agree::{self, Terms},

@@ -14,8 +14,8 @@ use std::{
 
 use crossbeam_channel::bounded;
 use sealane_engine::{Implementations, Inline};
+use sealane_lanes::{CpuClock, Limiter};
 use sealane_peer::Channel;
-use sealane_stack::{CpuClock, Limiter};
 use sealane_tree::RelativePath;
 use zeroize::Zeroizing;
 

@@ -13,8 +13,8 @@ use std::{
 };
 
 use futures_util::{StreamExt, lock::Mutex, stream::FuturesOrdered};
+use sealane_lanes::Limiter;
 use sealane_sftp::{Access, Attributes, Data, Handle, Reply, Request, StatusCode};
-use sealane_stack::Limiter;
 use sealane_tree::{Kind, Metadata, RelativePath};
 use serde::Serialize;
 

@@ -21,8 +21,8 @@ use futures_util::{
     future::{Either, LocalBoxFuture, select},
     stream::FuturesUnordered,
 };
+use sealane_lanes::Placement;
 use sealane_sftp::{Attributes, FileKind, Request};
-use sealane_stack::Placement;
 use sealane_tree::{
     EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName, Writer,
 };

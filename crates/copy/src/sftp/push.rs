@@ -22,9 +22,9 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use sealane_engine::{Buffer, Inline, Suite};
+use sealane_lanes::Placement;
 use sealane_peer::chain;
 use sealane_sftp::Extension;
-use sealane_stack::Placement;
 use sealane_tree::{ShownPath, SourceRoot};
 
 use crate::{

@@ -20,7 +20,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sealane_stack::Bells;
+use sealane_lanes::Bells;
 
 use crate::{
     error::{Error, ErrorKind},

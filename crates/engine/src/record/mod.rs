@@ -4,8 +4,12 @@
 //! becomes one job of a [`Work`](crate::Work), for any engine; this module handles nonces, padding and the check of
 //! lengths.
 
+mod association;
+mod keys;
 mod session;
 mod suite;
 
+pub use association::{Association, Claim, Epochs, Secret};
+pub use keys::{Fixed, Keys};
 pub use session::{LayError, Record, Session};
 pub use suite::{Suite, UnknownSuite};

@@ -17,8 +17,10 @@ use std::{
 use arrayvec::ArrayVec;
 
 use super::{Estimate, MEMBERS_MAX, Policy, Shared, alarm::Alarm, member::Member};
+use sealane_lanes::Clock;
+
 use crate::{
-    Clock, Job, JobStatus, Queue, Software, Trust, Work,
+    Job, JobStatus, Queue, Software, Trust, Work,
     copies::{Copies, are_apart, is_same, take_back},
     notes::Notes,
     run::hull,

@@ -10,9 +10,10 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
-    Buffer, Card, Clock, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac,
-    Policy, Protection, Provider, Queue, Scheduler, Session, Span, Suffix, Timing, Work,
+    Buffer, Card, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac, Policy,
+    Protection, Provider, Queue, Scheduler, Session, Span, Suffix, Timing, Work,
 };
+use sealane_lanes::Clock;
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
 
 /// Returns all implementations that can run a session on this machine.

@@ -9,10 +9,11 @@ use std::{
 };
 
 use sealane_engine::{
-    Buffer, Card, Clock, Condition, Direction, Engine, EngineChoice, Implementations, Inline, JobStatus,
-    Lanes, MemberReport, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span, Submitter,
+    Buffer, Card, Condition, Direction, Engine, EngineChoice, Implementations, Inline, JobStatus, Lanes,
+    MemberReport, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span, Submitter,
     Timing, Trust, Work,
 };
+use sealane_lanes::Clock;
 use sealane_transform::{Aead, Kernels};
 
 use crate::{

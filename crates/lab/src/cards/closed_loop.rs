@@ -5,9 +5,10 @@
 use crate::LabError;
 use crate::error::unavailable;
 use sealane_engine::{
-    Buffer, Card, Clock, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _,
-    Scheduler, SchedulerQueue, Session, Span, Timing, Trust, Work,
+    Buffer, Card, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _, Scheduler,
+    SchedulerQueue, Session, Span, Timing, Trust, Work,
 };
+use sealane_lanes::Clock;
 use sealane_transform::{BlockCipher, Cipher, Mode};
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroUsize};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealane_stack::{Assignment, Placement};
+use sealane_lanes::{Assignment, Placement};
 
 /// The word for layers in the names of placements.
 const LAYERS: &str = "layer";
@@ -12,7 +12,7 @@ pub(super) fn name(assignment: Assignment, stack: &str, lanes: usize) -> String 
     let mut of_lanes: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for (layer, name) in stack.split('/').enumerate() {
         let lane = (0..lanes).find(|&lane| {
-            let at = sealane_stack::At { layer, ..Default::default() };
+            let at = sealane_lanes::At { layer, ..Default::default() };
             Placement::Layer(assignment).may_run(lane, lanes, at)
         });
         of_lanes.entry(lane.unwrap_or(0)).or_default().push(name);

@@ -6,14 +6,15 @@
 use super::catalogue;
 use crate::LabError;
 use sealane_engine::Inline;
+use sealane_engine::record::Secret;
+use sealane_lanes::{LaneWork as _, Placement, Turn};
+use sealane_port::Batch;
 use sealane_port::capture::{Tapped, Writer};
 use sealane_port::link::Clock;
 use sealane_port::memory::{Cable, Collect, Source};
-use sealane_port::{Port, Room, ends};
-use sealane_stack::{
-    Batch, Context, Crew, End, Ends, FlowPlan, Lane, LaneWork as _, Placement, Plan, Secret, Spec, Stack,
-    Turn,
-};
+use sealane_port::{Port, Room};
+use sealane_stack::ends;
+use sealane_stack::{Context, Crew, End, Ends, FlowPlan, Lane, Plan, Spec, Stack};
 use sealane_transform::Kernels;
 use sealane_wire::pcap::Link;
 use std::fs::File;

@@ -12,12 +12,13 @@ use crate::experiment::{Cell, Claim, Coordinates, Experiment, Measure, Outcome, 
 use crate::load::is_disturbed;
 use crate::rng::Rng;
 use sealane_engine::EngineChoice;
+use sealane_engine::record::Secret;
+use sealane_lanes::{Assignment, Placement, available_lanes};
+use sealane_port::Batch;
+use sealane_port::Room;
 use sealane_port::memory::Cable;
-use sealane_port::{Room, ends};
-use sealane_stack::{
-    Assignment, Batch, Context, Crew, End, Ends, FlowPlan, Overhead, Placement, Secret, Sink, Source, Spec,
-    available_lanes,
-};
+use sealane_stack::ends;
+use sealane_stack::{Context, Crew, End, Ends, FlowPlan, Overhead, Sink, Source, Spec};
 use sealane_transform::{Kernels, Tier};
 use std::io::{self, ErrorKind};
 use std::num::NonZeroUsize;

@@ -8,7 +8,7 @@ use super::rig::Setup;
 use super::{ALIKE, Bench};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, RATE, find};
-use sealane_stack::{Assignment, Placement};
+use sealane_lanes::{Assignment, Placement};
 
 /// Returns the lane of each layer: the dearest first, each to the lane with the least so far. A layer without a cost of
 /// its own stays with its neighbour, so that no packet changes lanes for it. Lanes are numbered as the layers reach them.

@@ -17,7 +17,7 @@ use crate::experiment::{
     Cell, Claim, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, Role, Shape, View, find,
 };
 use crate::report::number::quantity;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use sealane_transform::Tier;
 
 /// The parts that are not measured, with the reasons.

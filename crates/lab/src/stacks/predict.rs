@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::report::number::quantity;
 use crate::request::Request;
 use crate::studies::NDSS_TITLE;
-use sealane_stack::available_lanes;
+use sealane_lanes::available_lanes;
 use sealane_transform::Tier;
 use std::io::Write;
 

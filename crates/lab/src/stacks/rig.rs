@@ -13,11 +13,10 @@ use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
 use rustix::event::PollFd;
+use sealane_engine::record::Secret;
 use sealane_engine::{Engine, EngineChoice};
-use sealane_stack::{
-    Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, LaneWork, Placement, Plan, Secret, Spec, Stack,
-    Turn, available_lanes, run_lane,
-};
+use sealane_lanes::{LaneWork, Placement, Turn, available_lanes, run_lane};
+use sealane_stack::{Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, Plan, Spec, Stack};
 use sealane_transform::{Kernels, Tier};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -501,7 +500,8 @@ fn difference(later: &[LaneCounts], before: &[LaneCounts]) -> LaneCounts {
 mod tests {
     use super::super::{LONG_BYTES, TREES};
     use super::*;
-    use sealane_stack::{Verdict, Way};
+    use sealane_port::Verdict;
+    use sealane_stack::Way;
 
     /// Runs a rig until some messages have passed; the tests use it to check whether they could be cut or shared out.
     #[track_caller]

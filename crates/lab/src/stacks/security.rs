@@ -16,9 +16,8 @@ use sealane_ipsec::lifetime::Lifetime;
 use sealane_ipsec::policy::PeerId;
 use sealane_ipsec::sequence::SequenceBits;
 use sealane_ipsec::suite::{Iv, Suite};
-use sealane_stack::{
-    Batch, Context, Kind, Layer, LayerNote, LayerSpec, Overhead, Packet, SpecError, Verdict, Way,
-};
+use sealane_port::{Batch, LayerNote, Packet, Verdict};
+use sealane_stack::{Context, Kind, Layer, LayerSpec, Overhead, SpecError, Way};
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -281,8 +280,9 @@ impl Ivs {
 mod tests {
     use super::*;
     use crate::stacks::catalogue;
+    use sealane_engine::record::Secret;
     use sealane_engine::{Engine as _, Inline};
-    use sealane_stack::{End, Secret, Stack};
+    use sealane_stack::{End, Stack};
     use sealane_transform::Kernels;
     use std::collections::VecDeque;
 

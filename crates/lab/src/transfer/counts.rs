@@ -9,7 +9,7 @@ use crate::experiment::{
 };
 use crate::program::{End, Level};
 use crate::report::number;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::io::Write;
 
 /// The numbers of lanes, if none are requested.

@@ -6,7 +6,7 @@ use super::modes::Mode;
 use crate::LabError;
 use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Outcome, Repetition, View, at};
 use crate::program::{End, Level};
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::io::Write;
 
 /// The name of the product's default.

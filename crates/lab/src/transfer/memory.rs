@@ -14,7 +14,7 @@ use crate::experiment::{
 use crate::process_tree::Tree;
 use crate::program::{End, Level};
 use crate::report::number::counted;
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::io::Write;
 use std::path::Path;
 use std::process::id;

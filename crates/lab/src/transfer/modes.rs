@@ -1,6 +1,6 @@
 //! The modes of the study's grid: numbers of threads and of streams.
 
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 
 /// A mode of the study, or one of ours after them.
 pub(super) struct Mode {

@@ -12,7 +12,7 @@ use crate::experiment::{
 };
 use crate::program::{CopyRequest, End, Level};
 use rustix::thread::{CpuSet, sched_getaffinity};
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::fs;
 use std::io::Write;
 use std::path::Path;

@@ -17,7 +17,7 @@ use crate::experiment::{
 };
 use crate::load::warm_memory;
 use crate::program::{CopyRequest, End, Finished, Level, Program};
-use sealane_stack::Placement;
+use sealane_lanes::Placement;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

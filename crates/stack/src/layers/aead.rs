@@ -10,10 +10,11 @@ use sealane_engine::{Job, Protection};
 use sealane_transform::{Aead, Algorithm};
 
 use crate::{
-    Batch, Kind, Layer, Overhead, Verdict, Way,
+    Kind, Layer, Overhead, Way,
     layers::{Sessions, add_jobs, end_jobs},
     spec::no_arguments,
 };
+use sealane_port::{Batch, Verdict};
 
 const TAG_BYTES: usize = 16;
 

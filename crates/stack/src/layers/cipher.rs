@@ -12,10 +12,11 @@ use sealane_engine::{Job, Protection, Span};
 use sealane_transform::{Cipher, Mode};
 
 use crate::{
-    Batch, Kind, Layer, Overhead, Verdict, Way,
+    Kind, Layer, Overhead, Way,
     layers::{Layout, Sessions, add_jobs, end_jobs},
     spec::no_arguments,
 };
+use sealane_port::{Batch, Verdict};
 
 pub(crate) const KIND: Kind = Kind {
     names: || ciphers().map(|(name, _)| name).collect(),

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use sealane_engine::{Job, Mac, Protection, Span};
 
 use crate::{
-    Batch, Kind, Layer, Overhead, Verdict, Way,
+    Kind, Layer, Overhead, Way,
     layers::{Sessions, add_jobs, end_jobs},
     network::{self, digests},
     spec::no_arguments,
 };
+use sealane_port::{Batch, Verdict};
 
 /// The number of bytes before the packet's number or the digest.
 const FIXED_BYTES: usize = 4;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use sealane_engine::{Job, Mac, Protection, Session, Span};
+use sealane_port::{Batch, Verdict};
 use sealane_transform::{Cipher, Digest};
 
 use crate::{
-    Batch, Context, Kind, Layer, LayerSpec, Overhead, SpecError, Verdict, Way,
+    Context, Kind, Layer, LayerSpec, Overhead, SpecError, Way,
     layers::{
         Sessions, add_jobs,
         cipher::{self, Form},

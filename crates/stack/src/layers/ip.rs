@@ -9,10 +9,11 @@ use std::sync::Arc;
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES, Ipv4, Ipv4Fields, Ipv6, Ipv6Fields};
 
 use crate::{
-    Batch, Kind, Layer, Overhead, Verdict, Way,
+    Kind, Layer, Overhead, Way,
     network::{self, Addresses},
     spec::no_arguments,
 };
+use sealane_port::{Batch, Verdict};
 
 const HOPS: u8 = 64;
 

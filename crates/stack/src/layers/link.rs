@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use sealane_wire::{ETHERNET_BYTES, Ethernet, EthernetFields, FDDI_SNAP_BYTES, Fddi, FddiFields, MacAddress};
 
-use crate::{Batch, End, Kind, Layer, Overhead, SpecError, Verdict, Way, network};
+use crate::{End, Kind, Layer, Overhead, SpecError, Way, network};
+use sealane_port::{Batch, Verdict};
 
 /// The range of the maximum number of bytes that an argument may set.
 const PACKET_BYTES: std::ops::RangeInclusive<usize> = 576..=65_535;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sealane_engine::{Job, JobStatus, Protection, Session, Span};
 
-use crate::{Batch, Context, Kind, LayerSpec, SpecError, Verdict, Way};
+use crate::{Context, Kind, LayerSpec, SpecError, Way};
+use sealane_port::{Batch, Verdict};
 
 mod aead;
 mod cipher;
@@ -114,7 +115,7 @@ fn end_jobs(
 /// A packet being laid out.
 struct Layout<'a> {
     bytes: &'a mut [u8],
-    packet: &'a mut crate::Packet,
+    packet: &'a mut sealane_port::Packet,
 }
 
 impl Layout<'_> {

@@ -12,7 +12,8 @@ use std::{
     time::Instant,
 };
 
-use crate::{Batch, Kind, Layer, Outbox, Overhead, Verdict, Way, layers::Layout, spec::no_arguments};
+use crate::{Kind, Layer, Outbox, Overhead, Way, layers::Layout, spec::no_arguments};
+use sealane_port::{Batch, Verdict};
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["sequence".to_owned()],

@@ -26,10 +26,11 @@ use sealane_tcp::{
 use sealane_wire::{Sum, TCP_BYTES, Tcp, protocol};
 
 use crate::{
-    Batch, Context, End, Kind, Layer, Outbox, Overhead, Verdict, Way, network,
+    Context, End, Kind, Layer, Outbox, Overhead, Way, network,
     spec::no_arguments,
     transport::{BATCHES_KEPT, FRAME_BYTES, Held, Laid, Parsed, State},
 };
+use sealane_port::{Batch, Verdict};
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["tcp".to_owned()],
@@ -119,7 +120,7 @@ impl TcpLayer {
     fn write(
         &self,
         transmit: &Transmit,
-        packet: &mut crate::Packet,
+        packet: &mut sealane_port::Packet,
         bytes: &mut [u8],
     ) -> Result<(), Verdict> {
         for part in transmit.parts.iter() {

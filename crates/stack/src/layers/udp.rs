@@ -7,7 +7,8 @@ use std::sync::Arc;
 use sealane_tcp::Ports;
 use sealane_wire::{Sum, UDP_BYTES, Udp, UdpFields, protocol};
 
-use crate::{Batch, Kind, Layer, Overhead, Verdict, Way, network, spec::no_arguments};
+use crate::{Kind, Layer, Overhead, Way, network, spec::no_arguments};
+use sealane_port::{Batch, Verdict};
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["udp".to_owned()],

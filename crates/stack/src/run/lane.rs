@@ -1,7 +1,7 @@
 //! A lane of a crew.
 //!
 //! Guarantees: it runs only work that the placement assigns to it, and hands all other work over; it waits nowhere
-//! but in [`crate::run_lane`].
+//! but in [`sealane_lanes::run_lane`].
 
 use std::{
     collections::VecDeque,
@@ -15,9 +15,11 @@ use sealane_engine::{Queue, Submitter};
 
 use super::{Crew, RunError, Task, counts, line_of};
 use crate::{
-    At, Batch, LONGEST_SLEEP, LaneWork, Outbox, Placement, Turn, Way,
+    Outbox, Way,
     parts::{Part, cut_blocks, join_parts, split_functions},
 };
+use sealane_lanes::{At, LONGEST_SLEEP, LaneWork, Placement, Turn};
+use sealane_port::Batch;
 
 /// The maximum number of tasks that a lane takes from a queue in one turn.
 const TASKS_PER_TURN: usize = 16;

@@ -15,7 +15,9 @@ use std::{
 };
 
 use super::{Ends, Plan, Sink, Source, Stocks};
-use crate::{At, Batch, Counts, Flow, Layer, Stack, Ticket, Way};
+use crate::{Layer, Stack, Way};
+use sealane_lanes::{At, Flow, Ticket};
+use sealane_port::{Batch, Counts};
 
 /// The state in whose order numbers are given.
 pub(super) struct Entry {

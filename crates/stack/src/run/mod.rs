@@ -27,10 +27,9 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, bounded};
 use sealane_engine::Engine;
 
-use crate::{
-    At, Batch, Bells, Clock, Counts, Pinning, Placement, Pool, Stack, Stop, Way, parts::Part, run_lane,
-    run_lanes,
-};
+use crate::{Stack, Way, parts::Part};
+use sealane_lanes::{At, Bells, Clock, Pinning, Placement, Pool, Stop, run_lane, run_lanes};
+use sealane_port::{Batch, Counts};
 
 pub use counts::LaneCounts;
 pub use lane::Lane;
@@ -48,7 +47,7 @@ pub trait Source: Send {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
     /// Returns a descriptor that becomes readable when there are packets. A source without a descriptor is asked at
-    /// least every [`crate::LONGEST_SLEEP`].
+    /// least every [`sealane_lanes::LONGEST_SLEEP`].
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -273,7 +272,7 @@ impl Crew {
     pub fn run(&self, engine: &dyn Engine, pinning: Pinning) -> io::Result<()> {
         let abandon = || self.stop.finish(&self.bells);
         let lanes = run_lanes(self.plan.lanes.get(), pinning, abandon, |lane| {
-            let _watch = crate::OnPanic(|| self.stop.finish(&self.bells));
+            let _watch = sealane_lanes::OnPanic(|| self.stop.finish(&self.bells));
             let made = self.lane(lane, engine);
             if made.is_err() {
                 self.stop.finish(&self.bells);

@@ -7,7 +7,8 @@
 //! Guarantees: no more batches exist than were planned; a lane without free batches gets one of another lane, if
 //! there is any.
 
-use crate::{Batch, Pool};
+use sealane_lanes::Pool;
+use sealane_port::Batch;
 
 #[derive(Debug)]
 #[repr(align(128))]

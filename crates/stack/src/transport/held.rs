@@ -4,7 +4,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sealane_tcp::Payload;
 
-use crate::Batch;
+use sealane_port::Batch;
 
 const HELD: &str = "no lane panics holding a message";
 

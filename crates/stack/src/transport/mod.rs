@@ -8,7 +8,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use sealane_tcp::{Config, Connection, HEADER_BYTES_MAX, Out, Payload, Secrets, Segment, Time, Transmit};
 
-use crate::{Batch, LayerNote, Outbox, Overhead, Packet, Verdict, Way};
+use crate::{Outbox, Overhead, Way};
+use sealane_port::{Batch, LayerNote, Packet, Verdict};
 
 pub(crate) use frames::{FRAME_BYTES, Frames};
 pub(crate) use held::Held;

@@ -8,10 +8,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use sealane_engine::record::Secret;
 use sealane_engine::{Engine, Inline};
+use sealane_lanes::Placement;
+use sealane_port::Batch;
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Overhead, Placement, Plan, Secret, Sink, Source,
-    Spec, Stack,
+    Catalogue, Context, Crew, End, Ends, FlowPlan, Overhead, Plan, Sink, Source, Spec, Stack,
 };
 use sealane_transform::Kernels;
 
@@ -103,9 +105,9 @@ pub fn run_on(engine: &dyn Engine, looks: usize, crew: &Crew, lanes: usize, sche
         // Between two looks at all lanes, some turns follow the schedule.
         for _ in 0..schedule.len().min(20) {
             let lane = turns.next().unwrap_or(0) % lanes;
-            let _ = sealane_stack::LaneWork::step(&mut work[lane]);
+            let _ = sealane_lanes::LaneWork::step(&mut work[lane]);
         }
-        let moved = |lane: &mut _| sealane_stack::LaneWork::step(lane) == sealane_stack::Turn::Moved;
+        let moved = |lane: &mut _| sealane_lanes::LaneWork::step(lane) == sealane_lanes::Turn::Moved;
         let any = work.iter_mut().fold(false, |any, lane| moved(lane) | any);
         quiet = if any { 0 } else { quiet + 1 };
     }

@@ -204,7 +204,7 @@ impl Keeper {
             let left = until.saturating_duration_since(Instant::now());
             let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
             // The wait also ends at a signal.
-            sealane_stack::wait(&mut polled, left)?;
+            sealane_lanes::wait(&mut polled, left)?;
             if !polled[0].revents().is_empty() {
                 break;
             }
@@ -608,7 +608,7 @@ fn wait(stream: &UnixStream, host: Option<&Kept>) -> io::Result<bool> {
     }
     let look = host.and_then(|host| host.look);
     let patience = look.map_or(PATIENCE, |look| look.saturating_duration_since(Instant::now()));
-    sealane_stack::wait(&mut polled, patience)?;
+    sealane_lanes::wait(&mut polled, patience)?;
     Ok(!polled[0].revents().is_empty())
 }
 

@@ -349,7 +349,7 @@ impl<'a> Calls<'a> {
                 PollFd::from_borrowed_fd(arrival.as_fd(), PollFlags::IN | out)
             }));
             // A listener that cannot be polled is detected below.
-            let _ = sealane_stack::wait(&mut polled, LOOK);
+            let _ = sealane_lanes::wait(&mut polled, LOOK);
             let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
             let now = Instant::now();
             let mut ready = ready.into_iter();

@@ -11,8 +11,8 @@ use std::{
 };
 
 use sealane_ipsec::key_maker::Transmit;
+use sealane_port::Batch;
 use sealane_port::Port as _;
-use sealane_stack::Batch;
 
 use crate::{host::netlink::Events, keying::mailbox::Mailbox, outside::Outside};
 

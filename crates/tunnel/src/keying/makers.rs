@@ -96,7 +96,7 @@ impl<'a> Makers<'a> {
             let is_waiting = self.peers.mailbox().is_some_and(|mailbox| !mailbox.is_empty());
             let wait = if is_waiting { Duration::ZERO } else { due.saturating_duration_since(now) };
             // A poll that fails is repeated.
-            let _ = sealane_stack::wait(&mut fds, wait);
+            let _ = sealane_lanes::wait(&mut fds, wait);
             bells.awake(0);
         }
     }

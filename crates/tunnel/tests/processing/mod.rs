@@ -10,7 +10,8 @@ use sealane_ipsec::{
     policy::PeerId,
     suite::Suite,
 };
-use sealane_stack::{Batch, Bells, Recycle as _};
+use sealane_lanes::{Bells, Recycle as _};
+use sealane_port::Batch;
 use sealane_tunnel::{
     in_memory,
     inward::{Acceptor, Arrival, Opener},

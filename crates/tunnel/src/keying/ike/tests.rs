@@ -3,7 +3,7 @@
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, rc::Rc};
 
 use sealane_ipsec::association::Protocol;
-use sealane_stack::Bells;
+use sealane_lanes::Bells;
 
 use super::*;
 

@@ -6,11 +6,12 @@ mod over;
 mod skip;
 
 use over::{plan, room, run, seen, sent_by, stack};
+use sealane_lanes::Placement;
 use sealane_port::capture::{Tapped, Writer};
-use sealane_port::ends;
 use sealane_port::link::Clock;
 use sealane_port::memory::{Cable, Collect, Source};
-use sealane_stack::{Crew, End, Ends, FlowPlan, Placement, Plan};
+use sealane_stack::ends;
+use sealane_stack::{Crew, End, Ends, FlowPlan, Plan};
 use sealane_wire::pcap;
 use std::fs::File;
 use std::path::{Path, PathBuf};

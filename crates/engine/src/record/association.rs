@@ -6,10 +6,10 @@
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::hkdf;
-use sealane_engine::{Implementations, Suite, record::Session};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::Keys;
+use super::{Keys, Session, Suite};
+use crate::Implementations;
 
 /// 256 bits from which keys are derived; wiped on drop and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -40,7 +40,11 @@ impl Secret {
         derived
     }
 
-    pub(crate) fn expand(&self, context: &[&[u8]], output: &mut [u8]) {
+    /// Fills `output` in the same way, for keys: at most 8160 bytes.
+    ///
+    /// # Panics
+    /// Panics for more.
+    pub fn expand(&self, context: &[&[u8]], output: &mut [u8]) {
         struct Length(usize);
         impl hkdf::KeyType for Length {
             fn len(&self) -> usize {
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_fixed_key_has_an_end() {
-        let mut association = Association::with(crate::Fixed::new(Arc::new("key"), 5));
+        let mut association = Association::with(super::super::Fixed::new(Arc::new("key"), 5));
         let claims: Vec<_> = std::iter::from_fn(|| association.try_claim(3)).collect();
         let numbers: Vec<u64> =
             claims.iter().flat_map(|claim| claim.numbers().map(|(number, _)| number)).collect();

@@ -1,7 +1,7 @@
 //! Tests of the order ring.
 
 use proptest::prelude::*;
-use sealane_stack::OrderRing;
+use sealane_lanes::OrderRing;
 
 #[test]
 fn refuses_what_is_too_far_too_late_or_twice() {

@@ -1,7 +1,7 @@
 //! Tests of flows with one thread at a time.
 
 use proptest::prelude::*;
-use sealane_stack::{Flow, Refused, Ticket};
+use sealane_lanes::{Flow, Refused, Ticket};
 
 type Numbers = Flow<u64, u64, Vec<u64>>;
 

@@ -3,7 +3,7 @@
 use std::{sync::atomic::AtomicBool, sync::atomic::Ordering::SeqCst, thread, time::Duration};
 
 use rustix::event::PollFd;
-use sealane_stack::{Bells, LaneWork, Stop, Turn, run_lane};
+use sealane_lanes::{Bells, LaneWork, Stop, Turn, run_lane};
 
 /// Is idle until `wake` is set; counts the sleeps that were not interrupted.
 struct Sleeper<'a> {

@@ -11,21 +11,14 @@ use std::{
     },
 };
 
-use sealane_engine::Buffer;
-
 /// A type that a pool can lend.
 pub trait Recycle {
     /// Forgets the content and keeps the memory.
     fn recycle(&mut self);
 }
 
-impl Recycle for Buffer {
-    /// Does nothing: the user of a buffer knows how much of it is filled.
-    fn recycle(&mut self) {}
-}
-
 /// A bounded stock of equal values, shared by all lanes.
-pub struct Pool<T = Buffer> {
+pub struct Pool<T> {
     free: Mutex<Vec<T>>,
     /// The number of free values, which can be read without a lock.
     free_count: AtomicUsize,
@@ -36,13 +29,6 @@ pub struct Pool<T = Buffer> {
 impl<T> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("unmade", &self.unmade).finish_non_exhaustive()
-    }
-}
-
-impl Pool<Buffer> {
-    /// Returns a stock of `count` buffers of `buffer_bytes` each.
-    pub fn new(count: usize, buffer_bytes: usize) -> Self {
-        Self::of(count, move || Buffer::new(buffer_bytes))
     }
 }
 
@@ -87,13 +73,22 @@ impl<T: Recycle> Pool<T> {
 mod tests {
     use super::*;
 
+    struct Number(u8);
+
+    impl Recycle for Number {
+        fn recycle(&mut self) {
+            self.0 = 0;
+        }
+    }
+
     #[test]
     fn never_makes_more_than_its_count() {
-        let pool = Pool::new(3, 128);
-        let taken: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
+        let pool = Pool::of(3, || Number(7));
+        let taken: Vec<Number> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(taken.len(), 3);
-        assert!(taken.iter().all(|buffer| buffer.capacity_bytes() == 128));
+        assert!(taken.iter().all(|number| number.0 == 7));
         taken.into_iter().for_each(|buffer| pool.give(buffer));
-        assert_eq!(std::iter::from_fn(|| pool.take()).count(), 3);
+        let again: Vec<Number> = std::iter::from_fn(|| pool.take()).collect();
+        assert!(again.len() == 3 && again.iter().all(|number| number.0 == 0));
     }
 }

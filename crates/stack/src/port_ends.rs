@@ -3,9 +3,10 @@
 //! Guarantees: any stack runs over any port; the two directions through one stack take turns at the port, and neither
 //! holds it longer than a call takes.
 
-use crate::Port;
+use crate::{Sink, Source};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use sealane_stack::{Batch, Sink, Source};
+use sealane_port::Batch;
+use sealane_port::Port;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

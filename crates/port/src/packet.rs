@@ -7,7 +7,9 @@
 
 use sealane_engine::{Buffer, Direction, Span, Work};
 
-use crate::{LayerNotes, flow::Ticket};
+use sealane_lanes::Ticket;
+
+use crate::LayerNotes;
 
 /// The fate of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -202,10 +204,10 @@ pub struct Batch {
     /// numbers are derived from it.
     pub first: u64,
     /// The lane to whose stock it belongs.
-    pub(crate) home: usize,
+    pub home: usize,
     /// The layers' notes on the packets.
     pub notes: LayerNotes,
-    /// The packets are laid out, but their bytes are still to be written, by [`Layer::leave`](crate::Layer::leave).
+    /// The packets are laid out, but their bytes are still to be written, by a layer.
     pub is_unwritten: bool,
 }
 
@@ -288,7 +290,7 @@ impl Batch {
     }
 }
 
-impl crate::pool::Recycle for Batch {
+impl sealane_lanes::Recycle for Batch {
     fn recycle(&mut self) {
         self.clear();
     }

@@ -1,12 +1,14 @@
 //! Stacks over ports, in virtual time.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
+use sealane_engine::record::Secret;
 use sealane_engine::{Engine, Inline};
+use sealane_lanes::{LaneWork as _, Placement, Turn};
+use sealane_port::Batch;
 use sealane_port::link::Clock;
-use sealane_port::{Port, Room, ends};
-use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, Lane, LaneWork as _, Placement, Plan, Secret, Stack, Turn,
-};
+use sealane_port::{Port, Room};
+use sealane_stack::ends;
+use sealane_stack::{Catalogue, Context, Crew, End, Ends, Lane, Plan, Stack};
 use sealane_transform::Kernels;
 use std::io;
 use std::num::NonZeroUsize;
