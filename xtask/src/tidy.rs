@@ -10,6 +10,7 @@ mod graph;
 mod layout;
 mod lexer;
 mod manifests;
+mod names;
 mod picture;
 mod sources;
 mod tree;
@@ -69,6 +70,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(manifests::check(&files));
     findings.extend(visibility::check(&files));
     findings.extend(circles::check(&files, exceptions::CURRENT.circles));
+    findings.extend(names::check(&files));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.extend(layout::check(root)?);
