@@ -1,4 +1,4 @@
-//! The README's instructions for a daemon, executed literally: two users, four commands.
+//! The instructions of docs/daemon.md, executed literally: two users, four commands.
 
 mod program;
 
@@ -47,8 +47,8 @@ fn a_daemon_takes_four_commands() {
     }
     std::os::unix::fs::symlink(path(), at("programs/sealane")).expect("a link");
     write(&at("laptop/data/file"), b"text");
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let lines = session(&fs::read_to_string(readme).expect("the README"), "A daemon");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/daemon.md");
+    let lines = session(&fs::read_to_string(page).expect("the page"), "A daemon in four commands");
     assert!((1..=4).contains(&lines.len()), "{lines:?}");
     let served = at("srv").display().to_string();
     let (mut key, mut address, mut daemon) = (String::new(), String::new(), None);

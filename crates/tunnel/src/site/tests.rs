@@ -187,7 +187,7 @@ fn peers_do_not_share_names_indices_or_networks() {
 fn site_files_in_the_documents_are_good() {
     let documents = [
         ("tunnels.md", include_str!("../../../../docs/tunnels.md")),
-        ("README.md", include_str!("../../../../README.md")),
+        ("gateway.md", include_str!("../../../../docs/gateway.md")),
     ];
     let mut count = 0;
     for (name, text) in documents {
