@@ -40,6 +40,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("p11-kit-modules", "the module by which they reach it"),
     ("opensc", "pkcs11-tool, which signs and decrypts by the engine's module of PKCS#11"),
     ("gnutls-bin", "p11tool, which signs by it"),
+    ("openjdk-17-jre-headless", "keytool, which lists the keys that have certificates there"),
     ("valgrind", "follows secrets through public-key operations"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),

@@ -19,6 +19,7 @@ pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 pub(crate) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+pub(crate) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
@@ -95,6 +96,7 @@ pub fn algorithm_of_key(kind: KeyKind) -> Zeroizing<Vec<u8>> {
         KeyKind::Rsa { .. } => algorithm(RSA, NO_PARAMETERS),
         KeyKind::P256 => algorithm(EC, &element(OBJECT, &[P256])),
         KeyKind::P384 => algorithm(EC, &element(OBJECT, &[P384])),
+        KeyKind::P521 => algorithm(EC, &element(OBJECT, &[P521])),
         KeyKind::Ed25519 => algorithm(ED25519, &[]),
         KeyKind::X25519 => algorithm(X25519, &[]),
     }
@@ -126,6 +128,42 @@ pub fn of_rsa_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((n, e))
 }
 
+/// The parts of a certificate (RFC 5280, 4.1) by which others find it, each a whole element in DER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate<'a> {
+    /// The serial number.
+    pub serial: &'a [u8],
+    /// The name of the issuer.
+    pub issuer: &'a [u8],
+    /// The name of the owner.
+    pub subject: &'a [u8],
+    /// The SubjectPublicKeyInfo.
+    pub public: &'a [u8],
+}
+
+/// Returns the first element whole, which has this tag, and the bytes after it.
+fn whole(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (_, rest) = expect(bytes, tag)?;
+    Some((&bytes[..bytes.len() - rest.len()], rest))
+}
+
+/// Returns the parts of bytes that look like one certificate. Its signature is not looked at.
+pub fn of_certificate(der: &[u8]) -> Option<Certificate<'_>> {
+    /// `[0]`, constructed: the version.
+    const VERSION: u8 = 0xa0;
+    let (content, nothing) = expect(der, SEQUENCE)?;
+    let (content, _) = expect(content, SEQUENCE).filter(|_| nothing.is_empty())?;
+    let content = expect(content, VERSION).map_or(content, |(_, rest)| rest);
+    let (serial, rest) = whole(content, INTEGER)?;
+    let (_algorithm, rest) = whole(rest, SEQUENCE)?;
+    let (issuer, rest) = whole(rest, SEQUENCE)?;
+    let (_validity, rest) = whole(rest, SEQUENCE)?;
+    let (subject, rest) = whole(rest, SEQUENCE)?;
+    let (public, _) = whole(rest, SEQUENCE)?;
+    of_public(public)?;
+    Some(Certificate { serial, issuer, subject, public })
+}
+
 fn pkcs8(kind: KeyKind, key: &[u8]) -> Zeroizing<Vec<u8>> {
     sequence(&[&integer(&[0]), &algorithm_of_key(kind), &octet_string(key)])
 }
@@ -139,9 +177,9 @@ pub fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
     pkcs8(KeyKind::Rsa { bits: 0 }, &sequence(&[&key]))
 }
 
-/// Returns the PKCS#8 of the scalar of P-256 or P-384.
+/// Returns the PKCS#8 of the scalar of a key for ECDSA.
 pub fn private_of_ec(kind: KeyKind, scalar: &[u8]) -> Zeroizing<Vec<u8>> {
-    let bytes = if kind == KeyKind::P256 { 32 } else { 48 };
+    let bytes = kind.coordinate_bytes().unwrap_or_default();
     let digits = trimmed(scalar);
     let zeros = vec![0; bytes - digits.len().min(bytes)];
     pkcs8(kind, &sequence(&[&integer(&[1]), &element(OCTET_STRING, &[&zeros, digits])]))
@@ -213,8 +251,14 @@ mod tests {
     use proptest::prelude::*;
     use sealane_client::Operation;
 
-    const KINDS: [KeyKind; 5] =
-        [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519];
+    const KINDS: [KeyKind; 6] = [
+        KeyKind::Rsa { bits: 2048 },
+        KeyKind::P256,
+        KeyKind::P384,
+        KeyKind::P521,
+        KeyKind::Ed25519,
+        KeyKind::X25519,
+    ];
 
     /// Reads bytes as everything; what is read must read back as the same from its own form.
     fn read_all(bytes: &[u8]) {
@@ -234,7 +278,19 @@ mod tests {
             let again = private_of_ec(KeyKind::P384, scalar);
             assert_eq!(of_ec_private(&again).map(trimmed), Some(trimmed(scalar)));
         }
-        for width_bytes in [1, 32, 48] {
+        if let Some(found) = of_certificate(bytes) {
+            let parts = [
+                &[][..],
+                found.serial,
+                &sequence(&[]),
+                found.issuer,
+                &sequence(&[]),
+                found.subject,
+                found.public,
+            ];
+            assert_eq!(of_certificate(&sequence(&[&sequence(&parts)])), Some(found));
+        }
+        for width_bytes in [1, 32, 48, 66] {
             if let Some(raw) = of_signature(bytes, width_bytes) {
                 assert_eq!(of_signature(&signature_of(&raw), width_bytes), Some(raw));
             }
@@ -292,7 +348,7 @@ mod tests {
                     assert_eq!((n.len(), e), (256, &[1, 0, 1][..]));
                     (private_of_rsa(&of_rsa_private(&der).unwrap()), public_of_rsa(n, e))
                 }
-                KeyKind::P256 | KeyKind::P384 => {
+                KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
                     let point = of_public(key.public()).unwrap();
                     (private_of_ec(kind, of_ec_private(&der).unwrap()), public_of(kind, point))
                 }
@@ -309,7 +365,7 @@ mod tests {
 
     #[test]
     fn signatures_of_the_library_come_apart_and_together_again() {
-        for (kind, width) in [(KeyKind::P256, 32), (KeyKind::P384, 48)] {
+        for (kind, width) in [(KeyKind::P256, 32), (KeyKind::P384, 48), (KeyKind::P521, 66)] {
             let key = PrivateKey::generate(kind).unwrap();
             let signature = key.run(Operation::SignEcdsa, &[7; 32]).unwrap();
             assert_eq!(signature_of(&of_signature(&signature, width).unwrap()), *signature);

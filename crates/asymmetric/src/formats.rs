@@ -22,7 +22,7 @@ const LABELS: [&str; 5] =
     ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "DSA PRIVATE KEY"];
 
 /// Names of algorithms and curves that are not supported, by their object identifiers' bytes.
-const UNSUPPORTED: [(&[u8], &str); 12] = [
+const UNSUPPORTED: [(&[u8], &str); 11] = [
     (&[0x2b, 0x65, 0x71], "an Ed448 key"),
     (&[0x2b, 0x65, 0x6f], "an X448 key"),
     (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a], "a key for RSA-PSS alone"),
@@ -30,7 +30,6 @@ const UNSUPPORTED: [(&[u8], &str); 12] = [
     (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x03, 0x01], "a Diffie-Hellman key"),
     (&[0x2b, 0x81, 0x04, 0x00, 0x0a], "a key of the curve secp256k1"),
     (&[0x2b, 0x81, 0x04, 0x00, 0x21], "a key of the curve P-224"),
-    (&[0x2b, 0x81, 0x04, 0x00, 0x23], "a key of the curve P-521"),
     (&[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x07], "a key of the curve brainpoolP256r1"),
     (&[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0b], "a key of the curve brainpoolP384r1"),
     (&[0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0d], "a key of the curve brainpoolP512r1"),
@@ -116,6 +115,7 @@ fn of_scalar(object: &[u8], scalar: &[u8]) -> Option<Found> {
     let kind = match object {
         der::P256 => KeyKind::P256,
         der::P384 => KeyKind::P384,
+        der::P521 => KeyKind::P521,
         other => return name_of(other),
     };
     (!scalar.is_empty()).then(|| Found::Pkcs8(der::private_of_ec(kind, scalar)))
@@ -156,11 +156,15 @@ fn of_openssh(bytes: &[u8]) -> Option<Found> {
             let seed = both.get(..32).filter(|_| both.len() == 64)?;
             Some(Found::Pkcs8(der::private_of_raw(KeyKind::Ed25519, seed)))
         }
-        kind @ (b"ecdsa-sha2-nistp256" | b"ecdsa-sha2-nistp384") => {
+        kind @ (b"ecdsa-sha2-nistp256" | b"ecdsa-sha2-nistp384" | b"ecdsa-sha2-nistp521") => {
             let (_curve, _point, scalar) = (string(&mut rest)?, string(&mut rest)?, string(&mut rest)?);
-            of_scalar(if kind.ends_with(b"256") { der::P256 } else { der::P384 }, scalar)
+            let curve = match kind.last() {
+                Some(b'6') => der::P256,
+                Some(b'4') => der::P384,
+                _ => der::P521,
+            };
+            of_scalar(curve, scalar)
         }
-        b"ecdsa-sha2-nistp521" => unsupported("a key of the curve P-521"),
         b"ssh-dss" => unsupported("a DSA key"),
         // It lacks two of the eight integers.
         b"ssh-rsa" => {
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_key_is_the_same_key() {
-        for kind in [KeyKind::P256, KeyKind::P384, KeyKind::Ed25519] {
+        for kind in [KeyKind::P256, KeyKind::P384, KeyKind::P521, KeyKind::Ed25519] {
             let key = PrivateKey::generate(kind).unwrap();
             let pkcs8 = key.to_pkcs8().unwrap();
             let (bytes, label) = match kind {
@@ -218,8 +222,9 @@ mod tests {
                 }
                 _ => {
                     let scalar = der::of_ec_private(&pkcs8).unwrap();
-                    let parts: [&[u8]; 3] = [b"nistp384", b"point", scalar];
-                    (openssh("none", "ecdsa-sha2-nistp384", &parts), "OPENSSH PRIVATE KEY")
+                    let curve = if kind == KeyKind::P384 { "nistp384" } else { "nistp521" };
+                    let parts: [&[u8]; 3] = [curve.as_bytes(), b"point", scalar];
+                    (openssh("none", &format!("ecdsa-sha2-{curve}"), &parts), "OPENSSH PRIVATE KEY")
                 }
             };
             for bytes in [bytes.clone(), pem(label, &bytes).into_bytes()] {

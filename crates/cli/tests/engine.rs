@@ -213,11 +213,42 @@ fn a_hang_up_has_policy_and_log_read_and_opened_again() {
     let pem = engine.folder.path().join("next.pem");
     let made = Command::new("openssl").args(["genpkey", "-algorithm", "ED25519", "-out"]).arg(&pem).output();
     if made.is_ok_and(|output| output.status.success()) {
+        // The key was tried twice since it may be used.
+        let counted = engine.good(&["stats", "--keys"]);
+        for line in [
+            "# TYPE sealane_engine_key_uses_total counter\nsealane_engine_key_uses_total{key=\"web\"} 2\n",
+            "sealane_engine_done_total{operation=\"sign-ecdsa\"} 2\n",
+            "sealane_engine_refused_total{reason=\"not-allowed\"} 0\n",
+            "# TYPE sealane_engine_audit_lines_left_out_total counter\nsealane_engine_audit_lines_left_out_total 0\n",
+        ] {
+            assert!(counted.contains(line), "{counted}");
+        }
+        assert!(!engine.good(&["stats"]).contains("key_uses"));
         assert_eq!(engine.engine(&["keys", "import", "web", "next.pem"]).status.code(), Some(2));
         engine.good(&["keys", "import", "web", "next.pem", "--replace"]);
         assert_eq!(engine.good(&["keys", "list"]), "web ed25519\n");
         assert!(engine.good(&["status"]).contains("the key that web has replaced is open 0 times"));
         engine.good(&["keys", "remove", "web", "--previous"]);
+        let openssl = |arguments: &[&str]| {
+            let mut command = Command::new("openssl");
+            let status = command.args(arguments).current_dir(engine.folder.path()).status();
+            assert!(status.expect("it runs").success(), "{arguments:?}");
+        };
+        for name in ["next", "other"] {
+            let (key, out) = (format!("{name}.pem"), format!("{name}.crt"));
+            openssl(&["genpkey", "-algorithm", "ED25519", "-out", "other.pem"]);
+            openssl(&["req", "-x509", "-key", &key, "-subj", "/CN=localhost", "-out", &out]);
+        }
+        assert_eq!(engine.engine(&["keys", "certificate", "web"]).status.code(), Some(2));
+        assert_eq!(engine.engine(&["keys", "certificate", "web", "other.crt"]).status.code(), Some(2));
+        engine.good(&["keys", "certificate", "web", "next.crt"]);
+        let kept = fs::read_to_string(path("next.crt")).expect("a certificate");
+        assert_eq!(engine.good(&["keys", "certificate", "web"]), kept);
+        engine.good(&["keys", "import", "both", "other.pem", "--certificate", "other.crt"]);
+        assert!(path("keys/both.crt").exists());
+        engine.good(&["keys", "remove", "both"]);
+        engine.good(&["keys", "certificate", "web", "--remove"]);
+        assert!(!path("keys/both.crt").exists() && !path("keys/web.crt").exists());
         let counted = engine.good(&["stats", "--keys"]);
         assert!(counted.contains("sealane_engine_key_uses_total{key=\"web\"} 0\n"), "{counted}");
     }

@@ -11,7 +11,7 @@ use crate::error::{ClientError, Refusal};
 use crate::job::{Hash, Operation, Status};
 use crate::key::{Key, KeyInfo, KeyKind, Source};
 use crate::setup::{Ask, Report, Secret, ServiceStatus, Told};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -194,6 +194,45 @@ impl Client {
         match self.channel.ask(&Ask::RemovePrevious { name: name.to_owned() })? {
             Told::Done => Ok(()),
             _ => Err(ClientError::Protocol { what: "its answer to a removal" }),
+        }
+    }
+
+    /// Has the service keep certificates in DER beside a key, that of the key first, in the place of those before.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn certify(&mut self, name: &str, chain: &[Vec<u8>]) -> Result<(), ClientError> {
+        match self.ask(&Ask::Certify { name: name.to_owned(), chain: chain.to_vec() })? {
+            Told::Done => Ok(()),
+            _ => Err(ClientError::Protocol { what: "its answer to certificates" }),
+        }
+    }
+
+    /// Returns the certificates of a key in DER, that of the key first; none if there are none, or if this user may not use the key.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn certificates_of(&mut self, name: &str) -> Result<Vec<Vec<u8>>, ClientError> {
+        match self.ask(&Ask::Certificates { only: Some(name.to_owned()), after: String::new() })? {
+            Told::Certificates(mut chains) => Ok(chains.remove(name).unwrap_or_default()),
+            _ => Err(ClientError::Protocol { what: "its certificates" }),
+        }
+    }
+
+    /// Returns the certificates of all keys that this user may use, by the keys' names.
+    ///
+    /// # Errors
+    /// Fails if the service refuses, or the connection ends.
+    pub fn certificates(&mut self) -> Result<BTreeMap<String, Vec<Vec<u8>>>, ClientError> {
+        let mut all = BTreeMap::new();
+        loop {
+            let last = all.last_key_value().map(|(name, _): (&String, &Vec<Vec<u8>>)| name.clone());
+            let after = last.unwrap_or_default();
+            match self.ask(&Ask::Certificates { only: None, after: after.clone() })? {
+                Told::Certificates(chains) if chains.is_empty() => return Ok(all),
+                Told::Certificates(chains) if chains.keys().all(|name| *name > after) => all.extend(chains),
+                _ => return Err(ClientError::Protocol { what: "its certificates" }),
+            }
         }
     }
 

@@ -53,12 +53,15 @@ pub enum Refusal {
     },
     /// The bytes contain a private key of a kind that is not supported. Version 1 has [`Refusal::BadKey`] instead.
     #[error(
-        "the engine does not keep {found}: it keeps RSA of 2048 to 8192 bits, P-256, P-384, Ed25519 and X25519"
+        "the engine does not keep {found}: it keeps RSA of 2048 to 8192 bits, P-256, P-384, P-521, Ed25519 and X25519"
     )]
     Unsupported {
         /// The kind that the bytes contain.
         found: String,
     },
+    /// The certificates are none, too many, or the first one is for another key.
+    #[error("these are not 1 to 8 certificates of 24,000 bytes together of which the first is for that key")]
+    OtherCertificate,
 }
 
 impl Refusal {

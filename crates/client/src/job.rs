@@ -206,9 +206,9 @@ impl Operation {
             Self::SignPkcs1(_) | Self::SignPss { .. } | Self::DecryptPkcs1 | Self::DecryptOaep { .. } => {
                 matches!(kind, KeyKind::Rsa { .. })
             }
-            Self::SignEcdsa => matches!(kind, KeyKind::P256 | KeyKind::P384),
+            Self::SignEcdsa => kind.coordinate_bytes().is_some(),
             Self::SignEd25519 => kind == KeyKind::Ed25519,
-            Self::Derive => matches!(kind, KeyKind::P256 | KeyKind::P384 | KeyKind::X25519),
+            Self::Derive => kind.coordinate_bytes().is_some() || kind == KeyKind::X25519,
         }
     }
 }

@@ -23,6 +23,28 @@ pub enum KeyKind {
     Ed25519,
     /// X25519.
     X25519,
+    /// The curve P-521.
+    P521,
+}
+
+impl KeyKind {
+    /// Returns the first version of the protocol with keys of this kind: clients of a version before are told of none.
+    pub fn version(self) -> u16 {
+        match self {
+            Self::Rsa { .. } | Self::P256 | Self::P384 | Self::Ed25519 | Self::X25519 => 1,
+            Self::P521 => 2,
+        }
+    }
+
+    /// Returns the length of a coordinate of its curve in bytes, for the curves of ECDSA.
+    pub fn coordinate_bytes(self) -> Option<usize> {
+        match self {
+            Self::P256 => Some(32),
+            Self::P384 => Some(48),
+            Self::P521 => Some(66),
+            Self::Rsa { .. } | Self::Ed25519 | Self::X25519 => None,
+        }
+    }
 }
 
 impl fmt::Display for KeyKind {
@@ -31,6 +53,7 @@ impl fmt::Display for KeyKind {
             Self::Rsa { bits } => write!(f, "rsa-{bits}"),
             Self::P256 => f.write_str("p256"),
             Self::P384 => f.write_str("p384"),
+            Self::P521 => f.write_str("p521"),
             Self::Ed25519 => f.write_str("ed25519"),
             Self::X25519 => f.write_str("x25519"),
         }
@@ -39,7 +62,7 @@ impl fmt::Display for KeyKind {
 
 /// The error for a text that is not a kind of key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), p256, p384, ed25519 and x25519")]
+#[error("{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), p256, p384, p521, ed25519 and x25519")]
 pub struct UnknownKind(String);
 
 impl FromStr for KeyKind {
@@ -49,6 +72,7 @@ impl FromStr for KeyKind {
         let kind = match text {
             "p256" => Some(Self::P256),
             "p384" => Some(Self::P384),
+            "p521" => Some(Self::P521),
             "ed25519" => Some(Self::Ed25519),
             "x25519" => Some(Self::X25519),
             other => other
@@ -225,6 +249,13 @@ pub fn of_pem(label: &str, text: &str) -> Option<Zeroizing<Vec<u8>>> {
     of_base64(&Zeroizing::new(digits.collect::<Vec<_>>())).map(Zeroizing::new)
 }
 
+/// Returns the bytes of all PEM texts with this label, up to `most` of them.
+pub fn all_of_pem(label: &str, text: &str, most: usize) -> Vec<Vec<u8>> {
+    let begin = format!("-----BEGIN {label}-----");
+    let starts = text.match_indices(&begin).map(|(at, _)| &text[at..]);
+    starts.filter_map(|text| Some(of_pem(label, text)?.to_vec())).take(most).collect()
+}
+
 /// The digits of RFC 4648, section 4.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -263,7 +294,7 @@ mod tests {
 
     #[test]
     fn kinds_come_back_from_their_names() {
-        for text in ["rsa-2048", "rsa-8192", "p256", "p384", "ed25519", "x25519"] {
+        for text in ["rsa-2048", "rsa-8192", "p256", "p384", "p521", "ed25519", "x25519"] {
             assert_eq!(text.parse::<KeyKind>().unwrap().to_string(), text);
         }
         for text in ["rsa-1024", "rsa-2049", "rsa-65535", "rsa", "", "P256"] {

@@ -25,7 +25,7 @@ impl ServiceStatus {
             text += &line;
             text.push('\n');
         }
-        for (name, count) in self.done.iter().chain(&self.refused) {
+        for (name, count) in self.done.iter().chain(&self.refused).filter(|(_, count)| **count > 0) {
             let _ = writeln!(text, "  {name}: {count}");
         }
         for client in &self.clients {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The version of the messages and rings in this source. Version 2 has one descriptor for the bell, and the messages
-/// [`Ask::Replace`], [`Ask::RemovePrevious`] and [`Ask::Report`] with their answers.
+/// [`Ask::Replace`] and those that follow it with their answers, and keys of P-521.
 pub const VERSION: u16 = 2;
 
 /// The oldest version that a service takes: the newest two, so that an update of the package stops no server that runs.
@@ -28,6 +28,12 @@ pub const KEYS_PER_REPORT: usize = 256;
 
 /// The maximum number of users, and of groups, in one answer to [`Ask::Users`].
 pub const USERS_MAX: usize = 1000;
+
+/// The maximum number of certificates of one key.
+pub const CHAIN_MAX: usize = 8;
+
+/// The maximum length of the certificates of one key in bytes.
+pub const CHAIN_BYTES_MAX: usize = 24_000;
 
 /// Bytes that are wiped on drop.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
@@ -123,6 +129,21 @@ pub enum Ask {
         /// The name of the key.
         name: String,
     },
+    /// Keeps certificates beside a key, in the place of those before.
+    Certify {
+        /// The name of the key.
+        name: String,
+        /// Certificates in DER, that of the key first: at most [`CHAIN_MAX`], of [`CHAIN_BYTES_MAX`] bytes together. With none, the
+        /// key has no certificate any more.
+        chain: Vec<Vec<u8>>,
+    },
+    /// Asks for the certificates of the keys that this program may use.
+    Certificates {
+        /// Only those of the key of this name.
+        only: Option<String>,
+        /// Only those of keys whose names come after this one.
+        after: String,
+    },
 }
 
 /// A message of the service.
@@ -165,6 +186,9 @@ pub enum Told {
         /// The numbers of groups whose processes may as well.
         groups: Vec<u32>,
     },
+    /// The answer to [`Ask::Certificates`]: chains by the names of their keys, as many of the next as have about
+    /// [`CHAIN_BYTES_MAX`] bytes together, and at least one if there are some.
+    Certificates(BTreeMap<String, Vec<Vec<u8>>>),
 }
 
 /// The status of the service, and counters by name: a new one changes no version of the protocol.

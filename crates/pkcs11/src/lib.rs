@@ -3,7 +3,7 @@
 //!
 //! The module has one slot. Its token is the service that listens at the socket that `SEALANE_ENGINE` names, or at
 //! [`sealane_client::SOCKET`]; while nobody listens there, the slot has no token. Each key is a private and a public
-//! object, both labelled with the key's name. Private operations go to the service; verification, digests and random
+//! object, both labelled with the key's name; its certificates are objects as well. Private operations go to the service; verification, digests and random
 //! numbers are computed in process by AWS-LC. The service knows its callers by their users, so no PIN is needed, and
 //! any is accepted.
 //!
@@ -14,11 +14,15 @@
 
 #![deny(unsafe_code)]
 
+mod attribute;
+mod certificate;
 mod connections;
 mod ffi;
+mod making;
 mod mechanism;
 mod module;
 mod object;
 mod operation;
 mod refused;
+mod secret;
 mod session;

@@ -5,7 +5,7 @@
 
 use crate::refused::Refused;
 use cryptoki_sys as c;
-use sealane_client::{Hash, KeyKind};
+use sealane_client::{Hash, KeyKind, Operation};
 use std::mem::{offset_of, size_of};
 
 /// The algorithm of a mechanism, without the hash of messages.
@@ -65,22 +65,39 @@ const ALL: [(c::CK_MECHANISM_TYPE, Family, Option<Hash>); 20] = [
     (c::CKM_EDDSA, Family::Eddsa, None),
 ];
 
+/// The mechanisms without signatures and ciphertexts: their numbers, the sizes of their keys, and their uses.
+const OTHERS: [(c::CK_MECHANISM_TYPE, (c::CK_ULONG, c::CK_ULONG), c::CK_FLAGS); 5] = [
+    (c::CKM_ECDH1_DERIVE, (255, EC_BITS.1), c::CKF_DERIVE | CURVE),
+    (c::CKM_RSA_PKCS_KEY_PAIR_GEN, RSA_BITS, c::CKF_GENERATE_KEY_PAIR),
+    (c::CKM_EC_KEY_PAIR_GEN, EC_BITS, c::CKF_GENERATE_KEY_PAIR | CURVE),
+    (c::CKM_EC_EDWARDS_KEY_PAIR_GEN, ED25519_BITS, c::CKF_GENERATE_KEY_PAIR),
+    (c::CKM_EC_MONTGOMERY_KEY_PAIR_GEN, ED25519_BITS, c::CKF_GENERATE_KEY_PAIR),
+];
+
+const CURVE: c::CK_FLAGS = c::CKF_EC_F_P | c::CKF_EC_NAMEDCURVE | c::CKF_EC_UNCOMPRESS;
+
 /// The maximum length of parameters in bytes; longer ones are no mechanism's.
 pub(crate) const PARAMETER_BYTES_MAX: usize = 64;
 
 /// The smallest and the largest key of a family, in bits, as in [`KeyKind`].
 const RSA_BITS: (c::CK_ULONG, c::CK_ULONG) = (2048, 8192);
-const EC_BITS: (c::CK_ULONG, c::CK_ULONG) = (256, 384);
+const EC_BITS: (c::CK_ULONG, c::CK_ULONG) = (256, 521);
 const ED25519_BITS: (c::CK_ULONG, c::CK_ULONG) = (255, 255);
 
 /// Returns the numbers of all mechanisms.
 pub(crate) fn all() -> Vec<c::CK_MECHANISM_TYPE> {
-    ALL.iter().map(|(number, ..)| *number).collect()
+    ALL.iter().map(|(number, ..)| *number).chain(OTHERS.map(|(number, ..)| number)).collect()
 }
 
 /// Returns the numbers of the mechanisms for keys of a kind.
 pub(crate) fn of_kind(kind: KeyKind) -> impl Iterator<Item = c::CK_MECHANISM_TYPE> {
-    ALL.iter().filter(move |(_, family, _)| family.suits(kind)).map(|(number, ..)| *number)
+    let derive = derives(kind).then_some(c::CKM_ECDH1_DERIVE);
+    ALL.iter().filter(move |(_, family, _)| family.suits(kind)).map(|(number, ..)| *number).chain(derive)
+}
+
+/// Returns whether keys of a kind agree on secrets.
+pub(crate) fn derives(kind: KeyKind) -> bool {
+    Operation::Derive.suits(kind)
 }
 
 /// Returns the sizes of keys, and the uses, of a mechanism.
@@ -88,9 +105,12 @@ pub(crate) fn of_kind(kind: KeyKind) -> impl Iterator<Item = c::CK_MECHANISM_TYP
 /// # Errors
 /// Fails if the number is not a mechanism's.
 pub(crate) fn info(number: c::CK_MECHANISM_TYPE) -> Result<c::CK_MECHANISM_INFO, Refused> {
+    if let Some((_, bits, flags)) = OTHERS.into_iter().find(|(known, ..)| *known == number) {
+        return Ok(c::CK_MECHANISM_INFO { ulMinKeySize: bits.0, ulMaxKeySize: bits.1, flags });
+    }
     let (_, family, hash) = row(number)?;
     let signs = c::CKF_SIGN | c::CKF_VERIFY;
-    let curve = signs | c::CKF_EC_F_P | c::CKF_EC_NAMEDCURVE | c::CKF_EC_UNCOMPRESS;
+    let curve = signs | CURVE;
     let (bits, flags) = match (family, hash) {
         (Family::Pkcs1, None) => (RSA_BITS, signs | c::CKF_DECRYPT),
         (Family::Pkcs1 | Family::Pss, _) => (RSA_BITS, signs),
@@ -109,7 +129,7 @@ impl Family {
     fn suits(self, kind: KeyKind) -> bool {
         match self {
             Self::Pkcs1 | Self::Pss | Self::Oaep => matches!(kind, KeyKind::Rsa { .. }),
-            Self::Ecdsa => matches!(kind, KeyKind::P256 | KeyKind::P384),
+            Self::Ecdsa => kind.coordinate_bytes().is_some(),
             Self::Eddsa => kind == KeyKind::Ed25519,
         }
     }

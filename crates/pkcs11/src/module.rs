@@ -3,12 +3,16 @@
 //! **Guarantees:** the state belongs to the process that initialised the module; a forked child finds the module not
 //! initialised, and takes no lock that a thread of its parent may have held.
 
+use crate::attribute::{Template, number};
 use crate::connections::Connections;
-use crate::object::{Object, Objects};
+use crate::making;
+use crate::object::{Item, Object, Objects};
 use crate::refused::Refused;
+use crate::secret::Wanted;
 use crate::session::{Session, Sessions, locked};
 use arc_swap::{ArcSwapOption, Guard};
 use cryptoki_sys as c;
+use sealane_client::{Operation, environment};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -113,13 +117,68 @@ impl Module {
         template: &[(c::CK_ATTRIBUTE_TYPE, Vec<u8>)],
     ) -> Result<Vec<c::CK_OBJECT_HANDLE>, Refused> {
         let _search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys = self.connections.with(|client| client.keys())?;
+        let found = self.connections.with(|client| Ok((client.keys()?, client.certificates()?)));
+        let (mut keys, chains) = found?;
+        let hidden = environment::hidden_kinds();
+        keys.retain(|info| !hidden.contains(&info.kind));
         let mut objects = self.objects();
-        objects.update(keys);
+        objects.update(keys, chains);
         Ok(objects.find(template))
     }
 
-    pub(crate) fn object(&self, handle: c::CK_OBJECT_HANDLE) -> Option<Object> {
+    pub(crate) fn item(&self, handle: c::CK_OBJECT_HANDLE) -> Option<Item> {
         self.objects().get(handle)
+    }
+
+    /// Returns a half of a key.
+    pub(crate) fn object(&self, handle: c::CK_OBJECT_HANDLE) -> Option<Object> {
+        match self.item(handle)? {
+            Item::Key(object) => Some(object),
+            Item::Certificate(_) | Item::Secret(_) => None,
+        }
+    }
+
+    pub(crate) fn destroy(&self, handle: c::CK_OBJECT_HANDLE) -> Result<(), Refused> {
+        self.objects().destroy(handle)
+    }
+
+    /// Destroys the secrets of sessions that have ended.
+    pub(crate) fn forget_secrets(&self) {
+        let sessions = self.sessions();
+        self.objects().keep_secrets_of(|session| sessions.get(session).is_ok());
+    }
+
+    /// Has the service make a pair of keys; returns the handles of its public and its private half.
+    pub(crate) fn generate(
+        &self,
+        mechanism: c::CK_MECHANISM_TYPE,
+        public: &Template,
+        private: &Template,
+    ) -> Result<[c::CK_OBJECT_HANDLE; 2], Refused> {
+        let (name, kind) = making::pair_of(mechanism, public, private)?;
+        self.connections.with(|client| client.generate(&name, kind))?;
+        let halves = [c::CKO_PUBLIC_KEY, c::CKO_PRIVATE_KEY].map(|class| -> Result<_, Refused> {
+            let template = [(c::CKA_CLASS, number(class)), (c::CKA_LABEL, name.clone().into_bytes())];
+            Ok(self.find(&template)?.first().copied())
+        });
+        let [public, private] = halves;
+        // A program that hides keys of this kind does not see it.
+        let hidden = Refused(c::CKR_FUNCTION_FAILED);
+        Ok([public?.ok_or(hidden)?, private?.ok_or(hidden)?])
+    }
+
+    /// Has the service agree on a secret with a peer; returns its handle.
+    pub(crate) fn derive(
+        &self,
+        session: c::CK_SESSION_HANDLE,
+        key: c::CK_OBJECT_HANDLE,
+        peer: &[u8],
+        template: &Template,
+    ) -> Result<c::CK_OBJECT_HANDLE, Refused> {
+        let wanted = Wanted::of(template)?;
+        let object = self.object(key).ok_or(Refused(c::CKR_KEY_HANDLE_INVALID))?;
+        let peer = making::peer_of(&object, peer)?;
+        let value = self.connections.call(&object.content.key, Operation::Derive, peer)?;
+        self.objects().add_secret(session, wanted.made_of(value)?)
     }
 }

@@ -18,6 +18,7 @@ impl From<ClientError> for Refused {
             }
             ClientError::Refused(Refusal::Limit { .. }) | ClientError::Full => c::CKR_DEVICE_MEMORY,
             ClientError::Refused(Refusal::NotAllowed | Refusal::NotAdmin) => c::CKR_FUNCTION_REJECTED,
+            ClientError::Refused(Refusal::Exists | Refusal::BadName) => c::CKR_ATTRIBUTE_VALUE_INVALID,
             ClientError::Job(status) => return status.into(),
             ClientError::TooLong => c::CKR_DATA_LEN_RANGE,
             ClientError::Refused(_) | ClientError::Protocol { .. } | ClientError::Io(_) => {

@@ -25,7 +25,7 @@ enum Operation {
 /// A session.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Whether it was opened for writing, which no function of the module does.
+    /// Whether it was opened for writing, which only the making of keys needs.
     for_writing: bool,
     operation: Option<Operation>,
     /// The objects that a search has found and not yet told.

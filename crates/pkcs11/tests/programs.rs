@@ -3,6 +3,8 @@
 
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
+#[path = "programs/made.rs"]
+mod made;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 

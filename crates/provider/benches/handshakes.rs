@@ -7,7 +7,7 @@
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{Client, KeyKind, Uri, key};
 use sealane_service::service::bind_at;
-use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
+use sealane_service::{Audit, Kernels, Policy, Service, Settings, Stop, Vault};
 use std::fs;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -68,6 +68,7 @@ fn main() {
         vault: Vault::open(&world.folder.join("keys"), b"a benchmark").expect("a vault"),
         policy: Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         workers: 1,
+        kernels: Kernels::best(),
         audit: Audit::nowhere(),
         audits_uses: false,
         memory_locked: false,

@@ -31,7 +31,7 @@ impl Family {
     pub(crate) fn of_kind(kind: KeyKind) -> Self {
         match kind {
             KeyKind::Rsa { .. } => Self::Rsa,
-            KeyKind::P256 | KeyKind::P384 => Self::Ec,
+            KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => Self::Ec,
             KeyKind::Ed25519 => Self::Ed25519,
             KeyKind::X25519 => Self::X25519,
         }
@@ -115,6 +115,7 @@ pub(crate) fn bits(kind: KeyKind) -> u32 {
         KeyKind::Rsa { bits } => bits.into(),
         KeyKind::P256 | KeyKind::Ed25519 => 256,
         KeyKind::P384 => 384,
+        KeyKind::P521 => 521,
         KeyKind::X25519 => 253,
     }
 }
@@ -128,6 +129,7 @@ pub(crate) fn security_bits(kind: KeyKind) -> u32 {
         KeyKind::Rsa { .. } => 112,
         KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
         KeyKind::P384 => 192,
+        KeyKind::P521 => 256,
     }
 }
 
@@ -137,6 +139,7 @@ pub(crate) fn size(kind: KeyKind) -> usize {
         KeyKind::Rsa { bits } => usize::from(bits) / 8,
         KeyKind::P256 => 72,
         KeyKind::P384 => 104,
+        KeyKind::P521 => 139,
         KeyKind::Ed25519 => 64,
         KeyKind::X25519 => 32,
     }

@@ -8,6 +8,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -80,6 +81,15 @@ pub enum Event {
         /// The kind of the key.
         kind: String,
     },
+    /// Certificates were put beside a key, or removed from there.
+    Certified {
+        /// The number of the user.
+        user: u32,
+        /// The name of the key.
+        key: String,
+        /// The number of certificates.
+        certificates: usize,
+    },
     /// A key was removed.
     Removed {
         /// The number of the user.
@@ -137,6 +147,8 @@ impl Event {
 /// The destination of the lines.
 pub struct Audit {
     state: Mutex<State>,
+    /// The number of lines that were left out since the start, for whatever reason.
+    left_out: AtomicU64,
 }
 
 /// Makes the destination, at the start and whenever the log is reopened.
@@ -184,7 +196,7 @@ impl Audit {
             left_out: 0,
             fails: false,
         };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(state), left_out: AtomicU64::new(0) }
     }
 
     /// Opens the destination again; the old one stays if that fails.
@@ -208,7 +220,7 @@ impl Audit {
             state.by_user.clear();
             let left_out = std::mem::take(&mut state.left_out);
             if left_out > 0 {
-                state.put(&Event::LeftOut { lines: left_out });
+                self.put(&mut state, &Event::LeftOut { lines: left_out });
             }
         }
         if let Some(user) = event.of_client() {
@@ -216,24 +228,40 @@ impl Audit {
             *of_user += 1;
             if *of_user > LINES_OF_USER_PER_SECOND || state.lines >= LINES_PER_SECOND {
                 state.left_out += 1;
+                self.left_out.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             state.lines += 1;
         }
-        state.put(event);
+        self.put(&mut state, event);
+    }
+
+    /// Returns the number of lines that were left out since the start: too many about a user's clients, or not written.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, state: &mut State, event: &Event) {
+        if !state.put(event) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl State {
-    fn put(&mut self, event: &Event) {
-        let Some(sink) = &mut self.sink else { return };
+    /// Writes a line; returns `false` if that failed.
+    fn put(&mut self, event: &Event) -> bool {
+        let Some(sink) = &mut self.sink else { return true };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let written = serde_json::to_string(&Line { time, event }).map_err(io::Error::other);
         // In one piece, so that a disk that is full leaves no half of a line before the next one.
         match written
             .and_then(|line| sink.write_all(format!("{line}\n").as_bytes()).and_then(|()| sink.flush()))
         {
-            Ok(()) => self.fails = false,
+            Ok(()) => {
+                self.fails = false;
+                true
+            }
             Err(error) => {
                 self.left_out += 1;
                 if !std::mem::replace(&mut self.fails, true) {
@@ -242,6 +270,7 @@ impl State {
                         "sealane: the audit log cannot be written, lines are left out: {error}"
                     );
                 }
+                false
             }
         }
     }
@@ -314,7 +343,7 @@ mod tests {
         audit.write(&removed);
         sink.0.lock().unwrap().1 = true;
         (0..3).for_each(|_| audit.write(&removed));
-        assert_eq!(audit.state.lock().unwrap().left_out, 3);
+        assert_eq!((audit.state.lock().unwrap().left_out, audit.left_out()), (3, 3));
         sink.0.lock().unwrap().1 = false;
         audit.reopen().unwrap();
         audit.write(&removed);

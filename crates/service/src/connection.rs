@@ -514,6 +514,7 @@ fn expected_ns(operation: Operation, key: &JobKey, content_bytes: usize) -> u64 
             200 * relative * relative * relative / 1_000_000
         }
         (_, KeyKind::P384) => 150_000,
+        (_, KeyKind::P521) => 400_000,
         _ => 30_000,
     }
 }

@@ -11,11 +11,13 @@ use crate::audit::{Audit, Event};
 use crate::chores::Chores;
 use crate::closer::Closer;
 use crate::connection::{Door, End};
+use crate::inquiries::Inquiries;
+use crate::inquiry::Facts;
 use crate::kernel::{Peer, peer, refuse_descriptors};
 use crate::policy::{Grant, Policy};
 use crate::protect;
 use crate::scheduler::Id;
-use crate::setup::{Answered, Asker, Facts, Keys, answer};
+use crate::setup::{Answered, Asker, Keys, answer};
 use crate::vault::{Vault, VaultError};
 use crate::workers::{Shared, Workers, new_bell, ring};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -26,6 +28,7 @@ use rustix::net::{
 };
 use sealane_client::setup::{Ask, Told, VERSION, VERSION_OLDEST};
 use sealane_client::{Bell, Memory, Refusal, socket};
+use sealane_transform::Kernels;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
@@ -109,6 +112,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The number of threads that compute; at least one.
     pub workers: usize,
+    /// The kernels that compute several operations side by side: [`Kernels::best`], but for measurements.
+    pub kernels: Kernels,
     /// The log.
     pub audit: Audit,
     /// Whether each operation with a key is a line of it.
@@ -226,7 +231,8 @@ pub struct Service {
     policy: Policy,
     audit: Arc<Audit>,
     keys: Keys,
-    facts: Facts,
+    /// Its name and version, for clients.
+    name: &'static str,
     shared: Arc<Shared>,
     epoll: OwnedFd,
     stop: Stop,
@@ -246,10 +252,9 @@ impl Service {
     /// # Errors
     /// Fails if the keys cannot be opened, or if the system fails.
     pub fn start(settings: Settings, stop: &Stop) -> Result<Self, ServiceError> {
-        let shared = Arc::new(Shared::new()?);
+        let shared = Arc::new(Shared::new(settings.kernels)?);
         let vault = Arc::new(settings.vault);
         let chores = Chores::start(&vault, &shared.control)?;
-        let keys = Keys::new(vault.keys()?, vault, chores);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let own = [(shared.control.as_fd(), CONTROL), (stop.0.bell.as_fd(), STOP)];
         let listeners = settings.listeners.iter().map(AsFd::as_fd).zip(FIRST_LISTENER..FIRST_ID);
@@ -263,14 +268,18 @@ impl Service {
         let descriptors = protect::raise_descriptors();
         let connections_max = (descriptors.saturating_sub(DESCRIPTORS_BESIDE) / 2).min(CONNECTIONS_MAX);
         let workers = settings.workers.max(1);
+        let audit = Arc::new(settings.audit);
+        let name = concat!("sealane engine ", env!("CARGO_PKG_VERSION"));
         let facts = Facts {
-            service: concat!("sealane engine ", env!("CARGO_PKG_VERSION")).to_owned(),
+            service: name.to_owned(),
             start: Instant::now(),
             workers,
             memory_locked: settings.memory_locked,
             sealed_by: settings.sealed_by,
+            audit: Arc::clone(&audit),
         };
-        let audit = Arc::new(settings.audit);
+        let inquiries = Inquiries::start(&shared, facts)?;
+        let keys = Keys::new(vault.keys()?, vault, chores, inquiries);
         audit.write(&Event::Started { keys: keys.len() });
         if settings.audits_uses {
             shared.log_uses(Arc::clone(&audit));
@@ -280,7 +289,7 @@ impl Service {
             policy: settings.policy,
             audit,
             keys,
-            facts,
+            name,
             _workers: Workers::start(&shared, workers)?,
             shared,
             epoll,
@@ -466,7 +475,7 @@ impl Service {
             Ok(Some((ask, _))) => match &mut connection.inside {
                 None => return self.greet(id, &ask),
                 Some((asker, _)) => {
-                    answer(ask, asker, &mut self.keys, &self.policy, &self.shared, &self.facts, &self.audit)
+                    answer(ask, asker, &mut self.keys, &self.policy, &self.shared, &self.audit)
                 }
             },
         };
@@ -496,7 +505,7 @@ impl Service {
             (Ok((version, memory, bell)), Ask::Hello { program, .. }) => {
                 let program: String = program.chars().filter(|char| !char.is_control()).take(64).collect();
                 self.audit.write(&Event::Connected { user, process, program });
-                let told = Told::Welcome { version, service: self.facts.service.clone() };
+                let told = Told::Welcome { version, service: self.name.to_owned() };
                 // The first version had two pipes: an end to write, one to read, and one to keep.
                 let all = [memory.as_fd(), bell.as_fd(), bell.as_fd(), bell.as_fd()];
                 self.tell(id, told, if version == 1 { &all } else { &all[..2] });
@@ -547,13 +556,21 @@ impl Service {
         }
         while let Some(done) = self.keys.chores.done() {
             let id = done.id;
-            let inside = self.connections.get_mut(&id).and_then(|connection| connection.inside.as_mut());
-            if let Some((asker, _)) = inside {
-                asker.has_chore = false;
-            }
             let told = self.keys.settle(done, &self.shared, &self.audit);
-            self.tell(id, told, &[]);
+            self.tell_later(id, told);
         }
+        while let Some((id, told)) = self.keys.inquiries.done() {
+            self.tell_later(id, told);
+        }
+    }
+
+    /// Sends an answer that another thread has made.
+    fn tell_later(&mut self, id: Id, told: Told) {
+        let inside = self.connections.get_mut(&id).and_then(|connection| connection.inside.as_mut());
+        if let Some((asker, _)) = inside {
+            asker.has_chore = false;
+        }
+        self.tell(id, told, &[]);
     }
 
     fn lied(&self, id: Id) {
@@ -575,7 +592,10 @@ impl Service {
         }
         // It does not matter if it is not registered.
         let _ = epoll::delete(&self.epoll, &connection.socket);
-        if let Some((_, end)) = &connection.inside {
+        if let Some((asker, end)) = &connection.inside {
+            if asker.has_chore {
+                self.keys.inquiries.forget(user, id);
+            }
             self.shared.forget(&end.bell);
             let mut scheduler = self.shared.scheduler();
             scheduler.remove(id);

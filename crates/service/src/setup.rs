@@ -6,24 +6,22 @@
 use crate::audit::{Audit, Event};
 use crate::chores::{Chore, Chores, Done, Kind, What};
 use crate::connection::{Handle, StoredKey};
+use crate::inquiries::Inquiries;
+use crate::inquiry::{self, ByName, Chains, Inquiry};
 use crate::policy::{Grant, Policy};
 use crate::record::RecordKey;
 use crate::scheduler::Id;
 use crate::vault::{KEYS_MAX, Kept, Vault};
 use crate::workers::Shared;
-use sealane_asymmetric::PrivateKey;
+use sealane_asymmetric::{PrivateKey, PublicKey, der};
 use sealane_client::job::Use;
 use sealane_client::key::is_name;
-use sealane_client::setup::{Ask, KEYS_PER_LIST, KEYS_PER_REPORT, Report, ServiceStatus, Told, USERS_MAX};
+use sealane_client::setup::{Ask, CHAIN_BYTES_MAX, CHAIN_MAX, Told, USERS_MAX};
 use sealane_client::{KeyInfo, Refusal, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-
-/// The maximum number of clients in a status.
-const CLIENTS_MAX: usize = 64;
 
 /// The client that sent a message.
 #[derive(Debug)]
@@ -34,43 +32,32 @@ pub(crate) struct Asker {
     /// The version of the protocol that it speaks.
     pub(crate) version: u16,
     pub(crate) grant: Grant,
-    /// Whether a chore is under way for it.
+    /// Whether another thread makes an answer for it.
     pub(crate) has_chore: bool,
-}
-
-/// Facts of the service that do not change.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    pub(crate) service: String,
-    pub(crate) start: Instant,
-    pub(crate) workers: usize,
-    pub(crate) memory_locked: bool,
-    pub(crate) sealed_by: String,
 }
 
 /// The keys, and the means to change them.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    by_name: BTreeMap<String, Arc<StoredKey>>,
+    /// Shared with questions that are being answered.
+    by_name: ByName,
     by_public: HashMap<Vec<u8>, Arc<StoredKey>>,
     /// Those that others have replaced. They are found by their public halves alone.
-    previous: BTreeMap<String, Arc<StoredKey>>,
+    previous: ByName,
+    /// The certificates of keys, that of the key itself first.
+    certificates: Chains,
     /// The names of keys that are being made.
     reserved: BTreeSet<String>,
     vault: Arc<Vault>,
     pub(crate) chores: Chores,
+    pub(crate) inquiries: Inquiries,
 }
 
 impl Keys {
-    pub(crate) fn new(keys: Vec<Kept>, vault: Arc<Vault>, chores: Chores) -> Self {
-        let mut all = Self {
-            by_name: BTreeMap::new(),
-            by_public: HashMap::new(),
-            previous: BTreeMap::new(),
-            reserved: BTreeSet::new(),
-            vault,
-            chores,
-        };
+    pub(crate) fn new(keys: Vec<Kept>, vault: Arc<Vault>, chores: Chores, inquiries: Inquiries) -> Self {
+        let (by_name, previous, certificates) = Default::default();
+        let (by_public, reserved) = (HashMap::new(), BTreeSet::new());
+        let mut all = Self { by_name, by_public, previous, certificates, reserved, vault, chores, inquiries };
         let (previous, present): (Vec<_>, Vec<_>) = keys.into_iter().partition(|kept| kept.is_previous);
         for Kept { name, key, .. } in previous {
             all.insert_previous(stored(name, key));
@@ -78,7 +65,52 @@ impl Keys {
         for Kept { name, key, .. } in present {
             all.insert(stored(name, key));
         }
+        all.read_certificates();
         all
+    }
+
+    /// Reads the certificates of all keys. One that cannot be used is said, and left out: keys sign without it.
+    fn read_certificates(&mut self) {
+        let mut found = BTreeMap::new();
+        for (name, key) in &*self.by_name {
+            let chain = self.vault.certificates(name).map_err(|error| error.to_string());
+            let chain = chain.and_then(|chain| {
+                let is_right = chain.is_empty() || is_chain_of(key, &chain);
+                if is_right {
+                    Ok(chain)
+                } else {
+                    Err(format!("the certificate of {name} is for another key"))
+                }
+            });
+            match chain {
+                Ok(chain) if chain.is_empty() => {}
+                Ok(chain) => drop(found.insert(name.clone(), chain)),
+                Err(why) => {
+                    let _ = writeln!(io::stderr(), "sealane: {why}; it is left out");
+                }
+            }
+        }
+        self.certificates = Arc::new(found);
+    }
+
+    /// Keeps certificates beside a key, or removes those that are there.
+    fn certify(&mut self, name: &str, chain: Vec<Vec<u8>>) -> Result<(), Refusal> {
+        let key = self.by_name.get(name).ok_or(Refusal::NoSuchKey)?;
+        let bytes: usize = chain.iter().map(Vec::len).sum();
+        let is_small = chain.len() <= CHAIN_MAX && bytes <= CHAIN_BYTES_MAX;
+        let is_right = chain.is_empty() || is_small && is_chain_of(key, &chain);
+        if !is_right {
+            return Err(Refusal::OtherCertificate);
+        }
+        let stored = self.vault.store_certificates(name, &chain);
+        stored.map_err(|error| Refusal::Storage { why: error.to_string() })?;
+        let all = Arc::make_mut(&mut self.certificates);
+        if chain.is_empty() {
+            all.remove(name)
+        } else {
+            all.insert(name.to_owned(), chain)
+        };
+        Ok(())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -87,13 +119,14 @@ impl Keys {
 
     fn insert(&mut self, key: Arc<StoredKey>) {
         self.by_public.insert(key.info.public.clone(), Arc::clone(&key));
-        self.by_name.insert(key.info.name.clone(), key);
+        Arc::make_mut(&mut self.by_name).insert(key.info.name.clone(), key);
     }
 
     /// Keeps a key that another one of its name has replaced, in the place of the one before.
     fn insert_previous(&mut self, key: Arc<StoredKey>) {
         self.by_public.insert(key.info.public.clone(), Arc::clone(&key));
-        if let Some(before) = self.previous.insert(key.info.name.clone(), key) {
+        let before = Arc::make_mut(&mut self.previous).insert(key.info.name.clone(), key);
+        if let Some(before) = before {
             self.forget(&before);
         }
     }
@@ -156,7 +189,11 @@ impl Keys {
             _ => Event::Generated { user, key: name, kind },
         });
         let info = key.info.clone();
-        if let Some(old) = self.by_name.remove(&info.name) {
+        // Certificates are for the public half. What cannot be deleted is left out at the next start.
+        if self.certificates.get(&info.name).is_some_and(|chain| !is_chain_of(&key, chain)) {
+            let _ = self.certify(&info.name, Vec::new());
+        }
+        if let Some(old) = Arc::make_mut(&mut self.by_name).remove(&info.name) {
             self.insert_previous(old);
         }
         self.insert(key);
@@ -170,8 +207,11 @@ impl Keys {
         if self.previous.contains_key(name) {
             self.remove_previous(name)?;
         }
+        if self.certificates.contains_key(name) {
+            self.certify(name, Vec::new())?;
+        }
         self.vault.remove(name).map_err(|error| Refusal::Storage { why: error.to_string() })?;
-        if let Some(key) = self.by_name.remove(name) {
+        if let Some(key) = Arc::make_mut(&mut self.by_name).remove(name) {
             self.forget(&key);
         }
         Ok(())
@@ -182,11 +222,18 @@ impl Keys {
             return Err(Refusal::NoSuchKey);
         }
         self.vault.remove_previous(name).map_err(|error| Refusal::Storage { why: error.to_string() })?;
-        if let Some(key) = self.previous.remove(name) {
+        if let Some(key) = Arc::make_mut(&mut self.previous).remove(name) {
             self.forget(&key);
         }
         Ok(())
     }
+}
+
+/// Returns whether these are certificates, the first one of them for this key.
+fn is_chain_of(key: &StoredKey, chain: &[Vec<u8>]) -> bool {
+    let parts: Option<Vec<_>> = chain.iter().map(|der| der::of_certificate(der)).collect();
+    let first = parts.and_then(|parts| PublicKey::of_der(parts.first()?.public).ok());
+    first.is_some_and(|public| public.der() == key.info.public)
 }
 
 fn stored(name: String, key: PrivateKey) -> Arc<StoredKey> {
@@ -198,7 +245,7 @@ fn stored(name: String, key: PrivateKey) -> Arc<StoredKey> {
 pub(crate) enum Answered {
     /// This message must be sent.
     Now(Told),
-    /// A chore will produce the answer.
+    /// Another thread will produce the answer.
     Later,
 }
 
@@ -209,10 +256,9 @@ pub(crate) fn answer(
     keys: &mut Keys,
     policy: &Policy,
     shared: &Shared,
-    facts: &Facts,
     audit: &Audit,
 ) -> Answered {
-    match answered(ask, asker, keys, policy, shared, facts, audit) {
+    match answered(ask, asker, keys, policy, shared, audit) {
         Ok(answered) => answered,
         Err(refusal) => {
             audit.write(&Event::Refused {
@@ -231,7 +277,6 @@ fn answered(
     keys: &mut Keys,
     policy: &Policy,
     shared: &Shared,
-    facts: &Facts,
     audit: &Audit,
 ) -> Result<Answered, Refusal> {
     if asker.has_chore {
@@ -242,7 +287,7 @@ fn answered(
         Ask::Open(source) => {
             let key = keys.find(&source).ok_or(Refusal::NoSuchKey)?;
             let uses = asker.grant.uses(&key.info.name);
-            if uses.is_empty() {
+            if uses.is_empty() || key.info.kind.version() > asker.version {
                 return Err(Refusal::NoSuchKey);
             }
             let name = key.info.name.clone();
@@ -268,12 +313,21 @@ fn answered(
             shared.scheduler().close(asker.id, handle);
             Told::Done
         }
-        Ask::List { after } => {
-            let behind = keys.by_name.range::<str, _>((Bound::Excluded(after.as_str()), Bound::Unbounded));
-            let usable =
-                behind.filter(|(name, _)| asker.grant.is_admin() || !asker.grant.uses(name).is_empty());
-            Told::Keys(usable.take(KEYS_PER_LIST).map(|(_, key)| key.info.clone()).collect())
+        Ask::List { after } => return Ok(inquire(asker, keys, inquiry::What::List { after })),
+        Ask::Certificates { only, after } => {
+            return Ok(inquire(asker, keys, inquiry::What::Certificates { only, after }));
         }
+        Ask::Certify { name, chain } => {
+            if !asker.grant.is_admin() {
+                return Err(Refusal::NotAdmin);
+            }
+            let certificates = chain.len();
+            keys.certify(&name, chain)?;
+            audit.write(&Event::Certified { user: asker.user, key: name, certificates });
+            Told::Done
+        }
+        Ask::Status => return Ok(inquire(asker, keys, inquiry::What::Status)),
+        Ask::Report { after } => return Ok(inquire(asker, keys, inquiry::What::Report { after })),
         Ask::Generate { name, kind } => return chore(asker, keys, name, What::Generate(kind)),
         Ask::Import { name, bytes, passphrase } => {
             return chore(asker, keys, name, What::Import { bytes, passphrase });
@@ -298,8 +352,6 @@ fn answered(
             audit.write(&Event::Removed { user: asker.user, key: name });
             Told::Done
         }
-        Ask::Status => Told::Status(Box::new(status(asker, keys, shared, facts))),
-        Ask::Report { after } => Told::Report(Box::new(report(&after, asker, keys, shared, facts))),
         Ask::Users { name } => {
             if !asker.grant.is_admin() {
                 return Err(Refusal::NotAdmin);
@@ -344,61 +396,18 @@ fn chore(asker: &mut Asker, keys: &mut Keys, name: String, what: What) -> Result
     Ok(Answered::Later)
 }
 
-/// Returns the status with all counters: of keys, those that the user may use or manage.
-fn report(after: &str, asker: &Asker, keys: &Keys, shared: &Shared, facts: &Facts) -> Report {
-    let is_visible = |name: &str| asker.grant.is_admin() || !asker.grant.uses(name).is_empty();
-    let counters = &shared.counters;
-    let count = |name: &str, count: &AtomicU64| (name.to_owned(), count.load(Ordering::Relaxed));
-    let behind = keys.by_name.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
-    let found: Vec<_> = behind.filter(|(name, _)| is_visible(name)).take(KEYS_PER_REPORT).collect();
-    // Its places in both lists do not count as open.
-    let is_open = |key: &Arc<StoredKey>| Arc::strong_count(key).saturating_sub(2) as u64;
-    Report {
-        status: status(asker, keys, shared, facts),
-        counts: [
-            count("connections_refused", &counters.connections_refused),
-            count("connections_closed_idle", &counters.connections_idle),
-        ]
-        .into(),
-        previous: found
-            .iter()
-            .filter_map(|(name, _)| Some(((*name).clone(), is_open(keys.previous.get(*name)?))))
-            .collect(),
-        keys: found.into_iter().map(|(name, key)| count(name, &key.used)).collect(),
-    }
-}
-
-/// Returns the status: all of it for a user that may manage keys; for others the facts of the service, and their own client's part
-/// of the list.
-fn status(asker: &Asker, keys: &Keys, shared: &Shared, facts: &Facts) -> ServiceStatus {
-    let scheduler = shared.scheduler();
-    let mut clients = scheduler.status(CLIENTS_MAX);
-    clients.retain(|client| asker.grant.is_admin() || client.user == asker.user);
-    let counters = &shared.counters;
-    let facts = ServiceStatus {
-        service: facts.service.clone(),
-        up_seconds: facts.start.elapsed().as_secs(),
-        workers: facts.workers as u32,
-        memory_locked: facts.memory_locked,
-        sealed_by: facts.sealed_by.clone(),
-        clients,
-        ..ServiceStatus::default()
-    };
-    if !asker.grant.is_admin() {
-        let visible = keys.by_name.keys().filter(|name| !asker.grant.uses(name).is_empty()).count() as u64;
-        let connections = facts.clients.iter().map(|client| client.connections).sum();
-        return ServiceStatus { keys: visible, connections, ..facts };
-    }
-    ServiceStatus {
-        keys: keys.len() as u64,
-        connections: scheduler.connections() as u64,
-        done: counters.done(),
-        refused: counters.refused(),
-        lies: counters.lies.load(Ordering::Relaxed),
-        wakes: counters.wakes.load(Ordering::Relaxed),
-        batches: counters.batches.load(Ordering::Relaxed),
-        divided: counters.divided.load(Ordering::Relaxed),
-        busy_ns: counters.busy_ns.load(Ordering::Relaxed),
-        ..facts
-    }
+/// Hands a question over to the thread that answers it.
+fn inquire(asker: &mut Asker, keys: &Keys, what: inquiry::What) -> Answered {
+    keys.inquiries.add(Inquiry {
+        id: asker.id,
+        user: asker.user,
+        version: asker.version,
+        grant: asker.grant.clone(),
+        keys: Arc::clone(&keys.by_name),
+        previous: Arc::clone(&keys.previous),
+        certificates: Arc::clone(&keys.certificates),
+        what,
+    });
+    asker.has_chore = true;
+    Answered::Later
 }

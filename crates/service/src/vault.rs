@@ -1,13 +1,15 @@
 //! Keys at rest: a folder with a file per key, sealed under a passphrase.
 //!
 //! The file `seal` contains the salt and cost of scrypt, and a sealed word by which a wrong passphrase is detected.
-//! `NAME.key` is a key's PKCS#8 under AES-256-GCM, bound to its name. **Guarantees:** files are written whole or not
+//! `NAME.key` is a key's PKCS#8 under AES-256-GCM, bound to its name; `NAME.crt` has its certificates as PEM, which are no secret.
+//! **Guarantees:** files are written whole or not
 //! at all, and are readable by their owner only; a file that was changed, moved or renamed is an error, never another
 //! key; the private bytes are in clear only in buffers that are zeroed.
 
 use rustix::fs::{FlockOperation, flock};
 use sealane_asymmetric::{PrivateKey, SCRYPT_LOG_N, Sealer, random};
-use sealane_client::key::is_name;
+use sealane_client::key::{all_of_pem, is_name, pem};
+use sealane_client::setup::{CHAIN_BYTES_MAX, CHAIN_MAX};
 use sealane_peer::{PeerError, check_trusted_folder};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -25,6 +27,11 @@ const SEAL_MAGIC: &[u8] = b"sealane engine seal 1\n";
 const KEY_MAGIC: &[u8] = b"sealane engine key 1\n";
 const SALT_BYTES: usize = 16;
 const SUFFIX: &str = ".key";
+const CERTIFICATES_SUFFIX: &str = ".crt";
+const CERTIFICATE_LABEL: &str = "CERTIFICATE";
+
+/// The maximum length of a file with certificates in bytes.
+const CERTIFICATES_FILE_BYTES_MAX: u64 = 2 * CHAIN_BYTES_MAX as u64;
 
 /// The end of the name of a key that another one has replaced; no key's own name has its first character.
 const PREVIOUS: &str = "~previous";
@@ -222,6 +229,46 @@ impl Vault {
         self.delete(name, "")
     }
 
+    /// Returns the certificates of a key, which may be none.
+    ///
+    /// # Errors
+    /// Fails if the file system does, or if the file was not written by [`Vault::store_certificates`].
+    pub fn certificates(&self, name: &str) -> Result<Vec<Vec<u8>>, VaultError> {
+        let path = self.certificates_path(name);
+        match read_up_to(&path, CERTIFICATES_FILE_BYTES_MAX) {
+            Err(VaultError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+            Ok(text) => {
+                let text = String::from_utf8(text).unwrap_or_default();
+                let chain = all_of_pem(CERTIFICATE_LABEL, &text, CHAIN_MAX + 1);
+                if chain.is_empty() { Err(VaultError::Damaged { path }) } else { Ok(chain) }
+            }
+        }
+    }
+
+    /// Stores the certificates of a key, in the place of those before; with none, there are none any more.
+    ///
+    /// # Errors
+    /// Fails if the file system does.
+    pub fn store_certificates(&self, name: &str, chain: &[Vec<u8>]) -> Result<(), VaultError> {
+        let path = self.certificates_path(name);
+        if chain.is_empty() {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
+                _ => sync(&self.folder),
+            };
+        }
+        let text: String = chain.iter().map(|der| pem(CERTIFICATE_LABEL, der)).collect();
+        write(&self.folder, &format!("{name}{CERTIFICATES_SUFFIX}"), text.as_bytes())
+    }
+
+    fn certificates_path(&self, name: &str) -> PathBuf {
+        assert!(is_name(name), "names are checked where they come in");
+        self.folder.join(format!("{name}{CERTIFICATES_SUFFIX}"))
+    }
+
     /// Deletes the key that another one of this name has replaced.
     ///
     /// # Errors
@@ -247,11 +294,15 @@ fn associated(name: &str) -> Vec<u8> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, VaultError> {
+    read_up_to(path, FILE_BYTES_MAX)
+}
+
+fn read_up_to(path: &Path, most: u64) -> Result<Vec<u8>, VaultError> {
     let mut content = Vec::new();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = file.map_err(failed("open", path))?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content).map_err(failed("read", path))?;
-    if content.len() as u64 > FILE_BYTES_MAX {
+    file.take(most + 1).read_to_end(&mut content).map_err(failed("read", path))?;
+    if content.len() as u64 > most {
         return Err(VaultError::Damaged { path: path.to_owned() });
     }
     Ok(content)

@@ -89,8 +89,7 @@ fn batch_of(kernels: &Kernels) -> Batch {
 }
 
 impl Shared {
-    pub(crate) fn new() -> io::Result<Self> {
-        let kernels = Kernels::best();
+    pub(crate) fn new(kernels: Kernels) -> io::Result<Self> {
         let shared = Self {
             scheduler: Mutex::default(),
             counters: Counters::default(),
@@ -515,7 +514,7 @@ mod tests {
     /// Has an operation divided with a second worker that comes for its half at once, or never.
     fn divide(has_help: bool) {
         let (end, job, wanted) = signing();
-        let shared = Shared::new().unwrap();
+        let shared = Shared::new(Kernels::best()).unwrap();
         let mut answers = Consumer::new(Direction::Answers);
         for round in 1..=6 {
             let (divided, spent) = Divided::begin(&shared.kernels, job()).unwrap();
@@ -551,7 +550,7 @@ mod tests {
     /// A client that has one request at a time is answered rightly, and sooner or later by two workers.
     #[test]
     fn a_lone_client_has_its_signatures_divided() {
-        let shared = Arc::new(Shared { disregards_others: true, ..Shared::new().unwrap() });
+        let shared = Arc::new(Shared { disregards_others: true, ..Shared::new(Kernels::best()).unwrap() });
         let workers = Workers::start(&shared, 2).unwrap();
         let (key, wanted) = key();
         let (bell, given) = Bell::pair().unwrap();
@@ -602,7 +601,7 @@ mod tests {
     #[test]
     fn a_place_that_is_taken_leaves_both_halves_to_the_maker() {
         let (_, job, _) = signing();
-        let shared = Shared::new().unwrap();
+        let shared = Shared::new(Kernels::best()).unwrap();
         let (first, _) = Divided::begin(&shared.kernels, job()).unwrap();
         assert!(shared.place.offer(Arc::new(first)));
         let (divided, spent) = Divided::begin(&shared.kernels, job()).unwrap();

@@ -36,8 +36,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-const KINDS: [KeyKind; 5] =
-    [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519];
+const KINDS: [KeyKind; 6] = [
+    KeyKind::Rsa { bits: 2048 },
+    KeyKind::P256,
+    KeyKind::P384,
+    KeyKind::Ed25519,
+    KeyKind::X25519,
+    KeyKind::P521,
+];
 
 #[test]
 fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
@@ -63,7 +69,9 @@ fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
                     (Operation::SignPkcs1(None), Verification::Pkcs1(None)),
                     (pss, Verification::Pss { hash, mask: hash, salt_bytes: Some(32) }),
                 ],
-                KeyKind::P256 | KeyKind::P384 => &[(Operation::SignEcdsa, Verification::Ecdsa)],
+                KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
+                    &[(Operation::SignEcdsa, Verification::Ecdsa)]
+                }
                 KeyKind::Ed25519 => &[(Operation::SignEd25519, Verification::Ed25519)],
                 KeyKind::X25519 => &[],
             };

@@ -132,7 +132,7 @@ pub enum EngineKeysCommand {
         socket: EngineSocketArgs,
         /// The key's name
         name: String,
-        /// rsa-2048 to rsa-8192, p256, p384, ed25519 or x25519
+        /// rsa-2048 to rsa-8192, p256, p384, p521, ed25519 or x25519
         kind: KeyKind,
     },
     /// Hand a private key over to the engine: PEM, PKCS#8 or PKCS#12. Your file stays; delete it when all works
@@ -151,6 +151,22 @@ pub enum EngineKeysCommand {
         /// --previous` or the next replacement
         #[arg(long)]
         replace: bool,
+        /// PEM file with the key's certificate, and those that lead to a root, for programs that look for it by PKCS#11 or a store
+        #[arg(long, value_name = "FILE")]
+        certificate: Option<PathBuf>,
+    },
+    /// Print the certificates that are kept beside a key, or keep others
+    Certificate {
+        /// Which engine
+        #[command(flatten)]
+        socket: EngineSocketArgs,
+        /// The key's name
+        name: String,
+        /// PEM file with the key's certificate first, and those that lead to a root, to be kept in the place of those before
+        file: Option<PathBuf>,
+        /// Keep none any more
+        #[arg(long, conflicts_with = "file")]
+        remove: bool,
     },
     /// Try a key: sign once, or agree on a secret.
     Test {

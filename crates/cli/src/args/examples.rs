@@ -188,6 +188,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     (
+        "sealane-engine-keys-certificate",
+        &[
+            ("sealane engine keys certificate web chain.pem", "keep certificates beside a key"),
+            ("sealane engine keys certificate web", "print them"),
+        ],
+    ),
+    (
         "sealane-engine-keys-test",
         &[(
             "sealane engine keys test web --user www-data",

@@ -1,4 +1,4 @@
-//! The functions that this module does not have: keys are made, imported and removed by `sealane engine keys`.
+//! The functions that this module does not have: keys are imported and removed by `sealane engine keys`, and never wrapped.
 
 use cryptoki_sys as c;
 use std::ffi::c_void;
@@ -29,7 +29,6 @@ absent! { CKR_FUNCTION_NOT_SUPPORTED:
     set_operation_state(Session, Bytes, Length, Object, Object);
     create_object(Session, Template, Length, Made);
     copy_object(Session, Object, Template, Length, Made);
-    destroy_object(Session, Object);
     get_object_size(Session, Object, Room);
     set_attribute_value(Session, Object, Template, Length);
     encrypt_init(Session, Mechanism, Object);
@@ -52,10 +51,8 @@ absent! { CKR_FUNCTION_NOT_SUPPORTED:
     sign_encrypt_update(Session, Bytes, Length, Bytes, Room);
     decrypt_verify_update(Session, Bytes, Length, Bytes, Room);
     generate_key(Session, Mechanism, Template, Length, Made);
-    generate_key_pair(Session, Mechanism, Template, Length, Template, Length, Made, Made);
     wrap_key(Session, Mechanism, Object, Object, Bytes, Room);
     unwrap_key(Session, Mechanism, Object, Bytes, Length, Template, Length, Made);
-    derive_key(Session, Mechanism, Object, Template, Length, Made);
     wait_for_slot_event(c::CK_FLAGS, *mut c::CK_SLOT_ID, *mut c_void);
 }
 

@@ -144,7 +144,7 @@ pub(super) unsafe extern "C" fn get_token_info(slot: c::CK_SLOT_ID, info: *mut c
             manufacturerID: padded(MANUFACTURER),
             model: padded("engine service"),
             serialNumber: serial_number(&module.socket),
-            flags: c::CKF_RNG | c::CKF_WRITE_PROTECTED | c::CKF_TOKEN_INITIALIZED,
+            flags: c::CKF_RNG | c::CKF_TOKEN_INITIALIZED,
             ulMaxSessionCount: SESSIONS_MAX as c::CK_ULONG,
             ulSessionCount: module.sessions().count() as c::CK_ULONG,
             ulMaxRwSessionCount: SESSIONS_MAX as c::CK_ULONG,
@@ -214,13 +214,18 @@ pub(super) unsafe extern "C" fn open_session(
 }
 
 pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
-    with_module(|module| module.sessions().close(handle))
+    with_module(|module| {
+        module.sessions().close(handle)?;
+        module.forget_secrets();
+        Ok(())
+    })
 }
 
 pub(super) unsafe extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK_RV {
     with_module(|module| {
         check_slot(slot)?;
         module.sessions().close_all();
+        module.forget_secrets();
         Ok(())
     })
 }

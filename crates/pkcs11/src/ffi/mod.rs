@@ -8,6 +8,7 @@
 
 mod absent;
 mod general;
+mod making;
 mod objects;
 mod operations;
 
@@ -43,7 +44,7 @@ static FUNCTIONS: c::CK_FUNCTION_LIST = c::CK_FUNCTION_LIST {
     C_Logout: Some(general::logout),
     C_CreateObject: Some(absent::create_object),
     C_CopyObject: Some(absent::copy_object),
-    C_DestroyObject: Some(absent::destroy_object),
+    C_DestroyObject: Some(objects::destroy_object),
     C_GetObjectSize: Some(absent::get_object_size),
     C_GetAttributeValue: Some(objects::get_attribute_value),
     C_SetAttributeValue: Some(absent::set_attribute_value),
@@ -80,10 +81,10 @@ static FUNCTIONS: c::CK_FUNCTION_LIST = c::CK_FUNCTION_LIST {
     C_SignEncryptUpdate: Some(absent::sign_encrypt_update),
     C_DecryptVerifyUpdate: Some(absent::decrypt_verify_update),
     C_GenerateKey: Some(absent::generate_key),
-    C_GenerateKeyPair: Some(absent::generate_key_pair),
+    C_GenerateKeyPair: Some(making::generate_key_pair),
     C_WrapKey: Some(absent::wrap_key),
     C_UnwrapKey: Some(absent::unwrap_key),
-    C_DeriveKey: Some(absent::derive_key),
+    C_DeriveKey: Some(making::derive_key),
     C_SeedRandom: Some(absent::seed_random),
     C_GenerateRandom: Some(operations::generate_random),
     C_GetFunctionStatus: Some(absent::get_function_status),

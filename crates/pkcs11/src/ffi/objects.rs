@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{BAD, length_of, put, with_module};
+use crate::attribute::Template;
 use crate::refused::Refused;
 use cryptoki_sys as c;
 
@@ -20,6 +21,42 @@ fn attributes(template: *const c::CK_ATTRIBUTE, count: c::CK_ULONG) -> Result<us
     if count > ATTRIBUTES_MAX || (count > 0 && template.is_null()) { Err(BAD) } else { Ok(count) }
 }
 
+/// Reads a template with the values of its attributes.
+///
+/// # Safety
+/// `template` is null, or has as many attributes as `count` says, each with a value of the length that it states.
+pub(super) unsafe fn read_template(
+    template: *const c::CK_ATTRIBUTE,
+    count: c::CK_ULONG,
+) -> Result<Template, Refused> {
+    let mut read = Template::new();
+    for place in 0..attributes(template, count)? {
+        // SAFETY: the caller guarantees it.
+        let attribute = unsafe { template.add(place).read_unaligned() };
+        let length = usize::try_from(attribute.ulValueLen).unwrap_or(usize::MAX);
+        if length > VALUE_BYTES_MAX || (length > 0 && attribute.pValue.is_null()) {
+            return Err(Refused(c::CKR_ATTRIBUTE_VALUE_INVALID));
+        }
+        let mut value = vec![0; length];
+        if length > 0 {
+            // SAFETY: the caller guarantees it.
+            unsafe { std::ptr::copy_nonoverlapping(attribute.pValue.cast(), value.as_mut_ptr(), length) };
+        }
+        read.push((attribute.type_, value));
+    }
+    Ok(read)
+}
+
+pub(super) unsafe extern "C" fn destroy_object(
+    handle: c::CK_SESSION_HANDLE,
+    object: c::CK_OBJECT_HANDLE,
+) -> c::CK_RV {
+    with_module(|module| {
+        module.with_session(handle, |_| Ok(()))?;
+        module.destroy(object)
+    })
+}
+
 pub(super) unsafe extern "C" fn get_attribute_value(
     handle: c::CK_SESSION_HANDLE,
     object: c::CK_OBJECT_HANDLE,
@@ -29,7 +66,7 @@ pub(super) unsafe extern "C" fn get_attribute_value(
     with_module(|module| {
         module.with_session(handle, |_| Ok(()))?;
         let count = attributes(template, count)?;
-        let object = module.object(object).ok_or(Refused(c::CKR_OBJECT_HANDLE_INVALID))?;
+        let object = module.item(object).ok_or(Refused(c::CKR_OBJECT_HANDLE_INVALID))?;
         let mut outcome = Ok(());
         for place in 0..count {
             // SAFETY: the pointer is the caller's template, which has as many attributes.
@@ -64,21 +101,8 @@ pub(super) unsafe extern "C" fn find_objects_init(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| session.may_search())?;
-        let mut wanted = Vec::new();
-        for place in 0..attributes(template, count)? {
-            // SAFETY: the pointer is the caller's template, which has as many attributes.
-            let attribute = unsafe { template.add(place).read_unaligned() };
-            let length = usize::try_from(attribute.ulValueLen).unwrap_or(usize::MAX);
-            if length > VALUE_BYTES_MAX || (length > 0 && attribute.pValue.is_null()) {
-                return Err(Refused(c::CKR_ATTRIBUTE_VALUE_INVALID));
-            }
-            let mut value = vec![0; length];
-            if length > 0 {
-                // SAFETY: the attribute is the caller's, with a value of the length that it states.
-                unsafe { std::ptr::copy_nonoverlapping(attribute.pValue.cast(), value.as_mut_ptr(), length) };
-            }
-            wanted.push((attribute.type_, value));
-        }
+        // SAFETY: the pointer is the caller's template.
+        let wanted = unsafe { read_template(template, count) }?;
         let found = module.find(&wanted)?;
         module.with_session(handle, |session| session.start_search(found))
     })

@@ -148,6 +148,7 @@ fn group(kind: KeyKind) -> Option<&'static CStr> {
     match kind {
         KeyKind::P256 => Some(c"prime256v1"),
         KeyKind::P384 => Some(c"secp384r1"),
+        KeyKind::P521 => Some(c"secp521r1"),
         _ => None,
     }
 }
@@ -156,6 +157,7 @@ fn kind_of_group(name: &str) -> Option<KeyKind> {
     match name.to_ascii_lowercase().as_str() {
         "prime256v1" | "p-256" | "secp256r1" => Some(KeyKind::P256),
         "secp384r1" | "p-384" => Some(KeyKind::P384),
+        "secp521r1" | "p-521" => Some(KeyKind::P521),
         _ => None,
     }
 }

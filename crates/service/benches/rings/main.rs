@@ -1,13 +1,16 @@
 //! Measures the cost of the service: null jobs through the rings, compared with a Unix socket's round trip; RSA-2048
 //! signatures of processes with one operation under way each, compared with the same in process by OpenSSL and by AWS-LC; and
 //! both beside SoftHSM, alone and behind p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings
-//! [SECONDS]`; `-- null SECONDS`, `-- signatures SECONDS [PROCESSES...]` and `-- token SECONDS` do one of the three. After
+//! [SECONDS]`; `-- null SECONDS`, `-- signatures SECONDS [PROCESSES...]` and `-- token SECONDS` do one of the three, and
+//! `-- attacks SECONDS`, best as root, what attacks of one user cost others; `-- without-ifma SECONDS` is about processors without
+//! that instruction. After
 //! `cargo build --release -p sealane-pkcs11`, clients also sign by our module of PKCS#11.
 //!
 //! Clients that sign are separate processes: this program, started again. Null jobs and the socket's round trips have
 //! both ends in threads of this process. Times are wall-clock; CPU time is that of the clients alone. Whatever is compared
 //! takes turns, three times; the row has the medians of the rates, of the three ratios, and of the times within which calls return.
 
+mod attacks;
 mod clients;
 mod openssl;
 mod softhsm;
@@ -17,9 +20,10 @@ use clients::{Found, Way};
 use sealane_asymmetric::{Halves, Prime, PrivateKey, Request, run_together};
 use sealane_client::ring::{Consumer, Direction, Head, Producer};
 use sealane_client::{Channel, Client, Hash, KeyKind, Memory, Operation};
+use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
-use sealane_transform::Kernels;
+use sealane_transform::{Isa, Kernels};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -37,6 +41,11 @@ fn main() {
         ["sign", kind, place, threads, seconds] => {
             clients::sign(kind, Path::new(place), number(threads) as usize, number(seconds));
         }
+        ["without-ifma", seconds] => without_ifma(seconds),
+        ["attack", name, place] => attacks::run(name, Path::new(place)),
+        ["attacks", seconds] => {
+            with_service(Kernels::best(), |_, socket, _, _| attacks::report(socket, number(seconds)))
+        }
         ["null", seconds] => report(number(seconds), [true, false, false], &[]),
         ["signatures", seconds, counts @ ..] => {
             let counts: Vec<usize> = counts.iter().map(|count| number(count) as usize).collect();
@@ -53,16 +62,59 @@ fn number(text: &str) -> f64 {
 }
 
 fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3], counts: &[usize]) {
+    with_service(Kernels::best(), |folder, socket, client, key| {
+        if with_null {
+            without_work(socket, client, seconds);
+        }
+        if with_signatures {
+            floors(Kernels::best(), key, seconds);
+            signatures(folder, socket, client, seconds, counts);
+        }
+        if with_token {
+            tokens(folder, socket, seconds);
+        }
+    });
+}
+
+/// Measures one client and two as on a processor without IFMA: neither the service's kernels nor the libraries use it.
+fn without_ifma(seconds: &str) {
+    /// Both libraries read it once, at their start: the second word of features without bit 21 of EBX of CPUID's leaf 7.
+    const VARIABLE: &str = "OPENSSL_ia32cap";
+    const WITHOUT: &str = ":~0x200000";
+    if env::var(VARIABLE).is_ok_and(|value| value == WITHOUT) {
+        let kernels = Kernels::select(None, Some(Isa::Avx2)).expect("a processor with AVX2");
+        return with_service(kernels, |folder, socket, client, key| {
+            let seconds = number(seconds);
+            println!("a wake and a wake back, which nothing undercuts that asks another process:");
+            asleep(socket, client, seconds);
+            floors(kernels, key, seconds);
+            signatures(folder, socket, client, seconds, &[1, 2, 4]);
+        });
+    }
+    let mut again = std::process::Command::new(env::current_exe().expect("a program"));
+    let status = again.args(["without-ifma", seconds]).env(VARIABLE, WITHOUT).status();
+    assert!(status.expect("a process").success());
+}
+
+/// Calls `measure` with the folder and the socket of a service, an administrator's client, and a key that it has.
+fn with_service(kernels: Kernels, measure: impl FnOnce(&Path, &Path, &mut Client, &PrivateKey)) {
     let folder = env::temp_dir().join(format!("sealane-rings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let socket = folder.join("socket");
     let key = PrivateKey::generate(KeyKind::Rsa { bits: 2048 }).expect("a key");
     std::fs::write(folder.join("key.der"), &*key.to_pkcs8().expect("PKCS#8")).expect("a file");
+    let policy = format!(
+        "[[allow]]\nusers = [{}]\nkeys = ['*']\nuses = ['sign']\nadmin = true\nlend = true\n\
+         [[allow]]\nusers = [{}]\nkeys = ['none']\nuses = ['sign']\nlend = true\n",
+        rustix::process::geteuid().as_raw(),
+        attacks::NAMED
+    );
     let settings = Settings {
         listeners: vec![bind_at(&socket).expect("a socket")],
         vault: Vault::open(&folder.join("keys"), b"a benchmark").expect("a vault"),
-        policy: Policy::of_users(&[rustix::process::geteuid().as_raw()]),
+        policy: Policy::parse(&policy, &Names::default()).expect("a policy"),
         workers: thread::available_parallelism().map_or(1, usize::from),
+        kernels,
         audit: Audit::nowhere(),
         audits_uses: false,
         memory_locked: false,
@@ -73,16 +125,7 @@ fn report(seconds: f64, [with_null, with_signatures, with_token]: [bool; 3], cou
     let running = thread::spawn(move || service.run());
     let mut client = Client::connect(&socket, "bench").expect("a client");
     client.import("bench", &key.to_pkcs8().expect("PKCS#8"), None).expect("a key");
-    if with_null {
-        without_work(&socket, &mut client, seconds);
-    }
-    if with_signatures {
-        floors(&key, seconds);
-        signatures(&folder, &socket, &mut client, seconds, counts);
-    }
-    if with_token {
-        tokens(&folder, &socket, seconds);
-    }
+    measure(&folder, &socket, &mut client, &key);
     stop.stop();
     running.join().expect("no panic").expect("it serves");
     std::fs::remove_dir_all(&folder).expect("a folder");
@@ -102,8 +145,7 @@ fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
 
 /// Prints the time of one signature in this thread, alone, in lanes, and in the steps of one that two threads share: no service
 /// can undercut it.
-fn floors(key: &PrivateKey, seconds: f64) {
-    let kernels = Kernels::best();
+fn floors(kernels: Kernels, key: &PrivateKey, seconds: f64) {
     let request = Request { key, operation: Operation::SignPkcs1(Some(Hash::Sha256)), content: &[7; 32] };
     println!("RSA-2048 signatures of one thread, medians:");
     let lanes = |count: usize| {

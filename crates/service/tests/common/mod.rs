@@ -8,7 +8,7 @@ use sealane_asymmetric::PrivateKey;
 use sealane_client::{Client, KeyKind, key};
 use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
-use sealane_service::{Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError};
+use sealane_service::{Audit, Kernels, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -26,6 +26,12 @@ fn once_free<T, E: std::fmt::Debug>(open: impl Fn() -> Result<T, E>, is_in_use: 
             opened => return opened.expect("a service has its folder"),
         }
     }
+}
+
+/// Opens the keys of a service in this folder.
+pub(crate) fn vault(folder: &Path) -> Vault {
+    let keys = folder.join("keys");
+    once_free(|| Vault::open(&keys, b"a passphrase"), |error| matches!(error, VaultError::InUse { .. }))
 }
 
 /// A running service. It ends when the value is dropped.
@@ -59,6 +65,7 @@ impl Engine {
             vault: self.vault(),
             policy,
             workers: 2,
+            kernels: Kernels::best(),
             audit: Audit::nowhere(),
             audits_uses: false,
             memory_locked: false,
@@ -77,8 +84,7 @@ impl Engine {
     }
 
     fn vault(&self) -> Vault {
-        let keys = self.folder.join("keys");
-        once_free(|| Vault::open(&keys, b"a passphrase"), |error| matches!(error, VaultError::InUse { .. }))
+        vault(&self.folder)
     }
 
     pub(crate) fn stop(&mut self) {

@@ -22,6 +22,9 @@ const _: () = assert!(LAST + 1 == VERSION);
 enum Ask {
     Hello { lowest: u16, highest: u16, program: String },
     Open(Source),
+    _Lend { _pkcs8: Vec<u8> },
+    _Close { _handle: u32 },
+    List { after: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -33,6 +36,18 @@ enum Source {
 enum Told {
     Welcome { version: u16, service: String },
     Key { handle: u32, info: Info },
+    Keys(Vec<Info>),
+    _Done,
+    _Status,
+    Refused(Refused),
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Refused {
+    _Version { _lowest: u16, _highest: u16 },
+    _NotAllowed,
+    _NotAdmin,
+    NoSuchKey,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +84,12 @@ fn a_program_with_the_client_of_the_last_version_goes_on() {
     let (told, _) = ask(&Ask::Open(Source::Name("web".to_owned())));
     let Told::Key { handle, info } = told else { panic!("{told:?}") };
     assert_eq!((info.name.as_str(), info.kind), ("web", Kind::Ed25519));
+    // Keys of kinds that it does not know are not there for it.
+    engine.client().generate("new", KeyKind::P521).unwrap();
+    let (told, _) = ask(&Ask::List { after: String::new() });
+    assert!(matches!(&told, Told::Keys(all) if all.len() == 1 && all[0].name == "web"), "{told:?}");
+    let (told, _) = ask(&Ask::Open(Source::Name("new".to_owned())));
+    assert!(matches!(told, Told::Refused(Refused::NoSuchKey)), "{told:?}");
     let mut requests = Producer::new(Direction::Requests);
     let mut answers = Consumer::new(Direction::Answers);
     let mut content = Zeroizing::default();
