@@ -34,6 +34,7 @@ usage: cargo xtask COMMAND
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   soak-clients S   for so many seconds, a gateway with 20 devices whose keys live for 2 s while 2 % of packets are lost, and whose
                    users and lists of revoked certificates are renewed each minute, in a release build (root)
+  soak-engine S    for so many seconds, nginx under load with a key of an engine that is killed each second, in a release build
   model-ike N      two ends of IKE whose exchanges cross in bad weather, in N histories, such as 100000; in a release build
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
@@ -64,6 +65,9 @@ fn main() -> ExitCode {
         ["soak-tunnel", seconds] => soak(&root, ["sealane", "bad_network"], "SEALANE_SOAK_SECONDS", seconds),
         ["soak-clients", seconds] => {
             soak(&root, ["sealane", "tunnel_ike"], "SEALANE_SOAK_CLIENTS_SECONDS", seconds)
+        }
+        ["soak-engine", seconds] => {
+            soak(&root, ["sealane-provider", "openssl"], "SEALANE_SOAK_ENGINE_SECONDS", seconds)
         }
         ["model-ike", seeds] => soak(&root, ["sealane-ike", "collisions"], "SEALANE_MODEL_SEEDS", seeds),
         ["picture"] => tidy::draw_picture(&root),
@@ -110,6 +114,7 @@ fn soak(root: &Path, [package, test]: [&str; 2], setting: &str, amount: &str) ->
     arguments.extend(match test {
         "tunnel_ike" => Some("soak::"),
         "collisions" => Some("exchanges_that_cross"),
+        "openssl" => Some("killed::"),
         _ => None,
     });
     let mut command = std::process::Command::new(cargo);

@@ -4,6 +4,8 @@
 
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
+#[path = "openssl/killed.rs"]
+mod killed;
 mod libcrypto;
 #[path = "openssl/newer.rs"]
 mod newer;
@@ -430,16 +432,8 @@ fn a_server_that_runs_handshakes_as_jobs_goes_on_meanwhile() {
     assert_eq!(world.engine.client().status().unwrap().connections, 3);
 }
 
-#[test]
-fn nginx_serves_without_the_key_and_through_a_restart_of_the_service() {
-    if !have(&["openssl", "curl"]) || !Path::new("/usr/sbin/nginx").exists() {
-        if !Path::new("/usr/sbin/nginx").exists() {
-            skip::skip("no nginx");
-        }
-        return;
-    }
-    let mut world = World::new();
-    let (port, certificate) = (free_port(), world.certificate("rsa"));
+/// Starts nginx with two workers, the key `rsa` by its reference, and its certificate.
+fn nginx(world: &World, port: u16) -> Running {
     let user = if common::user() == 0 { "user root;" } else { "" };
     let config = format!(
         "daemon off;\n{user}\nworker_processes 2;\npid nginx.pid;\nerror_log nginx.log;\nevents {{}}\nhttp {{\n\
@@ -450,7 +444,20 @@ fn nginx_serves_without_the_key_and_through_a_restart_of_the_service() {
     fs::write(world.path("nginx.conf"), config).unwrap();
     let mut nginx = world.command("/usr/sbin/nginx");
     nginx.args(["-p", &world.path(""), "-c", &world.path("nginx.conf"), "-e", &world.path("nginx.log")]);
-    let nginx = Running(nginx.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    Running(nginx.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+#[test]
+fn nginx_serves_without_the_key_and_through_a_restart_of_the_service() {
+    if !have(&["openssl", "curl"]) || !Path::new("/usr/sbin/nginx").exists() {
+        if !Path::new("/usr/sbin/nginx").exists() {
+            skip::skip("no nginx");
+        }
+        return;
+    }
+    let mut world = World::new();
+    let (port, certificate) = (free_port(), world.certificate("rsa"));
+    let nginx = nginx(&world, port);
     wait_for(port);
     let fetch = || {
         let mut curl = Command::new("curl");
