@@ -109,6 +109,12 @@ fn with_client<T>(
     outcome.unwrap_or(Err(Reason::Failed))
 }
 
+/// Returns the certificates in DER that the service keeps beside the key that a reference names.
+pub(crate) fn certificates(uri: &Uri) -> Result<Vec<Vec<u8>>, Reason> {
+    let socket = uri.socket.clone().unwrap_or_else(environment::socket);
+    with_client(&socket, |client| client.certificates_of(&uri.name))
+}
+
 impl EngineKey {
     /// Opens the key that a reference names.
     pub(crate) fn open(uri: &Uri) -> Result<Self, Reason> {

@@ -20,6 +20,7 @@ const NIST: [u8; 7] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04];
 fn hash_object(hash: Hash) -> Vec<u8> {
     match hash.nist_number() {
         Some(number) => [&NIST[..], &[2, number]].concat(),
+        None if hash.is_md5() => vec![0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05],
         None => vec![0x2b, 0x0e, 0x03, 0x02, 0x1a],
     }
 }
@@ -29,8 +30,11 @@ fn algorithm_of_hash(hash: Hash) -> Zeroizing<Vec<u8>> {
     algorithm(&hash_object(hash), NO_PARAMETERS)
 }
 
-/// Returns the DigestInfo of a digest (RFC 8017, 9.2), which RSASSA-PKCS1-v1_5 pads.
+/// Returns the DigestInfo of a digest (RFC 8017, 9.2), which RSASSA-PKCS1-v1_5 pads; in TLS 1.0, the digest alone.
 pub(crate) fn digest_info(hash: Hash, digest: &[u8]) -> Vec<u8> {
+    if hash.is_of_old_tls() {
+        return digest.to_vec();
+    }
     sequence(&[&algorithm_of_hash(hash), &octet_string(digest)]).to_vec()
 }
 
@@ -38,6 +42,7 @@ pub(crate) fn digest_info(hash: Hash, digest: &[u8]) -> Vec<u8> {
 /// id-rsassa-pkcs1-v1-5-with-sha3-… (NIST).
 pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
     let last = match hash.nist_number() {
+        None if hash.is_md5() => 4,
         None => 5,
         Some(number @ 1..=3) => 10 + number,
         Some(4) => 14,
@@ -67,6 +72,7 @@ pub(crate) fn algorithm_of_pss(hash: Hash, mask: Hash, salt_bytes: u16) -> Vec<u
 pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Option<Vec<u8>> {
     const ECDSA: [u8; 6] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
     let object = match hash.nist_number() {
+        None if hash.is_md5() || hash.is_of_old_tls() => return None,
         None => [&ECDSA[..], &[1]].concat(),
         Some(4) => [&ECDSA[..], &[3, 1]].concat(),
         Some(number @ 1..=3) => [&ECDSA[..], &[3, 1 + number]].concat(),

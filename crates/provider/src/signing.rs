@@ -13,10 +13,13 @@ use crate::key::{Content, Family, KeyBox};
 use crate::library::{self, Digest};
 use crate::reason::Reason;
 use sealane_asymmetric::{Verification, der};
-use sealane_client::{Hash, KeyKind, Operation};
+use sealane_client::{Hash, Operation};
 use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
+
+/// The length of a secret of X25519.
+const X25519_BYTES: usize = 32;
 
 /// Returns the service's hash with a name of OpenSSL's.
 pub(crate) fn hash_of(name: &str) -> Option<Hash> {
@@ -360,6 +363,7 @@ impl Signing {
                 let mask = self.mask.and_then(library::Hash::of_client).unwrap_or(hash?);
                 identifiers::algorithm_of_pss(hash?, mask, salt_bytes)
             }
+            _ if hash?.is_of_old_tls() => return Err(Reason::Unsupported),
             _ => identifiers::algorithm_of_pkcs1(hash?),
         })
     }
@@ -421,17 +425,47 @@ impl Crypting {
     }
 }
 
+/// ANSI X9.63's function (SEC 1, 3.6.1), which makes keys of a secret, as CMS wants it.
+#[derive(Clone, Default)]
+pub(crate) struct Derivation {
+    pub(crate) hash: Option<library::Hash>,
+    pub(crate) bytes: usize,
+    pub(crate) shared: Vec<u8>,
+}
+
+/// The maximum length of what is made of a secret in bytes.
+const DERIVED_BYTES_MAX: usize = 4096;
+
+impl Derivation {
+    fn derive(&self, secret: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+        let hash = self.hash.ok_or(Reason::Unsupported)?;
+        let mut made = Zeroizing::new(Vec::with_capacity(self.bytes + library::DIGEST_BYTES_MAX));
+        for counter in 1..=self.bytes.div_ceil(hash.bytes) as u32 {
+            let mut digest = Digest::new(hash)?;
+            digest.update(secret)?;
+            digest.update(&counter.to_be_bytes())?;
+            digest.update(&self.shared)?;
+            made.extend_from_slice(&Zeroizing::new(digest.finish()?)[..hash.bytes]);
+        }
+        made.truncate(self.bytes);
+        Ok(made)
+    }
+}
+
 /// A secret that is being agreed on.
 #[derive(Clone, Default)]
 pub(crate) struct Agreeing {
     key: Option<Arc<KeyBox>>,
     peer: Option<Arc<KeyBox>>,
+    /// Whether a derivation function makes something else of it, and the values that were set for one.
+    pub(crate) is_derived: bool,
+    pub(crate) derivation: Derivation,
 }
 
 impl Agreeing {
     pub(crate) fn start(&mut self, key: Arc<KeyBox>) -> Result<(), Reason> {
         key.content()?;
-        *self = Self { key: Some(key), peer: None };
+        *self = Self { key: Some(key), ..Self::default() };
         Ok(())
     }
 
@@ -446,7 +480,11 @@ impl Agreeing {
 
     pub(crate) fn size(&self) -> Result<usize, Reason> {
         let content = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
-        Ok(if content.kind == KeyKind::P384 { 48 } else { 32 })
+        if self.is_derived {
+            let is_right = (1..=DERIVED_BYTES_MAX).contains(&self.derivation.bytes);
+            return if is_right { Ok(self.derivation.bytes) } else { Err(Reason::BadContent) };
+        }
+        Ok(content.kind.coordinate_bytes().unwrap_or(X25519_BYTES))
     }
 
     pub(crate) fn derive(&self) -> Result<Zeroizing<Vec<u8>>, Reason> {
@@ -454,6 +492,7 @@ impl Agreeing {
         let peer = self.peer.as_ref().ok_or(Reason::NoKey)?.content()?;
         let point = der::of_public(peer.public.der()).ok_or(Reason::NoKey)?;
         Counted::DERIVE.add();
-        key.run(Operation::Derive, point)
+        let secret = key.run(Operation::Derive, point)?;
+        if self.is_derived { self.derivation.derive(&secret) } else { Ok(secret) }
     }
 }

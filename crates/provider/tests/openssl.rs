@@ -2,6 +2,8 @@
 //! beside OpenSSL's own, and with OpenSSL's own provider at the other end. What the provider computes in process is
 //! compared with OpenSSL's own, and with OpenSSL's own vectors.
 
+#[path = "openssl/certified.rs"]
+mod certified;
 #[path = "../../service/tests/common/mod.rs"]
 mod common;
 #[path = "openssl/killed.rs"]

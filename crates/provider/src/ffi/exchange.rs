@@ -1,9 +1,10 @@
-//! provider-keyexch(7): ECDH and X25519.
+//! provider-keyexch(7): ECDH and X25519, with ANSI X9.63's function after it if it is wanted.
 
 #![allow(unsafe_code)]
 
-use super::params::{Param, Params, UTF8_STRING};
+use super::params::{INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
 use super::{Context, Dispatch, descriptions, give, key_of, table};
+use crate::library;
 use crate::reason::Reason;
 use crate::signing::Agreeing;
 use std::ffi::{c_int, c_uchar, c_void};
@@ -44,7 +45,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
     let core = own.core;
     core.succeeds(|| {
         own.value.start(key.ok_or(Reason::NoKey)?)?;
-        check(params)
+        set(&mut own.value, params)
     })
 }
 
@@ -75,21 +76,40 @@ unsafe extern "C" fn derive(
 }
 
 unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"kdf-type" => UTF8_STRING];
+    static TABLE: &[Param] = descriptions![
+        c"ecdh-cofactor-mode" => INTEGER,
+        c"kdf-type" => UTF8_STRING,
+        c"kdf-digest" => UTF8_STRING,
+        c"kdf-digest-props" => UTF8_STRING,
+        c"kdf-outlen" => UNSIGNED,
+        c"kdf-ukm" => OCTET_STRING,
+    ];
     TABLE.as_ptr()
 }
 
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (AgreeingContext::shared(context), Params::new(array)) };
-    own.core.succeeds(|| check(params))
+    let (own, params) = unsafe { (AgreeingContext::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| set(&mut own.value, params))
 }
 
-/// Fails if a key derivation function is requested: the secret is returned unchanged, and derivations are left to
-/// other providers.
-fn check(params: Params<'_>) -> Result<(), Reason> {
+/// Takes over the parameters of a derivation function. All curves here have the cofactor one, so its mode changes nothing.
+fn set(agreeing: &mut Agreeing, params: Params<'_>) -> Result<(), Reason> {
     match params.text(c"kdf-type") {
-        None | Some("") => Ok(()),
-        Some(_) => Err(Reason::Unsupported),
+        None => {}
+        Some("") => agreeing.is_derived = false,
+        Some(name) if name.eq_ignore_ascii_case("X963KDF") => agreeing.is_derived = true,
+        Some(_) => return Err(Reason::Unsupported),
     }
+    if let Some(name) = params.text(c"kdf-digest") {
+        agreeing.derivation.hash = Some(library::Hash::of_name(name).ok_or(Reason::Unsupported)?);
+    }
+    if let Some(bytes) = params.number(c"kdf-outlen") {
+        agreeing.derivation.bytes = usize::try_from(bytes).map_err(|_| Reason::BadContent)?;
+    }
+    if params.has(c"kdf-ukm") {
+        agreeing.derivation.shared = params.octets(c"kdf-ukm").unwrap_or_default().to_vec();
+    }
+    Ok(())
 }

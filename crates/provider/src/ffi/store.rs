@@ -1,9 +1,10 @@
-//! provider-storemgmt(7) and provider-decoder(7): they open the key of a reference.
+//! provider-storemgmt(7) and provider-decoder(7): they open the key of a reference, and a store also has its certificates.
 
 #![allow(unsafe_code)]
 
-use super::params::{Built, INTEGER, Param};
+use super::params::{Built, INTEGER, Param, Params};
 use super::{Context, Core, Dispatch, KeyContext, descriptions, table, text};
+use crate::engine;
 use crate::key::{Content, Family, KeyBox};
 use crate::reason::Reason;
 use sealane_client::Uri;
@@ -12,8 +13,12 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// `OSSL_OBJECT_PKEY`.
+/// `OSSL_OBJECT_PKEY` and `OSSL_OBJECT_CERT`.
 const OBJECT_KEY: c_int = 2;
+const OBJECT_CERTIFICATE: c_int = 3;
+
+/// `OSSL_STORE_INFO_CERT`, as what a caller expects; 0 expects anything.
+const EXPECTS_CERTIFICATES: i64 = 5;
 
 /// The maximum length of a PEM file in bytes.
 const PEM_BYTES_MAX: usize = 4096;
@@ -40,10 +45,33 @@ fn hand_over(core: Core, content: Content, callback: Callback, argument: *mut c_
     outcome
 }
 
-/// A reference that was opened, and whether its key was delivered.
+/// A reference that was opened, and what of it is still to be delivered.
 struct Opened {
     uri: Uri,
-    is_over: bool,
+    expects: i64,
+    has_key: bool,
+    /// The certificates in reverse; `None` before they have been asked for.
+    certificates: Option<Vec<Vec<u8>>>,
+}
+
+impl Opened {
+    /// Returns whether nothing is left. Certificates are asked for only where they are expected.
+    fn is_over(&self) -> bool {
+        match &self.certificates {
+            Some(left) => !self.has_key && left.is_empty(),
+            None => !self.has_key && self.expects != EXPECTS_CERTIFICATES,
+        }
+    }
+
+    /// Asks for the certificates, at the latest when the key is delivered: it may be the last.
+    fn ask(&mut self) -> Result<(), Reason> {
+        if self.certificates.is_none() && [0, EXPECTS_CERTIFICATES].contains(&self.expects) {
+            let mut chain = engine::certificates(&self.uri)?;
+            chain.reverse();
+            self.certificates = Some(chain);
+        }
+        Ok(())
+    }
 }
 
 type OpenedContext = Context<Opened>;
@@ -61,7 +89,8 @@ unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *m
     // SAFETY: OpenSSL hands in the context of this provider, and a string.
     let (core, uri) = unsafe { (Context::<()>::shared(provider).core, text(uri)) };
     let uri = core.outcome(|| uri.and_then(|uri| uri.parse().ok()).ok_or(Reason::BadReference));
-    uri.map_or(null_mut(), |uri| OpenedContext::give(core, Opened { uri, is_over: false }))
+    let opened = |uri| Opened { uri, expects: 0, has_key: true, certificates: None };
+    uri.map_or(null_mut(), |uri| OpenedContext::give(core, opened(uri)))
 }
 
 unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
@@ -69,8 +98,14 @@ unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
-unsafe extern "C" fn store_set_params(_: *mut c_void, _: *const Param) -> c_int {
-    // The expected type does not matter: there is one key, and OpenSSL checks the result.
+unsafe extern "C" fn store_set_params(context: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `store_open`, and an array with a terminator.
+    let (own, params) = unsafe { (OpenedContext::of(context), Params::new(array)) };
+    // OpenSSL checks the results as well.
+    if let Some(expects) = params.number(c"expect") {
+        own.value.expects = expects;
+        own.value.has_key = expects != EXPECTS_CERTIFICATES;
+    }
     1
 }
 
@@ -83,15 +118,39 @@ unsafe extern "C" fn store_load(
 ) -> c_int {
     // SAFETY: OpenSSL hands in a value of `store_open`.
     let own = unsafe { OpenedContext::of(context) };
-    own.value.is_over = true;
-    let content = own.core.outcome(|| Content::of_uri(&own.value.uri));
-    let (Some(content), Some(callback)) = (content, callback) else { return 0 };
-    hand_over(own.core, content, callback, argument)
+    let Some(callback) = callback else { return 0 };
+    let has_key = std::mem::take(&mut own.value.has_key);
+    let found = own.core.outcome(|| {
+        if !has_key {
+            return own.value.ask().map(|()| None);
+        }
+        let content = Content::of_uri(&own.value.uri)?;
+        // The key is there whatever becomes of its certificates.
+        let _ = own.value.ask();
+        Ok(Some(content))
+    });
+    match found {
+        None => {
+            own.value.certificates = Some(Vec::new());
+            0
+        }
+        Some(Some(content)) => hand_over(own.core, content, callback, argument),
+        Some(None) => match own.value.certificates.as_mut().and_then(Vec::pop) {
+            Some(der) => {
+                let mut built = Built::default();
+                built.integer(c"type", OBJECT_CERTIFICATE);
+                built.octets(c"data", &der);
+                // SAFETY: OpenSSL's own function with its argument, and an array with a terminator.
+                built.with(|array| unsafe { callback(array, argument) })
+            }
+            None => 0,
+        },
+    }
 }
 
 unsafe extern "C" fn store_eof(context: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `store_open`.
-    c_int::from(unsafe { OpenedContext::shared(context) }.value.is_over)
+    c_int::from(unsafe { OpenedContext::shared(context) }.value.is_over())
 }
 
 unsafe extern "C" fn store_close(context: *mut c_void) -> c_int {

@@ -1,4 +1,4 @@
-//! SHA-1, SHA-2 and SHA-3 (FIPS 180-4, FIPS 202).
+//! SHA-1, SHA-2 and SHA-3 (FIPS 180-4, FIPS 202), and for signatures of old protocols MD5, alone or before SHA-1 (RFC 2246).
 
 use super::{No, some, yes};
 use aws_lc_sys as c;
@@ -19,7 +19,7 @@ pub(crate) const DIGEST_BYTES_MAX: usize = 64;
 
 impl Hash {
     /// The hash functions that signatures may use.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::new("SHA1", 20, c::EVP_sha1),
         Self::new("SHA2224", 28, c::EVP_sha224),
         Self::new("SHA2256", 32, c::EVP_sha256),
@@ -31,10 +31,12 @@ impl Hash {
         Self::new("SHA3256", 32, c::EVP_sha3_256),
         Self::new("SHA3384", 48, c::EVP_sha3_384),
         Self::new("SHA3512", 64, c::EVP_sha3_512),
+        Self::new("MD5", 16, c::EVP_md5),
+        Self::new("MD5SHA1", 36, c::EVP_md5_sha1),
     ];
 
     /// OpenSSL's names of them.
-    const OPENSSL_NAMES: [&str; 11] = [
+    const OPENSSL_NAMES: [&str; 13] = [
         "SHA1",
         "SHA2-224",
         "SHA2-256",
@@ -46,6 +48,8 @@ impl Hash {
         "SHA3-256",
         "SHA3-384",
         "SHA3-512",
+        "MD5",
+        "MD5-SHA1",
     ];
 
     const fn new(
@@ -93,10 +97,20 @@ impl Hash {
         Self::ALL.into_iter().find(|own| own.of_service() == Some(hash))
     }
 
-    /// Returns the last number of its object identifier, behind 2.16.840.1.101.3.4.2; SHA-1 has another identifier.
+    /// Returns the last number of its object identifier, behind 2.16.840.1.101.3.4.2; SHA-1 and MD5 have other identifiers.
     pub(crate) fn nist_number(&self) -> Option<u8> {
-        [None, Some(4), Some(1), Some(2), Some(3), Some(5), Some(6), Some(7), Some(8), Some(9), Some(10)]
-            [self.place()]
+        const NUMBERS: [Option<u8>; 11] =
+            [None, Some(4), Some(1), Some(2), Some(3), Some(5), Some(6), Some(7), Some(8), Some(9), Some(10)];
+        NUMBERS.get(self.place()).copied().flatten()
+    }
+
+    pub(crate) fn is_md5(&self) -> bool {
+        self.name == "MD5"
+    }
+
+    /// Returns whether it is that of TLS 1.0 and 1.1, whose digest RSA pads without saying what it is.
+    pub(crate) fn is_of_old_tls(&self) -> bool {
+        self.name == "MD5SHA1"
     }
 
     pub(super) fn function(&self) -> *const c::EVP_MD {
