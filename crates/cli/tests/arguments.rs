@@ -41,6 +41,15 @@ fn the_help_lists_the_exit_statuses() {
     }
 }
 
+/// Two screens of 50 lines: the options that most copies need; `--help` and the manual page have all.
+#[test]
+fn the_short_help_of_cp_fits_two_screens() {
+    let output = sealane(&["cp", "-h"]).output().expect("the program starts");
+    let help = text(&output.stdout);
+    assert!(help.lines().count() <= 100, "{} lines:\n{help}", help.lines().count());
+    assert!(help.contains("--delete") && help.contains("--digest") && !help.contains("--movers"), "{help}");
+}
+
 #[test]
 fn flags_of_other_tools_get_a_tip() {
     for (flag, tip) in [

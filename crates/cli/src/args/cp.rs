@@ -62,23 +62,23 @@ pub struct CpArgs {
     #[arg(short, long, help_heading = "Which files")]
     pub archive: bool,
     /// Keep hard links between the files of this copy
-    #[arg(long, help_heading = "Which files")]
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub hard_links: bool,
     /// Keep the user's extended attributes
-    #[arg(long, help_heading = "Which files")]
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub xattrs: bool,
     /// Keep owner and group, by number, and the set-user-id and set-group-id bits. A file that cannot get its owner
     /// counts as failed
-    #[arg(long, help_heading = "Which files")]
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub owner: bool,
     /// Do not replace a file at the target that is newer than its source
-    #[arg(short, long, help_heading = "Which files")]
+    #[arg(short, long, hide_short_help = true, help_heading = "Which files")]
     pub update: bool,
     /// Skip files that have the same size and modification time at the target (the default)
-    #[arg(long, overrides_with = "no_skip_same", help_heading = "Which files")]
+    #[arg(long, overrides_with = "no_skip_same", hide_short_help = true, help_heading = "Which files")]
     pub skip_same: bool,
     /// Send all files, even those that have the same size and modification time at the target
-    #[arg(long, overrides_with = "skip_same", help_heading = "Which files")]
+    #[arg(long, overrides_with = "skip_same", hide_short_help = true, help_heading = "Which files")]
     pub no_skip_same: bool,
     /// Take TARGET as the new name itself, even if it is a folder: contents are merged into it
     #[arg(short = 'T', long, help_heading = "Which files")]
@@ -94,7 +94,7 @@ pub struct CpArgs {
     )]
     pub dereference: bool,
     /// Stay on the file system of the source
-    #[arg(short = 'x', long, help_heading = "Which files")]
+    #[arg(short = 'x', long, hide_short_help = true, help_heading = "Which files")]
     pub one_file_system: bool,
     /// Delete files at the target that the source does not have, in the folders that are copied. This happens last,
     /// and not at all if the source could not be read in full. Excluded files stay. A folder gives way to a file of
@@ -106,7 +106,7 @@ pub struct CpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1_000_000), help_heading = "Which files")]
     pub max_delete: Option<u64>,
     /// Delete excluded files too; implies --delete
-    #[arg(long, help_heading = "Which files")]
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub delete_excluded: bool,
     /// Skip files by content, not by size and time: both ends read all files and compare BLAKE3 digests
     #[arg(long, conflicts_with_all = ["skip_same", "no_skip_same"], help_heading = "Which files")]
@@ -115,16 +115,16 @@ pub struct CpArgs {
     #[arg(short, long, help_heading = "Which files")]
     pub backup: bool,
     /// Keep backups in this folder below the target, under their old paths; implies --backup, without a suffix
-    #[arg(long, value_name = "FOLDER", value_parser = units::folder, help_heading = "Which files")]
+    #[arg(long, value_name = "FOLDER", value_parser = units::folder, hide_short_help = true, help_heading = "Which files")]
     pub backup_dir: Option<RelativePath>,
     /// Suffix of backups, as in .old; implies --backup
-    #[arg(long, value_name = "SUFFIX", value_parser = units::suffix, help_heading = "Which files")]
+    #[arg(long, value_name = "SUFFIX", value_parser = units::suffix, hide_short_help = true, help_heading = "Which files")]
     pub suffix: Option<String>,
     /// Remove source files once all have arrived; folders stay
-    #[arg(long, help_heading = "Which files")]
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub remove_source_files: bool,
     /// Keep modes and times; this is always so, but for the modes of folders that the target has already
-    #[arg(short = 'p', help_heading = "Which files")]
+    #[arg(short = 'p', hide_short_help = true, help_heading = "Which files")]
     pub preserve: bool,
     /// Copy only the paths listed in FILE, one a line, relative to the source, which is one folder; `-` is standard input.
     /// Parent folders are made. A listed folder is copied with its contents only with -r
@@ -136,6 +136,7 @@ pub struct CpArgs {
         long = "from0",
         visible_alias = "null",
         requires = "files_from",
+        hide_short_help = true,
         help_heading = "Which files"
     )]
     pub from0: bool,
@@ -147,19 +148,19 @@ pub struct CpArgs {
     #[arg(long, value_parser = super::level(), default_value = "private", help_heading = "Protection")]
     pub level: Level,
     /// Algorithm; by default the best that both ends have for the level
-    #[arg(long, value_parser = super::suite(), help_heading = "Protection")]
+    #[arg(long, value_parser = super::suite(), hide_short_help = true, help_heading = "Protection")]
     pub suite: Option<Suite>,
     /// Allow outdated algorithms, which are no longer secure
-    #[arg(long, help_heading = "Protection")]
+    #[arg(long, hide_short_help = true, help_heading = "Protection")]
     pub allow_legacy: bool,
     /// Compute a BLAKE3 digest of every file during the copy, check it at the target and print it
     #[arg(long, help_heading = "Protection")]
     pub digest: bool,
     /// File of your identity for daemons; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE", help_heading = "Protection")]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Protection")]
     pub identity: Option<PathBuf>,
     /// File of known daemons and their keys; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE", help_heading = "Protection")]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Protection")]
     pub known_peers: Option<PathBuf>,
     /// Trust the key of a new daemon, and remember it
     #[arg(long, help_heading = "Protection")]
@@ -169,22 +170,22 @@ pub struct CpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
     pub streams: Option<u16>,
     /// Number of threads that encrypt and decrypt at each end, 1 to 64, and at most one a processor; chosen by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), hide_short_help = true, help_heading = "Speed")]
     pub lanes: Option<u16>,
     /// Work of a lane: everything of one connection, or the next batch of any
-    #[arg(long, value_parser = super::placement(), help_heading = "Speed")]
+    #[arg(long, value_parser = super::placement(), hide_short_help = true, help_heading = "Speed")]
     pub placement: Option<Placement>,
     /// The engine of this end
-    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help(), help_heading = "Speed")]
+    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help(), hide_short_help = true, help_heading = "Speed")]
     pub engine: EngineChoice,
     /// Between many hosts: keep the work in a NATS server, as tls://HOST[:PORT], so that `sealane fleet work` can take part on hosts
     /// that this one does not reach. The server needs `sync_interval: always` to keep what it has acknowledged
     #[cfg(feature = "nats")]
-    #[arg(long, value_name = "QUEUE", help_heading = "Connection")]
+    #[arg(long, value_name = "QUEUE", hide_short_help = true, help_heading = "Connection")]
     pub queue: Option<Server>,
     /// Between many hosts: number of copies that each source host makes at a time; 0 with --queue leaves all to workers that come
     /// by themselves
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64), default_value_t = 2, help_heading = "Speed")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64), default_value_t = 2, hide_short_help = true, help_heading = "Speed")]
     pub movers: u16,
     /// For tests: the maximum number of bytes of one share of a copy between many hosts
     #[arg(long, value_name = "SIZE", value_parser = units::size, hide = true)]
@@ -193,14 +194,20 @@ pub struct CpArgs {
     #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
     pub limit_rate: Option<u64>,
     /// The same in kilobits a second, as in scp
-    #[arg(short = 'l', value_name = "KBIT", value_parser = units::kilobits, conflicts_with = "limit_rate", help_heading = "Speed")]
+    #[arg(short = 'l', value_name = "KBIT", value_parser = units::kilobits, conflicts_with = "limit_rate", hide_short_help = true, help_heading = "Speed")]
     pub kilobits: Option<u64>,
     /// Flush every file to disk before it gets its final name
-    #[arg(long, help_heading = "Speed")]
+    #[arg(long, hide_short_help = true, help_heading = "Speed")]
     pub fsync: bool,
     /// Treatment of the data at the receiving end: write files, or `null` to discard it after verification, for
     /// measurements
-    #[arg(long, value_name = "SINK", default_value = "files", help_heading = "Speed")]
+    #[arg(
+        long,
+        value_name = "SINK",
+        default_value = "files",
+        hide_short_help = true,
+        help_heading = "Speed"
+    )]
     pub sink: SinkArg,
     /// For the laboratory: the end that does its full work, where both would compete for one machine
     #[arg(long, value_name = "END", default_value = "both", hide = true)]
@@ -210,19 +217,19 @@ pub struct CpArgs {
     #[arg(short = 'P', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Connection")]
     pub port: Option<u16>,
     /// Use IPv4 addresses only
-    #[arg(short = '4', conflicts_with = "ipv6", help_heading = "Connection")]
+    #[arg(short = '4', conflicts_with = "ipv6", hide_short_help = true, help_heading = "Connection")]
     pub ipv4: bool,
     /// Use IPv6 addresses only
-    #[arg(short = '6', help_heading = "Connection")]
+    #[arg(short = '6', hide_short_help = true, help_heading = "Connection")]
     pub ipv6: bool,
     /// Identity file (private key) for ssh
     #[arg(short = 'i', value_name = "FILE", help_heading = "Connection")]
     pub ssh_identity: Option<PathBuf>,
     /// Option for ssh, in the form of its configuration file; may be repeated
-    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    #[arg(short = 'o', value_name = "OPTION", hide_short_help = true, help_heading = "Connection")]
     pub ssh_options: Vec<String>,
     /// Configuration file for ssh
-    #[arg(short = 'F', value_name = "FILE", help_heading = "Connection")]
+    #[arg(short = 'F', value_name = "FILE", hide_short_help = true, help_heading = "Connection")]
     pub ssh_config: Option<PathBuf>,
     /// Jump hosts for ssh, as `[user@]host[:port]`, separated by commas
     #[arg(short = 'J', value_name = "HOSTS", help_heading = "Connection")]
@@ -232,35 +239,41 @@ pub struct CpArgs {
     #[arg(long, conflicts_with_all = ["remote_program", "dry_run"], help_heading = "Connection")]
     pub install_far_end: bool,
     /// With --install-far-end: do not ask
-    #[arg(short, long, requires = "install_far_end", help_heading = "Connection")]
+    #[arg(short, long, requires = "install_far_end", hide_short_help = true, help_heading = "Connection")]
     pub yes: bool,
     /// Copy between two far hosts through this one (always so)
-    #[arg(short = '3', help_heading = "Connection")]
+    #[arg(short = '3', hide_short_help = true, help_heading = "Connection")]
     pub through_here: bool,
     /// Program to use at a far end that is reached by ssh: sealane, or sshd's SFTP server, which is slower, keeps times to the
     /// second and lacks --level, --suite and --digest. By default SFTP is used where the far end has no sealane
-    #[arg(long, value_name = "PROGRAM", default_value = "auto", help_heading = "Connection")]
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "auto",
+        hide_short_help = true,
+        help_heading = "Connection"
+    )]
     pub far_end: FarEndArg,
     /// Path of sealane at the far end, if it is neither in its PATH nor in ~/.local/bin
-    #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
+    #[arg(long, value_name = "PROGRAM", hide_short_help = true, help_heading = "Connection")]
     pub remote_program: Option<String>,
     /// Send the data inside the ssh connection from the start; it goes there by itself if no other port is reached
-    #[arg(long, help_heading = "Connection")]
+    #[arg(long, hide_short_help = true, help_heading = "Connection")]
     pub through_ssh: bool,
     /// Ports on which the far end listens for data streams, as in 50000-50100
-    #[arg(long, value_name = "LO-HI", value_parser = units::ports, help_heading = "Connection")]
+    #[arg(long, value_name = "LO-HI", value_parser = units::ports, hide_short_help = true, help_heading = "Connection")]
     pub data_ports: Option<(u16, u16)>,
     /// Give up when the far end has been silent for this time, as in 30s or 2m
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s", help_heading = "Connection")]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s", hide_short_help = true, help_heading = "Connection")]
     pub timeout: Duration,
     /// Continue an interrupted copy where it stopped (the default)
-    #[arg(long, overrides_with = "no_resume", help_heading = "Connection")]
+    #[arg(long, overrides_with = "no_resume", hide_short_help = true, help_heading = "Connection")]
     pub resume: bool,
     /// Start from the beginning, and leave nothing to continue from
-    #[arg(long, overrides_with = "resume", help_heading = "Connection")]
+    #[arg(long, overrides_with = "resume", hide_short_help = true, help_heading = "Connection")]
     pub no_resume: bool,
     /// Continue unfinished files without reading again what is there and comparing it with the source
-    #[arg(long, conflicts_with_all = ["digest", "no_resume"], help_heading = "Connection")]
+    #[arg(long, conflicts_with_all = ["digest", "no_resume"], hide_short_help = true, help_heading = "Connection")]
     pub trust_partial: bool,
 
     /// List what would be copied, and change nothing; with -v, how it differs from what the target has
