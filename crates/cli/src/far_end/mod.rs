@@ -5,7 +5,6 @@
 //! and reported this version; no name or path of the user's is passed to the far shell.
 
 mod exchange;
-mod program;
 
 use crate::options::{Plan, Reporting};
 use crate::text::{printable, say};
@@ -137,7 +136,9 @@ impl Far<'_> {
             let error = anyhow!("{host} {there}, and this program is for {ours}; build sealane there");
             return Err((ErrorKind::Usage, error));
         }
-        let program = program::own().map_err(failed(ErrorKind::Io))?;
+        // The kernel's own link leads to this program's bytes even if its file was replaced or removed.
+        let program = std::fs::read("/proc/self/exe").context("cannot read this program's own file");
+        let program = program.map_err(failed(ErrorKind::Io))?;
         let bytes = program.len();
         if !is_agreed {
             agree(&format!("Copy {VERSION} ({} MB) to {PROGRAM} on {host}?", bytes.div_ceil(1_000_000)))?;
