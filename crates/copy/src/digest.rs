@@ -14,7 +14,6 @@
 //! follows the same rule, except that a node without a right sibling moves up unchanged.
 
 use std::collections::BTreeMap;
-#[cfg(test)]
 use std::ops::Range;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -88,6 +87,28 @@ impl PieceHash {
     pub(crate) fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()
     }
+}
+
+/// Returns the hash of a piece of a file of `size` bytes, which begins with a group. `read` fills the bytes from an offset on,
+/// and `each` gets the hash of each group.
+///
+/// # Errors
+/// Fails if one of the two does.
+pub(crate) fn hash_piece<E>(
+    range: Range<u64>,
+    size: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    mut each: impl FnMut(GroupHash) -> Result<(), E>,
+) -> Result<[u8; 32], E> {
+    let (mut group, mut piece) = (Vec::new(), PieceHash::default());
+    for at in range.clone().step_by(GROUP_BYTES) {
+        group.resize((range.end - at).min(GROUP_BYTES as u64) as usize, 0);
+        read(at, &mut group)?;
+        let hash = hash_group(at, &group, size);
+        piece.add(&hash);
+        each(hash)?;
+    }
+    Ok(piece.finish())
 }
 
 /// Hashes the group at `offset` of a file of `size` bytes.

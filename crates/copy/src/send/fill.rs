@@ -18,7 +18,7 @@ use sealane_peer::chain;
 use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
-    digest::{GROUP_BYTES, PieceHash, hash_group, hash_zero_group},
+    digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group},
     options::{Portion, Preserve},
     proto::{
         entry::{Closing, Entry, identity_by_seconds},
@@ -371,17 +371,13 @@ impl<'a> Filler<'a> {
         if range.end > size_bytes {
             return Ok(false);
         }
-        let (mut group, mut piece) = (Vec::new(), PieceHash::default());
-        for at in range.clone().step_by(GROUP_BYTES) {
-            group.resize((range.end - at).min(GROUP_BYTES as u64) as usize, 0);
-            if open.read_at(at, &mut group).map_err(|error| error.to_string())? < group.len() {
-                return Err("it became shorter while it was read".to_owned());
-            }
-            let hash = hash_group(at, &group, size_bytes);
-            piece.add(&hash);
-            file.digest(hash).map_err(|error| chain(&error))?;
-        }
-        Ok(piece.finish() == hash)
+        let fill = |at, group: &mut [u8]| match open.read_at(at, group) {
+            Ok(length) if length == group.len() => Ok(()),
+            Ok(_) => Err("it became shorter while it was read".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let digest = |hash| file.digest(hash).map_err(|error| chain(&error));
+        Ok(hash_piece(range.clone(), size_bytes, fill, digest)? == hash)
     }
 
     /// Sends a range although the receiver claims to have it: what is there differs.

@@ -14,7 +14,7 @@ use sealane_tree::{OpenFile, Target, Writer};
 
 use crate::{
     content::spread,
-    digest::{GROUP_BYTES, PieceHash, hash_group},
+    digest::{GROUP_BYTES, hash_piece},
     error::Error,
     journal::{Identity, Partial as Journaled, State as JournalState},
     ledger::Ledger,
@@ -87,16 +87,12 @@ fn read(
     count: &AtomicU64,
     is_over: &AtomicBool,
 ) -> Option<[u8; 32]> {
-    let (mut group, mut hash) = (vec![0; GROUP_BYTES], PieceHash::default());
-    for at in (start..end).step_by(GROUP_BYTES) {
-        let length = (end - at).min(GROUP_BYTES as u64) as usize;
-        if is_over.load(Relaxed) || file.read_at(at, &mut group[..length]).ok()? < length {
-            return None;
-        }
-        hash.add(&hash_group(at, &group[..length], size));
-        count.fetch_add(length as u64, Relaxed);
-    }
-    Some(hash.finish())
+    let fill = |at, group: &mut [u8]| {
+        let is_whole = !is_over.load(Relaxed) && file.read_at(at, group).map_err(drop)? == group.len();
+        count.fetch_add(group.len() as u64, Relaxed);
+        if is_whole { Ok(()) } else { Err(()) }
+    };
+    hash_piece(start..end, size, fill, |_| Ok(())).ok()
 }
 
 /// Tells the sender what the journal's unfinished files hold, after reading it; the ledgers of `state` are what was told
