@@ -378,6 +378,36 @@ fn a_digest_is_of_what_is_there() {
     is_right(&folders);
 }
 
+/// Two journals may name one part, as when a journal is restored from a backup while its run goes on: who writes the part
+/// holds it, and another run leaves it alone and says so.
+#[test]
+fn a_part_that_is_written_belongs_to_its_writer() {
+    let (scene, folders) = scene_with_tree("held");
+    let (home, source, target) =
+        (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
+    let mut slow = Run::start(&home, &["-rT", "--limit-rate", "1M", &source, &target]);
+    slow.wait_for_bytes(900_000);
+    let journals: Vec<_> = tree::leftovers(&folders.root).into_iter().filter(|path| !is_part(path)).collect();
+    assert!(!journals.is_empty(), "there is no journal");
+    for journal in &journals {
+        let journal = folders.root.join(journal);
+        let restored = journal.with_extension("restored");
+        fs::copy(&journal, &restored).and_then(|_| fs::rename(&restored, &journal)).expect("a copy");
+    }
+    let other = run_to_end(&home, &["-rT", &source, &target]).expect("it ends");
+    assert_eq!(other.code, Some(1), "it took a part from its writer: {other:?}");
+    let failed = event(&other, "entry_failed");
+    assert!(failed.iter().any(|event| event["reason"].to_string().contains("large")), "{other:?}");
+    let ended = slow.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let differences = tree::wrong(&folders.at("source"), &folders.at("target"));
+    assert!(differences.is_empty(), "wrong under their final names: {differences:?}");
+    // Whatever the restored journal tells of, the last run clears away.
+    let last = run_to_end(&home, &["-rT", &source, &target]).expect("it ends");
+    assert_eq!(last.code, Some(0), "{last:?}");
+    is_right(&folders);
+}
+
 #[test]
 fn two_clients_push_one_file_over_sftp() {
     let (scene, folders) = scene_with_tree("together");
