@@ -62,6 +62,44 @@ fn a_list_that_fails_empties_no_target() {
     assert_eq!(copy(&["--delete"]), (Some(0), String::new()));
 }
 
+/// As with a far end of our own: one line, and the status of a target that cannot be written.
+#[test]
+fn a_folder_that_cannot_be_written_is_one_line() {
+    let Some(server) = Server::start(Maker::OpenSsh) else { return };
+    let near = tempfile::tempdir().expect("a folder");
+    let tree = near.path().join("tree");
+    fs::create_dir_all(tree.join("sub")).expect("folders");
+    for number in 0..120 {
+        fs::write(tree.join(number.to_string()), b"some").expect("a file");
+        fs::write(tree.join("sub").join(number.to_string()), b"some").expect("a file");
+    }
+    // It belongs to root, and the server's user may only look.
+    fs::create_dir(server.home("shut")).expect("a folder");
+    let home = server.home("");
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("an own folder");
+    let state = near.path().join("state");
+    for (options, target) in [(&["-r"][..], "far:shut"), (&["-rT"], "far:shut"), (&["-rT"], "far:shut/new")] {
+        let mut command = sealane(&["cp", "-q", "--far-end", "sftp", "-F"]);
+        command.arg(server.config()).args(options).arg(&tree).arg(target);
+        let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+        let said = text(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{target}: {said}");
+        assert!(said.contains("cannot write to") && said.contains("permission denied"), "{target}: {said}");
+        assert_eq!(output.status.code(), Some(5), "{target}: {said}");
+        assert_eq!(names(&server.home("shut")), Vec::<String>::new());
+        assert_eq!(names(&state), ["sealane"], "no journal is left");
+    }
+    // Where only some folder below is shut, the rest arrives, and what does not is named.
+    fs::create_dir_all(server.home("mixed/sub")).expect("folders");
+    server.give_away();
+    std::os::unix::fs::chown(server.home("mixed/sub"), Some(0), Some(0)).expect("root may");
+    let mut command = sealane(&["cp", "-rT", "-q", "--far-end", "sftp", "-F"]);
+    command.arg(server.config()).arg(&tree).arg("far:mixed");
+    let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(names(&server.home("mixed")).len(), 121);
+}
+
 /// rclone's server takes content only from front to back, and says "failure" to everything else: large files are refused by
 /// name there, at once. The others take it in any order, with holes.
 #[test]

@@ -17,7 +17,7 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use sealane_peer::{RemoteCommand, Sharing, SshCommand, StderrMode};
-use sealane_sftp::{Extension, Request, StatusCode};
+use sealane_sftp::{Extension, Filesystem, Reply, Request, StatusCode};
 use std::pin::pin;
 
 use crate::{
@@ -408,10 +408,21 @@ impl Far {
 async fn is_full(link: &Link, path: &[u8]) -> bool {
     /// File systems reserve some room, and others write meanwhile.
     const ROOM_BYTES_MIN: u64 = 1 << 20;
+    let found = file_system(link, path).await;
+    found.is_some_and(|found| !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
+}
+
+/// Returns whether nothing can be written to a file system, as far as its server reports it.
+pub(super) async fn is_read_only(link: &Link, path: &[u8]) -> bool {
+    file_system(link, path).await.is_some_and(|found| found.is_read_only)
+}
+
+async fn file_system(link: &Link, path: &[u8]) -> Option<Filesystem> {
     if !link.has(Extension::StatVfs) {
-        return false;
+        return None;
     }
-    let found = link.call(&Request::StatVfs { path }).await;
-    matches!(found, Ok(sealane_sftp::Reply::Filesystem(found))
-        if !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
+    match link.call(&Request::StatVfs { path }).await {
+        Ok(Reply::Filesystem(found)) => Some(found),
+        _ => None,
+    }
 }

@@ -46,10 +46,10 @@ use crate::{
     },
     send::{batch::Body, work::SendFile},
     sftp::{
-        far::{Far, Trouble},
+        far::{Far, Trouble, is_read_only},
         link::{Fault, Link},
         manners::Manners,
-        place::below,
+        place::{below, parent},
     },
     summary::{Dropped, Notice},
 };
@@ -175,6 +175,8 @@ pub(super) struct Put {
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
     pub(super) unchanged: Cell<u64>,
+    /// Folders in which it was tried to make something, and the reason if that failed.
+    tried: Mutex<Vec<(Vec<u8>, Option<Error>)>>,
     /// The bytes of content that a dry run would send.
     pub(super) foretold_bytes: Cell<u64>,
     pub(super) failed: Cell<u64>,
@@ -214,6 +216,7 @@ impl Put {
             entries: Cell::new(0),
             unchanged: Cell::new(0),
             foretold_bytes: Cell::new(0),
+            tried: Mutex::default(),
             failed: Cell::new(0),
             dropped: Cell::default(),
         }
@@ -278,9 +281,47 @@ impl Put {
     }
 
     pub(super) async fn trouble(&self, link: &Link, doing: &str, path: &[u8], fault: Fault) -> Trouble {
-        self.far.trouble(link, &self.root, doing, self.shown(path), fault).await
+        let trouble = self.far.trouble(link, &self.root, doing, self.shown(path), fault).await;
+        match trouble {
+            Trouble::Entry(_) if self.entries.get() == 0 && !self.rules.dry_run => {
+                self.closed_target(link, path).await.unwrap_or(trouble)
+            }
+            trouble => trouble,
+        }
     }
 
+    /// Returns why nothing can be made in the folder that the transfer fills, if that is so. It is tried once.
+    async fn closed_target(&self, link: &Link, path: &[u8]) -> Option<Trouble> {
+        let path = RelativePath::new(path).ok()?;
+        let trial = self.place_for_trial(&path, b"writing").ok()?;
+        let folder = parent(&trial);
+        let mut tried = self.tried.lock().await;
+        if let Some((_, found)) = tried.iter().find(|(at, _)| *at == folder) {
+            return found.clone().map(Trouble::Fatal);
+        }
+        let at = below(&folder, self.new_temp().as_bytes());
+        let found = match link.open(&at, Access::Create).await {
+            Ok(handle) => {
+                let _ = link.act(&Request::Close { handle: &handle }).await;
+                let _ = link.act(&Request::Remove { path: &at }).await;
+                None
+            }
+            Err(Fault::Lost) => return Some(Trouble::Lost),
+            Err(Fault::Said(status)) => {
+                let why = match is_read_only(link, &folder).await {
+                    true => "its file system is read-only".to_owned(),
+                    false => format!("the server says: {}", status.code),
+                };
+                let shown = String::from_utf8_lossy(&folder).escape_debug().to_string();
+                let message = format!("cannot write to {shown} on {}: {why}", self.far.host);
+                Some(Error::new(crate::ErrorKind::Io, message))
+            }
+        };
+        tried.push((folder, found.clone()));
+        found.map(Trouble::Fatal)
+    }
+
+    /// Returns a fault with an entry: the failure of the whole transfer if nothing can be made in the target.
     /// Returns a temporary name that no other run gives.
     fn new_temp(&self) -> TempName {
         TempName::new(self.next_temp.replace(self.next_temp.get().wrapping_add(1)))
