@@ -134,6 +134,8 @@ struct PutFile {
     writers: Cell<usize>,
     /// A connection was lost before it answered a request to write it: the server may still carry that out.
     is_unanswered: Cell<bool>,
+    /// The server takes its content only from front to back.
+    is_in_order: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -141,6 +143,8 @@ struct Handles {
     is_begun: bool,
     /// The handles by connection.
     open: HashMap<usize, Handle>,
+    /// How far the file is written, if that goes from front to back on a single connection.
+    written: u64,
 }
 
 /// The far target.
@@ -171,12 +175,12 @@ pub(super) struct Put {
     manners: Mutex<Option<Manners>>,
     /// Whether the server takes content only from front to back, once that was needed.
     only_in_order: Mutex<Option<bool>>,
+    /// Folders in which it was tried to make something, and the reason if that failed.
+    tried: Mutex<Vec<(Vec<u8>, Option<Error>)>>,
     next_temp: Cell<u64>,
     pub(super) entries: Cell<u64>,
     /// Sent entries that did not differ from the existing ones, so nothing was made.
     pub(super) unchanged: Cell<u64>,
-    /// Folders in which it was tried to make something, and the reason if that failed.
-    tried: Mutex<Vec<(Vec<u8>, Option<Error>)>>,
     /// The bytes of content that a dry run would send.
     pub(super) foretold_bytes: Cell<u64>,
     pub(super) failed: Cell<u64>,
@@ -212,11 +216,11 @@ impl Put {
             lease: Cell::default(),
             manners: Mutex::default(),
             only_in_order: Mutex::default(),
+            tried: Mutex::default(),
             next_temp: Cell::new(first_temp),
             entries: Cell::new(0),
             unchanged: Cell::new(0),
             foretold_bytes: Cell::new(0),
-            tried: Mutex::default(),
             failed: Cell::new(0),
             dropped: Cell::default(),
         }
@@ -280,6 +284,7 @@ impl Put {
         self.dropped.set(dropped);
     }
 
+    /// Returns a fault with an entry: the failure of the whole transfer if nothing can be made in the target.
     pub(super) async fn trouble(&self, link: &Link, doing: &str, path: &[u8], fault: Fault) -> Trouble {
         let trouble = self.far.trouble(link, &self.root, doing, self.shown(path), fault).await;
         match trouble {
@@ -321,7 +326,6 @@ impl Put {
         found.map(Trouble::Fatal)
     }
 
-    /// Returns a fault with an entry: the failure of the whole transfer if nothing can be made in the target.
     /// Returns a temporary name that no other run gives.
     fn new_temp(&self) -> TempName {
         TempName::new(self.next_temp.replace(self.next_temp.get().wrapping_add(1)))
@@ -365,8 +369,9 @@ impl Put {
                 RecordKind::Open => {
                     let announcement: Announcement = decode("announcement", bytes).map_err(own_fault)?;
                     if let Some(file) = self.announce(header.file, announcement) {
-                        match self.is_out_of_order(link, &file).await? {
-                            true => self.refuse_large(link, &file).await?,
+                        file.is_in_order.set(self.is_out_of_order(link, &file).await?);
+                        match file.is_in_order.get() && file.is_growing {
+                            true => self.refuse_growing(link, &file).await?,
                             false => touched.push(file),
                         }
                     }

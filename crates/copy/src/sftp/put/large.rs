@@ -70,6 +70,7 @@ impl Put {
             is_finishing: Cell::new(false),
             writers: Cell::new(0),
             is_unanswered: Cell::new(false),
+            is_in_order: Cell::new(false),
         });
         self.files.borrow_mut().insert(number, file.clone());
         Some(file)
@@ -160,6 +161,9 @@ impl Put {
     async fn write(&self, link: &Link, file: &PutFile, run: &[(Header, Body<'_>)]) -> Result<(), Trouble> {
         if self.has_name(link, &file.entry, &file.part).await {
             return Ok(());
+        }
+        if file.is_in_order.get() {
+            return self.write_in_order(link, file, run).await;
         }
         let handle = self.handle(link, file).await?;
         let most = link.limits().write_bytes as usize;
@@ -258,6 +262,9 @@ impl Put {
                 self.entry_done();
                 self.count_xattrs(&file.entry.metadata);
                 let path = file.entry.path.as_bytes().to_vec();
+                if file.is_in_order.get() {
+                    return Ok(());
+                }
                 self.note(&[JournalEntry::Done { identity: file.identity, path }])
             }
             Ok(false) => {
@@ -281,9 +288,17 @@ impl Put {
         if let Some((source, fault)) = source.and_then(|source| source.fault().map(|fault| (source, fault))) {
             return Err(Trouble::Entry(format!("{}: {fault}", source.shown)));
         }
-        let handle = self.handle(link, file).await?;
         let path = &file.entry.path;
-        let outcome = self.settle_attributes(link, &handle, &file.entry.metadata).await;
+        let outcome = match file.is_in_order.get() {
+            true => {
+                self.end_in_order(link, file).await?;
+                Ok(())
+            }
+            false => {
+                let handle = self.handle(link, file).await?;
+                self.settle_attributes(link, &handle, &file.entry.metadata).await
+            }
+        };
         if let Err(fault) = outcome {
             return Err(self.trouble(link, "set its mode and times", path.as_bytes(), fault).await);
         }
