@@ -465,6 +465,33 @@ fn where_a_port_is_silent_the_data_goes_inside_ssh() {
     assert_eq!((notes(&events, "private"), scene.logins()), (1, 2), "{events:?}");
     drop(fillers);
 }
+#[test]
+fn what_a_far_shell_writes_controls_no_terminal() {
+    let scene = Firewalled::set("127.0.0.2");
+    let script = fs::read_to_string(scene.at("ssh")).expect("a script");
+    let writes = script.replace("exec sh", "printf '\\033[2Jwelcome\\n' >&2\nexec sh");
+    assert_ne!(script, writes);
+    write(&scene.at("ssh"), writes.as_bytes());
+    let tree = scene.at("tree").display().to_string();
+    for (from, to) in [
+        (scene.place("tree"), scene.place("moved")),
+        (tree, scene.place("sent")),
+        (scene.place("tree"), scene.at("fetched").display().to_string()),
+    ] {
+        for options in [&[][..], &["--far-end", "sealane"], &["--through-ssh"]] {
+            let mut command = sealane(&["cp", "-r", "--timeout", "20", "--remote-program"]);
+            command.arg(env!("CARGO_BIN_EXE_sealane")).env("SEALANE_SSH", scene.at("ssh"));
+            let output = command.args(options).args([&from, &to]).output().expect("it starts");
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{options:?} {from} {to}: {said}");
+            assert!(
+                said.contains("welcome") && !said.contains('\u{1b}'),
+                "{options:?} {from} {to}: {said:?}"
+            );
+        }
+    }
+}
+
 
 #[test]
 fn a_link_that_leads_nowhere_keeps_no_other_match_away() {

@@ -136,6 +136,10 @@ impl Login {
     #[must_use]
     pub fn command(&self) -> SshCommand {
         let mut ssh = match self.is_shared() {
+            // Nothing that a far shell writes controls the terminal.
+            true if matches!(self.ssh.stderr, StderrMode::Inherit) => {
+                SshCommand { stderr: StderrMode::Relay(Arc::new(complain)), ..self.ssh.clone() }
+            }
             true => self.ssh.clone(),
             false => self.first(),
         };

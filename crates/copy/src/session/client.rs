@@ -28,7 +28,7 @@ use crate::{
     receive::permit::{ITSELF, Permit, last_component},
     session::{
         agree::{self, Terms},
-        complaints::Complaints,
+        complaints::{Complaints, complain},
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
@@ -84,10 +84,14 @@ pub fn copy(
     let complaints = Arc::new(Complaints::default());
     let mut is_logged_in = false;
     let stderr = match &far {
-        FarPlace::Ssh { user, host, port } if options.remote.far_end == FarEnd::Auto => {
+        FarPlace::Ssh { user, host, port } => {
             let (user, host) = (user.clone(), host.clone());
             is_logged_in = options.remote.log_in(user, host, *port, transfer.patience())?.is_shared();
-            complaints.clone().held(is_logged_in)
+            match options.remote.far_end {
+                FarEnd::Auto => complaints.clone().held(is_logged_in),
+                // Nothing that a far shell writes controls the terminal.
+                FarEnd::Sealane | FarEnd::Sftp => StderrMode::Relay(Arc::new(complain)),
+            }
         }
         _ => StderrMode::Inherit,
     };

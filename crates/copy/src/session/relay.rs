@@ -19,6 +19,7 @@ use sealane_peer::{Channel, StderrMode};
 
 use super::{
     agree::{self, Terms},
+    complaints::complain,
     control::{self, Outcome},
     far_place::FarPlace,
     open::Route,
@@ -99,8 +100,16 @@ pub(crate) fn copy(transfer: &Transfer<'_>, observer: &mut dyn Observer) -> Resu
     }
     let to = FarPlace::of(target);
     make_sense(&from, &to, options)?;
-    let mut sender = reach(&from, options, StderrMode::Inherit).map_err(|error| naming(error, &from))?;
-    let mut receiver = match reach(&to, options, StderrMode::Inherit) {
+    let reach = |place: &FarPlace| {
+        if let FarPlace::Ssh { user, host, port } = place {
+            let patience = Transfer { far: place, ..*transfer }.patience();
+            options.remote.log_in(user.clone(), host.clone(), *port, patience)?;
+        }
+        // Nothing that a far shell writes controls the terminal.
+        reach(place, options, StderrMode::Relay(Arc::new(complain)))
+    };
+    let mut sender = reach(&from).map_err(|error| naming(error, &from))?;
+    let mut receiver = match reach(&to) {
         Ok(receiver) => receiver,
         Err(error) => return Err(naming(give_up(error, [sender]), &to)),
     };
@@ -440,6 +449,10 @@ impl Talk<'_, '_> {
             }
             Message::Deleted { path } => {
                 self.observer.notice(Notice::Deleted { path });
+                return Ok(false);
+            }
+            Message::Left { path } => {
+                self.observer.notice(Notice::Left { path });
                 return Ok(false);
             }
             Message::StreamLost { stream, generation, narrowed } => {
