@@ -21,7 +21,7 @@ use rustix::{
 use crate::{low_water, segments};
 
 /// The interval between checks whether a connection is still wanted.
-const SLICE: Duration = Duration::from_millis(50);
+const SLICE: Duration = Duration::from_millis(10);
 /// Only the loopback device has such segments. If a path to this machine has smaller segments, it goes through
 /// another device, and so possibly through any network, such as an emulated one.
 const LOOPBACK_SEGMENT_BYTES: usize = 16 << 10;

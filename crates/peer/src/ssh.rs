@@ -384,7 +384,7 @@ fn read_all(out: OwnedFd, deadline: Instant) -> Result<Vec<u8>, ChannelError> {
                 if Instant::now() >= deadline {
                     return Err(ChannelError::Deadline { doing });
                 }
-                wire.wait(true, false, None, deadline).map_err(ChannelError::io(doing))?;
+                wire.wait(true, false, &[], deadline).map_err(ChannelError::io(doing))?;
             }
         }
     }

@@ -469,6 +469,9 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
         line.read();
         line.raw(&[0xff; 100]);
     }),
+    ("an account of data inside the channel", Refused, |liar, _| {
+        liar.tell(&Message::Carried { opening: 7, bytes: u32::MAX });
+    }),
     ("the end before the end", Refused, |liar, _| liar.tell(&complete(u64::MAX))),
     ("a sender's last word", Refused, |liar, _| liar.tell(&finished(0))),
     ("what it has, when nobody asks any more", Refused, |liar, _| liar.tell(&Message::HaveEnd)),

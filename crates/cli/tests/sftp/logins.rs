@@ -85,6 +85,93 @@ fn one_login_serves_the_search_and_the_copy() {
     assert_eq!(logins(&server), 1, "{}", server.log());
 }
 
+/// Takes a port of this address such that nobody can connect to it, although nobody is refused. Returns what keeps it so.
+fn silence(address: &str) -> (u16, Vec<rustix::fd::OwnedFd>) {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};
+    let new = || socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    let silent = new();
+    let any: std::net::SocketAddr = format!("{address}:0").parse().expect("an address");
+    bind(&silent, &any).expect("an address");
+    listen(&silent, 0).expect("a listener");
+    let name = getsockname(&silent).expect("a name");
+    let name = std::net::SocketAddr::try_from(name).expect("an address of the internet");
+    let mut kept = vec![silent];
+    for _ in 0..3 {
+        let filler = new();
+        rustix::io::ioctl_fionbio(&filler, true).expect("a mode");
+        // It is under way, or in the queue.
+        let _ = connect(&filler, &name);
+        kept.push(filler);
+    }
+    (name.port(), kept)
+}
+
+/// The host's name stands for an address at which no data port answers: some refuse, and one is silent.
+#[test]
+fn where_only_ssh_comes_through_one_login_carries_everything() {
+    let Some(server) = Server::start(Maker::OpenSsh) else { return };
+    let near = tempfile::tempdir().expect("a folder");
+    let at = near.path();
+    let state = plant(at);
+    fs::create_dir(at.join("few")).expect("a folder");
+    fs::write(at.join("few/six"), b"bytes!").expect("a file");
+    fs::write(at.join("tree/large"), pattern(5_000_011)).expect("a file");
+    let program = server.at("sealane");
+    fs::copy(super::program::path(), &program).expect("a copy");
+    let proxy = format!("ProxyCommand=python3 {} %p 0", server.at("delay.py").display());
+    let (silent, _kept) = silence("127.0.0.3");
+    let silent = format!("{silent}-{silent}");
+    let refusing = &[][..];
+    let silent = &["--data-ports", &silent][..];
+    let copy = |number: usize, options: &[&str], from: &str, to: &str| -> (usize, String) {
+        let before = logins(&server);
+        let mut command =
+            sealane(&["cp", "-rT", "--timeout", "20", "-o", "HostName=127.0.0.3", "-o", &proxy, "-F"]);
+        command.arg(server.config()).arg("--remote-program").arg(&program).args(options).args([from, to]);
+        let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+        let said = text(&output.stderr).to_owned();
+        assert_eq!(output.status.code(), Some(0), "{number} {options:?} {from} {to}: {said}");
+        (logins(&server) - before, said)
+    };
+    let here = |name: &str| at.join(name).display().to_string();
+    let note = "the data goes inside ssh";
+    for (number, blocked) in [refusing, silent].into_iter().enumerate() {
+        // What needs no second connection is not told of its absence.
+        for (options, sent, is_told) in [
+            (&["-n"][..], "tree", false),
+            (&[], "few", false),
+            (&["--through-ssh"], "tree", false),
+            (&[], "tree", true),
+            (&["--level", "clear", "--streams", "3"], "tree", true),
+        ] {
+            let options = [blocked, options].concat();
+            let is_list = options.contains(&"-n");
+            let far = format!("sent{number}");
+            let _ = fs::remove_dir_all(server.home(&far));
+            let _ = fs::remove_dir_all(at.join("back"));
+            let check = |from: &str, to: &str| {
+                let (count, said) = copy(number, &options, from, to);
+                let notes = said.matches(note).count();
+                assert_eq!(count, 1, "{options:?} {from}: {said}");
+                // A short copy is over before it is clear that a silent port stays silent.
+                let is_quick = number == 1 && notes == 0;
+                assert!(notes == usize::from(is_told) || is_quick, "{options:?} {from}: {said}");
+            };
+            check(&here(sent), &format!("far:{far}"));
+            assert_ne!(server.home(&far).exists(), is_list, "{options:?}");
+            if is_list {
+                continue;
+            }
+            check(&format!("far:{far}"), &here("back"));
+            for name in ["six", "large", "sub/two"] {
+                let read = |root: &Path| fs::read(root.join(name)).ok();
+                let original = read(&at.join(sent));
+                assert!(original == read(&server.home(&far)) && original == read(&at.join("back")), "{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_password_is_asked_for_once() {
     let Some(server) = Server::start(Maker::OpenSsh) else { return };

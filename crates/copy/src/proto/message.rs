@@ -10,6 +10,7 @@
 //! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
 //!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
+//! Carry…, Carried… ◄──────────────────►                              (a data stream that needs no port: any time before)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
 //! Removed ────────────────────────────►                              (from a server that removes its sources)
@@ -35,7 +36,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 10;
+pub const PROTOCOL_VERSION: u16 = 11;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -131,6 +132,50 @@ pub enum Message {
         /// The name of its journal or lease, for the user.
         path: Vec<u8>,
     },
+    /// Bytes of the data stream inside this channel, as they would be beside it.
+    Carry {
+        /// The number of the stream's opening: the client begins a new one with the first bytes of a greater number.
+        opening: u32,
+        /// The bytes; none at the end of the stream.
+        #[serde(with = "as_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// The data stream inside this channel has taken bytes, so there is room for as many more.
+    Carried {
+        /// The number of the stream's opening.
+        opening: u32,
+        /// Their number.
+        bytes: u32,
+    },
+}
+
+/// Bytes that are copied as a whole.
+mod as_bytes {
+    use std::fmt;
+
+    use serde::{Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        struct Whole;
+
+        impl de::Visitor<'_> for Whole {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+        }
+
+        from.deserialize_bytes(Whole)
+    }
 }
 
 /// First message of either end.
@@ -443,6 +488,8 @@ mod tests {
         let messages = [
             Message::Hello(Hello { version: 1, program: "sealane".into(), processors: 2 }),
             Message::HaveEnd,
+            Message::Carry { opening: 1, bytes: vec![0, 7, 255] },
+            Message::Carried { opening: 1, bytes: 3 },
             Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),
             Message::Have(Have {
                 done: vec![Held { identity: [1; 16], attributes: [4; 8] }],

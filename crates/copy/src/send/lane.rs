@@ -279,16 +279,22 @@ impl<'a> Lane<'a> {
         progress
     }
 
-    /// Fills a batch if a stream could take it.
+    /// Fills a batch if a stream could take it. Before any is open, the lane of the first one does so too, because this tells
+    /// how much is to be sent.
     fn build(&mut self) -> bool {
         let sending = self.sending;
-        if self.ready.is_some() || !self.streams.iter().any(|stream| stream.has_room()) {
+        let has_room = self.streams.iter().any(|stream| stream.has_room());
+        let is_early = !has_room && self.ready.is_none() && self.is_early();
+        if self.ready.is_some() || !(has_room || is_early) {
             return false;
         }
         let Some(buffer) = sending.pool.take() else { return false };
         let mut in_hand = InHand { sending, batch: Builder::new(buffer, sending.suite) };
         let batch = &mut in_hand.batch;
         self.filler.fill(batch);
+        if is_early {
+            sending.control.ring();
+        }
         if batch.is_empty() {
             return false;
         }
@@ -302,6 +308,13 @@ impl<'a> Lane<'a> {
         self.ready_at = now + sending.limiter.delay(batch.wire_bytes(), now);
         self.ready = Some(in_hand);
         true
+    }
+
+    fn is_early(&self) -> bool {
+        let first = self.sending.streams.first().map(|first| &**first);
+        let has_first =
+            matches!((first, self.streams.first()), (Some(one), Some(other)) if std::ptr::eq(one, *other));
+        has_first && self.sending.streams.iter().all(|stream| stream.opening() == 0)
     }
 
     /// Has the ready batch sealed for the next stream in turn that has a place for it.

@@ -13,7 +13,7 @@ use std::{
 use crossbeam_channel::{Sender, bounded};
 use sealane_engine::{Engine, Suite};
 use sealane_lanes::{CpuClock, Placement};
-use sealane_peer::{Channel, ChannelError, Location, StderrMode, ssh_resolved_host};
+use sealane_peer::{Channel, ChannelError, Location, Sharing, StderrMode, ssh_resolved_host};
 use sealane_tree::is_pattern;
 use zeroize::Zeroizing;
 
@@ -28,11 +28,12 @@ use crate::{
     receive::permit::{ITSELF, Permit, last_component},
     session::{
         agree::{self, Terms},
+        carriage::{Carriage, Part, Seat},
         complaints::{Complaints, complain},
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
-        open::{Connector, Relays, Route},
+        open::{Connector, Inside, Relays, Route},
         place::{self, Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
         relay,
@@ -93,7 +94,7 @@ pub fn copy(
                 FarEnd::Sealane | FarEnd::Sftp => StderrMode::Relay(Arc::new(complain)),
             }
         }
-        _ => StderrMode::Inherit,
+        FarPlace::Here | FarPlace::Daemon(_) => StderrMode::Inherit,
     };
     let mut channel = reach(&far, options, stderr)?;
     let outcome = transfer.run(&mut channel, (&complaints, is_logged_in), observer);
@@ -248,7 +249,8 @@ impl Transfer<'_> {
         if owner != options.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
         }
-        let route = self.route(channel, accept.data_port, route_host)?;
+        let seat = matches!(self.far, FarPlace::Ssh { .. }).then(Seat::default);
+        let route = self.route(channel, accept.data_port, route_host, seat.clone())?;
         let (notices, pending) = bounded(NOTICES_MAX);
         let engine = options.engine.make(options.implementations);
         let engine = engine
@@ -262,7 +264,13 @@ impl Transfer<'_> {
         let keep_notices = notices.clone();
         let opened = AtomicU16::new(0);
         let seen = &opened;
+        let streams_asked = options.streams.is_some();
+        let may_be_little = !streams_asked && !self.sources.iter().any(is_standard_stream);
         let keep = |lines: &crate::session::line::Lines| {
+            // A list needs no stream.
+            if options.dry_run {
+                return;
+            }
             Connector {
                 lines,
                 keys: &keys,
@@ -272,6 +280,7 @@ impl Transfer<'_> {
                 timeout,
                 notices: keep_notices,
                 first: terms.streams,
+                may_be_little,
                 opened: seen,
             }
             .run();
@@ -290,6 +299,7 @@ impl Transfer<'_> {
             removes_sources: plan.removes_sources(),
             ends_first: false,
             prune: None,
+            carriage: Carriage::new(seat.map_or(Part::None, Part::Opens)),
         };
         let outcome = match self.role {
             Role::Push => {
@@ -544,6 +554,7 @@ impl Transfer<'_> {
         channel: &Channel,
         port: u16,
         host: Option<JoinHandle<Result<String, Error>>>,
+        seat: Option<Seat>,
     ) -> Result<Route, Error> {
         match far(self.far, self.options) {
             Far::Child => Route::direct("127.0.0.1", port, None),
@@ -553,13 +564,21 @@ impl Transfer<'_> {
                 address.set_port(port);
                 Ok(Route::Direct(vec![address]))
             }
-            Far::Ssh(command) => match host {
-                Some(host) => {
-                    let host = host.join().map_err(|_| Error::protocol("cannot run `ssh -G`"))?;
-                    Ok(Route::either(host, self.options.remote.family, Relays::new(command, port)))
+            Far::Ssh(command) => {
+                let remote = &self.options.remote;
+                let sharing = match self.far {
+                    FarPlace::Ssh { user, host, port } => remote.sharing(user.clone(), host.clone(), *port),
+                    FarPlace::Here | FarPlace::Daemon(_) => Sharing::Configured,
+                };
+                let inside = Inside { seat, relays: Relays::new(command, sharing, port) };
+                match host {
+                    Some(host) => {
+                        let host = host.join().map_err(|_| Error::protocol("cannot run `ssh -G`"))?;
+                        Ok(Route::either(host, remote.family, inside))
+                    }
+                    None => Ok(Route::ThroughSsh(inside)),
                 }
-                None => Ok(Route::ThroughSsh(Relays::new(command, port))),
-            },
+            }
         }
     }
 

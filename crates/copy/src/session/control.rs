@@ -10,6 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::Receiver;
+use rustix::event::{PollFd, PollFlags};
 use sealane_lanes::{CpuClock, Pinning, run_lanes};
 use sealane_peer::{Channel, Received, chain};
 use sealane_tree::Walk;
@@ -28,7 +29,11 @@ use crate::{
         lane::Sending,
         removal::{self, Removal, Removed},
     },
-    session::{leftovers, line::Lines},
+    session::{
+        carriage::Carriage,
+        leftovers,
+        line::{Lines, is_small},
+    },
     shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
 };
@@ -68,6 +73,8 @@ pub(crate) struct Control<'a> {
     pub(crate) ends_first: bool,
     /// The deletions of a receiver at the end.
     pub(crate) prune: Option<Prune>,
+    /// The data stream inside the channel.
+    pub(crate) carriage: Carriage,
 }
 
 /// The reports of both ends.
@@ -189,8 +196,16 @@ impl Control<'_> {
         if self.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
-        let bell = lines.control().fd(CONTROL);
-        let received = self.channel.recv_or_wake(Instant::now() + HEARTBEAT / 5, bell);
+        let is_busy = self.carriage.work(self.channel)?;
+        let received = {
+            let bell = lines.control().fd(CONTROL);
+            let (stream, for_room) = self.carriage.wants();
+            let bell = PollFd::new(&bell, PollFlags::IN);
+            let both = [bell.clone(), stream.clone().unwrap_or(bell)];
+            let wakes = &both[..1 + usize::from(stream.is_some())];
+            let patience = if is_busy { Duration::ZERO } else { HEARTBEAT / 5 };
+            self.channel.recv_or_wake(Instant::now() + patience, wakes, for_room)
+        };
         lines.control().awake(CONTROL);
         match received? {
             Received::Frame(frame) => {
@@ -230,6 +245,14 @@ impl Control<'_> {
                             true => Ok(Turn::Nothing),
                             false => Err(Error::protocol("a stream was lost that there is not")),
                         }
+                    }
+                    Message::Carry { opening, bytes } => {
+                        self.carriage.take(opening, &bytes)?;
+                        Ok(Turn::Nothing)
+                    }
+                    Message::Carried { opening, bytes } => {
+                        self.carriage.make_room(opening, bytes)?;
+                        Ok(Turn::Nothing)
                     }
                     message => Ok(Turn::Message(message)),
                 }
@@ -358,6 +381,7 @@ impl Control<'_> {
     fn watch_sending(&mut self, sending: &Sending, lines: &Lines) -> Result<(), Error> {
         let mut heard = Instant::now();
         let mut beat = Instant::now();
+        let mut is_measured = false;
         loop {
             lines.control().announce(CONTROL);
             let done = sending.filling.queue.is_done();
@@ -370,6 +394,11 @@ impl Control<'_> {
             }
             if done && sending.stop.reason().is_none() {
                 return Ok(());
+            }
+            // A receiver that connects opens no streams beside ssh for little data.
+            if !is_measured && is_small(&self.progress).is_some() {
+                is_measured = true;
+                self.say_found()?;
             }
             self.tell_found(&mut beat)?;
             self.tell_lost(lines)?;
@@ -406,6 +435,10 @@ impl Control<'_> {
             return Ok(());
         }
         *beat = Instant::now();
+        self.say_found()
+    }
+
+    fn say_found(&mut self) -> Result<(), Error> {
         let found = self.progress.snapshot();
         let (bytes, files, complete) = (found.bytes_found, found.files_found, found.scan_complete);
         send(self.channel, &Message::Found { bytes, files, complete })
@@ -616,6 +649,8 @@ impl Control<'_> {
             match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::Found { .. } | Message::EntryFailed { .. } => {}
+                // A stream inside the channel has brought everything already.
+                Message::Carry { .. } | Message::Carried { .. } => {}
                 // No more streams are needed.
                 Message::StreamLost { .. } if self.is_client() => {}
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
@@ -632,6 +667,7 @@ impl Control<'_> {
                 Message::EntryFailed { path, reason } => self.far_failed(path, reason),
                 // A server may say this until it learns that everything is in place.
                 Message::Found { .. } | Message::StreamLost { .. } => {}
+                Message::Carry { .. } | Message::Carried { .. } => {}
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }

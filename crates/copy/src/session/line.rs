@@ -17,7 +17,21 @@ use crate::{
     send::{lane::Sending, line::SEGMENT_BYTES},
     shared::Stop,
     socket::Socket,
+    summary::Progress,
 };
+
+/// The maximum content of a copy that needs no stream beside ssh.
+const SMALL_BYTES: u64 = 256 << 10;
+const SMALL_FILES: u64 = 256;
+
+/// Returns whether all that was found is little, or `None` while more may be found.
+pub(crate) fn is_small(progress: &Progress) -> Option<bool> {
+    let found = progress.snapshot();
+    match found.bytes_found > SMALL_BYTES || found.files_found > SMALL_FILES {
+        true => Some(false),
+        false => found.scan_complete.then_some(true),
+    }
+}
 
 /// One end's streams.
 #[derive(Clone, Debug)]
@@ -176,6 +190,14 @@ impl Lines {
         let (found, moved) = (progress.bytes_found.load(Relaxed), progress.bytes_moved.load(Relaxed));
         let losses = (0..self.count()).filter_map(|stream| Some(self.socket(stream)?.losses())).sum();
         Sight { moved, left: found.saturating_sub(moved), losses }
+    }
+
+    /// Returns whether so little is to be sent that no connection is worth its cost; `None` while that is not known.
+    pub(crate) fn is_small(&self) -> Option<bool> {
+        match self {
+            Self::Send(sending) => is_small(&sending.filling.progress),
+            Self::Receive(receiving) => is_small(&receiving.files.progress),
+        }
     }
 
     fn socket(&self, stream: u16) -> Option<Arc<Socket>> {

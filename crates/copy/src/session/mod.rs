@@ -4,6 +4,7 @@ mod accept;
 pub(crate) mod agree;
 mod authorisation;
 pub(crate) mod budget;
+mod carriage;
 pub(crate) mod claims;
 pub(crate) mod client;
 pub(crate) mod complaints;

@@ -1,8 +1,9 @@
 //! Keeps data streams open, at the end that connects and at the end that is connected to.
 //!
 //! Guarantees: a stream that was cut is opened again while the others continue; attempts are bounded in time; a
-//! stream that cannot be opened is abandoned and its content is sent on the others. Where no address of a far end that ssh
-//! reaches answers, one stream goes inside ssh, sealed as it would be beside it, and the user is told once. A sender that connects does not
+//! stream that cannot be opened is abandoned and its content is sent on the others. A far end that ssh reaches needs no open
+//! port: the first stream goes inside ssh, sealed as it would be beside it, where little is to be sent or no address answers soon;
+//! it comes out as soon as one does, and if none does, it stays, and the user is told once. A sender that connects does not
 //! wait for the answer to a stream's first join if it encrypts: its records go behind the join.
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
     ops::Range,
     os::fd::AsFd,
     sync::{
-        Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
     thread::{self, Scope},
@@ -20,7 +21,7 @@ use std::{
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
-use sealane_peer::{AddressFamily, RemoteCommand, RemoteProcess, SshCommand};
+use sealane_peer::{AddressFamily, RemoteCommand, RemoteProcess, Sharing, SshCommand, StderrMode};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -29,7 +30,7 @@ use crate::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
     },
-    session::line::Lines,
+    session::{carriage::Seat, complaints::complain, line::Lines},
     socket::{self, Socket},
     summary::Notice,
 };
@@ -47,9 +48,15 @@ const FIRST: u32 = 1;
 /// The longest sleep of this thread.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// The time that the addresses of a far end have to answer before the data goes inside ssh. A lost first packet is sent
-/// again after a second.
+/// The time that the addresses of a far end have to answer before it is clear that the data must go inside ssh. A lost first
+/// packet is sent again after a second.
 const STRAIGHT_PATIENCE: Duration = Duration::from_secs(2);
+/// The time after which the data begins inside ssh: more than the longest round trips.
+const INSIDE_AFTER: Duration = Duration::from_millis(400);
+/// The time in which it should be known whether there is much to be sent.
+const KNOWN_AFTER: Duration = Duration::from_millis(150);
+/// The stream that may go inside the control channel.
+const INSIDE: u16 = 0;
 
 /// The connecting end's way to the port that accepts its streams.
 #[derive(Debug)]
@@ -57,21 +64,48 @@ pub(crate) enum Route {
     /// TCP to one of these addresses.
     Direct(Vec<SocketAddr>),
     /// Inside ssh.
-    ThroughSsh(Relays),
+    ThroughSsh(Inside),
     /// TCP to one of these addresses, and inside ssh if none of them answers.
     Either {
         addresses: Vec<SocketAddr>,
         /// Why there are no addresses.
         unresolved: Option<String>,
-        relays: Relays,
+        inside: Inside,
         way: Way,
     },
+}
+
+/// The ways inside ssh.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    /// The way of the first stream inside the control channel, which needs nothing else, unless the channel's messages are
+    /// for somebody else.
+    pub(crate) seat: Option<Seat>,
+    pub(crate) relays: Relays,
+}
+
+impl Inside {
+    /// `is_sole`: each further stream would be a login.
+    fn connect(&self, stream: u16, is_sole: bool) -> Result<Socket, Error> {
+        match self.seat(stream) {
+            Some(seat) => {
+                seat.connect().map_err(|error| Error::io("cannot open a stream inside ssh", &error))
+            }
+            None => self.relays.connect(is_sole || stream == INSIDE),
+        }
+    }
+
+    fn seat(&self, stream: u16) -> Option<&Seat> {
+        self.seat.as_ref().filter(|_| stream == INSIDE)
+    }
 }
 
 /// Processes on the far host, started by ssh for each stream, that pass bytes on to the port there.
 #[derive(Debug)]
 pub(crate) struct Relays {
     command: Box<SshCommand>,
+    /// The connection that is logged in already, if there is one: a single stream shares it, others would not gain from that.
+    sharing: Sharing,
     port: u16,
     processes: Mutex<Vec<RemoteProcess>>,
 }
@@ -84,28 +118,46 @@ pub(crate) struct Way(Mutex<Choice>);
 enum Choice {
     #[default]
     Open,
-    Straight,
-    /// Inside ssh, in this stream alone: each further one would be a login.
-    Inside {
-        stream: u16,
-        notice: Option<Notice>,
+    /// Inside ssh until an address answers.
+    Begun,
+    Straight {
+        /// The first stream is still inside ssh.
+        begun_inside: bool,
     },
+    /// Inside ssh, in this stream alone: each further one would be a login.
+    Inside { stream: u16, notice: Option<Notice> },
 }
 
 impl Way {
     fn choice(&self) -> MutexGuard<'_, Choice> {
         self.0.lock().expect("no thread panics holding the choice")
     }
+
+    fn went_straight(&self) {
+        let mut choice = self.choice();
+        if matches!(*choice, Choice::Open | Choice::Begun) {
+            *choice = Choice::Straight { begun_inside: matches!(*choice, Choice::Begun) };
+        }
+    }
 }
 
 impl Relays {
     /// Returns the way through ssh to this port.
-    pub(crate) fn new(command: Box<SshCommand>, port: u16) -> Self {
-        Self { command, port, processes: Mutex::default() }
+    pub(crate) fn new(mut command: Box<SshCommand>, sharing: Sharing, port: u16) -> Self {
+        command.stderr = StderrMode::Relay(Arc::new(complain));
+        Self { command, sharing, port, processes: Mutex::default() }
     }
 
-    fn connect(&self) -> Result<Socket, Error> {
-        let process = self.command.spawn(RemoteCommand::Relay { port: self.port })?;
+    fn note(&self, reason: String) -> Notice {
+        Notice::ThroughSsh { host: self.command.host.clone(), reason }
+    }
+
+    fn connect(&self, is_shared: bool) -> Result<Socket, Error> {
+        let mut command = self.command.clone();
+        if is_shared {
+            command.sharing = self.sharing.clone();
+        }
+        let process = command.spawn(RemoteCommand::Relay { port: self.port })?;
         let copy = process.as_fd().try_clone_to_owned();
         let socket = copy.and_then(Socket::new);
         let socket = socket.map_err(|error| Error::io("cannot use the connection to ssh", &error))?;
@@ -120,66 +172,110 @@ impl Route {
         Ok(Self::Direct(resolve(host, port, family)?))
     }
 
-    /// Returns the route straight to a host, as far as it is known, with the way through ssh beside it.
-    pub(crate) fn either(host: Result<String, Error>, family: Option<AddressFamily>, relays: Relays) -> Self {
-        let resolved = host.and_then(|host| resolve(&host, relays.port, family));
+    /// Returns the route straight to a host, as far as it is known, with the way inside ssh beside it.
+    pub(crate) fn either(host: Result<String, Error>, family: Option<AddressFamily>, inside: Inside) -> Self {
+        let resolved = host.and_then(|host| resolve(&host, inside.relays.port, family));
         let (addresses, unresolved) = match resolved {
             Ok(addresses) => (addresses, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
-        Self::Either { addresses, unresolved, relays, way: Way::default() }
+        Self::Either { addresses, unresolved, inside, way: Way::default() }
     }
 
-    /// Connects one stream. `goes_on` returns whether anything is still to be sent.
+    /// Connects one stream. `wish` tells what is still to be sent.
     pub(crate) fn connect(
         &self,
         stream: u16,
         timeout: Duration,
         segment_bytes: Option<u16>,
-        goes_on: &dyn Fn() -> bool,
+        wish: &dyn Fn() -> Wish,
     ) -> Result<Socket, Error> {
-        match self {
+        let goes_on = || wish() != Wish::Nothing;
+        let straight = |addresses: &[SocketAddr], patience, goes_on: &dyn Fn() -> bool| {
+            let patience = timeout.min(patience);
+            let connected = socket::connect_any(addresses, patience, segment_bytes, goes_on);
+            connected.map_err(|(address, error)| {
+                let is_silent = error.kind() == io::ErrorKind::TimedOut && address.is_some();
+                (is_silent, unreachable(address.map(|address| (address, error))))
+            })
+        };
+        let (addresses, unresolved, inside, way) = match self {
             Self::Direct(addresses) => {
-                let patience = timeout.min(CONNECT_TIMEOUT_MAX);
-                socket::connect_any(addresses, patience, segment_bytes, goes_on)
-                    .map_err(|(address, error)| unreachable(address.map(|address| (address, error))))
+                return straight(addresses, CONNECT_TIMEOUT_MAX, &goes_on).map_err(|(_, error)| error);
             }
-            Self::ThroughSsh(relays) => relays.connect(),
-            Self::Either { addresses, unresolved, relays, way } => {
-                let patience = match &*way.choice() {
-                    Choice::Open => timeout.min(STRAIGHT_PATIENCE),
-                    Choice::Straight => timeout.min(CONNECT_TIMEOUT_MAX),
-                    Choice::Inside { stream: carrier, .. } if *carrier == stream => Duration::ZERO,
-                    Choice::Inside { .. } => return Err(unreachable(None)),
-                };
-                if patience.is_zero() {
-                    return relays.connect();
-                }
-                let error = match socket::connect_any(addresses, patience, segment_bytes, goes_on) {
-                    Ok(socket) => {
-                        let mut choice = way.choice();
-                        if matches!(*choice, Choice::Open) {
-                            *choice = Choice::Straight;
-                        }
-                        return Ok(socket);
-                    }
-                    Err((address, error)) => unreachable(address.map(|address| (address, error))),
-                };
-                // A far end with nothing to send or to receive closes its port.
-                if !goes_on() {
-                    return Err(error);
-                }
-                {
-                    let mut choice = way.choice();
-                    if !matches!(*choice, Choice::Open) {
-                        return Err(error);
-                    }
-                    let reason = unresolved.clone().unwrap_or_else(|| error.to_string());
-                    let notice = Some(Notice::ThroughSsh { host: relays.command.host.clone(), reason });
-                    *choice = Choice::Inside { stream, notice };
-                }
-                relays.connect()
+            Self::ThroughSsh(inside) => return inside.connect(stream, false),
+            Self::Either { addresses, unresolved, inside, way } => (addresses, unresolved, inside, way),
+        };
+        let has_seat = inside.seat(stream).is_some();
+        let patience = match &*way.choice() {
+            Choice::Open if has_seat => INSIDE_AFTER,
+            Choice::Begun if has_seat => Duration::ZERO,
+            Choice::Open | Choice::Begun => STRAIGHT_PATIENCE,
+            Choice::Straight { .. } => CONNECT_TIMEOUT_MAX,
+            Choice::Inside { stream: carrier, .. } if *carrier == stream => Duration::ZERO,
+            Choice::Inside { .. } => return Err(unreachable(None)),
+        };
+        if patience.is_zero() {
+            return inside.connect(stream, true);
+        }
+        // What the others send is not worth a connection either.
+        let is_small = || inside.seat.is_some() && wish() == Wish::Little;
+        let is_worth = || goes_on() && !is_small() && !matches!(*way.choice(), Choice::Inside { .. });
+        let (is_silent, error) = match straight(addresses, patience, &is_worth) {
+            Ok(socket) => {
+                way.went_straight();
+                return Ok(socket);
             }
+            Err(failed) => failed,
+        };
+        // Where all addresses refuse at once, little may have been found so far.
+        let known_by = Instant::now() + KNOWN_AFTER;
+        while has_seat && wish() == Wish::Unknown && Instant::now() < known_by {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // A far end with nothing to send or to receive closes its port.
+        if !goes_on() {
+            return Err(error);
+        }
+        {
+            let mut choice = way.choice();
+            if !matches!(*choice, Choice::Open) || (inside.seat.is_some() && !has_seat) {
+                return Err(error);
+            }
+            let reason = unresolved.clone().unwrap_or_else(|| error.to_string());
+            *choice = match is_small() {
+                true => Choice::Inside { stream, notice: None },
+                false if has_seat && is_silent => Choice::Begun,
+                false => Choice::Inside { stream, notice: Some(inside.relays.note(reason)) },
+            };
+        }
+        inside.connect(stream, true)
+    }
+
+    /// After the stream has begun inside ssh: waits whether an address answers, and decides the way.
+    fn settle(&self, wish: &dyn Fn() -> Wish) {
+        let Self::Either { addresses, inside, way, .. } = self else { return };
+        let is_open = || wish() != Wish::Nothing && matches!(*way.choice(), Choice::Begun);
+        if !is_open() {
+            return;
+        }
+        match socket::connect_any(addresses, STRAIGHT_PATIENCE, None, &is_open) {
+            Ok(_) => way.went_straight(),
+            Err((address, error)) if is_open() => {
+                let reason = unreachable(address.map(|address| (address, error))).to_string();
+                let notice = Some(inside.relays.note(reason));
+                *way.choice() = Choice::Inside { stream: INSIDE, notice };
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Returns whether the first stream has to come out of ssh, once.
+    fn comes_out(&self) -> bool {
+        let Self::Either { way, .. } = self else { return false };
+        match &mut *way.choice() {
+            Choice::Straight { begun_inside } => std::mem::take(begun_inside),
+            _ => false,
         }
     }
 
@@ -189,17 +285,19 @@ impl Route {
             Self::Direct(_) | Self::ThroughSsh(_) => true,
             Self::Either { way, .. } => match &*way.choice() {
                 Choice::Inside { stream: carrier, .. } => *carrier == stream,
-                Choice::Open | Choice::Straight => true,
+                Choice::Open | Choice::Begun | Choice::Straight { .. } => true,
             },
         }
     }
 
-    /// Returns whether a stream that is opened again is a login.
-    fn logs_in(&self) -> bool {
+    /// Returns whether opening this stream again is a login.
+    fn logs_in(&self, stream: u16) -> bool {
         match self {
             Self::Direct(_) => false,
-            Self::ThroughSsh(_) => true,
-            Self::Either { way, .. } => matches!(*way.choice(), Choice::Inside { .. }),
+            Self::ThroughSsh(inside) => inside.seat(stream).is_none(),
+            Self::Either { inside, way, .. } => {
+                matches!(*way.choice(), Choice::Inside { .. }) && inside.seat(stream).is_none()
+            }
         }
     }
 
@@ -208,7 +306,7 @@ impl Route {
         let Self::Either { way, .. } = self else { return None };
         match &mut *way.choice() {
             Choice::Inside { notice, .. } => notice.take(),
-            Choice::Open | Choice::Straight => None,
+            Choice::Open | Choice::Begun | Choice::Straight { .. } => None,
         }
     }
 
@@ -250,6 +348,17 @@ fn unreachable(last: Option<(SocketAddr, io::Error)>) -> Error {
     Error::new(ErrorKind::Connect, format!("cannot open a data stream to {reason}"))
 }
 
+/// What is still to be sent, as far as it matters to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Nothing,
+    /// Entries are still being found.
+    Unknown,
+    /// So little that no connection is worth its cost.
+    Little,
+    Much,
+}
+
 /// The connecting end of all streams of one transfer.
 #[derive(Debug)]
 pub(crate) struct Connector<'a> {
@@ -262,6 +371,8 @@ pub(crate) struct Connector<'a> {
     pub(crate) notices: Sender<Notice>,
     /// The number of streams opened at first; the path decides the number of others.
     pub(crate) first: u16,
+    /// Whether little content may go in one stream inside ssh.
+    pub(crate) may_be_little: bool,
     /// The number of streams that have been opened, for the summary.
     pub(crate) opened: &'a AtomicU16,
 }
@@ -289,6 +400,10 @@ impl Connector<'_> {
             self.lines.stop().fail(self.route.explain(error), self.lines.bells());
             self.lines.control().ring();
             return;
+        }
+        if self.route.comes_out() {
+            // It comes out of ssh like a stream that was cut.
+            self.lines.lost(INSIDE, self.lines.generation(INSIDE), 0);
         }
         let mut is_settled = false;
         while !self.lines.stop().is_set() {
@@ -325,6 +440,25 @@ impl Connector<'_> {
         }
     }
 
+    fn wish(&self) -> Wish {
+        if self.lines.is_done() || self.lines.stop().is_set() {
+            return Wish::Nothing;
+        }
+        match self.lines.is_small() {
+            _ if !self.may_be_little => Wish::Much,
+            None => Wish::Unknown,
+            Some(true) => Wish::Little,
+            Some(false) => Wish::Much,
+        }
+    }
+
+    /// Tells the user that the data goes inside ssh, if it does.
+    fn tell(&self) {
+        if let Some(note) = self.route.note() {
+            let _ = self.notices.send(note);
+        }
+    }
+
     fn grow(&self, growth: &mut Growth) {
         let before = growth.wanted();
         let wanted = growth.look(Instant::now(), self.lines.sight());
@@ -348,6 +482,10 @@ impl Connector<'_> {
                 let open = move || match self.open(stream, FIRST, timeout) {
                     Ok(_) => {
                         self.opened.fetch_add(1, Relaxed);
+                        if stream == INSIDE {
+                            self.route.settle(&|| self.wish());
+                            self.tell();
+                        }
                     }
                     Err(error) => {
                         failures.lock().expect("no thread panics holding the failures").push((stream, error));
@@ -362,12 +500,11 @@ impl Connector<'_> {
     fn open(&self, stream: u16, generation: u32, timeout: Duration) -> Result<u64, Error> {
         let deadline = Instant::now() + timeout;
         let taken = self.lines.prepare(stream);
-        let goes_on = || !self.lines.is_done() && !self.lines.stop().is_set();
         let segment_bytes = self.lines.segment_bytes(stream);
-        let socket = self.route.connect(stream, timeout, segment_bytes, &goes_on)?;
-        if let Some(note) = self.route.note() {
-            let _ = self.notices.send(note);
-        }
+        let socket = self.route.connect(stream, timeout, segment_bytes, &|| self.wish())?;
+        // A stream inside ssh needs the control thread.
+        self.lines.control().ring();
+        self.tell();
         let last = self.lines.generation(stream);
         let join = Join { transfer: self.transfer, stream, generation, last, taken };
         let message = self.prover.join(&join);
@@ -414,7 +551,7 @@ impl Connector<'_> {
                 thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));
             }
         };
-        if self.route.logs_in() {
+        if self.route.logs_in(stream) {
             // A far end that has finished hangs up shortly before it says so.
             pause_for(LOGIN_PAUSE);
         }
@@ -483,10 +620,7 @@ fn sleep(lines: &Lines, patience: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        net::{Ipv4Addr, TcpListener},
-        sync::Arc,
-    };
+    use std::net::{Ipv4Addr, TcpListener};
 
     use sealane_engine::record::Secret;
 
@@ -516,6 +650,7 @@ mod tests {
             timeout: plan.timeout,
             notices,
             first: plan.terms.streams,
+            may_be_little: false,
             opened: &AtomicU16::new(0),
         }
         .run();

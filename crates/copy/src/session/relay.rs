@@ -22,7 +22,7 @@ use super::{
     complaints::complain,
     control::{self, Outcome},
     far_place::FarPlace,
-    open::Route,
+    open::{Route, Wish},
     roles::{list_messages, usage},
     transfer::{LINGER, Transfer, reach},
 };
@@ -214,8 +214,8 @@ impl Relay<'_> {
         };
         let lines = Lines {
             lines: (0..terms.streams).map(|_| Line::default()).collect(),
-            from: from.route(sender, sent.data_port, from_host)?,
-            to: self.to.route(receiver, received.data_port, to_host)?,
+            from: from.route(sender, sent.data_port, from_host, None)?,
+            to: self.to.route(receiver, received.data_port, to_host, None)?,
             prover: Prover::new(&keys.join(), terms.level),
             transfer,
             timeout: options.timeout,
@@ -225,7 +225,9 @@ impl Relay<'_> {
             tell: &tell,
         };
         let outcome = thread::scope(|scope| {
-            for stream in 0..terms.streams {
+            // A list needs none.
+            let streams = if options.dry_run { 0 } else { terms.streams };
+            for stream in 0..streams {
                 let lines = &lines;
                 let started = thread::Builder::new()
                     .name("stream".into())
@@ -529,7 +531,8 @@ impl Lines<'_> {
         let connect = |route: &Route, taken: u64| {
             let deadline = Instant::now() + self.timeout;
             let goes_on = || !self.is_over.load(SeqCst);
-            let socket = route.connect(stream, self.timeout, segment_bytes, &goes_on);
+            let wish = || if goes_on() { Wish::Much } else { Wish::Nothing };
+            let socket = route.connect(stream, self.timeout, segment_bytes, &wish);
             let socket = socket.map_err(|error| route.explain(error))?;
             route.note().into_iter().for_each(self.tell);
             let message =

@@ -33,6 +33,7 @@ use crate::{
         accept::{Registry, bind},
         agree::{self, Policy, Terms},
         budget::Budget,
+        carriage::{Carriage, Part},
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         door::{self, Bounds, NoReception},
         ends::{FLIGHT_BYTES, Plainness, Plan, open_files_max},
@@ -247,6 +248,7 @@ fn serve_greeted(
     let join_key = keys.join();
     let prover = Prover::new(&join_key, terms.level);
     let (notices, pending) = bounded(NOTICES_MAX);
+    let part = own.as_ref().and_then(own_port).map_or(Part::None, Part::PassesOn);
     let mut control = Control {
         channel,
         notices: Notices::Peer,
@@ -260,6 +262,7 @@ fn serve_greeted(
         removes_sources: plan.removes_sources(),
         ends_first: matches!(doors, Doors::Own { .. }) && !request.relayed && !plan.removes_sources(),
         prune: None,
+        carriage: Carriage::new(part),
     };
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {
@@ -390,6 +393,15 @@ fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
 
 fn own_door(request: &Request, reached: Option<IpAddr>) -> std::io::Result<TcpListener> {
     bind(own_address(request.data_path, reached), request.data_ports)
+}
+
+/// Returns the address at which this host reaches its own listener.
+fn own_port(listener: &TcpListener) -> Option<SocketAddr> {
+    let mut address = listener.local_addr().ok()?;
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    Some(address)
 }
 
 fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: impl Fn() -> bool) {

@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFd;
+
 use crate::error::{ChannelError, PeerError};
 use crate::frame::{self, Framer};
 use crate::key::PublicKey;
@@ -38,7 +40,7 @@ const CHILD_POLL: Duration = Duration::from_millis(5);
 pub enum Received {
     /// A frame.
     Frame(Vec<u8>),
-    /// The wake descriptor is readable. The caller drains it.
+    /// One of the other descriptors is ready, or there is room for bytes to be sent.
     Woken,
     /// The deadline passed.
     Deadline,
@@ -183,23 +185,31 @@ impl Channel {
     /// Fails if the peer closed ([`ChannelError::Closed`]) or the connection broke; frames that were complete before
     /// that are returned first.
     pub fn recv(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, ChannelError> {
-        match self.receive(deadline, None)? {
+        match self.receive(deadline, &[], false)? {
             Received::Frame(frame) => Ok(Some(frame)),
             Received::Deadline | Received::Woken => Ok(None),
         }
     }
 
-    /// Does as [`recv`](Self::recv), and ends early when `wake` becomes readable, such as an eventfd that other
-    /// threads write. A frame that has arrived takes precedence.
+    /// Does as [`recv`](Self::recv), and ends early when one of `wakes` is ready, such as an eventfd that other
+    /// threads write, or, if `for_room`, when [`has_room`](Self::has_room). A frame that has arrived takes precedence.
     ///
     /// # Errors
     /// Fails as [`recv`](Self::recv) does.
     pub fn recv_or_wake(
         &mut self,
         deadline: Instant,
-        wake: BorrowedFd<'_>,
+        wakes: &[PollFd<'_>],
+        for_room: bool,
     ) -> Result<Received, ChannelError> {
-        self.receive(deadline, Some(wake))
+        self.receive(deadline, wakes, for_room)
+    }
+
+    /// Returns whether the system takes bytes at once. A channel that is broken has room: sending shows why.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.broken_output
+            || self.wire.wait(false, true, &[], Instant::now()).map_or(true, |ready| ready.output)
     }
 
     /// Derives bytes that only the two ends of this TLS connection know (RFC 8446 section 7.5).
@@ -282,7 +292,7 @@ impl Channel {
         self.wire.shutdown_write();
         self.broken_output = true;
         loop {
-            match self.receive(deadline, None) {
+            match self.receive(deadline, &[], false) {
                 Ok(Received::Frame(_)) => {}
                 Ok(_) => return Err(ChannelError::Deadline { doing: "closing" }),
                 Err(ChannelError::Closed) => break,
@@ -300,7 +310,12 @@ impl Channel {
         self.session.update_keys();
     }
 
-    fn receive(&mut self, deadline: Instant, wake: Option<BorrowedFd<'_>>) -> Result<Received, ChannelError> {
+    fn receive(
+        &mut self,
+        deadline: Instant,
+        wakes: &[PollFd<'_>],
+        for_room: bool,
+    ) -> Result<Received, ChannelError> {
         loop {
             if let Some(frame) = self.framer.pop() {
                 return Ok(Received::Frame(frame));
@@ -333,10 +348,10 @@ impl Channel {
                 return Ok(Received::Deadline);
             }
             if idle {
-                let write = !self.broken_output && self.session.has_output();
+                let write = !self.broken_output && (for_room || self.session.has_output());
                 let ready =
-                    self.wire.wait(true, write, wake, deadline).map_err(ChannelError::io("waiting"))?;
-                if ready.wake && !ready.input {
+                    self.wire.wait(true, write, wakes, deadline).map_err(ChannelError::io("waiting"))?;
+                if (ready.wake || for_room && ready.output) && !ready.input {
                     return Ok(Received::Woken);
                 }
             }
@@ -364,7 +379,7 @@ impl Channel {
                 return Err(ChannelError::Deadline { doing });
             }
             let read = self.end.is_none() && self.framer.has_room();
-            let ready = self.wire.wait(read, true, None, deadline).map_err(ChannelError::io("waiting"))?;
+            let ready = self.wire.wait(read, true, &[], deadline).map_err(ChannelError::io("waiting"))?;
             if ready.input {
                 self.fill();
                 if let Some((End::Failed(_), _)) = self.end {

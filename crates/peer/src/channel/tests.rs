@@ -4,6 +4,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use rustix::event::PollFlags;
+
 use super::*;
 use crate::frame::{FrameError, MAX_FRAME_BYTES};
 
@@ -153,12 +155,27 @@ fn closing_takes_two() {
 fn a_wake_interrupts_and_a_frame_goes_first() {
     let (mut a, mut b) = Channel::pair().unwrap();
     let (wake, waker) = UnixStream::pair().unwrap();
-    assert_eq!(a.recv_or_wake(after(10), wake.as_fd()).unwrap(), Received::Deadline);
+    let wakes = [PollFd::new(&wake, PollFlags::IN)];
+    assert_eq!(a.recv_or_wake(after(10), &wakes, false).unwrap(), Received::Deadline);
     (&waker).write_all(b"!").unwrap();
-    assert_eq!(a.recv_or_wake(soon(), wake.as_fd()).unwrap(), Received::Woken);
+    assert_eq!(a.recv_or_wake(soon(), &wakes, false).unwrap(), Received::Woken);
     b.send(b"frame", soon()).unwrap();
-    assert_eq!(a.recv_or_wake(soon(), wake.as_fd()).unwrap(), Received::Frame(b"frame".to_vec()));
-    assert_eq!(a.recv_or_wake(soon(), wake.as_fd()).unwrap(), Received::Woken);
+    assert_eq!(a.recv_or_wake(soon(), &wakes, false).unwrap(), Received::Frame(b"frame".to_vec()));
+    assert_eq!(a.recv_or_wake(soon(), &wakes, false).unwrap(), Received::Woken);
+}
+
+#[test]
+fn room_for_a_frame_is_waited_for() {
+    let (mut a, mut b) = Channel::pair().unwrap();
+    assert!(a.has_room());
+    assert_eq!(a.recv_or_wake(soon(), &[], true).unwrap(), Received::Woken);
+    let frame = vec![1; 64 << 10];
+    while a.has_room() {
+        a.send(&frame, after(100)).unwrap();
+    }
+    assert_eq!(a.recv_or_wake(after(10), &[], true).unwrap(), Received::Deadline);
+    while b.recv(after(0)).unwrap().is_some() {}
+    assert_eq!(a.recv_or_wake(soon(), &[], true).unwrap(), Received::Woken);
 }
 
 #[test]

@@ -27,10 +27,11 @@ enum Output {
     Closed,
 }
 
-/// The result of a wait. If no flag is set, output is possible, or the deadline passed.
+/// The result of a wait. If no flag is set, the deadline passed.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) input: bool,
+    pub(crate) output: bool,
     pub(crate) wake: bool,
 }
 
@@ -48,14 +49,14 @@ impl Wire {
         Ok(Self { input: input.into(), output: Output::Own(output.into(), output_flags), input_flags })
     }
 
-    /// Waits until one of the wanted operations is possible, or the deadline passes.
+    /// Waits until one of the wanted operations is possible, one of `wakes` is ready, or the deadline passes.
     ///
     /// An error or hang-up counts as ready: the read or write that follows reports it.
     pub(crate) fn wait(
         &self,
         read: bool,
         write: bool,
-        wake: Option<BorrowedFd<'_>>,
+        wakes: &[PollFd<'_>],
         deadline: Instant,
     ) -> io::Result<Ready> {
         loop {
@@ -63,7 +64,7 @@ impl Wire {
             let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
             // Descriptors without a wanted operation are left out, because poll would report their hang-up at once,
             // again and again.
-            let mut fds = Vec::with_capacity(3);
+            let mut fds = Vec::with_capacity(2 + wakes.len());
             let flags = |read, write| {
                 (if read { PollFlags::IN } else { PollFlags::empty() })
                     | (if write { PollFlags::OUT } else { PollFlags::empty() })
@@ -73,13 +74,13 @@ impl Wire {
                 fds.push(PollFd::new(&self.input, flags(read, write && shared)));
                 fds.len() - 1
             });
+            let mut output_at = input_at.filter(|_| write && shared);
             if let (Output::Own(output, _), true) = (&self.output, write) {
+                output_at = Some(fds.len());
                 fds.push(PollFd::new(output, PollFlags::OUT));
             }
-            let wake_at = wake.as_ref().map(|wake| {
-                fds.push(PollFd::new(wake, PollFlags::IN));
-                fds.len() - 1
-            });
+            let wakes_at = fds.len();
+            fds.extend_from_slice(wakes);
             match poll(&mut fds, Some(&timeout)) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(e) => return Err(e.into()),
@@ -92,7 +93,8 @@ impl Wire {
             };
             return Ok(Ready {
                 input: read && has(input_at, PollFlags::IN),
-                wake: has(wake_at, PollFlags::IN),
+                output: write && has(output_at, PollFlags::OUT),
+                wake: fds[wakes_at..].iter().any(|fd| !fd.revents().is_empty()),
             });
         }
     }

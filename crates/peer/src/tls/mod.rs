@@ -157,7 +157,7 @@ fn handshake(
         if Instant::now() >= deadline {
             return Err(ChannelError::Deadline { doing });
         }
-        wire.wait(connection.is_handshaking(), connection.wants_write(), None, deadline)
+        wire.wait(connection.is_handshaking(), connection.wants_write(), &[], deadline)
             .map_err(ChannelError::io(doing))?;
     }
     Ok(())

@@ -203,7 +203,7 @@ pub fn accept_tls(
 ) -> Result<(Channel, AuthorisedPeer), PeerError> {
     let mut arrival = TlsArrival::new(application, stream, identity, authorised, deadline)?;
     while !arrival.advance() && Instant::now() < arrival.deadline() {
-        let waited = arrival.wire.wait(true, arrival.wants_write(), None, arrival.deadline());
+        let waited = arrival.wire.wait(true, arrival.wants_write(), &[], arrival.deadline());
         waited.map_err(ChannelError::io("shaking hands"))?;
     }
     arrival.finish()
