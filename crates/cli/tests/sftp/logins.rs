@@ -136,7 +136,7 @@ fn where_only_ssh_comes_through_one_login_carries_everything() {
     let here = |name: &str| at.join(name).display().to_string();
     let note = "the data goes inside ssh";
     for (number, blocked) in [refusing, silent].into_iter().enumerate() {
-        // What needs no second connection is not told of its absence.
+        // A copy that needs no second connection is not told of its absence.
         for (options, sent, is_told) in [
             (&["-n"][..], "tree", false),
             (&[], "few", false),

@@ -89,7 +89,7 @@ fn a_folder_that_cannot_be_written_is_one_line() {
         assert_eq!(names(&server.home("shut")), Vec::<String>::new());
         assert_eq!(names(&state), ["sealane"], "no journal is left");
     }
-    // Where only some folder below is shut, the rest arrives, and what does not is named.
+    // If only some folder below is shut, the rest arrives, and the copy names what does not.
     fs::create_dir_all(server.home("mixed/sub")).expect("folders");
     server.give_away();
     std::os::unix::fs::chown(server.home("mixed/sub"), Some(0), Some(0)).expect("root may");
@@ -131,7 +131,7 @@ fn large_and_sparse_files_arrive_at_servers_of_any_order() {
             }
         }
         if maker == Maker::Rclone {
-            // What is gone once it is read cannot be written again on another connection.
+            // Input that is gone once it is read cannot be written again on another connection.
             let mut command = sealane(&["cp", "-q", "--far-end", "sftp", "-F"]);
             command.arg(server.config()).args(["-", "far:input"]);
             command.stdin(fs::File::open(tree.join("large")).expect("a file"));

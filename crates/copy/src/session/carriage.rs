@@ -21,7 +21,7 @@ use sealane_peer::Channel;
 use crate::{
     error::Error,
     proto::message::Message,
-    session::control,
+    session::messages,
     socket::{self, Socket, Wire},
 };
 
@@ -53,7 +53,7 @@ impl Seat {
     }
 }
 
-/// What an end does about a stream inside its channel.
+/// An end's part in a stream inside its channel.
 #[derive(Debug, Default)]
 pub(crate) enum Part {
     /// It has none.
@@ -108,7 +108,7 @@ impl Carriage {
         self.pass_on();
         if self.unreported >= REPORT_BYTES {
             let bytes = std::mem::take(&mut self.unreported) as u32;
-            control::send(channel, &Message::Carried { opening: self.opening, bytes })?;
+            messages::send(channel, &Message::Carried { opening: self.opening, bytes })?;
         }
         for _ in 0..PIECES_A_TURN {
             self.collect();
@@ -116,7 +116,7 @@ impl Carriage {
                 return Ok(false);
             }
             if let Some(bytes) = self.outgoing.take() {
-                control::send(channel, &Message::Carry { opening: self.opening, bytes })?;
+                messages::send(channel, &Message::Carry { opening: self.opening, bytes })?;
             }
         }
         Ok(true)
@@ -183,7 +183,7 @@ impl Carriage {
         if opening > self.opening || matches!(self.part, Part::None) {
             return Err(Error::protocol("a data stream inside the control channel, which nobody asked for"));
         }
-        // What belongs to an earlier opening, or to one that has ended here, is of no use.
+        // Bytes of an earlier opening, or of one that has ended here, are of no use.
         if opening < self.opening || self.socket.is_none() {
             return Ok(());
         }
@@ -337,7 +337,7 @@ mod tests {
         passes.work(&mut near).unwrap();
         let frame = far.recv(Instant::now() + Duration::from_secs(20)).unwrap().unwrap();
         assert_eq!(Message::decode(&frame).unwrap(), Message::Carry { opening: 1, bytes: Vec::new() });
-        // What else comes of it is of no use.
+        // Further bytes of it are of no use.
         passes.take(1, b"more").unwrap();
         passes.take(0, b"late").unwrap();
     }

@@ -30,9 +30,10 @@ use crate::{
         agree::{self, Terms},
         carriage::{Carriage, Part, Seat},
         complaints::{Complaints, complain},
-        control::{self, Control, NOTICES_MAX, Notices, Outcome},
+        control::{Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
+        messages,
         open::{Connector, Inside, Relays, Route},
         place::{self, Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
@@ -110,7 +111,7 @@ pub fn copy(
         }
         Err(Ended::Absent(error) | Ended::Failed(error)) => {
             complaints.tell();
-            control::abort(&mut channel, &error);
+            messages::abort(&mut channel, &error);
             // Unread messages of the far end would reset the connection, and it might never receive the reason.
             if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
                 let _ = channel.close(Instant::now() + LINGER);
@@ -213,7 +214,7 @@ impl Transfer<'_> {
             send(&Message::Listed(paths.to_vec()).encode())?;
         }
         let frame = channel.recv(Instant::now() + self.patience()).map_err(ended)?;
-        let frame = frame.ok_or_else(control::silent)?;
+        let frame = frame.ok_or_else(messages::silent)?;
         let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
         Ok(agree::greet(message)?)
     }
@@ -230,7 +231,7 @@ impl Transfer<'_> {
         let options = self.options;
         let clock = CpuClock::default();
         let (accept, accept_frame) = loop {
-            match control::receive(channel, Instant::now() + options.timeout)? {
+            match messages::receive(channel, Instant::now() + options.timeout)? {
                 (Message::Accept(accept), frame) => break (accept, frame),
                 (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
                 (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),

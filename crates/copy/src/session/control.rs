@@ -17,7 +17,7 @@ use sealane_tree::Walk;
 
 use crate::{
     error::{Error, ErrorKind},
-    proto::message::{Abort, Complete, Finished, Message},
+    proto::message::{Complete, Finished, Message},
     receive::{
         self,
         files::{Destination, Previewed},
@@ -33,6 +33,7 @@ use crate::{
         carriage::Carriage,
         leftovers,
         line::{Lines, is_small},
+        messages,
     },
     shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
@@ -44,8 +45,6 @@ const CONTROL: usize = 0;
 pub(crate) const NOTICES_MAX: usize = 1024;
 /// The interval between two signs of life.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// The timeout of sending a message.
-const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The destination of notices: the user at the client, the channel at the server.
 pub(crate) enum Notices<'a> {
@@ -87,38 +86,6 @@ pub(crate) struct Outcome {
     pub(crate) removed: Removed,
 }
 
-/// Sends a message.
-pub(crate) fn send(channel: &mut Channel, message: &Message) -> Result<(), Error> {
-    Ok(channel.send(&message.encode(), Instant::now() + SEND_TIMEOUT)?)
-}
-
-/// Receives the next message by `deadline`.
-pub(crate) fn receive(channel: &mut Channel, deadline: Instant) -> Result<(Message, Vec<u8>), Error> {
-    match channel.recv(deadline)? {
-        Some(frame) => {
-            let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
-            Ok((message, frame))
-        }
-        None => Err(silent()),
-    }
-}
-
-pub(super) fn silent() -> Error {
-    Error::new(ErrorKind::TimedOut, "the far end is silent; is it stopped, or the network down?")
-}
-
-/// Sends the peer the reason why this end gives up. The peer may be gone, so failures are ignored.
-pub(crate) fn abort(channel: &mut Channel, error: &Error) {
-    let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
-    let _ = channel.send(&message.encode(), Instant::now() + Duration::from_secs(2));
-}
-
-/// Does the same as [`abort`] without waiting.
-pub(crate) fn abort_now(channel: &mut Channel, error: &Error) {
-    let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
-    let _ = channel.send(&message.encode(), Instant::now());
-}
-
 /// The effect of a message on the loop.
 enum Turn {
     Nothing,
@@ -147,7 +114,7 @@ impl Control<'_> {
                     // The client's own end has these.
                     _ => return Ok(()),
                 };
-                send(self.channel, &message)?;
+                messages::send(self.channel, &message)?;
             }
         }
         Ok(())
@@ -182,7 +149,7 @@ impl Control<'_> {
             if generation > *told && lines.is_cut(stream) {
                 *told = generation;
                 let narrowed = lines.narrowed(stream);
-                send(self.channel, &Message::StreamLost { stream, generation, narrowed })?;
+                messages::send(self.channel, &Message::StreamLost { stream, generation, narrowed })?;
             }
         }
         Ok(())
@@ -257,7 +224,7 @@ impl Control<'_> {
                     message => Ok(Turn::Message(message)),
                 }
             }
-            Received::Woken | Received::Deadline if heard.elapsed() > self.timeout => Err(silent()),
+            Received::Woken | Received::Deadline if heard.elapsed() > self.timeout => Err(messages::silent()),
             Received::Woken | Received::Deadline => Ok(Turn::Nothing),
         }
     }
@@ -315,7 +282,7 @@ impl Control<'_> {
                 self.drain_notices()?;
                 let cpu_us = clock.ended_us() + own.elapsed_us();
                 let finished = Finished { cpu_us, ..conclusion(sending) };
-                send(self.channel, &Message::Finished(finished.clone()))?;
+                messages::send(self.channel, &Message::Finished(finished.clone()))?;
                 let complete = match self.ends_first {
                     true => Complete::default(),
                     false => self.await_complete(&lines)?,
@@ -335,7 +302,7 @@ impl Control<'_> {
             };
             if let (true, false) = (self.removes_sources, self.is_client()) {
                 let Removed { removed, unremoved } = removed;
-                send(self.channel, &Message::Removed { removed, unremoved })?;
+                messages::send(self.channel, &Message::Removed { removed, unremoved })?;
             }
             Ok(Outcome { finished, complete, removed })
         })
@@ -369,7 +336,7 @@ impl Control<'_> {
                     beat = Instant::now();
                     let found = self.progress.snapshot();
                     let (bytes, files) = (found.bytes_found, found.files_found);
-                    send(self.channel, &Message::Found { bytes, files, complete: true })?;
+                    messages::send(self.channel, &Message::Found { bytes, files, complete: true })?;
                 }
                 removal::Step::Going => {}
             }
@@ -387,10 +354,10 @@ impl Control<'_> {
             let done = sending.filling.queue.is_done();
             self.drain_notices()?;
             while let Some(known) = sending.filling.manifest.take() {
-                send(self.channel, &Message::Known(known))?;
+                messages::send(self.channel, &Message::Known(known))?;
             }
             while let Some(entry) = sending.filling.preview.take() {
-                send(self.channel, &Message::WouldSend(Box::new(entry)))?;
+                messages::send(self.channel, &Message::WouldSend(Box::new(entry)))?;
             }
             if done && sending.stop.reason().is_none() {
                 return Ok(());
@@ -441,7 +408,7 @@ impl Control<'_> {
     fn say_found(&mut self) -> Result<(), Error> {
         let found = self.progress.snapshot();
         let (bytes, files, complete) = (found.bytes_found, found.files_found, found.scan_complete);
-        send(self.channel, &Message::Found { bytes, files, complete })
+        messages::send(self.channel, &Message::Found { bytes, files, complete })
     }
 
     /// Runs a receiving end.
@@ -501,7 +468,7 @@ impl Control<'_> {
             };
             // Whatever happens to the message, a later run finds the entries in place.
             remove_journal(receiving, &finished)?;
-            let told = send(self.channel, &Message::Complete(complete.clone()));
+            let told = messages::send(self.channel, &Message::Complete(complete.clone()));
             let removed = match (self.is_client(), self.removes_sources) {
                 (true, true) => told.and_then(|()| self.await_removal())?,
                 // A sender whose part is done may be gone.
@@ -522,7 +489,10 @@ impl Control<'_> {
             if beat.elapsed() > HEARTBEAT {
                 beat = Instant::now();
                 let done = self.progress.snapshot();
-                send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
+                messages::send(
+                    self.channel,
+                    &Message::Taken { bytes: done.bytes_moved, files: done.files_done },
+                )?;
             }
             self.tell_lost(lines)?;
             match self.turn(lines, &mut heard)? {
@@ -632,7 +602,8 @@ impl Control<'_> {
         // A sender whose part is done may be gone.
         let may_be_gone = self.is_client() && !self.removes_sources;
         let done = self.progress.snapshot();
-        let told = send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done });
+        let told =
+            messages::send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done });
         if !may_be_gone {
             told?;
         }
@@ -661,7 +632,7 @@ impl Control<'_> {
     /// Waits until the server has removed the entries that arrived from its source; it shows signs of life meanwhile.
     fn await_removal(&mut self) -> Result<Removed, Error> {
         loop {
-            match receive(self.channel, Instant::now() + self.timeout)?.0 {
+            match messages::receive(self.channel, Instant::now() + self.timeout)?.0 {
                 Message::Removed { removed, unremoved } => return Ok(Removed { removed, unremoved }),
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::EntryFailed { path, reason } => self.far_failed(path, reason),

@@ -33,8 +33,8 @@ use crate::{
         agree::Policy,
         authorisation::AuthorisationList,
         budget::{Budget, descriptor_limit},
-        control,
         door::{self, Bounds, Reception},
+        messages,
         place::Confinement,
         server::{Account, Doors, Rules, serve},
     },
@@ -363,7 +363,7 @@ impl Reception for Hall<'_, '_> {
         };
         let (mut channel, error) = *self.usher(channel, &peer, address).err()?;
         // The message is short and the connection new: it is sent at once or never.
-        control::abort_now(&mut channel, &error);
+        messages::abort_now(&mut channel, &error);
         channel.end_output();
         self.turned_away(address, Some(peer.name), error);
         Some(channel)
@@ -384,7 +384,7 @@ fn converse(
     let served = catch_unwind(AssertUnwindSafe(|| serve(&mut channel, rules, doors, &mut account)));
     let served = served.unwrap_or_else(|_| {
         let error = Error::new(ErrorKind::Io, "a thread panicked, which is a fault of this program");
-        control::abort(&mut channel, &error);
+        messages::abort(&mut channel, &error);
         Err(error)
     });
     let _ = channel.close(Instant::now() + Duration::from_secs(2));

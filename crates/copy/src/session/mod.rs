@@ -15,6 +15,7 @@ pub(crate) mod ends;
 pub(crate) mod far_place;
 pub(crate) mod leftovers;
 mod line;
+mod messages;
 mod open;
 pub(crate) mod place;
 pub(crate) mod receiving;

@@ -218,7 +218,7 @@ impl Route {
         if patience.is_zero() {
             return inside.connect(stream, true);
         }
-        // What the others send is not worth a connection either.
+        // The rest, which the others send, is not worth a connection either.
         let is_small = || inside.seat.is_some() && wish() == Wish::Little;
         let is_worth = || goes_on() && !is_small() && !matches!(*way.choice(), Choice::Inside { .. });
         let (is_silent, error) = match straight(addresses, patience, &is_worth) {
@@ -228,7 +228,7 @@ impl Route {
             }
             Err(failed) => failed,
         };
-        // Where all addresses refuse at once, little may have been found so far.
+        // If all addresses refuse at once, little may have been found so far.
         let known_by = Instant::now() + KNOWN_AFTER;
         while has_seat && wish() == Wish::Unknown && Instant::now() < known_by {
             thread::sleep(Duration::from_millis(1));
@@ -348,7 +348,7 @@ fn unreachable(last: Option<(SocketAddr, io::Error)>) -> Error {
     Error::new(ErrorKind::Connect, format!("cannot open a data stream to {reason}"))
 }
 
-/// What is still to be sent, as far as it matters to a connection.
+/// The content still to be sent, as far as it matters to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,

@@ -28,9 +28,10 @@ use crate::{
     },
     session::{
         claims,
-        control::{self, Control, Outcome},
+        control::{Control, Outcome},
         ends::{self, Plan, Survey},
         line::Lines,
+        messages,
         place::Place,
         sending::filter,
     },
@@ -85,7 +86,7 @@ impl ReceivingSide<'_> {
                 control.progress.bytes_checked.store(have.checked.bytes, Relaxed);
                 control.progress.bytes_to_check.store(have.checked.of_bytes, Relaxed);
             }
-            control::send(control.channel, &message)
+            messages::send(control.channel, &message)
         };
         control.progress.is_comparing.store(true, Relaxed);
         let target = receiving.files.target().cloned();

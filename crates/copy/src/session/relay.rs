@@ -20,8 +20,9 @@ use sealane_peer::{Channel, StderrMode};
 use super::{
     agree::{self, Terms},
     complaints::complain,
-    control::{self, Outcome},
+    control::Outcome,
     far_place::FarPlace,
+    messages,
     open::{Route, Wish},
     roles::{list_messages, usage},
     transfer::{LINGER, Transfer, reach},
@@ -150,7 +151,7 @@ fn naming(error: Error, place: &FarPlace) -> Error {
 /// Sends the ends the reason.
 fn give_up<const N: usize>(error: Error, channels: [Channel; N]) -> Error {
     for mut channel in channels {
-        control::abort(&mut channel, &error);
+        messages::abort(&mut channel, &error);
         let _ = channel.close(Instant::now() + LINGER);
     }
     error
@@ -251,12 +252,12 @@ impl Relay<'_> {
 impl Transfer<'_> {
     /// Sends a request, and waits for the answer.
     fn ask(&self, channel: &mut Channel, request: Request) -> Result<Accept, Error> {
-        control::send(channel, &Message::Request(Box::new(request)))?;
+        messages::send(channel, &Message::Request(Box::new(request)))?;
         for paths in list_messages(self.options.listed.as_deref()) {
-            control::send(channel, &Message::Listed(paths.to_vec()))?;
+            messages::send(channel, &Message::Listed(paths.to_vec()))?;
         }
         loop {
-            match control::receive(channel, Instant::now() + self.options.timeout)?.0 {
+            match messages::receive(channel, Instant::now() + self.options.timeout)?.0 {
                 Message::Accept(accept) => return Ok(accept),
                 Message::Waiting if !self.progress.cancel.load(Relaxed) => {}
                 Message::Waiting => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
@@ -273,8 +274,8 @@ fn greet(channel: &mut Channel, transfer: &Transfer<'_>, processors: u16) -> Res
         Message::Hello(hello) => Message::Hello(Hello { processors, ..hello }),
         other => other,
     };
-    control::send(channel, &ours)?;
-    let greeting = control::receive(channel, Instant::now() + transfer.patience());
+    messages::send(channel, &ours)?;
+    let greeting = messages::receive(channel, Instant::now() + transfer.patience());
     greeting.and_then(|(message, _)| agree::greet(message)).map_err(|error| naming(error, transfer.far))
 }
 

@@ -27,9 +27,10 @@ use crate::{
     },
     session::{
         claims::{PIECE_BYTES, PIECES_MAX},
-        control::{self, Control, Outcome},
+        control::{Control, Outcome},
         ends::{self, POSSESSIONS_MAX, Plan},
         line::Lines,
+        messages,
         place::{self, Confinement, Sought},
     },
     summary::Notice,
@@ -157,7 +158,7 @@ fn possessions(control: &mut Control<'_>, trust: bool) -> Result<Possessions, Er
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
         let deadline = Instant::now() + control.timeout;
-        match control::receive(control.channel, deadline)?.0 {
+        match messages::receive(control.channel, deadline)?.0 {
             Message::Have(have) => {
                 control.progress.bytes_checked.store(have.checked.bytes, Relaxed);
                 control.progress.bytes_to_check.store(have.checked.of_bytes, Relaxed);

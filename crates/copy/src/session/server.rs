@@ -34,10 +34,11 @@ use crate::{
         agree::{self, Policy, Terms},
         budget::Budget,
         carriage::{Carriage, Part},
-        control::{self, Control, NOTICES_MAX, Notices, Outcome},
+        control::{Control, NOTICES_MAX, Notices, Outcome},
         door::{self, Bounds, NoReception},
         ends::{FLIGHT_BYTES, Plainness, Plan, open_files_max},
         line::Lines,
+        messages,
         open::watch,
         place::{self, Asked, Confinement, Sought},
         receiving::{ReceivingSide, this_boot},
@@ -128,12 +129,12 @@ pub(crate) fn serve(
     doors: &Doors<'_>,
     account: &mut Account,
 ) -> Result<(), Error> {
-    control::send(channel, &agree::hello())?;
+    messages::send(channel, &agree::hello())?;
     let deadline = Instant::now() + rules.timeout_max;
-    let hello = agree::greet(control::receive(channel, deadline)?.0)?;
+    let hello = agree::greet(messages::receive(channel, deadline)?.0)?;
     let served = serve_greeted(channel, &hello, rules, doors, account);
     if let Err(error) = &served {
-        control::abort(channel, error);
+        messages::abort(channel, error);
     }
     served
 }
@@ -146,7 +147,7 @@ fn serve_greeted(
     account: &mut Account,
 ) -> Result<(), Error> {
     let deadline = Instant::now() + rules.timeout_max;
-    let (request, request_frame) = match control::receive(channel, deadline)? {
+    let (request, request_frame) = match messages::receive(channel, deadline)? {
         (Message::Request(request), frame) => (*request, Zeroizing::new(frame)),
         (Message::Abort(abort), _) => return Err(abort.into()),
         _ => return Err(Error::protocol("the client makes no request")),
@@ -349,7 +350,7 @@ fn listed(
     }
     let mut listed = Vec::new();
     for _ in 0..messages {
-        match control::receive(channel, deadline)?.0 {
+        match messages::receive(channel, deadline)?.0 {
             Message::Listed(paths) => listed.extend(paths),
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the client does not send the list that it has announced")),
@@ -360,7 +361,7 @@ fn listed(
 
 /// Sends a client the message that it must wait, and checks whether it still does.
 fn wait(channel: &mut Channel) -> Result<(), Error> {
-    control::send(channel, &Message::Waiting)?;
+    messages::send(channel, &Message::Waiting)?;
     match channel.recv(Instant::now())?.map(|frame| Message::decode(&frame)) {
         None => Ok(()),
         Some(Ok(Message::Abort(abort))) => Err(abort.into()),
