@@ -5,6 +5,7 @@
 //! authority has revoked, by the configured lists, proves nothing; nothing is fetched.
 
 mod names;
+mod problems;
 
 use std::{fmt, time::Duration};
 
@@ -103,8 +104,9 @@ impl Authorities {
         for (certificate, place) in certificates.iter().zip(1..) {
             let der = CertificateDer::from(certificate.as_slice());
             let anchor = webpki::anchor_from_trusted_cert(&der);
-            let anchor =
-                anchor.map_err(|error| AuthorityError { place, problem: error.to_string() })?.to_owned();
+            let anchor = anchor
+                .map_err(|error| AuthorityError { place, problem: problems::words(&error) })?
+                .to_owned();
             // The anchor has the inside of the SEQUENCE; the digest covers the whole SEQUENCE.
             let spki = sequence(&anchor.subject_public_key_info);
             digests.extend(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &spki).as_ref());
@@ -122,7 +124,7 @@ impl Authorities {
     pub fn with_revocations(mut self, lists: &[Vec<u8>]) -> Result<Self, RevocationError> {
         for (list, place) in lists.iter().zip(1..) {
             let list = OwnedCertRevocationList::from_der(list);
-            let list = list.map_err(|error| RevocationError { place, problem: error.to_string() })?;
+            let list = list.map_err(|error| RevocationError { place, problem: problems::words(&error) })?;
             self.revocations.push(list.into());
         }
         Ok(self)
@@ -152,7 +154,7 @@ impl Authorities {
         });
         end.verify_for_usage(SIGNATURES, &self.anchors, &others, time, IkePurpose, revocation, None)
             .map(|_| ())
-            .map_err(|error| format!("its certificate: {error}"))
+            .map_err(|error| format!("its certificate: {}", problems::words(&error)))
     }
 
     /// Checks that an authority vouches for the first of a peer's certificates, whatever names it has.
@@ -162,7 +164,8 @@ impl Authorities {
     pub(crate) fn verify_anybody(&self, certificates: &[&[u8]], unix_time: Duration) -> Result<(), String> {
         let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
         let first = CertificateDer::from(*first);
-        let end = EndEntityCert::try_from(&first).map_err(|error| format!("its certificate: {error}"))?;
+        let end = EndEntityCert::try_from(&first)
+            .map_err(|error| format!("its certificate: {}", problems::words(&error)))?;
         self.verify_path(&end, others, unix_time)
     }
 
@@ -194,7 +197,8 @@ impl Authorities {
     ) -> Result<Vec<u8>, String> {
         let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
         let first = CertificateDer::from(*first);
-        let end = EndEntityCert::try_from(&first).map_err(|error| format!("its certificate: {error}"))?;
+        let end = EndEntityCert::try_from(&first)
+            .map_err(|error| format!("its certificate: {}", problems::words(&error)))?;
         self.verify_path(&end, others, unix_time)?;
         let names = |matches: bool, what: &str| {
             if matches { Ok(()) } else { Err(format!("its certificate does not have {identity} as {what}")) }

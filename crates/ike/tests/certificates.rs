@@ -87,7 +87,7 @@ fn certificates_prove_the_names_that_they_have_and_no_others() {
     let (mut settings, year) = (Settings::default(), Duration::from_secs(366 * 86_400));
     settings.clock.1 += year;
     let problem = judged("end.example", prove(&good), authority.trusted(), settings);
-    assert!(problem.is_some_and(|problem| problem.contains("Expired")));
+    assert!(problem.is_some_and(|problem| problem.contains("it expired on")));
     // This key belongs to another certificate than the one that is sent.
     let (_, shown) = issue("subjectAltName=DNS:end.example");
     let problem = judged("end.example", prove(&(good.0, shown)), authority.trusted(), Settings::default());
@@ -112,11 +112,11 @@ fn a_revoked_certificate_proves_nothing() {
     };
     assert_eq!(judged("end.example", prove(&good), trusted(), Settings::default()), None);
     let problem = judged("end.example", prove(&bad), trusted(), Settings::default());
-    assert!(problem.is_some_and(|problem| problem.contains("CertRevoked")));
+    assert!(problem.is_some_and(|problem| problem.contains("has revoked it")));
     // A list that is past its next update proves nothing about any certificate.
     let (mut settings, days) = (Settings::default(), Duration::from_secs(10 * 86_400));
     settings.clock.1 += days;
     let problem = judged("end.example", prove(&good), trusted(), settings);
-    assert!(problem.is_some_and(|problem| problem.contains("CrlExpired")));
+    assert!(problem.is_some_and(|problem| problem.contains("was to be replaced by")));
     assert!(authority.authorities().with_revocations(&[b"no list".to_vec()]).is_err());
 }
