@@ -1,6 +1,8 @@
 //! `sealane tunnel` with gateways that speak IKEv2: strongSwan as a process of its own, in either role, and another
 //! gateway of ours.
 
+#[path = "tunnel_ike/addresses.rs"]
+mod addresses;
 #[path = "tunnel_ike/clients.rs"]
 mod clients;
 #[path = "tunnel_ike/forwarding.rs"]
@@ -17,6 +19,10 @@ mod reload;
 mod shares;
 #[path = "tunnel_ike/soak.rs"]
 mod soak;
+#[path = "tunnel_ike/tcp.rs"]
+mod tcp;
+#[path = "tunnel_ike/traces.rs"]
+mod traces;
 
 use std::fs;
 use std::io::{Read, Write};

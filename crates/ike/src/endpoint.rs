@@ -6,6 +6,8 @@
 //! are dropped rather than kept without bound.
 
 mod peers;
+mod strays;
+mod streams;
 mod twins;
 
 use std::{
@@ -313,11 +315,18 @@ impl Endpoint {
     /// [`Self::answer_waiting`], so that those of several messages are computed side by side. At most as
     /// many wait as are computed side by side.
     pub fn take_in(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
-        let path = Path { local: to, remote: from };
-        let Some(message) = self.message(datagram, to.port()) else { return };
-        let Ok(header) = Header::parse(message) else {
-            self.counters.unknown += 1;
-            return;
+        self.take_along(datagram, Path::new(to, from), now);
+    }
+
+    /// Handles a datagram like [`Self::take_in`], or a packet of a stream, which begins with the non-ESP marker on any port.
+    pub fn take_along(&mut self, datagram: &[u8], path: Path, now: Instant) {
+        let Some(message) = self.message(datagram, path) else { return };
+        let header = match Header::parse(message) {
+            Ok(header) => header,
+            Err(malformed) => {
+                self.counters.unknown += 1;
+                return self.note_old_version(&malformed, message, path);
+            }
         };
         if header.exchange == Exchange::Init && !header.is_response {
             if is_first(&header) {
@@ -333,7 +342,7 @@ impl Endpoint {
         });
         if !is_ours {
             self.counters.unknown += 1;
-            return;
+            return self.take_unknown(&header, message, path, now);
         }
         self.with(now, spi, |sa, context| match header.exchange {
             Exchange::Init => sa.handle_init_response(context, &header, message, path),
@@ -349,22 +358,22 @@ impl Endpoint {
         if !self.is_cookie_wanted() {
             return false;
         }
-        let Some(message) = self.message(datagram, to) else { return false };
-        let Ok(header) = Header::parse(message) else { return false };
         let any = match from {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         };
-        let path = Path { local: SocketAddr::new(any, to), remote: from };
+        let path = Path::new(SocketAddr::new(any, to), from);
+        let Some(message) = self.message(datagram, path) else { return false };
+        let Ok(header) = Header::parse(message) else { return false };
         let is_new = is_first(&header) && !self.is_known((from, header.spis.initiator));
         is_new && self.is_without_cookie(&header, message, path, now)
     }
 
-    /// Returns the message of a datagram that arrived on port `to`; `None` if it is ESP or a keepalive.
-    fn message<'d>(&self, datagram: &'d [u8], to: u16) -> Option<&'d [u8]> {
-        match to == self.common.settings.ike_port {
-            true => Some(datagram),
-            false => datagram.strip_prefix(&[0; 4]),
+    /// Returns the message of a datagram that arrived along `path`; `None` if it is ESP or a keepalive.
+    fn message<'d>(&self, datagram: &'d [u8], path: Path) -> Option<&'d [u8]> {
+        match path.has_marker(self.common.settings.ike_port) {
+            false => Some(datagram),
+            true => datagram.strip_prefix(&[0; 4]),
         }
     }
 
@@ -398,8 +407,9 @@ impl Endpoint {
     }
 
     fn send(&mut self, path: Path, message: &[u8]) {
-        let marker: &[u8] = if path.local.port() == self.common.settings.ike_port { &[] } else { &[0; 4] };
-        self.common.output.transmits.push_back(Transmit { path, bytes: [marker, message].concat() });
+        let marker: &[u8] = if path.has_marker(self.common.settings.ike_port) { &[0; 4] } else { &[] };
+        let bytes = [marker, message].concat();
+        self.common.output.transmits.push_back(Transmit { path, is_answer: true, bytes });
     }
 
     fn handle_first(&mut self, header: &Header, message: &[u8], path: Path, now: Instant) {
@@ -500,9 +510,7 @@ impl Endpoint {
             Answer::Refused(answer, reason) => {
                 self.counters.refused += 1;
                 self.send(path, &answer);
-                if self.common.output.events.len() < MAX_STRANGER_EVENTS {
-                    self.common.output.event(Event::Refused { path, reason });
-                }
+                self.tell_refused(path, reason);
             }
             Answer::Again(answer) => self.send(path, &answer),
             Answer::Dropped => self.counters.refused += 1,
@@ -588,15 +596,25 @@ impl Endpoint {
         trigger: Option<(TrafficSelector, TrafficSelector)>,
         now: Instant,
     ) -> Option<IkeId> {
-        let configured = self.common.peers.get(peer)?.clone();
+        let configured = self.common.peers.get(peer)?;
         let (local, remote) = match self.ways.get(&peer) {
             Some(&way) => way,
             None => (configured.local?, configured.remote?),
         };
-        let path = Path {
-            local: SocketAddr::new(local, self.common.settings.ike_port),
-            remote: SocketAddr::new(remote, self.common.settings.ike_port),
-        };
+        let at = |address| SocketAddr::new(address, self.common.settings.ike_port);
+        self.initiate_along(peer, child, trigger, Path::new(at(local), at(remote)), now)
+    }
+
+    /// Initiates an IKE SA like [`Self::initiate`], along this path.
+    pub fn initiate_along(
+        &mut self,
+        peer: usize,
+        child: Option<usize>,
+        trigger: Option<(TrafficSelector, TrafficSelector)>,
+        path: Path,
+        now: Instant,
+    ) -> Option<IkeId> {
+        let configured = self.common.peers.get(peer)?.clone();
         if child.is_some_and(|child| child >= configured.children.len()) {
             return None;
         }

@@ -18,6 +18,20 @@ pub struct Path {
     pub local: SocketAddr,
     /// The peer's address, as we see it.
     pub remote: SocketAddr,
+    /// The number of the stream that carries messages (RFC 9329); `None` if they are datagrams.
+    pub stream: Option<u32>,
+}
+
+impl Path {
+    /// Returns whether messages along the path begin with the non-ESP marker (RFC 7296, section 2.23; RFC 9329, section 3).
+    pub(crate) fn has_marker(&self, ike_port: u16) -> bool {
+        self.stream.is_some() || self.local.port() != ike_port
+    }
+
+    /// Returns the path of datagrams between two addresses.
+    pub fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { local, remote, stream: None }
+    }
 }
 
 /// One direction of a child.
@@ -80,6 +94,8 @@ pub struct Install {
     /// Whether the peer is known to receive under the outbound association already. Otherwise the predecessor remains
     /// in use for sending until [`Event::UseOutbound`] or until a genuine packet arrives on the inbound association.
     pub is_outbound_live: bool,
+    /// Whether we have asked for it: the peer has installed it before it answered.
+    pub is_ours: bool,
 }
 
 /// The reason why an IKE SA or a child ended, or was not established.
@@ -127,6 +143,9 @@ pub enum Reason {
     /// The pool has no address for the peer.
     #[error("the pool has no free address that the peer asks for; give it a wider range")]
     NoAddress,
+    /// The sender speaks IKEv1.
+    #[error("it speaks IKEv1, which is not spoken here: set its connection to IKEv2")]
+    OldVersion,
     /// The peer's message breaks the protocol.
     #[error("the peer's message breaks the protocol: {0}")]
     Protocol(String),
@@ -282,6 +301,9 @@ pub enum Event {
 pub struct Transmit {
     /// The source and the destination.
     pub path: Path,
+    /// The peer has begun to negotiate, and called the path's local address: the datagram leaves from there. Otherwise the
+    /// source is the address of the route that it takes.
+    pub is_answer: bool,
     /// The datagram, with the non-ESP marker if its port requires one.
     pub bytes: Vec<u8>,
 }

@@ -173,7 +173,7 @@ fn fault_07_answers_go_where_the_request_came_from() {
         let marker: &[u8] = if to.port() == 500 { &[] } else { &[0; 4] };
         endpoint.handle(&[marker, &message].concat(), from, to, Instant::now());
         let answer = endpoint.poll_transmit().expect("an answer");
-        assert_eq!(answer.path, Path { local: to, remote: from });
+        assert_eq!(answer.path, Path::new(to, from));
         assert!(answer.bytes.starts_with(marker));
     }
 }

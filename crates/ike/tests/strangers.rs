@@ -44,7 +44,7 @@ fn a_flood_leaves_as_much_behind_as_the_bounds_say() {
         let (from, to) = ends(index);
         endpoint.handle(&message, from, to, now);
         while let Some(transmit) = endpoint.poll_transmit() {
-            assert_eq!(transmit.path, Path { local: to, remote: from });
+            assert_eq!(transmit.path, Path::new(to, from));
             if index >= 20 {
                 assert!(transmit.bytes.len() < 100, "an answer that is longer than its question");
                 returned.push((index, transmit.bytes));

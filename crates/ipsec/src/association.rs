@@ -174,20 +174,65 @@ pub enum AssociationError {
     Window(#[from] WindowSizeError),
 }
 
-/// The address of a peer's end, shared by the associations with it. Outbound packets are sent to it, and inbound
-/// packets may change it.
+/// The way to a peer's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// The address and port of the peer's end.
+    pub remote: SocketAddr,
+    /// Our address that packets leave from, because the peer's packets arrive there; `None` leaves the choice to the kernel.
+    pub local: Option<IpAddr>,
+    /// The number of the stream that carries packets; `None` if they are datagrams.
+    pub stream: Option<u32>,
+}
+
+impl From<SocketAddr> for Way {
+    fn from(remote: SocketAddr) -> Self {
+        Self { remote, local: None, stream: None }
+    }
+}
+
+/// The way to a peer's end, shared by the associations with it. Outbound packets take it, and inbound packets may
+/// change it.
 #[derive(Debug, Default)]
-pub struct Whereabouts(ArcSwapOption<SocketAddr>);
+pub struct Whereabouts {
+    way: ArcSwapOption<Way>,
+    /// The peer has called one of our addresses, and expects answers from there.
+    is_called: bool,
+}
 
 impl Whereabouts {
-    /// Returns the address and port; `None` if they are not known yet.
-    pub fn get(&self) -> Option<SocketAddr> {
-        self.0.load().as_deref().copied()
+    /// Returns unknown whereabouts. Packets leave from the address at which the peer's packets arrive if `is_called`; otherwise
+    /// the kernel chooses the address.
+    pub fn new(is_called: bool) -> Self {
+        Self { way: ArcSwapOption::empty(), is_called }
     }
 
-    /// Sends packets to `address` from now on.
-    pub fn set(&self, address: SocketAddr) {
-        self.0.store(Some(Arc::new(address)));
+    /// Returns the address and port; `None` if they are not known yet.
+    pub fn get(&self) -> Option<SocketAddr> {
+        self.way().map(|way| way.remote)
+    }
+
+    /// Returns the way; `None` if it is not known yet.
+    pub fn way(&self) -> Option<Way> {
+        self.way.load().as_deref().copied()
+    }
+
+    fn kept(&self, way: Way) -> Way {
+        Way { local: way.local.filter(|_| self.is_called), ..way }
+    }
+
+    /// Returns whether [`Self::set`] would change nothing.
+    pub fn has(&self, way: Way) -> bool {
+        self.way.load().as_deref() == Some(&self.kept(way))
+    }
+
+    /// Makes packets take this way from now on. Returns whether it is another one than before.
+    pub fn set(&self, way: Way) -> bool {
+        let is_other = !self.has(way);
+        if is_other {
+            self.way.store(Some(Arc::new(self.kept(way))));
+        }
+        is_other
     }
 }
 

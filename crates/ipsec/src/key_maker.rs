@@ -6,7 +6,7 @@
 
 use std::{net::SocketAddr, time::Instant};
 
-use crate::database::Request;
+use crate::{association::Way, database::Request};
 
 /// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,10 @@ pub struct Transmit {
     pub from: SocketAddr,
     /// The peer's address and port.
     pub to: SocketAddr,
+    /// The number of the stream that carries it; `None` if it is a datagram.
+    pub stream: Option<u32>,
+    /// It answers a datagram that arrived at our address, and leaves from there; otherwise the kernel chooses the source.
+    pub is_answer: bool,
     /// The payload.
     pub bytes: Vec<u8>,
 }
@@ -28,6 +32,12 @@ pub trait KeyMaker {
     /// Handles a datagram that is not ESP, from `from` to our address `to`; the IP address of `to` is unspecified if
     /// our socket receives at all addresses.
     fn handle(&mut self, _datagram: &[u8], _from: SocketAddr, _to: SocketAddr, _now: Instant) {}
+
+    /// Handles a packet that is not ESP, from this stream.
+    fn handle_streamed(&mut self, _packet: &[u8], _stream: u32, _now: Instant) {}
+
+    /// Handles an ESP packet that came by the way `from` under an SPI that nobody here knows.
+    fn stray(&mut self, _spi: u32, _from: Way, _now: Instant) {}
 
     /// Returns the next datagram to send.
     fn poll_transmit(&mut self) -> Option<Transmit> {

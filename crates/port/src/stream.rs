@@ -4,13 +4,28 @@
 use crate::Batch;
 use crate::memory::no_room;
 use crate::room::end_of;
-use crate::{Port, Room};
+use crate::{Port, Room, sys};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 
 /// Most packets that one call writes.
 const SLICES: usize = 64;
+
+/// Makes a TCP socket take no more bytes as long as this many wait in it without having been sent: what would wait longer is
+/// better dropped.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_unsent_max(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    sys::set_unsent_max(socket.as_fd(), bytes)
+}
+
+/// Returns the rate at which a TCP socket's bytes have arrived lately, in bytes per second; `None` if it is not known.
+#[must_use]
+pub fn delivery_rate(socket: impl AsFd) -> Option<u64> {
+    sys::delivery_rate(socket.as_fd())
+}
 
 /// A TCP connection.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of, zeroed};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use arrayvec::ArrayVec;
@@ -67,6 +67,15 @@ pub(crate) fn set_receive_traffic_class(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1).or(v4)
 }
 
+/// Requests the address that received datagrams were sent to.
+pub(crate) fn set_receive_destination(fd: BorrowedFd<'_>, is_v6: bool) -> io::Result<()> {
+    // An IPv6 socket reports the destination of IPv4 datagrams in the form of IPv6, too.
+    match is_v6 {
+        true => set_option(fd, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, 1),
+        false => set_option(fd, libc::SOL_IP, libc::IP_PKTINFO, 1),
+    }
+}
+
 /// Makes messages about a socket's IPv4 packets wait for [`receive_error`].
 pub(crate) fn set_receive_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_IP, libc::IP_RECVERR, 1)
@@ -77,6 +86,33 @@ pub(crate) fn set_receive_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn set_whole(fd: BorrowedFd<'_>, is_whole: bool) -> io::Result<()> {
     let value = if is_whole { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_OMIT };
     set_option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, value)
+}
+
+/// Makes a TCP socket take no more bytes as long as this many wait in it without having been sent.
+pub(crate) fn set_unsent_max(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_option(fd, libc::SOL_TCP, libc::TCP_NOTSENT_LOWAT, bytes as libc::c_int)
+}
+
+/// Place of `tcpi_delivery_rate` in the kernel's `struct tcp_info` (linux/tcp.h), which grows at its end alone.
+const DELIVERY_RATE_AT: usize = 160;
+
+/// Returns the rate at which a TCP socket's bytes have arrived lately, in bytes per second; `None` if it is not known.
+pub(crate) fn delivery_rate(fd: BorrowedFd<'_>) -> Option<u64> {
+    let mut info = [0u8; DELIVERY_RATE_AT + 8];
+    let mut bytes = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes into the array, and their number into `bytes`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    let rate =
+        info.get(DELIVERY_RATE_AT..bytes as usize)?.first_chunk().map(|rate| u64::from_ne_bytes(*rate))?;
+    (result == 0 && rate > 0).then_some(rate)
 }
 
 /// Makes a packet socket send by the device of this index; it still receives nothing.
@@ -149,18 +185,49 @@ fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Bytes of three items and more.
+/// Bytes of four items and more.
 const CONTROL_BYTES: usize = 128;
 
+/// The headers of datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Headers {
+    /// The destination; `None` if the socket is connected.
+    pub(crate) to: Option<SocketAddr>,
+    /// The source; `None` lets the kernel choose it.
+    pub(crate) from: Option<IpAddr>,
+    /// The traffic class in the IP header.
+    pub(crate) traffic_class: u8,
+}
+
+/// Writes the value of a control item, and returns the place of the next one.
+///
+/// # Safety
+/// `header` is a header of `message`'s control buffer, which has room for the value and one more header.
+unsafe fn put<T>(
+    message: &libc::msghdr,
+    header: *mut libc::cmsghdr,
+    (level, kind): (libc::c_int, libc::c_int),
+    value: T,
+) -> *mut libc::cmsghdr {
+    // SAFETY: by this function's own condition.
+    unsafe {
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<T>() as _) as _;
+        libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
+        libc::CMSG_NXTHDR(&raw const *message, header)
+    }
+}
+
 /// Sends the bytes of `slices` as one datagram, or, if `segment_bytes` is given, as a train of datagrams of that
-/// length each but the last; their IP headers have this traffic class.
+/// length each but the last.
 pub(crate) fn send_train(
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
     segment_bytes: Option<u16>,
-    to: Option<SocketAddr>,
-    traffic_class: u8,
+    headers: &Headers,
 ) -> io::Result<usize> {
+    let &Headers { to, from, traffic_class } = headers;
     // SAFETY: all zeros are a value of this plain structure.
     let mut message: libc::msghdr = unsafe { zeroed() };
     let mut address = to.map(encode);
@@ -172,32 +239,40 @@ pub(crate) fn send_train(
     message.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
     message.msg_iovlen = slices.len() as _;
     let mut control = Control([0; CONTROL_BYTES]);
-    // SAFETY: arithmetic alone.
-    let (segment_space, class_space) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_SPACE(4)) };
     let is_v6 = to.is_some_and(|to| to.ip().to_canonical().is_ipv6());
-    let used =
-        u32::from(segment_bytes.is_some()) * segment_space + u32::from(traffic_class != 0) * class_space;
+    let (v4_bytes, v6_bytes) = (size_of::<libc::in_pktinfo>(), size_of::<libc::in6_pktinfo>());
+    // SAFETY: arithmetic alone.
+    let space = |bytes: usize| unsafe { libc::CMSG_SPACE(bytes as _) };
+    let used = u32::from(segment_bytes.is_some()) * space(2)
+        + u32::from(traffic_class != 0) * space(4)
+        + from.map_or(0, |from| space(if from.is_ipv4() { v4_bytes } else { v6_bytes }));
     if used > 0 {
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = used as _;
-        // SAFETY: the control buffer is aligned for headers and long enough for both, and its length says how many there
-        // are, so that each header returned here has room for its value.
+        // SAFETY: the control buffer is aligned for headers and long enough for all items, and its length says how many
+        // there are, so that each header returned here has room for its value.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             if let Some(segment_bytes) = segment_bytes {
-                (*header).cmsg_level = libc::SOL_UDP;
-                (*header).cmsg_type = libc::UDP_SEGMENT;
-                (*header).cmsg_len = libc::CMSG_LEN(2) as _;
-                libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment_bytes);
-                header = libc::CMSG_NXTHDR(&raw const message, header);
+                header = put(&message, header, (libc::SOL_UDP, libc::UDP_SEGMENT), segment_bytes);
             }
             if traffic_class != 0 {
-                let option = (libc::SOL_IPV6, libc::IPV6_TCLASS);
-                let (level, kind) = if is_v6 { option } else { (libc::SOL_IP, libc::IP_TOS) };
-                (*header).cmsg_level = level;
-                (*header).cmsg_type = kind;
-                (*header).cmsg_len = libc::CMSG_LEN(4) as _;
-                libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(traffic_class.into());
+                let v6 = (libc::SOL_IPV6, libc::IPV6_TCLASS);
+                let place = if is_v6 { v6 } else { (libc::SOL_IP, libc::IP_TOS) };
+                header = put(&message, header, place, libc::c_int::from(traffic_class));
+            }
+            match from {
+                Some(IpAddr::V4(v4)) => {
+                    let mut info: libc::in_pktinfo = zeroed();
+                    info.ipi_spec_dst.s_addr = u32::from(v4).to_be();
+                    put(&message, header, (libc::SOL_IP, libc::IP_PKTINFO), info);
+                }
+                Some(IpAddr::V6(v6)) => {
+                    let mut info: libc::in6_pktinfo = zeroed();
+                    info.ipi6_addr.s6_addr = v6.octets();
+                    put(&message, header, (libc::SOL_IPV6, libc::IPV6_PKTINFO), info);
+                }
+                None => {}
             }
         }
     }
@@ -215,6 +290,8 @@ pub(crate) struct Train {
     pub(crate) segment_bytes: Option<usize>,
     /// Sender of the datagrams.
     pub(crate) source: Option<SocketAddr>,
+    /// The address that they were sent to; `None` if the kernel does not report it.
+    pub(crate) destination: Option<IpAddr>,
     /// The traffic class in the IP header; 0 if the kernel does not report it.
     pub(crate) traffic_class: u8,
     /// Whether the buffer was too short, and the rest is lost.
@@ -273,7 +350,7 @@ fn receive_message(
 /// Receives a datagram or, with [`set_udp_gro`], a train of them.
 pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
     let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
-    let (mut segment_bytes, mut traffic_class) = (None, 0);
+    let (mut segment_bytes, mut traffic_class, mut destination) = (None, 0, None);
     let number = |data: &[u8]| data.first_chunk().copied().map(libc::c_int::from_ne_bytes);
     let received = receive_message(fd, into, flags, |level, kind, data| match (level, kind) {
         (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -282,12 +359,21 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
         }
         (libc::SOL_IP, libc::IP_TOS) => traffic_class = data.first().copied().unwrap_or(0),
         (libc::SOL_IPV6, libc::IPV6_TCLASS) => traffic_class = number(data).unwrap_or(0) as u8,
+        // The index of the device, our address, and the address in the header, which may be that of a whole network.
+        (libc::SOL_IP, libc::IP_PKTINFO) => {
+            let own = data.get(4..).and_then(<[u8]>::first_chunk::<4>);
+            destination = own.map(|&own| IpAddr::from(own));
+        }
+        (libc::SOL_IPV6, libc::IPV6_PKTINFO) => {
+            destination = data.first_chunk::<16>().map(|&own| IpAddr::from(own).to_canonical());
+        }
         _ => {}
     })?;
     Ok(Train {
         bytes: received.bytes,
         segment_bytes,
         source: received.address,
+        destination: destination.filter(|own| !own.is_unspecified() && !own.is_multicast()),
         traffic_class,
         is_cut_short: received.flags & libc::MSG_TRUNC != 0,
     })

@@ -7,7 +7,7 @@ use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
-use crate::sys::{self, MANY, Train};
+use crate::sys::{self, Headers, MANY, Train};
 use crate::{Batch, Packet};
 use crate::{Port, Room};
 use arrayvec::ArrayVec;
@@ -17,7 +17,7 @@ use rustix::net::SocketAddrAny;
 use rustix::net::sockopt;
 use sealane_engine::Span;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 /// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
@@ -47,8 +47,13 @@ pub struct Udp {
     peer: Option<SocketAddr>,
     sends_trains: bool,
     receives_trains: bool,
-    /// Sender of the datagrams received last; all datagrams of one call have one sender and one traffic class.
+    /// Sender of the datagrams received last; all datagrams of one call have one sender, one destination and one traffic
+    /// class.
     pub source: Option<SocketAddr>,
+    /// Our address that the datagrams received last were sent to; `None` unless [`Self::report_destinations`] was called.
+    pub destination: Option<IpAddr>,
+    /// Our address that datagrams are sent from, with trains; if the kernel refuses it, or for `None`, it chooses one.
+    pub local: Option<IpAddr>,
     /// The traffic class (DSCP and ECN) in the IP header of the datagrams received last; without trains 0.
     pub received_traffic_class: u8,
     /// The traffic class of sent datagrams; without trains it stays 0.
@@ -92,6 +97,8 @@ impl Udp {
             sends_trains: false,
             receives_trains: false,
             source: None,
+            destination: None,
+            local: None,
             received_traffic_class: 0,
             traffic_class: 0,
             whole: None,
@@ -120,6 +127,14 @@ impl Udp {
     /// The kernel refuses.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         crate::set_mark(&*self.socket, mark)
+    }
+
+    /// Makes [`Self::destination`] known. Call it before [`Self::split`].
+    ///
+    /// # Errors
+    /// Fails if the kernel does not report destinations.
+    pub fn report_destinations(&self) -> io::Result<()> {
+        report_destinations(&self.socket)
     }
 
     /// Sends packets to `peer` from now on.
@@ -204,8 +219,17 @@ impl Udp {
             used += 1;
         }
         let segment_bytes = (count > 1).then_some(segment_bytes as u16);
-        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, self.peer, self.traffic_class)
-            .map(drop)
+        let headers = Headers { to: self.peer, from: self.local, traffic_class: self.traffic_class };
+        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, &headers).map(drop)
+    }
+
+    /// Sends datagrams without a train, and returns the number sent.
+    fn send_few(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
+        match self.local {
+            // Only a call for one train takes a source.
+            Some(_) => self.send_run(batch, from, 1, batch.packets[from].len()).map(|()| 1),
+            None => self.send_singly(batch, from, count),
+        }
     }
 
     /// Sends the datagrams in few calls, and returns the number sent.
@@ -271,12 +295,14 @@ impl Udp {
                 Err(error) => return Err(error),
             };
             let is_first = laid == 0;
-            if !is_first && (train.source, train.traffic_class) != (self.source, self.received_traffic_class)
-            {
+            let is_alike = (train.source, train.destination, train.traffic_class)
+                == (self.source, self.destination, self.received_traffic_class);
+            if !is_first && !is_alike {
                 self.pending = Some((train, into[..train.bytes].to_vec()));
                 return Ok(laid);
             }
             self.source = train.source;
+            self.destination = train.destination;
             self.received_traffic_class = train.traffic_class;
             let segment_bytes = train.segment_bytes.unwrap_or(train.bytes).max(1);
             if train.is_cut_short {
@@ -334,6 +360,50 @@ impl Udp {
     }
 }
 
+/// Returns whether an error may be about the address that a datagram was to be sent from.
+fn is_about_source(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    error.is_some_and(|error| matches!(error, Errno::INVAL | Errno::ADDRNOTAVAIL | Errno::NETUNREACH))
+}
+
+/// Makes [`receive_letter`] return the destinations of datagrams.
+///
+/// # Errors
+/// Fails if the kernel does not report destinations.
+pub fn report_destinations(socket: &UdpSocket) -> io::Result<()> {
+    sys::set_receive_destination(socket.as_fd(), socket.local_addr()?.is_ipv6())
+}
+
+/// Receives one datagram, without waiting for it. Returns its length, its source, and our address that it was sent to, if the
+/// kernel reports that.
+///
+/// # Errors
+/// Returns [`io::ErrorKind::WouldBlock`] if there is no datagram, and errors of the kernel, some of which are about
+/// earlier datagrams.
+pub fn receive_letter(
+    socket: &UdpSocket,
+    into: &mut [u8],
+) -> io::Result<(usize, SocketAddr, Option<IpAddr>)> {
+    let letter = sys::receive_train(socket.as_fd(), into, false)?;
+    let source = letter.source.ok_or(io::ErrorKind::InvalidData)?;
+    Ok((letter.bytes, source, letter.destination))
+}
+
+/// Sends one datagram from our address `from`; if the kernel refuses it, or for `None`, the kernel chooses an address.
+///
+/// # Errors
+/// Returns errors of the kernel.
+pub fn send_letter(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+    let send = |from| {
+        let headers = Headers { to: Some(to), from, traffic_class: 0 };
+        sys::send_train(socket.as_fd(), &[IoSlice::new(bytes)], None, &headers).map(drop)
+    };
+    match send(from) {
+        Err(error) if from.is_some() && is_about_source(&error) => send(None),
+        sent => sent,
+    }
+}
+
 impl Port for Udp {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
         if self.receives_trains { self.receive_trains(batch) } else { self.receive_singly(batch) }
@@ -351,7 +421,7 @@ impl Port for Udp {
             let mut sent = if self.sends_trains || count == 1 {
                 self.send_run(batch, at, count, segment_bytes).map(|()| count)
             } else {
-                self.send_singly(batch, at, count)
+                self.send_few(batch, at, count)
             };
             if let Err(error) = &sent
                 && count > 1
@@ -359,12 +429,14 @@ impl Port for Udp {
             {
                 // The error "too long for the path" concerns these datagrams alone.
                 self.sends_trains &= error.raw_os_error() != Some(Errno::IO.raw_os_error());
-                sent = self.send_singly(batch, at, count);
+                sent = self.send_few(batch, at, count);
             }
             match sent {
                 Ok(count) => at += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > from => break,
+                // The address may not be ours any more.
+                Err(error) if self.local.is_some() && is_about_source(&error) => self.local = None,
                 // The error may be about an earlier packet, and this one was not looked at; if it is about this one,
                 // it is fragmented.
                 Err(error)

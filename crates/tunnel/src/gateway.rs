@@ -64,6 +64,7 @@ use crate::{
     reload::{Changes, Files, Places},
     site::{Encapsulation, Keys, PeerSite, Site},
     status::Status,
+    streams::{Inward, Server, Streams},
     watched::Watched,
 };
 
@@ -229,6 +230,11 @@ pub fn run(
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
+    let tcp_ports = site.tcp_ports();
+    let peers = match tcp_ports.is_empty() {
+        true => peers,
+        false => peers.with_streams(Streams::new().map_err(GatewayError::Lane)?),
+    };
     let threads = Lanes::default();
     let (negotiated, contents) = ike::configured(site, identity)?;
     let mut files = Files::new(path, identity, site, &contents, begun);
@@ -286,6 +292,15 @@ pub fn run(
         .collect::<Result<_, _>>()
         .map_err(GatewayError::Engine)?;
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
+    let streamed = match peers.streams() {
+        Some(streams) => {
+            let queue = engine.queue(LOADS).map_err(GatewayError::Engine)?;
+            let inward = Inward::new(&peers, queue, from_streams);
+            let marks = mark.map(|_| &keeper);
+            Some(Server::new(&peers, streams, stream_listeners, marks, &threads, inward))
+        }
+        None => None,
+    };
     let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     heed();
     // A gateway that keeps its user creates the socket only now, so that an earlier signal leaves none behind.
@@ -339,6 +354,9 @@ pub fn run(
             };
             threads.begin(scope, format!("in-{lane}"), life);
         }
+        if let Some(server) = streamed {
+            threads.begin(scope, "streams".to_owned(), move || server.run(scope));
+        }
         if let (Some(calls), Some(called)) = (&calls, &called) {
             let say = &say;
             let life = move || {
@@ -360,7 +378,7 @@ pub fn run(
         let mut shared = None;
         let carrier = spoken.map(|(carrier, routes)| {
             let asked = Arc::clone(&routes);
-            let own_address = Box::new(move |remote| asked.own_address(remote));
+            let own_address = Box::new(move |remote, called| asked.own_address(remote, called));
             let routes_change = Box::new(move || routes.may_have_changed());
             let (keeper, resolve) = (&keeper, &resolve);
             let host = Box::new(move |given: &Assignment| {

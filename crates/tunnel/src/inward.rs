@@ -6,11 +6,11 @@
 //!
 //! An arrival passes through two steps: [`Opener`] on any lane, then [`Acceptor::accept`] in order of arrival.
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use sealane_engine::{Direction, Job, Queue, Span, Submitter, Work};
 use sealane_ipsec::{
-    association::{Inbound, Parameters, Protocol},
+    association::{Inbound, Parameters, Protocol, Way},
     counters::DropReason,
     database::View,
     esp,
@@ -52,8 +52,8 @@ struct Run {
 pub struct Arrival {
     /// The ESP packets; after [`Acceptor::accept`], the packets that they carried.
     pub batch: Batch,
-    /// The address of the sender.
-    pub source: Option<SocketAddr>,
+    /// The way to the sender.
+    pub source: Option<Way>,
     /// The traffic class in the IP header.
     pub traffic_class: u8,
     /// The time of arrival.
@@ -111,7 +111,7 @@ impl<'a> Opener<'a> {
 
     /// Passes a datagram behind the non-ESP marker (RFC 3948, section 2.2) to the key makers; `None` if it is ESP, or
     /// if no key maker accepts datagrams.
-    fn deliver(&self, datagram: &[u8], source: Option<SocketAddr>) -> Option<Result<(), DropReason>> {
+    fn deliver(&self, datagram: &[u8], source: Option<Way>) -> Option<Result<(), DropReason>> {
         let mailbox = self.peers.mailbox()?;
         if !datagram.starts_with(&NON_ESP_MARKER) {
             return None;
@@ -166,6 +166,11 @@ impl Processor<Arrival> for Opener<'_> {
             let (own_spi, inbound) = match found {
                 Ok(found) => found,
                 Err(reason) => {
+                    if let (DropReason::UnknownSpi, Ok(spi), Some(source)) =
+                        (reason, spi(protocol, batch, index), *source)
+                    {
+                        self.peers.note_stray(spi, source);
+                    }
                     self.refuse(batch, index, reason);
                     index += 1;
                     continue;

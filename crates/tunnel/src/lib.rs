@@ -50,4 +50,6 @@ pub mod profile;
 pub mod reload;
 pub mod site;
 pub mod status;
+pub mod strays;
+pub mod streams;
 pub mod watched;

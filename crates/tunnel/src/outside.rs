@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::fd::BorrowedFd;
-use sealane_ipsec::association::Protocol;
+use sealane_ipsec::association::{Protocol, Way};
 use sealane_peer::AddressFamily;
 use sealane_port::Batch;
 use sealane_port::{Port, errors::TooLong, raw::Raw, udp::Udp};
@@ -86,7 +86,13 @@ impl Outside {
     /// Fails if the system refuses.
     pub fn open(site: &Site, mark: Option<u32>) -> io::Result<Self> {
         let mut outside = match site.encapsulation {
-            Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
+            Encapsulation::Udp => {
+                let udp = Udp::new(UdpSocket::bind(site.listen)?, None)?;
+                if site.listen.ip().is_unspecified() {
+                    udp.report_destinations()?;
+                }
+                Self::Udp(udp)
+            }
             Encapsulation::None => Self::Raw(match site.protocol {
                 Protocol::Esp => Raw::listen(protocol::ESP, site.listen.ip(), false)?,
                 Protocol::Ah => Raw::listen_whole(protocol::AH, site.listen.ip())?,
@@ -150,16 +156,17 @@ impl Outside {
         }
     }
 
-    /// Sends packets to `peer` from now on, with this traffic class; `is_whole` forbids fragmentation.
-    pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8, is_whole: bool) {
+    /// Sends packets by `way` from now on, with this traffic class; `is_whole` forbids fragmentation.
+    pub fn aim(&mut self, way: Way, traffic_class: u8, is_whole: bool) {
         match self {
             Self::Udp(udp) => {
-                udp.set_peer(peer);
+                udp.set_peer(way.remote);
+                udp.local = way.local;
                 udp.set_whole(is_whole);
                 udp.traffic_class = traffic_class;
             }
             Self::Raw(raw) => {
-                raw.set_peer(peer.ip());
+                raw.set_peer(way.remote.ip());
                 raw.set_whole(is_whole);
                 // If this fails, the packet is sent nevertheless.
                 let _ = raw.set_traffic_class(traffic_class);
@@ -167,11 +174,17 @@ impl Outside {
         }
     }
 
-    /// Returns the sender and the traffic class of the packets received last.
-    pub fn last(&self) -> (Option<SocketAddr>, u8) {
+    /// Returns the way to the sender, and the traffic class, of the packets received last.
+    pub fn last(&self) -> (Option<Way>, u8) {
         match self {
-            Self::Udp(udp) => (udp.source, udp.received_traffic_class),
-            Self::Raw(raw) => (raw.source.map(|ip| SocketAddr::new(ip, 0)), raw.received_traffic_class),
+            Self::Udp(udp) => {
+                let way = udp.source.map(|source| Way { local: udp.destination, ..Way::from(source) });
+                (way, udp.received_traffic_class)
+            }
+            Self::Raw(raw) => {
+                let way = raw.source.map(|ip| Way::from(SocketAddr::new(ip, 0)));
+                (way, raw.received_traffic_class)
+            }
         }
     }
 

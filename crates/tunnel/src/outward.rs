@@ -6,17 +6,12 @@
 //! A load passes through three steps: [`Router::plan`] in order of arrival, [`Sealer`] on any lane, [`send`] in order
 //! of arrival.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Instant,
-};
+use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
 use sealane_engine::{Direction, Job, JobStatus, Queue, Submitter, Work};
 use sealane_ipsec::{
     ah::Alignment,
-    association::{Mode, Outbound, Parameters, Protocol},
+    association::{Mode, Outbound, Parameters, Protocol, Way},
     counters::DropReason,
     database::{Outbounds, Request, View},
     esp::{self, Given, Shape},
@@ -51,7 +46,7 @@ struct Run {
     end: usize,
     outbound: Arc<Outbound>,
     peer: PeerId,
-    endpoint: SocketAddr,
+    endpoint: Way,
     /// The traffic class of the outer headers.
     traffic_class: u8,
     /// Forbids fragmentation outside: the packets fit.
@@ -121,7 +116,7 @@ pub fn room(site: &Site) -> Room {
 struct Destination {
     outbound: Arc<Outbound>,
     peer: PeerId,
-    endpoint: SocketAddr,
+    endpoint: Way,
     /// The longest packet that senders inside may send.
     bytes_max: u16,
     /// The longest packet that fits into one outside; it is less than `bytes_max` on a path that is narrower than it
@@ -255,12 +250,15 @@ impl<'a> Router<'a> {
                 return Err(DropReason::Expired);
             }
         }
-        let endpoint = self.peers.endpoint_of(outbound.association()).ok_or(DropReason::NoAssociation)?;
+        let endpoint = self.peers.way_of(outbound.association()).ok_or(DropReason::NoAssociation)?;
         let is_own_train = flow.protocol == protocol::UDP
-            && flow.remote_port == Some(endpoint.port())
+            && flow.remote_port == Some(endpoint.remote.port())
             && flow.local_port == Some(self.peers.listen().port());
-        let is_own_packet = flow.protocol == self.peers.protocol().number();
-        if flow.remote == endpoint.ip() && (is_own_train || is_own_packet) {
+        let is_own_packet = match endpoint.stream {
+            Some(_) => flow.protocol == protocol::TCP && flow.remote_port == Some(endpoint.remote.port()),
+            None => flow.protocol == self.peers.protocol().number(),
+        };
+        if flow.remote == endpoint.remote.ip() && (is_own_train || is_own_packet) {
             return Err(DropReason::Loop);
         }
         let own = self.peers.get(peer);
@@ -392,7 +390,7 @@ fn frame_ah(
     packet: &mut Packet,
     given: &Given,
 ) -> Result<Framed, DropReason> {
-    let ends = Ends::of(local, run.endpoint.ip()).ok_or(DropReason::NoAssociation)?;
+    let ends = Ends::of(local, run.endpoint.remote.ip()).ok_or(DropReason::NoAssociation)?;
     // The identification must not be 0, which the kernel would replace (raw(7)), because AH covers it.
     let identification = given.number as u16 | 1;
     let inner = packet.span();
@@ -441,7 +439,9 @@ impl Dummies {
     pub fn keep_alive(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let Outside::Udp(_) = self.outside else { return self.send(peers, peer) };
         let has_keys = peers.database().snapshot().outbound.contains_key(&peer);
-        let (true, Some(endpoint)) = (has_keys, peers.endpoint(peer)) else { return Ok(()) };
+        // A connection needs no keeping (RFC 9329, section 6.5).
+        let way = peers.way(peer).filter(|way| way.stream.is_none());
+        let (true, Some(endpoint)) = (has_keys, way) else { return Ok(()) };
         self.load.recycle();
         let is_laid = self.load.batch.push_bytes(0, KEEP_ALIVE, 0);
         assert!(is_laid, "an empty batch has room");
@@ -456,14 +456,14 @@ impl Dummies {
     pub fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let snapshot = peers.database().snapshot();
         let Some(outbound) = snapshot.outbound.get(&peer).and_then(Outbounds::newest) else { return Ok(()) };
-        let Some(endpoint) = peers.endpoint_of(outbound.association()) else { return Ok(()) };
+        let Some(endpoint) = peers.way_of(outbound.association()) else { return Ok(()) };
         let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
         self.load.recycle();
         // ESP itself marks a packet as empty; for AH, an IP packet does so.
         let dummy = match peers.protocol() {
             Protocol::Esp => vec![0; 4],
             Protocol::Ah => {
-                let Some(ends) = Ends::of(peers.listen().ip(), endpoint.ip()) else { return Ok(()) };
+                let Some(ends) = Ends::of(peers.listen().ip(), endpoint.remote.ip()) else { return Ok(()) };
                 let mut dummy = vec![0; ends.header_bytes() as usize];
                 let is_written = frame::give_header(&mut dummy, ends, 0, protocol::NONE);
                 is_written.expect("a header has the length of a header");
@@ -492,6 +492,14 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
     for run in runs.iter() {
         // The port sends all packets of a batch to one endpoint.
         let later = batch.packets.split_off(run.end);
+        if let Some(stream) = run.endpoint.stream {
+            let dropped = peers.streams().map_or(0, |streams| streams.send(stream, batch, start, run.end));
+            peers.drops().add(DropReason::NoRoom, dropped);
+            count_sent(peers, run.peer, &batch.packets[start..]);
+            batch.packets.extend(later);
+            start = run.end;
+            continue;
+        }
         outside.aim(run.endpoint, run.traffic_class, run.is_whole);
         let (refused, direct) = (outside.refused_packets(), outside.direct_packets());
         let mut at = start;
@@ -500,14 +508,18 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
         }
         peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
         peers.sent_directly(run.peer, outside.direct_packets() - direct);
-        let sent = batch.packets[start..].iter().filter(|packet| packet.is_passed());
-        let (packets, bytes) =
-            sent.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + packet.len() as u64));
-        peers.sent(run.peer, packets, bytes);
+        count_sent(peers, run.peer, &batch.packets[start..]);
         batch.packets.extend(later);
         start = run.end;
     }
     Ok(())
+}
+
+fn count_sent(peers: &Peers, peer: PeerId, packets: &[Packet]) {
+    let sent = packets.iter().filter(|packet| packet.is_passed());
+    let (packets, bytes) =
+        sent.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + packet.len() as u64));
+    peers.sent(peer, packets, bytes);
 }
 
 /// Random IVs, drawn from the system for many packets at a time.

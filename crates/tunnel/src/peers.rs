@@ -5,9 +5,10 @@
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Mutex, MutexGuard, OnceLock,
         atomic::{
             AtomicBool, AtomicU8, AtomicU16, AtomicU64, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
@@ -16,10 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arc_swap::ArcSwapOption;
 use sealane_ike::IkeId;
 use sealane_ipsec::{
-    association::{Association, Kind, Protocol},
+    association::{Association, Kind, Protocol, Way, Whereabouts},
     counters::Drops,
     database::{Database, Request},
     policy::{Action, PeerId, Policies, Policy},
@@ -35,6 +35,8 @@ use crate::{
     path::{self, Overhead},
     peer_state::{SILENT, SharedState},
     site::{Encapsulation, Hosts, Keys, PeerSite, Site},
+    strays::Strays,
+    streams::Streams,
 };
 
 /// The traffic to or from a peer: packets, and their bytes on the wire, without UDP and IP headers.
@@ -61,7 +63,7 @@ impl Traffic {
 pub struct Peer {
     /// The name in messages and statistics.
     pub name: String,
-    endpoint: ArcSwapOption<SocketAddr>,
+    endpoint: Whereabouts,
     /// The endpoint came from the site file or the key maker; only a packet with a number above `fresh_above` changes
     /// it.
     is_endpoint_given: AtomicBool,
@@ -74,6 +76,8 @@ pub struct Peer {
     /// The peer's state, which the housekeeper writes.
     pub state: SharedState,
     has_agreed_keys: bool,
+    /// The reason why there are no associations with the peer.
+    problem: Mutex<Option<String>>,
     /// The IKE SAs with the peer.
     agreements: Mutex<BTreeMap<IkeId, Agreement>>,
     /// The entry stands for many clients, so it has no endpoint of its own.
@@ -132,6 +136,7 @@ impl Peer {
             networks: peer.networks.clone(),
             state: SharedState::default(),
             has_agreed_keys: matches!(peer.keys, Keys::Peer(_) | Keys::Ike(_)),
+            problem: Mutex::default(),
             agreements: Mutex::default(),
             is_many: peer.is_many(),
             is_removed: AtomicBool::new(false),
@@ -139,7 +144,15 @@ impl Peer {
             is_behind_nat: AtomicU8::new(UNKNOWN),
             sent_ms: AtomicU64::new(0),
             word: Mutex::new(None),
-            endpoint: ArcSwapOption::from_pointee(peer.endpoint.as_ref().and_then(Endpoint::address)),
+            endpoint: {
+                // A peer that we do not call has called an address of ours.
+                let endpoint = Whereabouts::new(peer.endpoint.is_none());
+                let address = peer.endpoint.as_ref().and_then(Endpoint::address);
+                if let Some(address) = address {
+                    endpoint.set(address.into());
+                }
+                endpoint
+            },
             is_endpoint_given: AtomicBool::new(peer.endpoint.is_some()),
             fresh_above: AtomicU64::new(0),
             hosts: peer.hosts,
@@ -163,6 +176,17 @@ impl Peer {
     /// Returns whether associations with the peer are agreed in calls.
     pub fn has_agreed_keys(&self) -> bool {
         self.has_agreed_keys
+    }
+
+    /// Returns the reason why there are no associations with the peer, as far as its key maker knows one.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().expect("nobody panics holding a problem").clone()
+    }
+
+    /// Sets the reason why there are no associations with the peer; `None` if there are some, or if there is none to be had
+    /// yet.
+    pub fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().expect("nobody panics holding a problem") = problem;
     }
 
     /// Returns the IKE SAs with the peer.
@@ -248,6 +272,12 @@ pub struct Peers {
     has_ports: bool,
     /// The mailbox for datagrams that are not ESP; `None` if no key maker accepts them.
     mailbox: Option<Mailbox>,
+    /// Packets under unknown SPIs; `None` if no key maker wants to know of them.
+    strays: Option<Strays>,
+    /// Connections of peers that no UDP reaches; `None` if there are none to be.
+    streams: Option<Streams>,
+    /// Sockets that find out whether an address can be sent to.
+    probes: [Option<UdpSocket>; 2],
 }
 
 impl Peers {
@@ -265,6 +295,10 @@ impl Peers {
         let has_ports = site.encapsulation == Encapsulation::Udp;
         let takes_mail = site.peers.iter().any(|peer| matches!(peer.keys, Keys::Ike(_)));
         let mailbox = (has_ports && takes_mail).then(Mailbox::default);
+        let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED)];
+        // A host may have only one family.
+        let probes = any.map(|any| UdpSocket::bind((any, 0)).ok());
+        let strays = takes_mail.then(Strays::default);
         let (count, encapsulation, mtu) = (AtomicUsize::new(count), site.encapsulation, site.mtu);
         Self {
             peers,
@@ -280,7 +314,21 @@ impl Peers {
             bells,
             has_ports,
             mailbox,
+            strays,
+            streams: None,
+            probes,
         }
+    }
+
+    /// Adds connections for peers that no UDP reaches.
+    #[must_use]
+    pub fn with_streams(self, streams: Streams) -> Self {
+        Self { streams: Some(streams), ..self }
+    }
+
+    /// Returns the connections of peers that no UDP reaches; `None` if there are none to be.
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.as_ref()
     }
 
     /// Returns the number of peers that may still be added.
@@ -345,14 +393,19 @@ impl Peers {
 
     /// Returns the endpoint of a peer, if it is known.
     pub fn endpoint(&self, id: PeerId) -> Option<SocketAddr> {
-        self.get(id).endpoint.load().as_deref().copied()
+        self.get(id).endpoint.get()
     }
 
-    /// Returns the destination of packets under `association`, if it is known.
-    pub fn endpoint_of(&self, association: &Association) -> Option<SocketAddr> {
+    /// Returns the way to a peer, if it is known.
+    pub fn way(&self, id: PeerId) -> Option<Way> {
+        self.get(id).endpoint.way()
+    }
+
+    /// Returns the way of packets under `association`, if it is known.
+    pub fn way_of(&self, association: &Association) -> Option<Way> {
         match association.whereabouts() {
-            Some(whereabouts) => whereabouts.get(),
-            None => self.endpoint(association.parameters().peer),
+            Some(whereabouts) => whereabouts.way(),
+            None => self.way(association.parameters().peer),
         }
     }
 
@@ -380,6 +433,19 @@ impl Peers {
         self.mailbox.as_ref()
     }
 
+    /// Remembers a packet that came by the way `from` under an unknown SPI, if it is time for another one.
+    pub fn note_stray(&self, spi: u32, from: Way) {
+        let strays = self.strays.as_ref().filter(|_| can_be_endpoint(from.remote, self.has_ports));
+        if strays.is_some_and(|strays| strays.put(spi, from, self.begun.elapsed())) {
+            self.bells.ring();
+        }
+    }
+
+    /// Returns the last packet under an unknown SPI, if there was one.
+    pub fn take_stray(&self) -> Option<(u32, Way)> {
+        self.strays.as_ref()?.take()
+    }
+
     /// Counts a train to a peer.
     pub fn sent(&self, id: PeerId, packets: u64, bytes: u64) {
         self.get(id).sent.add(packets, bytes);
@@ -395,38 +461,56 @@ impl Peers {
         self.get(id).received.add(packets, bytes);
     }
 
-    /// Records that a genuine packet came under `association` from `from`, with this number, higher than all before.
-    pub fn heard_under(&self, association: &Association, from: SocketAddr, number: u64) {
+    /// Records that a genuine packet came under `association` by the way `from`, with this number, higher than all
+    /// before.
+    pub fn heard_under(&self, association: &Association, from: Way, number: u64) {
         if let Some(whereabouts) = association.whereabouts()
-            && whereabouts.get() != Some(from)
-            && can_be_endpoint(from, self.has_ports)
+            && !whereabouts.has(from)
+            && self.can_be_sent_to(from)
         {
             whereabouts.set(from);
         }
         self.heard(association.parameters().peer, from, number);
     }
 
-    /// Records that a genuine packet of the peer came from `from`, with this number, higher than all before.
-    pub fn heard(&self, id: PeerId, from: SocketAddr, number: u64) {
+    /// Records that a genuine packet of the peer came by the way `from`, with this number, higher than all before.
+    pub fn heard(&self, id: PeerId, from: Way, number: u64) {
         let peer = self.get(id);
         let since = self.begun.elapsed().as_millis() as u64;
         peer.heard_ms.store(since.max(1), Relaxed);
-        if peer.is_many || peer.endpoint.load().as_deref() == Some(&from) {
+        if peer.is_many || peer.endpoint.has(from) {
             return;
         }
         let may_be_old = peer.is_endpoint_given.load(Relaxed) && number <= peer.fresh_above.load(Relaxed);
-        if !may_be_old && can_be_endpoint(from, self.has_ports) {
+        if !may_be_old && self.can_be_sent_to(from) {
+            peer.endpoint.set(from);
             peer.is_endpoint_given.store(false, Relaxed);
-            peer.endpoint.store(Some(Arc::new(from)));
         }
+    }
+
+    /// Returns whether packets can be sent by a way. The kernel refuses to connect to the broadcast address of a link.
+    fn can_be_sent_to(&self, way: Way) -> bool {
+        let probe = self.probes[usize::from(way.remote.is_ipv6())].as_ref().filter(|_| way.stream.is_none());
+        can_be_endpoint(way.remote, self.has_ports)
+            && probe.is_none_or(|probe| {
+                // Nothing is sent: to connect a UDP socket only looks up the route.
+                let connected = probe.connect((way.remote.ip(), way.remote.port().max(1)));
+                !connected.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+            })
     }
 
     /// Sets the endpoint: the peer has answered a call at `address`, or its name resolves to it.
     pub fn is_at(&self, id: PeerId, address: SocketAddr) {
+        self.is_reached_by(id, address.into());
+    }
+
+    /// Sets the way to the peer, which its key maker has found.
+    pub fn is_reached_by(&self, id: PeerId, way: Way) {
         let peer = self.get(id);
-        let is_possible = !peer.is_many && can_be_endpoint(address, self.has_ports);
-        if is_possible && peer.endpoint.load().as_deref() != Some(&address) {
-            peer.endpoint.store(Some(Arc::new(address)));
+        let is_possible = !peer.is_many && can_be_endpoint(way.remote, self.has_ports);
+        // A call tells an address alone.
+        let way = Way { local: way.local.or_else(|| peer.endpoint.way()?.local), ..way };
+        if is_possible && peer.endpoint.set(way) {
             peer.is_endpoint_given.store(true, Relaxed);
         }
     }
@@ -529,20 +613,22 @@ mod tests {
             "239.255.255.255:4500",
             "[::]:4500",
             "[ff02::1]:4500",
+            // The broadcast address of a link, the one that every host has.
+            "127.255.255.255:4500",
             "[2001:db8::1]:0",
             "[::ffff:255.255.255.255]:4500",
             "[::ffff:224.0.0.1]:4500",
             "[::ffff:0.0.0.0]:4500",
             "[::ffff:198.51.100.9]:0",
         ] {
-            peers.heard(PeerId(0), address(bad), 1);
+            peers.heard(PeerId(0), address(bad).into(), 1);
             assert_eq!(peers.endpoint(PeerId(0)), Some(address("198.51.100.7:4500")), "{bad}");
         }
         assert!(peers.silence(PeerId(0)).is_some(), "it lives all the same");
         for good in
             ["198.51.100.7:1", "203.0.113.1:65535", "[2001:db8::1]:4500", "[::ffff:198.51.100.9]:4500"]
         {
-            peers.heard(PeerId(0), address(good), 2);
+            peers.heard(PeerId(0), address(good).into(), 2);
             assert_eq!(peers.endpoint(PeerId(0)), Some(address(good)));
         }
         // Packets of an IP protocol of their own have no ports.
@@ -585,16 +671,16 @@ mod tests {
         let peers = peers_of("endpoint = \"198.51.100.7:4500\"");
         peers.may_be_replayed_up_to(PeerId(0), 1000);
         for number in [1, 999, 1000] {
-            peers.heard(PeerId(0), elsewhere, number);
+            peers.heard(PeerId(0), elsewhere.into(), number);
             assert_eq!(peers.endpoint(PeerId(0)), Some(given), "{number}");
         }
-        peers.heard(PeerId(0), elsewhere, 1001);
+        peers.heard(PeerId(0), elsewhere.into(), 1001);
         assert_eq!(peers.endpoint(PeerId(0)), Some(elsewhere));
         // For a peer without a given endpoint, the newest packet is the best hint.
         let peers = peers_of("");
         peers.may_be_replayed_up_to(PeerId(0), 1000);
         for from in [given, elsewhere] {
-            peers.heard(PeerId(0), from, 7);
+            peers.heard(PeerId(0), from.into(), 7);
             assert_eq!(peers.endpoint(PeerId(0)), Some(from));
         }
     }

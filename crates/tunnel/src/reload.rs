@@ -116,6 +116,7 @@ fn fixed(old: &Site, new: &Site) -> Option<&'static str> {
         (old.hooks != new.hooks, "up, down, dns or dns-search"),
         (old.fails_open != new.fails_open, "fail-open"),
         (old.pool != new.pool, "pool"),
+        (old.tcp_ports() != new.tcp_ports(), "tcp"),
         (old.takes_resolvers() != new.takes_resolvers(), "peer-dns"),
     ];
     let named = differs.into_iter().find(|(differs, _)| *differs).map(|(_, name)| name);

@@ -56,6 +56,7 @@ mod faults;
 mod hooks;
 pub mod ike;
 pub mod pool;
+mod tcp;
 
 use std::{
     fmt,
@@ -82,6 +83,7 @@ use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
 use pool::{Pool, RawPool};
+use tcp::RawTcp;
 
 /// The maximum number of peers in one file.
 const PEERS_MAX: usize = 65_536;
@@ -188,6 +190,8 @@ pub struct PeerSite {
     pub window_packets: u32,
     /// The source of the peer's keys.
     pub keys: Keys,
+    /// The TCP port by which the peer is reached, or comes, where UDP does not pass; `None` if only UDP is used.
+    pub tcp: Option<u16>,
 }
 
 /// The addresses inside of an association in transport mode; both are of one family.
@@ -312,6 +316,7 @@ struct RawPeer {
     networks: Vec<Spanned<String>>,
     mode: Option<Spanned<String>>,
     window: Option<Spanned<u32>>,
+    tcp: Option<Spanned<RawTcp>>,
     key: Option<Spanned<String>>,
     suite: Option<Spanned<String>>,
     rekey_seconds: Option<Spanned<u32>>,
@@ -628,6 +633,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
         protocol,
         hosts,
         window_packets,
+        tcp: tcp::read(place, raw, &keys, site)?,
         keys,
     })
 }
@@ -745,7 +751,13 @@ fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
                 if (&theirs.id, &theirs.local_id) == (&own.id, &own.local_id) =>
             {
                 let who = own.id.as_ref().map_or_else(|| "of any client".to_owned(), |id| format!("{id:?}"));
-                return Some(format!("the identity {who} is {:?}'s already", other.name));
+                // Which entry would it be? The credentials are needed before the peer names its networks.
+                return Some(format!(
+                    "the identity {who} is {:?}'s already, and a peer proves its identity before it says which networks it is \
+                     about: name all networks in one entry (a peer that wants an association for each pair of networks gets \
+                     them), or give each entry a `local-id` of its own",
+                    other.name
+                ));
             }
             _ => {}
         }

@@ -51,6 +51,9 @@ pub struct PeerStatus {
     /// The state: `waiting`, `answers`, `never heard` or `silent`.
     #[serde(default)]
     pub state: String,
+    /// The reason why there are no associations with the peer, in words; `None` if there are some, or if none is known.
+    #[serde(default)]
+    pub problem: Option<String>,
     /// The direction in which packets are lost on the way, in words; `None` if this end knows of no loss.
     #[serde(default)]
     pub silent_direction: Option<String>,
@@ -99,6 +102,9 @@ pub struct IkeStatus {
     /// The address and port of its end.
     #[serde(default)]
     pub endpoint: Option<String>,
+    /// The carrier of its messages and packets: `udp`, `tcp`, or `ip` for ESP or AH as a protocol of its own.
+    #[serde(default)]
+    pub transport: String,
     /// The addresses that it has got from our pool, or that we have got from it.
     #[serde(default)]
     pub addresses: Vec<String>,
@@ -172,7 +178,7 @@ fn association(direction: &str, association: &Association, number: u64, now: Ins
     }
 }
 
-fn ike(agreement: &Agreement, now: Instant) -> IkeStatus {
+fn ike(agreement: &Agreement, has_ports: bool, now: Instant) -> IkeStatus {
     let left = |at: Option<Instant>| at.map(|at| at.saturating_duration_since(now).as_secs());
     let children = agreement.children.iter().map(|child| ChildStatus {
         inbound_spi: child.inbound_spi,
@@ -183,7 +189,13 @@ fn ike(agreement: &Agreement, now: Instant) -> IkeStatus {
     IkeStatus {
         identity: agreement.identity.clone(),
         user: agreement.user.clone(),
-        endpoint: agreement.endpoint.map(|endpoint| endpoint.to_string()),
+        endpoint: agreement.whereabouts.get().map(|endpoint| endpoint.to_string()),
+        transport: match agreement.whereabouts.way().is_some_and(|way| way.stream.is_some()) {
+            true => "tcp",
+            false if has_ports => "udp",
+            false => "ip",
+        }
+        .to_owned(),
         addresses: agreement.addresses.iter().map(ToString::to_string).collect(),
         algorithms: agreement.algorithms.clone(),
         age_s: now.saturating_duration_since(agreement.since).as_secs(),
@@ -217,6 +229,7 @@ impl Status {
                 silent_s: peers.silence(id).map(|silence| silence.as_secs_f64()),
                 networks: peer.networks.iter().map(ToString::to_string).collect(),
                 state: peer.state.get().name().to_owned(),
+                problem: peer.problem(),
                 silent_direction: silent_direction(peers, id, peer),
                 handshake_s: out.iter().map(|out| out.age_s).min().filter(|_| peer.has_agreed_keys()),
                 is_behind_nat: peer.is_behind_nat(),
@@ -229,7 +242,11 @@ impl Status {
                 received_bytes: received.1,
                 associations: out.into_iter().chain(inbound).collect(),
                 is_many: peer.is_many(),
-                ike: peer.agreements().values().map(|agreement| ike(agreement, now)).collect(),
+                ike: peer
+                    .agreements()
+                    .values()
+                    .map(|agreement| ike(agreement, peers.has_ports(), now))
+                    .collect(),
             }
         };
         let drops = peers.drops().iter().filter(|&(_, packets)| packets > 0);
@@ -267,6 +284,9 @@ impl Status {
             );
             let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
             let _ = writeln!(text, "  networks  {}", peer.networks.join(", "));
+            if let Some(problem) = &peer.problem {
+                let _ = writeln!(text, "  problem   {problem}");
+            }
             if let Some(seconds) = peer.handshake_s {
                 let _ = writeln!(text, "  keys      agreed {seconds} s ago");
             }
@@ -274,7 +294,8 @@ impl Status {
             for ike in &peer.ike {
                 let IkeStatus { identity, user, addresses, algorithms, age_s, rekey_s, children, .. } = ike;
                 let who = user.as_ref().unwrap_or(identity);
-                let _ = writeln!(text, "  ike       {who}, {algorithms}, {age_s} s{}", until(*rekey_s));
+                let tcp = if ike.transport == "tcp" { ", by TCP" } else { "" };
+                let _ = writeln!(text, "  ike       {who}, {algorithms}, {age_s} s{}{tcp}", until(*rekey_s));
                 if !addresses.is_empty() {
                     let place = ike.endpoint.as_deref().unwrap_or("an unknown place");
                     let _ = writeln!(text, "  address   {}, by way of {place}", addresses.join(", "));
@@ -379,6 +400,7 @@ mod tests {
             silent_s: Some(1.25),
             networks: vec!["10.2.0.0/16".to_owned(), "fd02::/64".to_owned()],
             state: "silent".to_owned(),
+            problem: None,
             silent_direction: Some("from the peer to us".to_owned()),
             handshake_s: Some(77),
             is_behind_nat: Some(true),
@@ -392,6 +414,7 @@ mod tests {
             associations: Vec::new(),
             is_many: false,
             ike: vec![IkeStatus {
+                transport: "udp".to_owned(),
                 identity: "branch.example".to_owned(),
                 user: None,
                 endpoint: None,

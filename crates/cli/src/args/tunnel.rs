@@ -112,7 +112,11 @@ was killed, packets for the networks are unreachable (`fail-open = true` beside 
 routes); `down` takes that away too. Packets that arrive in clear and claim to come from the networks are dropped, by a table of \
 nftables.
 
-While the gateway is up, this host forwards IPv4 packets between the device and its interfaces towards `local-networks`, if those are \
+`tcp = true` in a peer with `ike`, at both ends, lets IKE and ESP go in a TCP connection (RFC 9329) where a network lets no UDP pass: \
+the end with an `endpoint` connects to port 4500 after three seconds without an answer, and goes by UDP again when that passes. `tcp = 443` \
+names another port of the called end. TCP inside TCP is slower, and packets that would wait longer than 2 ms are dropped.
+
+While the gateway is up, this host forwards packets between the device and its interfaces towards `local-networks`, if those are \
 more than the gateway's own; `forwarding = true` or `false` beside `listen` says otherwise. With `masquerade = true`, packets of \
 clients of the pool leave by other interfaces with this host's address.
 

@@ -296,6 +296,7 @@ impl Sa {
             resource: made.resource.clone(),
             replaces: made.replaces,
             is_outbound_live,
+            is_ours: made.is_ours,
         })));
         self.children.push(Child {
             id,

@@ -15,6 +15,9 @@ use crate::{
     wire::{Delete, Exchange, Header, NotifyType, Payloads},
 };
 
+/// Maximum number of repetitions to a peer that seems to have lost its state.
+const SUSPECTED_TRIES: u32 = 2;
+
 impl Sa {
     /// Returns the keys of a direction.
     fn sealer(&mut self, is_ours: bool) -> Option<&mut Sealer> {
@@ -27,10 +30,11 @@ impl Sa {
     }
 
     pub(super) fn transmit(&self, context: &mut Context<'_>, path: Path, datagrams: &[Vec<u8>]) {
-        let needs_marker = path.local.port() != context.settings.ike_port;
-        let marker: &[u8] = if needs_marker { &[0; 4] } else { &[] };
+        let marker: &[u8] = if path.has_marker(context.settings.ike_port) { &[0; 4] } else { &[] };
+        let is_answer = self.is_called();
         for datagram in datagrams {
-            context.output.transmits.push_back(Transmit { path, bytes: [marker, datagram].concat() });
+            let bytes = [marker, datagram].concat();
+            context.output.transmits.push_back(Transmit { path, is_answer, bytes });
         }
     }
 
@@ -43,7 +47,9 @@ impl Sa {
         payloads: &Payloads,
     ) -> Result<Vec<Vec<u8>>, CryptoError> {
         let place = self.place(exchange, is_response, message_id);
-        let fragment_bytes = self.features.fragmentation.then_some(context.settings.fragment_bytes);
+        // A stream takes messages of any length (RFC 9329, section 6.3).
+        let is_cut = self.features.fragmentation && self.path.stream.is_none();
+        let fragment_bytes = is_cut.then_some(context.settings.fragment_bytes);
         let sealer = self.sealer(true).ok_or(CryptoError::Library)?;
         place.sealed(sealer, payloads, fragment_bytes)
     }
@@ -71,8 +77,9 @@ impl Sa {
         self.transmit(context, self.path, &datagrams);
         let next_at = context.now + context.settings.retransmission.pause(0);
         let assembly = Assembly::default();
+        let (sent, along) = (0, self.path.stream);
         self.outstanding =
-            Some(Outstanding { message_id, exchange, datagrams, sent: 0, next_at, in_flight, assembly });
+            Some(Outstanding { message_id, exchange, datagrams, sent, along, next_at, in_flight, assembly });
     }
 
     /// Returns the first datagram of the request under way.
@@ -101,12 +108,18 @@ impl Sa {
     pub(super) fn retransmit(&mut self, context: &mut Context<'_>) -> bool {
         let schedule = context.settings.retransmission;
         let path = self.path;
+        let tries = if self.is_suspected { schedule.tries.min(SUSPECTED_TRIES) } else { schedule.tries };
         let Some(outstanding) = &mut self.outstanding else { return true };
-        if outstanding.sent >= schedule.tries {
+        if outstanding.sent >= tries {
             return false;
         }
         outstanding.sent += 1;
         outstanding.next_at = context.now + schedule.pause(outstanding.sent);
+        // A stream loses nothing as long as it stands (RFC 9329, section 6.2).
+        if path.stream.is_some() && outstanding.along == path.stream {
+            return true;
+        }
+        outstanding.along = path.stream;
         let datagrams = std::mem::take(&mut outstanding.datagrams);
         self.transmit(context, path, &datagrams);
         if let Some(outstanding) = &mut self.outstanding {
@@ -299,10 +312,13 @@ impl Sa {
     fn note_life(&mut self, context: &mut Context<'_>, header: &Header, path: Path) {
         self.heard = context.now;
         self.is_doubted = false;
+        self.is_suspected = false;
         // The message's number shows whether an answer is current. A peer behind a NAT is followed to its new mapping
         // (RFC 7296, section 2.23); a peer that is not behind one announces its new address (RFC 4555).
         let is_opening = matches!(self.phase, Phase::Opening(_));
-        let follows = self.nat.remote_behind || (is_opening && !header.is_response);
+        // Whoever has begun chooses between datagrams and streams, and replaces a stream that is gone (RFC 9329, section 6).
+        let is_other_stream = self.path.stream != path.stream && self.is_called();
+        let follows = self.nat.remote_behind || (is_opening && !header.is_response) || is_other_stream;
         if follows && self.path != path {
             self.set_path(context, path);
         }

@@ -265,7 +265,7 @@ fn a_peer_that_says_anything_harms_nothing() {
                     let Ok(header) = Header::parse(bytes) else { continue };
                     assert!(bytes.len() > HEADER_BYTES);
                     let answer = (0..dice.below(6)).map(|_| payload(&mut dice, known_spi)).collect();
-                    let path = Path { local: request.path.remote, remote: request.path.local };
+                    let path = Path::new(request.path.remote, request.path.local);
                     ends.hostile_sa(|sa, context| {
                         if !header.is_response {
                             sa.respond(context, &header, path, &answer);
@@ -305,7 +305,7 @@ fn a_peer_that_knows_no_resources_keeps_one_child() {
         Payload::SelectorsInitiator(network(1)),
         Payload::SelectorsResponder(network(0)),
     ];
-    let path = Path { local: request.path.remote, remote: request.path.local };
+    let path = Path::new(request.path.remote, request.path.local);
     ends.hostile_sa(|sa, context| {
         sa.replies.expected += 1;
         sa.respond(context, &header, path, &answer.into_iter().collect());

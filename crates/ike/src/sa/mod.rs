@@ -252,6 +252,8 @@ pub(crate) struct Sa {
     is_spare: bool,
     /// Somebody with the same identity has said that this IKE SA is gone; it is, unless the peer is heard.
     is_doubted: bool,
+    /// The peer seems to have lost its state: it gets fewer tries to answer.
+    is_suspected: bool,
     /// Number of times that the peer has refused a successor of this IKE SA.
     refusals: u32,
     /// When the IKE SA ends in any case; set if it is half-open, replaced or finished.
@@ -300,6 +302,7 @@ impl Sa {
             rekey_at: None,
             is_spare: false,
             is_doubted: false,
+            is_suspected: false,
             refusals: 0,
             expires_at: None,
             keepalive_at: None,
@@ -347,6 +350,11 @@ impl Sa {
 
     pub(crate) fn is_established(&self) -> bool {
         matches!(self.phase, Phase::Established)
+    }
+
+    /// Returns whether the peer has begun the negotiation, at an address of ours.
+    pub(crate) fn is_called(&self) -> bool {
+        self.origin == Role::Responder
     }
 
     /// Returns the time of the peer's last genuine message or packet.
@@ -469,6 +477,14 @@ impl Sa {
     pub(crate) fn doubt(&mut self, context: &mut Context<'_>) {
         self.is_doubted = true;
         self.probe(context);
+    }
+
+    /// Asks the peer whether it is alive, because something seems to say that it has lost its state.
+    pub(crate) fn suspect(&mut self, context: &mut Context<'_>) {
+        if self.is_established() && !self.is_suspected {
+            self.is_suspected = true;
+            self.probe(context);
+        }
     }
 
     /// Returns the time of the next action.

@@ -75,7 +75,11 @@ impl Sa {
     /// Moves the IKE SA to the other port, before the peers' identities are proved, if ESP will be sent in UDP (RFC
     /// 7296, section 2.23) or if addresses may change, perhaps to some behind a NAT (RFC 4555, section 3.3).
     pub(super) fn float(&mut self, settings: &crate::config::Settings) {
-        if (self.nat.is_encapsulated() || self.peer.mobike) && self.path.local.port() == settings.ike_port {
+        let is_datagram = self.path.stream.is_none();
+        if (self.nat.is_encapsulated() || self.peer.mobike)
+            && is_datagram
+            && self.path.local.port() == settings.ike_port
+        {
             self.path.local.set_port(settings.nat_port);
             self.path.remote.set_port(settings.nat_port);
         }
@@ -90,13 +94,25 @@ impl Sa {
         }
     }
 
+    /// Goes on along another path that we have chosen: the request under way is sent again there, or the peer is asked
+    /// whether it is alive.
+    pub(crate) fn continue_along(&mut self, context: &mut Context<'_>, path: Path) {
+        self.set_path(context, path);
+        if self.outstanding.is_some() {
+            self.retransmit(context);
+        } else {
+            self.probe(context);
+        }
+    }
+
     pub(super) fn start_keepalive(&mut self, now: std::time::Instant) {
-        let needs = self.nat.local_behind && self.nat.is_encapsulated();
+        let needs = self.nat.local_behind && self.nat.is_encapsulated() && self.path.stream.is_none();
         self.keepalive_at = needs.then(|| now + KEEPALIVE);
     }
 
     pub(super) fn send_keepalive(&mut self, context: &mut Context<'_>) {
-        context.output.transmits.push_back(Transmit { path: self.path, bytes: vec![0xff] });
+        let (path, is_answer) = (self.path, self.is_called());
+        context.output.transmits.push_back(Transmit { path, is_answer, bytes: vec![0xff] });
         self.keepalive_at = Some(context.now + KEEPALIVE);
     }
 }

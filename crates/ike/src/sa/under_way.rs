@@ -45,6 +45,8 @@ pub(super) struct Outstanding {
     pub(super) exchange: Exchange,
     pub(super) datagrams: Vec<Vec<u8>>,
     pub(super) sent: u32,
+    /// The stream that it was sent along last.
+    pub(super) along: Option<u32>,
     pub(super) next_at: Instant,
     pub(super) in_flight: InFlight,
     pub(super) assembly: Assembly,

@@ -1,9 +1,8 @@
 //! The IKE and child SAs with a peer, as shown in the gateway's status.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Instant,
-};
+use std::{net::IpAddr, sync::Arc, time::Instant};
+
+use sealane_ipsec::association::Whereabouts;
 
 /// An IKE SA.
 #[derive(Clone, Debug)]
@@ -12,8 +11,8 @@ pub struct Agreement {
     pub identity: String,
     /// The user that the peer has proved to be by EAP.
     pub user: Option<String>,
-    /// The address and port of its end.
-    pub endpoint: Option<SocketAddr>,
+    /// The address and port of its end, which its packets may change.
+    pub whereabouts: Arc<Whereabouts>,
     /// The addresses that it has got from our pool, or that we have got from it.
     pub addresses: Vec<IpAddr>,
     /// The algorithms of IKE itself.

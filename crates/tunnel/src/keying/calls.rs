@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     io,
     net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::AsFd as _,
+    os::fd::{AsFd as _, BorrowedFd},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -44,6 +44,7 @@ use crate::{
     peer_state::SILENT,
     peers::Peers,
     site::{Keys, Site},
+    streams::frames::PREFIX,
 };
 
 /// The time limit of a call.
@@ -305,6 +306,7 @@ impl<'a> Calls<'a> {
 
     /// Logs a message about a peer, if it is new.
     fn tell(&self, known: &Known, message: Option<String>, say: &impl Fn(&str)) {
+        self.peers.get(known.id).set_problem(message.clone());
         let message = message.unwrap_or_default();
         let mut told = known.told.lock().expect("nobody panics telling");
         if *told != message {
@@ -339,14 +341,14 @@ impl<'a> Calls<'a> {
         listener: &TcpListener,
         say: &'scope (impl Fn(&str) + Sync),
     ) {
-        let mut strangers: Vec<(Stranger, Instant, TlsArrival)> = Vec::new();
+        let mut strangers: Vec<(Stranger, Instant, Caller)> = Vec::new();
         let mut agreements = Agreements::new(&Inline::default()).ok();
         let mut refusals = Refusals::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-            polled.extend(strangers.iter().map(|(.., arrival)| {
-                let out = if arrival.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
-                PollFd::from_borrowed_fd(arrival.as_fd(), PollFlags::IN | out)
+            polled.extend(strangers.iter().map(|(.., caller)| {
+                let out = if caller.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
+                PollFd::from_borrowed_fd(caller.as_fd(), PollFlags::IN | out)
             }));
             // A listener that cannot be polled is detected below.
             let _ = sealane_lanes::wait(&mut polled, LOOK);
@@ -356,21 +358,25 @@ impl<'a> Calls<'a> {
             let has_new = ready.next().unwrap_or_default();
             if let Some(agreements) = &mut agreements {
                 let heard = strangers.iter_mut().zip(ready.clone()).filter(|(_, is_ready)| *is_ready);
-                agreements.compute(heard.map(|((.., arrival), _)| arrival));
+                agreements.compute(heard.filter_map(|((.., caller), _)| caller.arrival()));
             }
             let (over, waiting): (Vec<_>, Vec<_>) = strangers
                 .into_iter()
                 .zip(ready)
-                .map(|((mut stranger, since, mut arrival), is_ready)| {
+                .map(|((mut stranger, since, mut caller), is_ready)| {
                     stranger.has_spoken |= is_ready;
-                    let is_over = is_ready && arrival.advance() || now >= arrival.deadline();
-                    stranger.has_failed = arrival.is_refused();
+                    if is_ready {
+                        caller = self.known_by_its_first_byte(caller, now);
+                    }
+                    let is_over = is_ready && caller.advance() || caller.is_late(now);
+                    stranger.has_failed = caller.is_refused();
                     stranger.is_new = now.saturating_duration_since(since) < strangers::NEW;
-                    ((stranger, since, arrival), is_over)
+                    ((stranger, since, caller), is_over)
                 })
                 .partition(|(_, is_over)| *is_over);
             strangers = waiting.into_iter().map(|(stranger, _)| stranger).collect();
-            for ((.., arrival), _) in over {
+            for ((.., caller), _) in over {
+                let Caller::Tls(arrival) = caller else { continue };
                 let from = arrival.from();
                 match arrival.finish() {
                     Ok((channel, entry)) => self.give(scope, channel, entry.key, say),
@@ -388,7 +394,7 @@ impl<'a> Calls<'a> {
                         strangers.remove(goes);
                     }
                     let stranger = Stranger::new(address.ip());
-                    strangers.extend(self.stranger(stream, now).map(|arrival| (stranger, now, arrival)));
+                    strangers.extend(self.stranger(stream, now).map(|caller| (stranger, now, caller)));
                 }
                 // The connection was gone before it was accepted.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -399,15 +405,34 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn stranger(&self, stream: TcpStream, now: Instant) -> Option<TlsArrival> {
-        TlsArrival::new(
-            Application::Tunnel,
-            stream,
-            &self.identity,
-            Arc::clone(&self.authorised),
-            now + CALL_TIME,
-        )
-        .ok()
+    fn stranger(&self, stream: TcpStream, now: Instant) -> Option<Caller> {
+        if self.peers.streams().is_some() {
+            stream.set_nonblocking(true).ok()?;
+            return Some(Caller::Silent(stream, now + CALL_TIME));
+        }
+        self.caller(stream, now)
+    }
+
+    fn caller(&self, stream: TcpStream, now: Instant) -> Option<Caller> {
+        let (identity, authorised) = (&self.identity, Arc::clone(&self.authorised));
+        let arrival =
+            TlsArrival::new(Application::Tunnel, stream, identity, authorised, now + CALL_TIME).ok()?;
+        Some(Caller::Tls(Box::new(arrival)))
+    }
+
+    /// Looks at the first byte of a connection: it is a call, or a stream of IKE and ESP (RFC 9329), which others read.
+    fn known_by_its_first_byte(&self, caller: Caller, now: Instant) -> Caller {
+        let Caller::Silent(stream, until) = caller else { return caller };
+        let mut first = [0];
+        match (stream.peek(&mut first), self.peers.streams()) {
+            (Ok(1), Some(streams)) if first[0] == PREFIX[0] => {
+                streams.adopt(stream);
+                Caller::Gone
+            }
+            (Ok(1), _) => self.caller(stream, now).unwrap_or(Caller::Gone),
+            (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => Caller::Silent(stream, until),
+            _ => Caller::Gone,
+        }
     }
 
     /// Answers a call in a thread of its own, if the peer has no other call.
@@ -456,6 +481,58 @@ impl<'a> Calls<'a> {
             known.keys().ready(database, Instant::now());
         }
         Ok(())
+    }
+}
+
+/// A connection that was accepted.
+enum Caller {
+    /// No byte has come, and none comes after this time.
+    Silent(TcpStream, Instant),
+    /// It is a call.
+    Tls(Box<TlsArrival>),
+    /// It is over, or somebody else's.
+    Gone,
+}
+
+impl Caller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Silent(stream, _) => stream.as_fd(),
+            Self::Tls(arrival) => arrival.as_fd(),
+            Self::Gone => unreachable!("what is gone is dropped before the next wait"),
+        }
+    }
+
+    fn arrival(&mut self) -> Option<&mut TlsArrival> {
+        match self {
+            Self::Tls(arrival) => Some(arrival),
+            Self::Silent(..) | Self::Gone => None,
+        }
+    }
+
+    fn wants_write(&self) -> bool {
+        matches!(self, Self::Tls(arrival) if arrival.wants_write())
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self, Self::Tls(arrival) if arrival.is_refused())
+    }
+
+    /// Goes on, because something has arrived or there is room. Returns whether it is over.
+    fn advance(&mut self) -> bool {
+        match self {
+            Self::Tls(arrival) => arrival.advance(),
+            Self::Silent(..) => false,
+            Self::Gone => true,
+        }
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        match self {
+            Self::Tls(arrival) => now >= arrival.deadline(),
+            Self::Silent(_, until) => now >= *until,
+            Self::Gone => true,
+        }
     }
 }
 

@@ -10,11 +10,13 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
-use sealane_ipsec::key_maker::Transmit;
-use sealane_port::Batch;
-use sealane_port::Port as _;
+use sealane_ipsec::{association::Way, key_maker::Transmit};
+use sealane_port::{
+    Batch, Port as _,
+    udp::{receive_letter, report_destinations, send_letter},
+};
 
-use crate::{host::netlink::Events, keying::mailbox::Mailbox, outside::Outside};
+use crate::{host::netlink::Events, keying::mailbox::Mailbox, outside::Outside, streams::Streams};
 
 /// The port of IKE (RFC 7296, section 2).
 pub const IKE_PORT: u16 = 500;
@@ -29,6 +31,20 @@ enum Other {
     Lanes(Box<(Outside, Batch)>),
     /// ESP is a protocol of its own, and the port has a socket of its own.
     Own(UdpSocket),
+}
+
+/// The way of a datagram, or of a packet in a stream.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrived {
+    /// It is a datagram.
+    Datagram {
+        /// Its source.
+        from: SocketAddr,
+        /// The port and the address of ours that it was sent to, as far as it is known.
+        to: SocketAddr,
+    },
+    /// It came in the stream with this number.
+    InStream(u32),
 }
 
 /// The sockets of key makers.
@@ -76,10 +92,15 @@ impl Routes {
         self.listen.is_unspecified() && self.events.as_ref().is_none_or(Events::any)
     }
 
-    /// Returns our address for packets to `remote`; `None` if no route leads there.
-    pub fn own_address(&self, remote: IpAddr) -> Option<IpAddr> {
+    /// Returns our address for packets to `remote`, which is `called` if that is still ours; `None` if no route leads
+    /// there.
+    pub fn own_address(&self, remote: IpAddr, called: Option<IpAddr>) -> Option<IpAddr> {
         if !self.listen.is_unspecified() {
             return Some(self.listen.to_canonical());
+        }
+        // Only an address of this host can be bound to.
+        if let Some(called) = called.filter(|called| UdpSocket::bind((*called, 0)).is_ok()) {
+            return Some(called.to_canonical());
         }
         let remote = remote.to_canonical();
         let socket = self.sockets[usize::from(remote.is_ipv6())].as_ref()?;
@@ -107,6 +128,9 @@ impl Carrier {
             let at = SocketAddr::new(listen.ip(), port);
             let opened = UdpSocket::bind(at).and_then(|socket| {
                 socket.set_nonblocking(true)?;
+                if listen.ip().is_unspecified() {
+                    report_destinations(&socket)?;
+                }
                 mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark))?;
                 Ok(socket)
             });
@@ -128,13 +152,9 @@ impl Carrier {
         [Some(self.ike.as_fd()), other]
     }
 
-    /// Passes on the datagrams of both ports, with their source, and with the port and the address that the socket is
-    /// bound to. Returns whether more datagrams may wait.
-    pub fn receive(
-        &mut self,
-        mailbox: Option<&Mailbox>,
-        mut hand_on: impl FnMut(&[u8], SocketAddr, SocketAddr),
-    ) -> bool {
+    /// Passes on the datagrams of both ports, with their source, and with the port and the address of ours that they were
+    /// sent to, as far as it is known. Returns whether more datagrams may wait.
+    pub fn receive(&mut self, mailbox: Option<&Mailbox>, mut hand_on: impl FnMut(&[u8], Arrived)) -> bool {
         let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
         let own = self.listen.ip().to_canonical();
         let own_port = match &self.other {
@@ -146,9 +166,10 @@ impl Carrier {
             let mut left = TURN_MAX;
             while left > 0 {
                 left -= 1;
-                match socket.recv_from(&mut self.buffer) {
-                    Ok((bytes, from)) => {
-                        hand_on(&self.buffer[..bytes], canonical(from), SocketAddr::new(own, port));
+                match receive_letter(socket, &mut self.buffer) {
+                    Ok((bytes, from, to)) => {
+                        let to = SocketAddr::new(to.unwrap_or(own), port);
+                        hand_on(&self.buffer[..bytes], Arrived::Datagram { from: canonical(from), to });
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     // The error is about an earlier datagram of ours.
@@ -162,27 +183,38 @@ impl Carrier {
             && let Some((datagram, from)) = mailbox.and_then(Mailbox::take)
         {
             left -= 1;
-            hand_on(&datagram, canonical(from), SocketAddr::new(own, self.listen.port()));
+            let to = SocketAddr::new(from.local.unwrap_or(own), self.listen.port());
+            match from.stream {
+                Some(stream) => hand_on(&datagram, Arrived::InStream(stream)),
+                None => hand_on(&datagram, Arrived::Datagram { from: canonical(from.remote), to }),
+            }
         }
         is_more || left == 0
     }
 
     /// Sends a datagram.
-    pub fn send(&mut self, Transmit { from, to, bytes }: &Transmit) {
+    pub fn send(&mut self, transmit: &Transmit, streams: Option<&Streams>) {
+        let Transmit { from, to, stream, is_answer, bytes } = transmit;
+        if let Some(stream) = stream {
+            streams.into_iter().for_each(|streams| streams.send_letter(*stream, bytes));
+            return;
+        }
+        let local = Some(from.ip()).filter(|ip| *is_answer && !ip.is_unspecified());
+        let local = local.filter(|_| self.listen.ip().is_unspecified());
         // A datagram that is lost is sent again if it is not answered.
         if from.port() == IKE_PORT {
-            let _ = self.ike.send_to(bytes, *to);
+            let _ = send_letter(&self.ike, bytes, *to, local);
             return;
         }
         match &mut self.other {
             Other::Own(other) => {
-                let _ = other.send_to(bytes, *to);
+                let _ = send_letter(other, bytes, *to, local);
             }
             Other::Lanes(lanes) => {
                 let (outside, batch) = &mut **lanes;
                 batch.clear();
                 if batch.push_bytes(0, bytes, 0) {
-                    outside.aim(*to, 0, false);
+                    outside.aim(Way { local, ..Way::from(*to) }, 0, false);
                     // The lanes detect errors of the socket.
                     let _ = outside.send(batch, 0);
                 }

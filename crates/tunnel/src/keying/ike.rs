@@ -9,12 +9,15 @@
 
 mod child;
 mod configured;
+mod given;
 mod limits;
 mod pairs;
 mod reload;
 mod renewal;
 mod selectors;
 mod shares;
+mod shown;
+mod streams;
 mod ways;
 
 use std::{
@@ -29,7 +32,7 @@ use sealane_ike::{
     Assignment, ChildId, ChildPolicy, Endpoint, Event, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
 use sealane_ipsec::{
-    association::Whereabouts,
+    association::{Way, Whereabouts},
     database::Request,
     key_maker::{KeyMaker, Transmit},
     lifetime::Age,
@@ -48,10 +51,7 @@ use self::{
 };
 use crate::{
     endpoint::{Endpoint as Place, shown},
-    keying::{
-        agreements::{Agreement, ChildAgreement},
-        words::Refusals,
-    },
+    keying::{carrier::IKE_PORT, words::Refusals},
     peers::Peers,
     site::{Keys, PeerSite, Site},
 };
@@ -93,6 +93,8 @@ struct Known {
     wanted: Option<Flow>,
     /// The time of the next attempt, unless a request comes earlier.
     begin_at: Option<Instant>,
+    /// Its streams, where UDP does not pass.
+    streams: streams::Ways,
     /// The children that share its flows.
     shares: Shares,
     /// The policies of its traffic: all of it, and each pair of networks.
@@ -125,6 +127,7 @@ impl Known {
             not_before: None,
             wanted: None,
             begin_at: may_begin.then_some(now),
+            streams: streams::Ways::to(own.tcp.filter(|_| may_begin)),
             shares: Shares::new(match &own.keys {
                 Keys::Ike(ike) => ike.children,
                 _ => 1,
@@ -152,6 +155,8 @@ struct Stands {
     since: Instant,
     path: Option<Path>,
     whereabouts: Arc<Whereabouts>,
+    /// The peer has begun it, at an address of ours.
+    is_called: bool,
     /// Another IKE SA is to take its place, because the peer does not let it be renewed.
     is_worn: bool,
 }
@@ -181,6 +186,7 @@ impl std::fmt::Debug for Negotiated<'_> {
 /// All peers of a gateway that speak IKE.
 pub struct Ike<'a> {
     peers: &'a Peers,
+    begun: Instant,
     endpoint: Endpoint,
     implementations: Implementations,
     /// The peers, in the order of the endpoint's peers.
@@ -234,6 +240,7 @@ impl<'a> Ike<'a> {
         let begins = known.iter().zip(0..).filter_map(|(known, place)| Some((known.begin_at?, place)));
         Self {
             peers,
+            begun: now,
             endpoint: Endpoint::new(settings, all, random),
             implementations,
             places: known.iter().enumerate().map(|(place, known)| (known.id, place)).collect(),
@@ -331,13 +338,16 @@ impl<'a> Ike<'a> {
         let trigger = known.wanted.map(|flow| trigger(&flow));
         let policy = self.policy_for(place);
         self.endpoint.acquire(place, policy, trigger, now);
+        if !self.stands_with(place) {
+            self.watch_datagrams(place, now);
+        }
     }
 
     /// Finds the addresses of both ends for negotiations that we begin. Returns whether they are known.
     fn find_way(&mut self, place: usize) -> bool {
         let known = &self.known[place];
         let remote = known.address.or_else(|| Some(self.peers.endpoint(known.id)?.ip().to_canonical()));
-        let local = remote.and_then(|remote| self.ways.own_address(remote));
+        let local = remote.and_then(|remote| self.ways.own_address(remote, None));
         let Some((local, remote)) = local.zip(remote) else { return false };
         self.endpoint.set_way(place, local, remote);
         true
@@ -358,8 +368,9 @@ impl<'a> Ike<'a> {
     }
 
     fn take(&mut self, event: Event, now: Instant) {
+        self.prove_stream(&event);
         match event {
-            Event::Established { ike, peer: place, identity, user, algorithms, .. } => {
+            Event::Established { ike, peer: place, identity, user, algorithms, is_initiator } => {
                 let identity = identity.to_string();
                 let who = user.as_ref().unwrap_or(&identity);
                 let message = format!("IKE SA with {who} ({algorithms})");
@@ -376,10 +387,14 @@ impl<'a> Ike<'a> {
                     algorithms,
                     since: now,
                     path: None,
-                    whereabouts: Arc::default(),
+                    whereabouts: Arc::new(Whereabouts::new(!is_initiator)),
+                    is_called: !is_initiator,
                     is_worn: false,
                 };
                 self.sas.insert(ike, stands);
+                if self.note_established(place, ike, now) {
+                    self.leave_streams(place, ike);
+                }
                 self.changed.insert(ike);
                 self.limit(ike, now);
             }
@@ -420,8 +435,9 @@ impl<'a> Ike<'a> {
                 if let Some(stands) = self.sas.get_mut(&ike) {
                     stands.path = Some(path);
                     self.ways.note_path();
-                    stands.whereabouts.set(path.remote);
-                    self.peers.is_at(self.known[stands.place].id, path.remote);
+                    let way = way(path);
+                    stands.whereabouts.set(way);
+                    self.peers.is_reached_by(self.known[stands.place].id, way);
                     self.changed.insert(ike);
                 }
             }
@@ -444,6 +460,10 @@ impl<'a> Ike<'a> {
         };
         self.peers.get(self.known[place].id).agreements().remove(&ike);
         self.changed.remove(&ike);
+        if self.is_given_up(place, ike) {
+            return;
+        }
+        self.end_unused_stream(place);
         self.end_share_request(place);
         if ended.as_ref().is_some_and(|stands| stands.given.is_some()) {
             self.give();
@@ -468,6 +488,9 @@ impl<'a> Ike<'a> {
                 Some(who) => format!("no IKE SA with {who} any more: {reason}"),
                 None => format!("no IKE SA: {reason}"),
             };
+            if !self.stands_with(place) {
+                self.show_problem(place, Some(message.clone()));
+            }
             self.tell_about(place, message, now);
         }
         if self.known[place].may_begin && !self.stands_with(place) && !self.is_closing {
@@ -477,47 +500,6 @@ impl<'a> Ike<'a> {
             let at = known.not_before.filter(|&at| at > now).unwrap_or(now + PAUSE);
             self.schedule(place, Some(at));
         }
-    }
-
-    /// Takes what a peer gives us, except for addresses that would cut the way to the peer itself.
-    fn configure(&mut self, ike: IkeId, mut assignment: Assignment) {
-        let Some(stands) = self.sas.get_mut(&ike) else { return };
-        let known = &self.known[stands.place];
-        let outside = self.peers.endpoint(known.id).map(|at| at.ip().to_canonical()).or(known.address);
-        assignment.addresses.retain(|address| !address.is_loopback() && Some(*address) != outside);
-        if assignment.addresses.is_empty() {
-            return;
-        }
-        let message = format!("it gives us the address {}", list(&assignment.addresses));
-        stands.given = Some(assignment);
-        let place = stands.place;
-        self.tell(place, message);
-        self.give();
-        self.changed.insert(ike);
-    }
-
-    /// Gives this host what peers have given us by now.
-    fn give(&mut self) {
-        let mut given = Assignment::default();
-        for stands in self.sas.values() {
-            let Some(own) = &stands.given else { continue };
-            let unknown = |known: &[IpAddr], all: &[IpAddr]| -> Vec<IpAddr> {
-                all.iter().filter(|address| !known.contains(address)).copied().collect()
-            };
-            given.addresses.extend(unknown(&given.addresses, &own.addresses));
-            if self.known[stands.place].takes_resolvers {
-                given.dns.extend(unknown(&given.dns, &own.dns));
-                given.domains.extend(own.domains.iter().cloned());
-            }
-        }
-        given.domains.dedup();
-        if given == self.given {
-            return;
-        }
-        if let Err(message) = (self.host)(&given) {
-            self.say(message);
-        }
-        self.given = given;
     }
 
     fn install(&mut self, install: Install, now: Instant) {
@@ -558,8 +540,9 @@ impl<'a> Ike<'a> {
             }
             // An endpoint learnt from packets may be newer.
             if stands.whereabouts.get().is_none() {
-                stands.whereabouts.set(install.path.remote);
-                self.peers.is_at(self.known[place].id, install.path.remote);
+                let way = way(install.path);
+                stands.whereabouts.set(way);
+                self.peers.is_reached_by(self.known[place].id, way);
             }
         }
         self.look_at = self.look_at.min(now + LOOK);
@@ -567,7 +550,7 @@ impl<'a> Ike<'a> {
         if !is_of_use {
             self.endpoint.delete_child(install.child, now);
         } else if install.is_outbound_live && is_share && install.replaces.is_none() {
-            self.delay_share(install.child, now);
+            self.begin_share(&install, now);
         } else if install.is_outbound_live {
             self.go_live(install.child);
             self.end_worn(install.ike, now);
@@ -581,7 +564,9 @@ impl<'a> Ike<'a> {
             return;
         }
         let (place, is_share, outbound) = (child.place, child.is_share, Arc::clone(&child.outbound));
-        let old = child.replaces.and_then(|old| self.children.get(&old));
+        let replaced = child.replaces;
+        self.show_problem(place, None);
+        let old = replaced.and_then(|old| self.children.get(&old));
         let old = old.map(|old| *old.outbound.association().parameters());
         if is_share {
             self.end_share_request(place);
@@ -616,8 +601,13 @@ impl<'a> Ike<'a> {
                 received.push(id);
             }
         }
-        received.into_iter().for_each(|id| self.endpoint.note_received(id, now));
-        let paths = self.sas.iter().filter_map(|(&ike, stands)| Some((ike, stands.path?)));
+        for id in received {
+            self.endpoint.note_received(id, now);
+            self.note_share_received(id);
+        }
+        let paths = self.sas.iter().filter_map(|(&ike, stands)| Some((ike, stands.path?, stands.is_called)));
+        // A connection has the address that it was made with.
+        let paths = paths.filter(|(_, path, _)| path.stream.is_none());
         let moved = self.ways.moved(paths);
         for (ike, local) in moved {
             let goes_on = self.endpoint.relocate(ike, local, now);
@@ -630,29 +620,12 @@ impl<'a> Ike<'a> {
             }
         }
     }
+}
 
-    /// Stores an IKE SA for the status.
-    fn publish(&self, ike: IkeId) {
-        let Some(stands) = self.sas.get(&ike) else { return };
-        let children = self.children.iter().filter(|(_, child)| child.ike == ike);
-        let children = children.map(|(&id, child)| ChildAgreement {
-            inbound_spi: child.inbound.association().parameters().spi,
-            outbound_spi: child.outbound.association().parameters().spi,
-            traffic: child.traffic.to_string(),
-            rekey_at: self.endpoint.child_rekey_at(id),
-        });
-        let agreement = Agreement {
-            identity: stands.identity.clone(),
-            user: stands.user.clone(),
-            endpoint: stands.whereabouts.get(),
-            addresses: stands.given.as_ref().map_or(&stands.leased, |given| &given.addresses).clone(),
-            algorithms: stands.algorithms.clone(),
-            since: stands.since,
-            rekey_at: self.endpoint.rekey_at(ike),
-            children: children.collect(),
-        };
-        self.peers.get(self.known[stands.place].id).agreements().insert(ike, agreement);
-    }
+/// Returns the way of ESP along a path.
+fn way(path: Path) -> Way {
+    let local = Some(path.local.ip()).filter(|ip| !ip.is_unspecified());
+    Way { remote: path.remote, local, stream: path.stream }
 }
 
 fn list(addresses: &[IpAddr]) -> String {
@@ -706,19 +679,37 @@ impl KeyMaker for Ike<'_> {
             return;
         }
         // Datagrams that we have no address to answer from are lost.
-        let own =
-            Some(to.ip()).filter(|ip| !ip.is_unspecified()).or_else(|| self.ways.own_address(from.ip()));
+        let own = Some(to.ip())
+            .filter(|ip| !ip.is_unspecified())
+            .or_else(|| self.ways.own_address(from.ip(), None));
         if let Some(own) = own {
             self.endpoint.take_in(datagram, from, SocketAddr::new(own, to.port()), now);
             self.take_events(now);
         }
     }
 
+    fn handle_streamed(&mut self, packet: &[u8], stream: u32, now: Instant) {
+        let Some(connection) = self.peers.streams().and_then(|streams| streams.get(stream)) else { return };
+        let path = Path { local: connection.local, remote: connection.remote, stream: Some(stream) };
+        self.endpoint.take_along(packet, path, now);
+        self.take_events(now);
+    }
+
+    fn stray(&mut self, spi: u32, from: Way, _: Instant) {
+        let own = from.local.or_else(|| self.ways.own_address(from.remote.ip(), None));
+        let Some(own) = own.filter(|_| !self.is_closing && from.stream.is_none()) else { return };
+        let (port, remote) = match self.peers.has_ports() {
+            true => (self.peers.listen().port(), from.remote),
+            false => (IKE_PORT, SocketAddr::new(from.remote.ip(), IKE_PORT)),
+        };
+        self.endpoint.refuse_spi(spi, Path::new(SocketAddr::new(own, port), remote));
+    }
+
     fn poll_transmit(&mut self) -> Option<Transmit> {
         // All datagrams of a turn have been handled: what strangers among them want is computed together.
         self.endpoint.answer_waiting().into_iter().for_each(|now| self.take_events(now));
-        let sealane_ike::Transmit { path, bytes } = self.endpoint.poll_transmit()?;
-        Some(Transmit { from: path.local, to: path.remote, bytes })
+        let sealane_ike::Transmit { path, is_answer, bytes } = self.endpoint.poll_transmit()?;
+        Some(Transmit { from: path.local, to: path.remote, stream: path.stream, is_answer, bytes })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -726,7 +717,8 @@ impl KeyMaker for Ike<'_> {
         let begins = self.begins.first().map(|&(at, _)| at).filter(|_| !self.is_closing);
         let drains = self.draining.front().map(|&(at, _)| at);
         let shares = self.waiting_shares.front().map(|&(at, _)| at);
-        [self.endpoint.poll_timeout(), look, begins, drains, shares].into_iter().flatten().min()
+        let streams = self.streams_due();
+        [self.endpoint.poll_timeout(), look, begins, drains, shares, streams].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -744,6 +736,7 @@ impl KeyMaker for Ike<'_> {
             }
         }
         self.use_shares(now);
+        self.look_at_streams(now);
         if !self.children.is_empty() && self.look_at <= now {
             self.look(now);
         }

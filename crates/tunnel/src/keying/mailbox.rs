@@ -6,9 +6,10 @@
 
 use std::{
     collections::VecDeque,
-    net::SocketAddr,
     sync::{Mutex, MutexGuard},
 };
+
+use sealane_ipsec::association::Way;
 
 /// The marker in front of a datagram that is not ESP, in the place of the SPI (RFC 3948, section 2.2).
 pub const NON_ESP_MARKER: [u8; 4] = [0; 4];
@@ -19,7 +20,7 @@ const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Waiting {
-    datagrams: VecDeque<(Vec<u8>, SocketAddr)>,
+    datagrams: VecDeque<(Vec<u8>, Way)>,
     bytes: usize,
 }
 
@@ -32,8 +33,8 @@ impl Mailbox {
         self.0.lock().expect("nobody panics holding the mailbox")
     }
 
-    /// Appends a datagram that came from `from`. Returns whether there was room.
-    pub fn put(&self, datagram: &[u8], from: SocketAddr) -> bool {
+    /// Appends a datagram that came by the way `from`. Returns whether there was room.
+    pub fn put(&self, datagram: &[u8], from: Way) -> bool {
         let mut waiting = self.waiting();
         let has_room = waiting.datagrams.len() < DATAGRAMS_MAX && waiting.bytes + datagram.len() <= BYTES_MAX;
         if has_room {
@@ -43,8 +44,8 @@ impl Mailbox {
         has_room
     }
 
-    /// Removes the oldest datagram, and returns it with its source.
-    pub fn take(&self) -> Option<(Vec<u8>, SocketAddr)> {
+    /// Removes the oldest datagram, and returns it with its way.
+    pub fn take(&self) -> Option<(Vec<u8>, Way)> {
         let mut waiting = self.waiting();
         let (datagram, from) = waiting.datagrams.pop_front()?;
         waiting.bytes -= datagram.len();
@@ -59,11 +60,13 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     #[test]
     fn what_waits_is_bounded_and_in_order() {
-        let from = SocketAddr::from(([192, 0, 2, 1], 500));
+        let from = Way::from(SocketAddr::from(([192, 0, 2, 1], 500)));
         for (bytes, most) in [(1, DATAGRAMS_MAX), (65_000, BYTES_MAX / 65_000)] {
             let mailbox = Mailbox::default();
             let taken = (0..2000).filter(|&number| mailbox.put(&vec![number as u8; bytes], from)).count();

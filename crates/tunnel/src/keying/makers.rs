@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use sealane_ipsec::key_maker::KeyMaker;
 
-use crate::{keying::carrier::Carrier, peers::Peers};
+use crate::{
+    keying::carrier::{Arrived, Carrier},
+    peers::Peers,
+};
 
 /// The maximum time for which a gateway that ends waits for its peers' answers.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -56,16 +59,22 @@ impl<'a> Makers<'a> {
         let Self { makers, carrier, peers } = self;
         let mut is_more = false;
         if let Some(carrier) = carrier.as_mut() {
-            is_more = carrier.receive(peers.mailbox(), |datagram, from, to| {
-                makers.iter_mut().for_each(|maker| maker.handle(datagram, from, to, now));
+            is_more = carrier.receive(peers.mailbox(), |datagram, arrived| {
+                makers.iter_mut().for_each(|maker| match arrived {
+                    Arrived::Datagram { from, to } => maker.handle(datagram, from, to, now),
+                    Arrived::InStream(stream) => maker.handle_streamed(datagram, stream, now),
+                });
             });
+        }
+        if let Some((spi, from)) = peers.take_stray() {
+            makers.iter_mut().for_each(|maker| maker.stray(spi, from, now));
         }
         for maker in makers {
             if maker.poll_timeout().is_some_and(|at| at <= now) {
                 maker.handle_timeout(now);
             }
             while let Some(transmit) = maker.poll_transmit() {
-                carrier.iter_mut().for_each(|carrier| carrier.send(&transmit));
+                carrier.iter_mut().for_each(|carrier| carrier.send(&transmit, peers.streams()));
             }
             while let Some(news) = maker.poll_news() {
                 say(&news);

@@ -117,7 +117,7 @@ impl<'a> Processors<'a> {
     /// Places `packets` of a peer in the arrival.
     pub(crate) fn arrive<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
         self.arrival.recycle();
-        self.arrival.source = Some(SocketAddr::from(([192, 0, 2, 2], 4500)));
+        self.arrival.source = Some(SocketAddr::from(([192, 0, 2, 2], 4500)).into());
         for packet in packets {
             assert!(self.arrival.batch.push_bytes(0, packet, 0), "a batch has room");
         }

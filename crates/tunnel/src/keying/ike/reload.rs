@@ -5,6 +5,7 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Instant};
 
 use sealane_ipsec::{
+    association::Way,
     database::Request,
     key_maker::{KeyMaker, Transmit},
 };
@@ -71,6 +72,14 @@ impl KeyMaker for Shared<'_> {
 
     fn handle(&mut self, datagram: &[u8], from: SocketAddr, to: SocketAddr, now: Instant) {
         self.0.borrow_mut().handle(datagram, from, to, now);
+    }
+
+    fn handle_streamed(&mut self, packet: &[u8], stream: u32, now: Instant) {
+        self.0.borrow_mut().handle_streamed(packet, stream, now);
+    }
+
+    fn stray(&mut self, spi: u32, from: Way, now: Instant) {
+        self.0.borrow_mut().stray(spi, from, now);
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {

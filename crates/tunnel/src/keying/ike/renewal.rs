@@ -52,7 +52,11 @@ impl Ike<'_> {
             matches!(reason, Reason::NoProposal(mismatch) if mismatch.kind == TransformType::KEY_EXCHANGE);
         let hint =
             if is_about_pfs { " (PFS: the ends differ about the key exchange of associations)" } else { "" };
-        self.tell_about(place, format!("no association: {reason}{hint}"), now);
+        let message = format!("no association: {reason}{hint}");
+        if !self.children.values().any(|child| child.place == place && child.is_live) {
+            self.show_problem(place, Some(message.clone()));
+        }
+        self.tell_about(place, message, now);
     }
 
     /// Begins another IKE SA, because the peer refuses a successor of this one or of one of its associations.

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: one request is under way at a time; there are no more children than both ends allow, and a peer that
 //! allows or knows only one gets no further request until the next IKE SA; each child is rekeyed and ended alone; no
-//! packet is sent under a child before the peer has had time to install it.
+//! packet is sent under a child before the peer has installed it, or has had ample time to do so.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use sealane_ipsec::database::{Outbounds, Request};
 
 use super::Ike;
 
-/// The time for which flows stay where they are after a new child was agreed on: a responder that sends at once may
-/// overtake its own answer.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The time for which a responder's flows stay where they are after a new child was agreed on, unless the peer's packets show
+/// that it has the child: packets that are sent at once may overtake the answer, and a busy peer may take some time over it.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The children that share the flows of a peer.
 #[derive(Debug, Default)]
@@ -59,9 +59,22 @@ impl Ike<'_> {
         self.take_events(now);
     }
 
-    /// Sends packets under a new child after a pause.
-    pub(super) fn delay_share(&mut self, child: ChildId, now: Instant) {
-        self.waiting_shares.push_back((now + PAUSE, child));
+    /// Sends packets under a new child: at once if we have asked for it, because the peer has installed it before it answered;
+    /// otherwise after a pause.
+    pub(super) fn begin_share(&mut self, install: &Install, now: Instant) {
+        match install.is_ours {
+            true => self.go_live(install.child),
+            false => self.waiting_shares.push_back((now + PAUSE, install.child)),
+        }
+    }
+
+    /// Sends packets under a new child that the peer has sent a packet under.
+    pub(super) fn note_share_received(&mut self, child: ChildId) {
+        let waiting = self.waiting_shares.len();
+        self.waiting_shares.retain(|(_, own)| *own != child);
+        if self.waiting_shares.len() < waiting {
+            self.go_live(child);
+        }
     }
 
     /// Sends packets under the children whose pauses have ended.

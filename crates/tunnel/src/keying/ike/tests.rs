@@ -78,7 +78,7 @@ struct Routes {
 impl Routes {
     fn own_address(&self, end: usize) -> OwnAddress<'static> {
         let Self { own, asked, .. } = self.clone();
-        Box::new(move |_| {
+        Box::new(move |_, _| {
             asked.set(asked.get() + 1);
             Some(own.get().unwrap_or_else(|| address(end)))
         })
@@ -196,7 +196,7 @@ impl Pair {
             };
             self.now = self.now.max(next);
             while let Some((_, to, transmit)) = self.under_way.pop_front_if(|(at, ..)| *at <= self.now) {
-                let Transmit { from, to: at, bytes } = transmit;
+                let Transmit { from, to: at, bytes, .. } = transmit;
                 self.ends[to].ike.handle(&bytes, from, at, self.now);
             }
             for (end, own) in self.ends.iter_mut().enumerate() {
@@ -264,6 +264,46 @@ fn a_dead_peer_is_noticed_and_joined_again_when_it_is_back() {
     pair.run(2, |_| ());
     assert!(Pair::is_joined(&pair.ends), "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
     assert_eq!(pair.ends[1].peers.get(PeerId(0)).agreements().len(), 1);
+}
+
+/// The called end has lost its state, and the other one sends as before.
+#[test]
+fn an_end_that_lost_its_state_says_so_when_packets_arrive() {
+    for is_told in [true, false] {
+        let mut pair = Pair::new([near(), far()], 3600);
+        pair.run(2, |_| ());
+        let spi = pair.ends[0].sends_under("10.1.0.1", "10.2.0.1").expect("it is joined");
+        pair.ends[1] = End::new(1, &far(), 3600, 3, pair.now);
+        let (from, now) = (Way::from(SocketAddr::new(address(0), 4500)), pair.now);
+        if is_told {
+            pair.ends[1].ike.stray(spi, from, now);
+        }
+        pair.run(10, |_| ());
+        assert_eq!(Pair::is_joined(&pair.ends), is_told, "{:?}", pair.ends[0].said);
+        // Whoever makes such a message up has the peer asked, and no more.
+        let spi = pair.ends[0].sends_under("10.1.0.1", "10.2.0.1").expect("it is joined, or believes so");
+        let forger = End::new(1, &far(), 3600, 4, pair.now);
+        let mut other = std::mem::replace(&mut pair.ends[1], forger);
+        pair.ends[1].ike.stray(spi, from, pair.now);
+        pair.collect();
+        std::mem::swap(&mut pair.ends[1], &mut other);
+        pair.run(10, |_| ());
+        if is_told {
+            assert_eq!(pair.ends[0].sends_under("10.1.0.1", "10.2.0.1"), Some(spi), "nothing has changed");
+        }
+    }
+}
+
+#[test]
+fn the_shown_endpoint_follows_packets() {
+    let mut pair = Pair::new([near(), far()], 3600);
+    pair.run(2, |_| ());
+    let moved = SocketAddr::from(([192, 0, 2, 77], 1234));
+    let peers = pair.ends[1].peers;
+    let inbound = Arc::clone(peers.database().snapshot().inbound.values().next().expect("one"));
+    peers.heard_under(inbound.association(), moved.into(), 1000);
+    let agreements = peers.get(PeerId(0)).agreements();
+    assert_eq!(agreements.values().next().and_then(|own| own.whereabouts.get()), Some(moved));
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Gateways with several addresses: answers leave from the one that was called.
+
+use super::{PSK, behind_nat, own_site, secret, transfer};
+use crate::network::namespaces::ip;
+use crate::network::{self, Net};
+use crate::program::skip;
+
+/// The second address of the gateway `b`, in the network of the first one.
+const SECOND: &str = "10.90.0.9";
+
+/// Makes `a` behind a router that translates addresses, and `b` with two addresses.
+fn hosts(tag: &str) -> Option<Net> {
+    if let Some(why) = network::missing() {
+        skip(&why);
+        return None;
+    }
+    let net = behind_nat(tag)?;
+    ip(&format!("-n {} address add {SECOND}/24 dev o0", net.name("b")));
+    Some(net)
+}
+
+/// The router knows the client's packets to the second address alone, and drops answers from the first one.
+#[test]
+fn a_client_behind_a_nat_gets_answers_from_the_address_that_it_calls() {
+    let Some(mut net) = hosts("ad") else { return };
+    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    for (end, host) in [(1, "b"), (0, "a")] {
+        let text = own_site(end, "rekey-seconds = 2\n").replace("10.90.0.2:", &format!("{SECOND}:"));
+        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
+    }
+    net.wait_for_ping("a", super::INNER[1]);
+    transfer(&net, 1 << 20);
+    assert_eq!(net.status("a")["peers"][0]["endpoint"], format!("{SECOND}:4500"), "{}", net.status("a"));
+    // The gateway's routes change, and the called address stays in use.
+    ip(&format!("-n {} address add 10.90.0.10/24 dev o0", net.name("b")));
+    assert!(super::load(&net, std::time::Duration::from_secs(3)) >= 1);
+}
+
+#[test]
+fn a_client_that_calls_by_its_key_gets_its_packets_from_there_too() {
+    let Some(mut net) = hosts("ae") else { return };
+    let keys = ["a", "b"].map(|host| net.key(host));
+    for (end, host) in [(1, "b"), (0, "a")] {
+        let endpoint = if end == 0 { format!("endpoint = \"{SECOND}:4500\"\n") } else { String::new() };
+        let text = format!(
+            "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"other\"\n\
+             networks = [\"10.91.{}.0/24\"]\n{endpoint}key = \"{}\"\n",
+            super::INNER[end],
+            2 - end,
+            keys[1 - end]
+        );
+        net.gateway(host, 1400, &text);
+    }
+    net.wait_for_ping("a", super::INNER[1]);
+    transfer(&net, 1 << 20);
+}
