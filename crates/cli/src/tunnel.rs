@@ -211,7 +211,7 @@ fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
             .with_context(|| format!("cannot end the gateway with device {device}"))
             .map_err(|error| Failure::new(ExitStatus::Connection, error));
     }
-    let left = host::take_away(arguments.device.as_deref()).map_err(|error| {
+    let left = host::take_away(arguments.device.as_deref(), &folder).map_err(|error| {
         let error =
             anyhow!("no gateway is running here, and what one may have left cannot be taken away: {error}");
         Failure::new(ExitStatus::Connection, error)
@@ -249,7 +249,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     ike::configured(&site, environment::gateway_identity().ok().as_deref()).map(drop).map_err(usage)?;
     print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
     own_key(&site)?;
-    let plan = match host::forecast(&Wanted::of(&site, &site.device)) {
+    let plan = match host::forecast(&Wanted::of(&site, &site.device), &host::doors(&site)) {
         Ok(plan) => plan,
         Err(error) => return print(&format!("what `up` would do on this host cannot be told: {error}\n")),
     };

@@ -85,6 +85,14 @@ pub struct Listener {
     path: PathBuf,
 }
 
+/// Makes the folder of control sockets, if it is missing.
+///
+/// # Errors
+/// Fails if the system refuses.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Checks that no gateway with this device answers in `folder`, and that nobody else could put a socket there. A
 /// missing folder passes.
 ///
@@ -108,7 +116,7 @@ impl Listener {
     /// Fails if a gateway with this device answers there already, if somebody else could put a socket there, or if
     /// the system refuses.
     pub fn bind(folder: &Path, device: &str) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        make_folder(folder)?;
         refuse_second(folder, device)?;
         let path = path(folder, device);
         // A gateway that was killed has left it.

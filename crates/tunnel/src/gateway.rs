@@ -256,13 +256,23 @@ pub fn run(
     let wanted = Wanted::of(site, &device);
     let mark = wanted.mark();
     let calls = calls.map(|calls| if mark.is_some() { calls.marked_by(&keeper) } else { calls });
-    let warnings = keeper.set_up(&wanted)?;
+    control::make_folder(control_folder).map_err(GatewayError::Control)?;
+    let warnings = keeper.set_up(&wanted, control_folder)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
     let outside = Outside::open(site, mark).map_err(listen_error)?;
     let called = calls.is_some().then(|| listen(site.listen, mark)).transpose().map_err(listen_error)?;
+    // Calls come on the port of `listen`; the first byte of a connection tells what it is.
+    let tcp_ports = tcp_ports.into_iter().filter(|port| called.is_none() || *port != site.listen.port());
+    let mut stream_listeners = Vec::new();
+    for port in tcp_ports {
+        let at = SocketAddr::new(site.listen.ip(), port);
+        let listener = listen(at, mark).map_err(|source| GatewayError::Listen { listen: at, source })?;
+        stream_listeners.push(listener);
+    }
     let paths = Paths::new(mark, begun);
     let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
     let (tun_out, to_inside) = tun_out.split();
+    let (tun_out, from_streams) = tun_out.split();
     let (mut to_peers, dummies_out) = to_peers.split();
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();

@@ -15,7 +15,7 @@ use std::{
         fd::{AsFd as _, OwnedFd},
         unix::net::UnixStream,
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
@@ -58,7 +58,12 @@ const BETWEEN: Duration = Duration::from_secs(1);
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// Prepare the host.
-    SetUp(Wanted),
+    SetUp {
+        /// The state.
+        wanted: Wanted,
+        /// The folder of the control socket, where the changes that the kernel does not remember are noted.
+        folder: PathBuf,
+    },
     /// The gateway is up: from now on the closing routes outlive it.
     Keep,
     /// Create a TCP socket with the gateway's mark.
@@ -164,12 +169,13 @@ impl Keeper {
         self.ask(&Order::Change(wanted.clone())).map(|(notes, _)| notes)
     }
 
-    /// Prepares the host. Returns messages for the operator.
+    /// Prepares the host. `folder` is the one of the control socket, and exists. Returns messages for the operator.
     ///
     /// # Errors
     /// Fails if something on the host conflicts, or if the kernel refuses. Nothing has changed then.
-    pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<String>, HostError> {
-        self.ask(&Order::SetUp(wanted.clone())).map(|(notes, _)| notes)
+    pub fn set_up(&self, wanted: &Wanted, folder: &Path) -> Result<Vec<String>, HostError> {
+        let order = Order::SetUp { wanted: wanted.clone(), folder: folder.to_owned() };
+        self.ask(&order).map(|(notes, _)| notes)
     }
 
     /// Makes the closing routes outlive the gateway from now on.
@@ -301,7 +307,8 @@ struct Kept {
     /// The steps done, which are to be undone.
     done: Vec<Step>,
     /// The settings of forwarding that were off.
-    forwarded: Vec<PathBuf>,
+    forwarded: forwarding::Record,
+    folder: PathBuf,
     has_new_table: bool,
     is_kept: bool,
     is_up: bool,
@@ -314,7 +321,7 @@ struct Kept {
 
 impl Kept {
     /// Prepares the host, or leaves it unchanged.
-    fn set_up(wanted: Wanted) -> Result<(Self, Vec<String>), HostError> {
+    fn set_up(wanted: Wanted, folder: PathBuf) -> Result<(Self, Vec<String>), HostError> {
         let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
         let routes = Events::open().map_err(refused("listen to the kernel's changes"))?;
         let mut state = kernel.state(&wanted).map_err(refused("read the kernel's routes"))?;
@@ -328,13 +335,15 @@ impl Kept {
         let superpackets = (!device::forwards()).then_some(wanted.superpacket_bytes);
         let set_up = kernel.set_up(device, wanted.mtu, superpackets);
         set_up.map_err(refused(format!("set up the device {}", wanted.device)))?;
+        let forwarded = forwarding::Record::begin(&folder, &wanted.device);
         let mut kept = Self {
             kernel,
             wanted,
+            folder,
             device,
             assigned: Vec::new(),
             done: Vec::new(),
-            forwarded: Vec::new(),
+            forwarded,
             has_new_table: false,
             is_kept: false,
             is_up: true,
@@ -365,9 +374,7 @@ impl Kept {
 
     /// Turns forwarding on. Returns words for the operator.
     fn forward(&mut self) -> Vec<String> {
-        let (changed, problem) = forwarding::turn_on(&self.wanted, &mut self.kernel);
-        self.forwarded.extend(changed);
-        problem.into_iter().chain(forwarding::warning(&self.wanted)).collect()
+        self.forwarded.turn_on(&self.wanted, &mut self.kernel).into_iter().collect()
     }
 
     /// Gives the device these addresses, in place of those that were assigned before.
@@ -453,7 +460,7 @@ impl Kept {
     /// Restores the host to its earlier state.
     fn undo(&mut self) -> Result<(), HostError> {
         let mut first = Ok(());
-        forwarding::turn_off(&mut self.forwarded);
+        self.forwarded.undo();
         for step in self.done.drain(..).rev() {
             let undone = step.undone();
             let done = self.kernel.apply(&undone).map_err(refused(undone.to_string()));
@@ -472,7 +479,7 @@ impl Kept {
     fn restore(&mut self) -> Result<(), HostError> {
         self.has_new_table = true;
         let first = self.undo();
-        let rest = super::take_away(Some(&self.wanted.device)).map(drop);
+        let rest = super::take_away(Some(&self.wanted.device), &self.folder).map(drop);
         first.and(rest)
     }
 
@@ -584,7 +591,7 @@ fn ended(host: Option<&mut Kept>, say: &impl Fn(&str)) {
             }
         }
         Some(host) => {
-            forwarding::turn_off(&mut host.forwarded);
+            host.forwarded.undo();
             if host.wanted.fails_open {
                 return;
             }
@@ -637,7 +644,7 @@ fn obey(
             None => Err(HostError::Keeper("no files are named".to_owned())),
         },
         (Order::Change(wanted), Some(host)) => host.change(wanted),
-        (Order::SetUp(wanted), None) => Kept::set_up(wanted).map(|(kept, notes)| {
+        (Order::SetUp { wanted, folder }, None) => Kept::set_up(wanted, folder).map(|(kept, notes)| {
             *host = Some(kept);
             notes
         }),

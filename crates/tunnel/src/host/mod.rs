@@ -16,21 +16,24 @@
 //! or does not start; when a gateway is killed, the closing routes, the rules and the firewall table remain, and
 //! nothing else.
 
+pub mod blocked;
 pub mod firewall;
 pub mod forwarding;
 pub mod keeper;
 pub mod netlink;
 pub mod plan;
 
-use std::{collections::HashSet, io, net::IpAddr};
+use std::{collections::HashSet, io, net::IpAddr, path::Path};
 
 use sealane_ipsec::{association::Protocol, selector::Prefix};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     device,
-    site::{Encapsulation, Site},
+    keying::carrier::IKE_PORT,
+    site::{Encapsulation, Keys, Site},
 };
+use blocked::Needed;
 use netlink::Kernel;
 
 /// The originator of a route or a rule, as `ip route` shows it (`proto 83`); no routing daemon in iproute2's list has
@@ -220,17 +223,50 @@ fn refused(step: impl Into<String>) -> impl FnOnce(io::Error) -> HostError {
     move |source| HostError::Refused { step, source }
 }
 
+/// Returns the packets of peers that arrive at this host.
+pub fn doors(site: &Site) -> Vec<Needed> {
+    let port = site.listen.port();
+    let mut protocols = Vec::new();
+    match (site.encapsulation, site.protocol) {
+        (Encapsulation::Udp, _) => protocols.push(("udp", Some(port))),
+        (Encapsulation::None, Protocol::Esp) => protocols.push(("esp", None)),
+        (Encapsulation::None, Protocol::Ah) => protocols.push(("ah", None)),
+    }
+    if site.peers.iter().any(|peer| matches!(peer.keys, Keys::Ike(_))) {
+        protocols.extend([("udp", Some(IKE_PORT)), ("udp", Some(port))]);
+    }
+    if site.peers.iter().any(|peer| matches!(peer.keys, Keys::Peer(_)) && peer.endpoint.is_none()) {
+        protocols.push(("tcp", Some(port)));
+    }
+    protocols.extend(site.tcp_ports().into_iter().map(|port| ("tcp", Some(port))));
+    protocols.sort_unstable();
+    protocols.dedup();
+    let needed = |(protocol, port): (&'static str, Option<u16>)| Needed {
+        what: match port {
+            Some(port) => format!("packets of peers to {} port {port}", protocol.to_uppercase()),
+            None => format!("packets of peers by {}", protocol.to_uppercase()),
+        },
+        is_input: true,
+        devices: [None, None],
+        protocol: Some((protocol, port)),
+    };
+    protocols.into_iter().map(needed).collect()
+}
+
 /// Returns the changes that `sealane tunnel up` would make on this host. It changes nothing, and needs no privilege;
-/// with CAP_NET_ADMIN it also checks whether the kernel accepts the firewall table.
+/// with CAP_NET_ADMIN it also checks whether the kernel accepts the firewall table, and whether other rules of the firewall
+/// drop packets that come by the gateway's `doors` or that it forwards.
 ///
 /// # Errors
 /// Fails if the kernel's routes cannot be read.
-pub fn forecast(wanted: &Wanted) -> Result<plan::Plan, HostError> {
+pub fn forecast(wanted: &Wanted, doors: &[Needed]) -> Result<plan::Plan, HostError> {
     let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
     let state = kernel.state(wanted).map_err(refused("read the kernel's routes"))?;
     let mut plan = plan::plan(wanted, &state);
-    plan.notes.extend(forwarding::note(wanted, &mut kernel));
-    plan.warnings.extend(forwarding::warning(wanted));
+    plan.notes.extend(forwarding::notes(wanted, &mut kernel));
+    let mut needed = doors.to_vec();
+    needed.extend(forwarding::needed(wanted, &mut kernel));
+    plan.warnings.extend(blocked::lines(&needed));
     match firewall::try_out(wanted) {
         Ok(()) => plan.notes.push(
             "packets that arrive in clear and claim to come from the peers' networks are refused (nftables)"
@@ -247,11 +283,11 @@ pub fn forecast(wanted: &Wanted) -> Result<plan::Plan, HostError> {
 }
 
 /// Removes what the gateway with this device has left on the host; without a device, the remains of all gateways that
-/// no longer run. Returns a description of what was removed.
+/// no longer run. `folder` is the one of their control sockets. Returns a description of what was removed.
 ///
 /// # Errors
 /// Fails if the kernel refuses, for lack of CAP_NET_ADMIN for instance.
-pub fn take_away(device: Option<&str>) -> Result<Vec<String>, HostError> {
+pub fn take_away(device: Option<&str>, folder: &Path) -> Result<Vec<String>, HostError> {
     let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
     let ask = "read the kernel's routes";
     let numbers = match device {
@@ -277,6 +313,11 @@ pub fn take_away(device: Option<&str>) -> Result<Vec<String>, HostError> {
         if firewall::take_away(number).map_err(refused("take away the firewall table"))? {
             said.push(format!("take away the firewall table {}", firewall::table_name(number)));
         }
+    }
+    let names = kernel.devices().map_err(refused(ask))?;
+    let is_running = |name: &str| names.iter().any(|own| own == name);
+    for device in forwarding::take_away(folder, device, is_running) {
+        said.push(format!("turn forwarding for {device} off again"));
     }
     Ok(said)
 }
