@@ -272,6 +272,7 @@ const INSTALLED_BESIDE: &[&str] = &[
 /// The script that starts systemd in a root, and its services.
 const BOOT: &str = include_str!("package/boot.sh");
 const TRIAL: &str = include_str!("package/trial.sh");
+const TUNNEL_TRIAL: &str = include_str!("package/tunnel.sh");
 const ENGINE_TRIAL: &str = include_str!("package/engine.sh");
 const SERVERS_TRIAL: &str = include_str!("package/servers.sh");
 
@@ -310,6 +311,7 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     roots::run(roots::inside(&bare, "sh").args(["-c", script]))
         .context("installing the package in a bare system")?;
     fs::write(bare.join("trial.sh"), TRIAL).context("writing the services' trial")?;
+    fs::write(bare.join("tunnel.sh"), TUNNEL_TRIAL).context("writing the tunnel's trial")?;
     fs::write(bare.join("engine.sh"), ENGINE_TRIAL).context("writing the engine's trial")?;
     fs::write(bare.join("servers.sh"), SERVERS_TRIAL).context("writing the servers' trial")?;
     roots::run(Command::new("sh").args(["-c", BOOT, "boot"]).arg(&bare))
