@@ -135,6 +135,13 @@ fn seeds_of_ike() {
     check("ike_payloads", &["critical", "cut"], |bytes| {
         parse_all(PayloadType(bytes[0]), &bytes[1..]).is_ok_and(|payloads| !payloads.is_empty())
     });
+    check("ike_names", &["cut", "host"], |bytes| {
+        use sealane_ike::{Identity, wire::Identification};
+        let is_name = |identity: &Identity| matches!(identity, Identity::DistinguishedName(_));
+        let wire = Identification { kind: 9, data: bytes.to_vec() };
+        let in_der = Identity::from_wire(&wire).is_ok_and(|name| name.to_string().contains('='));
+        in_der || str::from_utf8(bytes).is_ok_and(|text| is_name(&Identity::from_text(text)))
+    });
     check("ike_peer", &["incomplete-fragments"], |bytes| crate::ike::follow(bytes) > 0);
 }
 
@@ -159,6 +166,12 @@ fn seeds_of_the_engine_service() {
 
 #[test]
 fn seeds_of_tunnels() {
+    check("tunnel_streams", &["length-0", "length-1", "other-protocol", "too-long"], |bytes| {
+        use sealane_tunnel::streams::frames::Frames;
+        let mut packets = 0;
+        let read = Frames::new(true, 16 << (bytes[1] % 13)).push(&bytes[2..], |_| packets += 1);
+        read.is_ok() && packets > 0
+    });
     check("tunnel_files", &["unknown-field", "shared-key", "one-table"], |bytes| {
         use sealane_tunnel::keying::agreement::{Answer, Offer};
         use sealane_tunnel::{counter_file, privilege};
