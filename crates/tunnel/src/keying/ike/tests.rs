@@ -156,6 +156,8 @@ struct Pair {
     ends: [End; 2],
     now: Instant,
     under_way: VecDeque<(Instant, usize, Transmit)>,
+    /// The time that a datagram is under way.
+    delay: Duration,
     /// The end that neither receives nor sends.
     dead: Option<usize>,
 }
@@ -165,14 +167,14 @@ impl Pair {
         let now = Instant::now();
         let [near, far] = texts;
         let ends = [End::new(0, &near, rekey_s, 1, now), End::new(1, &far, rekey_s, 2, now)];
-        Self { ends, now, under_way: VecDeque::new(), dead: None }
+        Self { ends, now, under_way: VecDeque::new(), delay: S / 50, dead: None }
     }
 
     fn collect(&mut self) {
         for (from, end) in self.ends.iter_mut().enumerate() {
             while let Some(transmit) = end.ike.poll_transmit() {
                 if self.dead.is_none() {
-                    self.under_way.push_back((self.now + S / 50, 1 - from, transmit));
+                    self.under_way.push_back((self.now + self.delay, 1 - from, transmit));
                 }
             }
             while let Some(line) = end.ike.poll_news() {
@@ -480,6 +482,28 @@ fn children_share_flows_as_far_as_both_ends_allow() {
             assert!(refused.iter().sum::<usize>() <= 1, "{refused:?}");
         }
     }
+}
+
+/// The answer that makes a child is under way for a second, or its receiver is as busy.
+#[test]
+fn a_new_child_carries_nothing_before_both_ends_have_it() {
+    let more = "children = 2";
+    let mut pair = Pair::new([Text { more, ..near() }, Text { more, ..far() }], 3600);
+    pair.run(2, |_| ());
+    pair.delay = S;
+    let now = pair.now;
+    pair.ends[0].ike.request(Request::Share(PeerId(0)), now);
+    for _ in 0..10 {
+        pair.run(1, |ends| {
+            for (end, own) in ends.iter().enumerate() {
+                let unknown = sends_many_under(end, own);
+                let unknown = unknown.iter().find(|spi| !ends[1 - end].receives_under(**spi));
+                assert_eq!(unknown, None, "{:?}", own.said);
+            }
+        });
+    }
+    let used = [0, 1].map(|end| sends_many_under(end, &pair.ends[end]).len());
+    assert_eq!(used, [2, 2], "{:?} {:?}", pair.ends[0].said, pair.ends[1].said);
 }
 
 #[test]
