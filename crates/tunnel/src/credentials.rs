@@ -247,8 +247,10 @@ fn decoded(path: &Path, text: &[u8]) -> Result<Zeroizing<Vec<u8>>, CredentialErr
 fn shared(files: &Files, path: &Path) -> Result<Zeroizing<Vec<u8>>, CredentialError> {
     let text = files.secret(path)?;
     let end = text.iter().rposition(|byte| !byte.is_ascii_whitespace()).map_or(0, |last| last + 1);
-    let secret = decoded(path, &text[..end])?;
-    if !(SHARED_BYTES_MIN..=SHARED_BYTES_MAX).contains(&secret.len()) || secret.contains(&b'\n') {
+    let line = &text[..end];
+    let secret = decoded(path, line)?;
+    // Decoded bytes may be any.
+    if !(SHARED_BYTES_MIN..=SHARED_BYTES_MAX).contains(&secret.len()) || line.contains(&b'\n') {
         let problem = format!(
             "a shared secret is one line of {SHARED_BYTES_MIN} to {SHARED_BYTES_MAX} bytes; make one by `(umask 077; openssl rand \
              -base64 32 > {})`",
@@ -542,6 +544,8 @@ mod tests {
             };
             assert_eq!(&secret[..], good.as_bytes());
         }
+        // Bytes that stand for the end of a line in text are as good as others.
+        assert!(read(0o600, &format!("0x{}", "0a".repeat(16))).is_ok());
         let error = read(0o600, "0s0123456789abcdef!").expect_err("no base64").to_string();
         assert!(error.contains("is base64") && !error.contains("abcdef"), "{error}");
         let error = read(0o640, good).expect_err("others may read it").to_string();
