@@ -1,6 +1,8 @@
 //! Gateways with several addresses: answers leave from the one that was called.
 
-use super::{PSK, behind_nat, own_site, secret, transfer};
+use std::time::Duration;
+
+use super::{INNER, PSK, behind_nat, load, own_hosts, own_site, secret, transfer};
 use crate::network::namespaces::ip;
 use crate::network::{self, Net};
 use crate::program::skip;
@@ -22,18 +24,46 @@ fn hosts(tag: &str) -> Option<Net> {
 /// The router knows the client's packets to the second address alone, and drops answers from the first one.
 #[test]
 fn a_client_behind_a_nat_gets_answers_from_the_address_that_it_calls() {
-    let Some(mut net) = hosts("ad") else { return };
-    secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+    for (tag, listen) in [("ad", "0.0.0.0:4500"), ("af", "[::]:4500")] {
+        let Some(mut net) = hosts(tag) else { return };
+        secret(net.folder.path(), "psk", &format!("{PSK}\n"));
+        for (end, host) in [(1, "b"), (0, "a")] {
+            let text = own_site(end, "rekey-seconds = 2\n").replace("10.90.0.2:", &format!("{SECOND}:"));
+            let called = || text.replace("endpoint", "#").replace("0.0.0.0:4500", listen);
+            net.gateway(host, 1400, &if end == 1 { called() } else { text });
+        }
+        net.wait_for_ping("a", INNER[1]);
+        transfer(&net, 1 << 20);
+        assert_eq!(net.status("a")["peers"][0]["endpoint"], format!("{SECOND}:4500"), "{}", net.status("a"));
+        // The gateway's routes change, and the called address stays in use.
+        ip(&format!("-n {} address add 10.90.0.10/24 dev o0", net.name("b")));
+        assert!(load(&net, Duration::from_secs(3)) >= 1);
+    }
+}
+
+/// The client's firewall drops packets that do not come from the address that it calls.
+#[test]
+fn answers_leave_from_the_called_address_over_ipv6_too() {
+    let Some(mut net) = own_hosts("ag") else { return };
+    for (host, last) in [("a", 1), ("b", 2), ("b", 9)] {
+        ip(&format!("-n {} address add fd90::{last}/64 dev o0 nodad", net.name(host)));
+    }
+    for rule in [
+        "add table ip6 strict",
+        "add chain ip6 strict in { type filter hook input priority 0 ; }",
+        "add rule ip6 strict in meta l4proto udp ip6 saddr != fd90::9 drop",
+    ] {
+        let output = net.command("a", "nft", "").arg(rule).output().expect("ip runs");
+        if !output.status.success() {
+            return skip(&format!("no firewall: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+    }
     for (end, host) in [(1, "b"), (0, "a")] {
-        let text = own_site(end, "rekey-seconds = 2\n").replace("10.90.0.2:", &format!("{SECOND}:"));
+        let text = own_site(end, "").replace("10.90.0.2:", "[fd90::9]:").replace("0.0.0.0:", "[::]:");
         net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
     }
-    net.wait_for_ping("a", super::INNER[1]);
+    net.wait_for_ping("a", INNER[1]);
     transfer(&net, 1 << 20);
-    assert_eq!(net.status("a")["peers"][0]["endpoint"], format!("{SECOND}:4500"), "{}", net.status("a"));
-    // The gateway's routes change, and the called address stays in use.
-    ip(&format!("-n {} address add 10.90.0.10/24 dev o0", net.name("b")));
-    assert!(super::load(&net, std::time::Duration::from_secs(3)) >= 1);
 }
 
 #[test]
@@ -45,12 +75,12 @@ fn a_client_that_calls_by_its_key_gets_its_packets_from_there_too() {
         let text = format!(
             "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"other\"\n\
              networks = [\"10.91.{}.0/24\"]\n{endpoint}key = \"{}\"\n",
-            super::INNER[end],
+            INNER[end],
             2 - end,
             keys[1 - end]
         );
         net.gateway(host, 1400, &text);
     }
-    net.wait_for_ping("a", super::INNER[1]);
+    net.wait_for_ping("a", INNER[1]);
     transfer(&net, 1 << 20);
 }
