@@ -30,8 +30,8 @@ use rustix::{
     net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt},
 };
 use sealane_ipsec::association::Way;
+use sealane_port::Batch;
 use sealane_port::stream::{delivery_rate, set_unsent_max};
-use sealane_stack::Batch;
 
 pub use server::{Inward, Server};
 

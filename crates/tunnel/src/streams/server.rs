@@ -13,8 +13,8 @@ use std::{
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Queue;
 use sealane_ipsec::{counters::DropReason, selector::Prefix};
+use sealane_lanes::Recycle as _;
 use sealane_port::{Port as _, tun::Tun};
-use sealane_stack::Recycle as _;
 
 use super::{
     Connection, News, Streams,
@@ -207,7 +207,7 @@ impl<'a> Server<'a> {
             PollFd::from_borrowed_fd(own.connection.as_fd(), PollFlags::IN | out)
         }));
         // A poll that fails is repeated.
-        let _ = sealane_stack::wait(&mut polled, LOOK);
+        let _ = sealane_lanes::wait(&mut polled, LOOK);
         let _ = rustix::io::read(bell, &mut [0; 8]);
         for (own, polled) in self.reading.iter().zip(&polled[1 + self.listeners.len()..]) {
             if polled.revents().intersects(PollFlags::OUT) {
