@@ -205,3 +205,37 @@ fn strangers_take_no_place() {
         assert!(is_refused, "{told:?}");
     }
 }
+
+/// Whoever asks for the status without end gets an answer to each question, one at a time, and holds up nobody; what is asked over
+/// connections that are gone is not answered.
+#[test]
+fn questions_without_end_hold_up_nobody() {
+    const QUESTIONS: usize = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_with_key(folder.path());
+    let asks = || {
+        let bare = Bare::connect(&engine);
+        for at in 0..QUESTIONS {
+            let after = String::new();
+            let ask = if at % 2 == 0 { Ask::Report { after } } else { Ask::List { after } };
+            socket::send(&bare.socket, &ask, &[], SendFlags::empty()).unwrap();
+        }
+        bare
+    };
+    let gone: Vec<Bare> = (0..32).map(|_| asks()).collect();
+    drop(gone);
+    let waiting: Vec<Bare> = (0..32).map(|_| asks()).collect();
+    serves(&engine);
+    for bare in waiting {
+        let mut answered = 0;
+        for _ in 0..QUESTIONS {
+            match socket::receive::<Told>(&bare.socket, RecvFlags::empty()).unwrap().unwrap().0 {
+                Told::Report(_) | Told::Keys(_) => answered += 1,
+                Told::Refused(sealane_client::Refusal::Unexpected) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(answered > 0);
+    }
+    assert_eq!(engine.client().report().unwrap().keys["web"], 50);
+}
