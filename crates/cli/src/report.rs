@@ -201,7 +201,7 @@ impl Reporter {
             return;
         }
         complain(format_args!(
-            "run the same command again to continue where it stopped\nUntil then what has arrived is in or beside {}: \
+            "run the same command again to continue where it stopped\nWhat has arrived so far is in {} or beside it: \
              complete files under their names, incomplete ones as .sealane-*.part, and a .sealane-*.journal (see `sealane cp \
              --help`)",
             self.target

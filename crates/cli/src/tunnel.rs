@@ -106,7 +106,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         }
     };
     let up = |device: &str| {
-        text::say(&format!("{device} is up, {} peers, listening on {}", site.peers.len(), site.listen));
+        text::say(&format!("{device} is up, {}, listening on {}", peers(&site), site.listen));
         let told = match arguments.supervised {
             true => print(&format!("{}{device}\n", hooks::UP)).map_err(|_| io::ErrorKind::BrokenPipe.into()),
             false => environment::tell_ready(),
@@ -239,6 +239,14 @@ fn reload(arguments: &TunnelReloadArgs) -> Result<(), Failure> {
     }
 }
 
+/// Returns the number of the site's peers, in words.
+fn peers(site: &Site) -> String {
+    match site.peers.len() {
+        1 => "1 peer".to_owned(),
+        count => format!("{count} peers"),
+    }
+}
+
 fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     let site = Site::load(&arguments.site).map_err(usage)?;
     let mut seen = Seen::default();
@@ -247,7 +255,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         seen.read(peer).map_err(usage)?;
     }
     ike::configured(&site, environment::gateway_identity().ok().as_deref()).map(drop).map_err(usage)?;
-    print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
+    print(&format!("{}: good, {}\n", arguments.site.display(), peers(&site)))?;
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device), &host::doors(&site)) {
         Ok(plan) => plan,

@@ -570,7 +570,7 @@ fn the_log_says_what_does_not_match() {
     let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
     let output = command.arg(&path).output().expect("it runs");
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(said.contains("good, 1 peers") && !said.contains("this gateway's key"), "{said}");
+    assert!(said.contains("good, 1 peer") && !said.contains("this gateway's key"), "{said}");
     fs::set_permissions(net.folder.path().join("psk"), fs::Permissions::from_mode(0o644)).expect("a mode");
     let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
     let output = command.arg(&path).output().expect("it runs");

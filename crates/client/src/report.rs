@@ -13,7 +13,7 @@ impl ServiceStatus {
         let lines = [
             format!("{}, up {} s, {} workers", self.service, self.up_seconds, self.workers),
             format!("keys: {}, sealed by {}, {memory}", self.keys, self.sealed_by),
-            format!("connections: {}, ended for nonsense: {}", self.connections, self.lies),
+            format!("connections: {}, closed for invalid messages: {}", self.connections, self.lies),
             format!(
                 "jobs: {done} done, {refused} refused; {} computations, {} by two workers each, took {:.3} s",
                 self.batches,

@@ -41,7 +41,7 @@ pub struct Status {
 pub struct PeerStatus {
     /// The peer's name.
     pub name: String,
-    /// The endpoint; `None` if the peer has not called yet.
+    /// The endpoint; `None` if the peer not connected yet.
     pub endpoint: Option<String>,
     /// The seconds since the newest genuine packet; `None` if there is none yet.
     pub silent_s: Option<f64>,
@@ -276,11 +276,11 @@ impl Status {
     fn text_with(&self, meaning: impl Fn(&str) -> Option<&'static str>) -> String {
         let mut text = format!("{} listens on {}, up {} s\n", self.device, self.listen, self.up_s);
         for peer in &self.peers {
-            let unknown = if peer.is_many { "any client" } else { "has not called yet" };
+            let unknown = if peer.is_many { "any client" } else { "not connected yet" };
             let place = peer.endpoint.as_deref().unwrap_or(unknown);
             let heard = peer.silent_s.map_or_else(
-                || "never heard of".to_owned(),
-                |silence| format!("heard of {silence:.1} s ago"),
+                || "never heard from".to_owned(),
+                |silence| format!("last packet {silence:.1} s ago"),
             );
             let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
             let _ = writeln!(text, "  networks  {}", peer.networks.join(", "));
@@ -313,7 +313,7 @@ impl Status {
                 let why = if peer.is_behind_nat == Some(true) { ", behind a NAT" } else { "" };
                 let _ = writeln!(text, "  alive     after {seconds} s without a packet to it{why}");
             }
-            let _ = writeln!(text, "  takes     {} bytes a packet", peer.mtu_bytes);
+            let _ = writeln!(text, "  MTU       {} bytes", peer.mtu_bytes);
             let direct = match peer.direct_packets {
                 0 => String::new(),
                 packets => format!(", {packets} packets directly"),
@@ -466,7 +466,7 @@ mod tests {
         let status = status();
         let text = status.text();
         assert!(
-            text.contains("has not called yet, heard of 1.2 s ago")
+            text.contains("not connected yet, last packet 1.2 s ago")
                 && text.contains("300 bytes, 2 packets directly")
                 && text.contains("bad_integrity")
                 && text.contains("too long\n  foreign"),

@@ -235,7 +235,7 @@ END
 enter office 'exec charon-systemd' >"$scratch/charon.log" 2>&1 &
 daemons="$daemons $!"
 eventually enter office 'swanctl --stats'
-prose 'A gateway of another make is spoken with by IKEv2, on UDP ports 500 and 4500. Here it is a strongSwan that expects us. Both ends' \
+prose 'With the gateways of other makers Sealane negotiates by IKEv2, on UDP ports 500 and 4500. Here it is a strongSwan that expects us. Both ends' \
     'have one secret: one of them makes it, in the form that strongSwan has for random bytes, and we take that form too.'
 on branch "(umask 077; printf '0s%s\n' \$(openssl rand -base64 32) >/etc/sealane/office.psk)"
 on branch "(umask 077; cat >secret.conf) <<END
@@ -299,8 +299,8 @@ on hq 'cat /etc/sealane/clients.toml'
 on hq 'sealane tunnel profile /etc/sealane/clients.toml alice --name Office --device phone --folder /etc/sealane'
 prose '`alice-phone.mobileconfig` is for iPhones and Macs, `.ps1` for Windows, and `.sswan` for the app of strongSwan on Android. A user has' \
     'files for each device, up to eight,' \
-    'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so they' \
-    'go a way that nobody can change them on. In place of `users-file` or beside it, `users-ca = "people/ca.crt"` takes users with' \
+    'opens the file on the device, is asked for the password, and is connected. The files trust the authority of the gateway, so' \
+    'send them in a way that nobody can alter them. In place of `users-file` or beside it, `users-ca = "people/ca.crt"` takes users with' \
     'certificates: `sealane tunnel pki people --user carol` makes one, and `sealane tunnel profile` with its `--certificate` and' \
     '`--private-key` puts both into the files, under a password that it prints. `local-networks` are what clients reach: with' \
     '`0.0.0.0/0` all of their traffic goes through the gateway, and with `masquerade = true`' \
