@@ -196,6 +196,8 @@ struct Lane<'a> {
     ready: Option<InHand<'a>>,
     ready_at: Instant,
     turn: usize,
+    /// Maybe no stream has been opened yet.
+    may_be_early: bool,
     /// The sockets to sleep on.
     waits: Vec<(Arc<Socket>, PollFlags)>,
 }
@@ -261,6 +263,7 @@ impl<'a> Lane<'a> {
             ready: None,
             ready_at: Instant::now(),
             turn: lane,
+            may_be_early: true,
             waits: Vec::new(),
         })
     }
@@ -310,11 +313,15 @@ impl<'a> Lane<'a> {
         true
     }
 
-    fn is_early(&self) -> bool {
-        let first = self.sending.streams.first().map(|first| &**first);
-        let has_first =
-            matches!((first, self.streams.first()), (Some(one), Some(other)) if std::ptr::eq(one, *other));
-        has_first && self.sending.streams.iter().all(|stream| stream.opening() == 0)
+    /// Returns whether this is the lane of the first stream, and none has been opened yet.
+    fn is_early(&mut self) -> bool {
+        if !self.may_be_early {
+            return false;
+        }
+        let streams = &self.sending.streams;
+        let has_first = matches!((streams.first(), self.streams.first()), (Some(first), Some(own)) if std::ptr::eq(&**first, *own));
+        self.may_be_early = has_first && streams.iter().all(|stream| stream.opening() == 0);
+        self.may_be_early
     }
 
     /// Has the ready batch sealed for the next stream in turn that has a place for it.
