@@ -66,7 +66,8 @@ fn stand_in(folder: &std::path::Path, does: &str) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let ssh = folder.join("ssh");
     let script = format!(
-        "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\nfor last; do :; done\n{does}\n"
+        "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+         case \" $* \" in *' -N '*) exit 1;; esac\nfor last; do :; done\n{does}\n"
     );
     write(&ssh, script.as_bytes());
     std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("a mode");

@@ -20,6 +20,7 @@ fn over_ssh(folder: &Path, arguments: &[&str]) -> Command {
     let script = folder.join("ssh");
     let text = "#!/bin/sh\n\
                 [ \"$1\" = -G ] && { echo hostname 127.0.0.1; exit; }\n\
+                case \" $* \" in *' -N '*) exit 1;; esac\n\
                 trap 'kill $far 2>/dev/null; exit 255' INT\n\
                 printf 'password: ' >/dev/tty; read answer </dev/tty\n\
                 for last; do :; done\n\

@@ -295,6 +295,7 @@ impl Scene {
         // The liar is reached through a program that forwards bytes; the other end is the one that ssh would start.
         let script = format!(
             "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+             case \" $* \" in *' -N '*) exit 1;; esac\n\
              for last; do case \"$last\" in liar) exec {program} serve --relay {port};; esac; done\n\
              exec sh -c \"$last\"\n"
         );
