@@ -217,6 +217,7 @@ impl LaneWork for Lane<'_> {
             self.release();
             return Turn::Done;
         }
+        moved |= !moved && self.give_back();
         if !moved && holds && self.engine.in_hand() == 0 && sending.filling.queue.is_drained() {
             self.unhold();
             moved = true;
@@ -363,6 +364,19 @@ impl<'a> Lane<'a> {
         self.spare.push(work);
     }
 
+    /// Gives the ready batch to the lanes of other streams, if those of this one were abandoned or have never been opened.
+    fn give_back(&mut self) -> bool {
+        let has_lost = self.ready.is_some() && self.streams.iter().any(|stream| stream.is_abandoned());
+        let is_open = |stream: &&SendStream| !stream.is_abandoned() && stream.opening() > 0;
+        if !has_lost || self.streams.iter().any(|stream| is_open(&stream)) {
+            return false;
+        }
+        self.filler.release();
+        self.ready = None;
+        self.sending.bells.ring();
+        true
+    }
+
     /// Returns everything it holds, because none of its streams will be opened again.
     fn release(&mut self) {
         let sending = self.sending;
@@ -406,6 +420,33 @@ mod tests {
         send::scan,
         session::ends::{self, Plan},
     };
+
+    #[test]
+    fn a_batch_of_a_stream_that_was_never_opened_goes_to_another_lane() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("file"), b"content").unwrap();
+        let source = Source::new(vec![SourceRoot::open(&tree, &Naming::Basename, false).unwrap()]);
+        let (notices, _pending) = crossbeam_channel::unbounded();
+        // More streams may be added, so that the first lane has some that have not been opened yet.
+        let mut plan = Plan::bare();
+        (plan.terms.streams, plan.terms.streams_max, plan.terms.lanes) = (2, 4, 2);
+        let sending = ends::sending(&plan, Default::default(), notices, Arc::default()).unwrap();
+        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }), || {
+            source.reader()
+        });
+        let mut first = Lane::new(&sending, 0, source.reader()).unwrap();
+        assert!(first.build() && first.ready.is_some(), "it fills a batch before any stream is open");
+        let (socket, _far) = UnixStream::pair().unwrap();
+        let keys = TransferKeys::new(Default::default(), &Secret::new([0; 32]), b"request", b"answer");
+        let _ = sending.streams[1].open(&keys, 1, Socket::new(socket.into()).unwrap(), 0);
+        let mut second = Lane::new(&sending, 1, source.reader()).unwrap();
+        assert!(!first.give_back() && !second.build(), "its stream may still be opened");
+        let _ = sending.streams[0].abandon();
+        assert!(matches!(first.step(), Turn::Moved) && first.ready.is_none());
+        assert!(second.build() && second.ready.is_some(), "the other lane has its content");
+    }
 
     #[test]
     fn what_a_lane_has_in_hand_goes_back_when_it_goes() {

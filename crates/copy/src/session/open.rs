@@ -133,11 +133,13 @@ impl Way {
         self.0.lock().expect("no thread panics holding the choice")
     }
 
-    fn went_straight(&self) {
+    /// An address has answered. Returns false if the data goes inside ssh meanwhile: then nobody waits for this connection.
+    fn went_straight(&self) -> bool {
         let mut choice = self.choice();
         if matches!(*choice, Choice::Open | Choice::Begun) {
             *choice = Choice::Straight { begun_inside: matches!(*choice, Choice::Begun) };
         }
+        matches!(*choice, Choice::Straight { .. })
     }
 }
 
@@ -220,12 +222,14 @@ impl Route {
         }
         // The rest, which the others send, is not worth a connection either.
         let is_small = || inside.seat.is_some() && wish() == Wish::Little;
-        let is_worth = || goes_on() && !is_small() && !matches!(*way.choice(), Choice::Inside { .. });
+        // Once another stream has gone straight, this one does too: its lane may hold content already.
+        let is_worth = || {
+            let is_decided = matches!(*way.choice(), Choice::Straight { .. });
+            goes_on() && (is_decided || !is_small()) && !matches!(*way.choice(), Choice::Inside { .. })
+        };
         let (is_silent, error) = match straight(addresses, patience, &is_worth) {
-            Ok(socket) => {
-                way.went_straight();
-                return Ok(socket);
-            }
+            Ok(socket) if way.went_straight() => return Ok(socket),
+            Ok(_) => return Err(unreachable(None)),
             Err(failed) => failed,
         };
         // If all addresses refuse at once, little may have been found so far.
@@ -260,7 +264,9 @@ impl Route {
             return;
         }
         match socket::connect_any(addresses, STRAIGHT_PATIENCE, None, &is_open) {
-            Ok(_) => way.went_straight(),
+            Ok(_) => {
+                let _ = way.went_straight();
+            }
             Err((address, error)) if is_open() => {
                 let reason = unreachable(address.map(|address| (address, error))).to_string();
                 let notice = Some(inside.relays.note(reason));
