@@ -31,6 +31,9 @@ const LARGE: &str = "large.der";
 /// An attack: its name, its user, and what one of its threads does until the process is killed.
 type Attack = (&'static str, u32, fn(&Path));
 
+/// Attackers' processors without an attack: their loops alone take time and caches from the others.
+const LOOPS: Attack = ("loops that leave the service alone", STRANGER, loops);
+
 const ATTACKS: [Attack; 7] = [
     ("strangers ask to be let in", STRANGER, strangers),
     ("connections that say nothing", NAMED, silence),
@@ -41,7 +44,8 @@ const ATTACKS: [Attack; 7] = [
     ("rings with impossible counts", NAMED, lies),
 ];
 
-/// Prints the rate of others under each attack as a part of their rate without it.
+/// Prints the rate of others under each attack, as a part of their rate without it, and of their rate beside loops that take
+/// the same processor and leave the service alone.
 pub(crate) fn report(socket: &Path, seconds: f64) {
     let way = Way::Service(socket.to_owned());
     if !rustix::process::geteuid().is_root() {
@@ -50,18 +54,24 @@ pub(crate) fn report(socket: &Path, seconds: f64) {
     let large = PrivateKey::generate(KeyKind::Rsa { bits: 8192 }).expect("a key").to_pkcs8();
     std::fs::write(socket.with_file_name(LARGE), &*large.expect("PKCS#8")).expect("a file");
     println!("RSA-2048 signatures a second of {PROCESSES} processes, medians of three rounds:");
-    for (name, user, _) in ATTACKS {
-        let mut rounds: Vec<(f64, f64)> = (0..3)
+    println!("  {:<32} {:>7}  {:>9}  {:>9}", "beside", "rate", "of alone", "of loops");
+    for attack in ATTACKS {
+        let beside = |(name, user, _): Attack| {
+            let attacker = Attacker::start(name, user, socket);
+            let rate = clients::run(&way, PROCESSES, 1, seconds).rate;
+            drop(attacker);
+            rate
+        };
+        let rounds: Vec<[f64; 3]> = (0..3)
             .map(|_| {
-                let before = clients::run(&way, PROCESSES, 1, seconds).rate;
-                let attacker = Attacker::start(name, user, socket);
-                let rate = clients::run(&way, PROCESSES, 1, seconds).rate;
-                drop(attacker);
-                (rate / before, rate)
+                let alone = clients::run(&way, PROCESSES, 1, seconds).rate;
+                let (loops, attacked) = (beside(LOOPS), beside(attack));
+                [attacked, attacked / alone, attacked / loops]
             })
             .collect();
-        rounds.sort_by(|one, other| one.0.total_cmp(&other.0));
-        println!("  {name:<32} {:>7.0}, {:.3} x", rounds[1].1, rounds[1].0);
+        let [rate, of_alone, of_loops] =
+            [0, 1, 2].map(|column| median(rounds.iter().map(|round| round[column])));
+        println!("  {:<32} {rate:>7.0}  {of_alone:>7.3} x  {of_loops:>7.3} x", attack.0);
     }
     println!("  no call of theirs failed");
 }
@@ -95,7 +105,7 @@ impl Drop for Attacker {
 /// Attacks in this process: the end of what [`report`] begins.
 pub(crate) fn run(name: &str, socket: &Path) {
     rustix::process::nice(19).expect("a lower priority");
-    let (_, _, act) = ATTACKS.into_iter().find(|attack| attack.0 == name).expect("an attack");
+    let (_, _, act) = ATTACKS.into_iter().chain([LOOPS]).find(|attack| attack.0 == name).expect("an attack");
     let place = socket.to_owned();
     thread::spawn(move || act(&place));
     println!("ready");
@@ -113,6 +123,18 @@ fn enter(place: &Path) -> Option<(OwnedFd, Memory, OwnedFd)> {
     let (_, fds) = socket::receive::<Told>(&connection, RecvFlags::empty()).ok()??;
     let [memory, bell] = <[OwnedFd; 2]>::try_from(fds).ok()?;
     Some((connection, Memory::map(memory.as_fd()).ok()?, bell))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn loops(_: &Path) {
+    loop {
+        std::hint::spin_loop();
+    }
 }
 
 fn strangers(place: &Path) {
