@@ -368,7 +368,7 @@ impl<'a> Lane<'a> {
     fn give_back(&mut self) -> bool {
         let has_lost = self.ready.is_some() && self.streams.iter().any(|stream| stream.is_abandoned());
         let is_open = |stream: &&SendStream| !stream.is_abandoned() && stream.opening() > 0;
-        if !has_lost || self.streams.iter().any(|stream| is_open(&stream)) {
+        if !has_lost || self.streams.iter().any(is_open) {
             return false;
         }
         self.filler.release();
