@@ -119,6 +119,9 @@ const BEHIND: &str = "SEALANE_TEST_BEHIND_LINK";
 const ROUND_TRIP: Duration = Duration::from_millis(300);
 /// The round trips that a copy of a tiny file may take beyond those of `ssh HOST true`.
 const ROUND_TRIPS: f64 = 3.0;
+/// The far end passes little data on to its own port, and the emulated link, which has all of 127.0.0.1 behind it, delays that
+/// connection and the data as well. No other link does.
+const OWN_PORT_TRIPS: f64 = 1.5;
 
 /// Runs a test of this file behind a link with a server of its own, and returns its output; `None` if there is no server.
 fn itself_behind(rtt: &str, test: &str) -> Option<String> {
@@ -181,7 +184,7 @@ fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
             let told = said.lines().find_map(|line| line.rsplit_once(&format!("{name}: "))?.1.parse().ok());
             *trips = trips.min(told.unwrap_or_else(|| panic!("no count of a {name}: {said}")));
         }
-        if fewest.iter().all(|(_, trips)| *trips < ROUND_TRIPS + 1.0) {
+        if fewest.iter().all(|(_, trips)| *trips < ROUND_TRIPS + OWN_PORT_TRIPS + 1.0) {
             return;
         }
     }
