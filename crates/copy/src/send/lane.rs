@@ -217,7 +217,7 @@ impl LaneWork for Lane<'_> {
             self.release();
             return Turn::Done;
         }
-        moved |= !moved && self.give_back();
+        moved = moved || self.give_back();
         if !moved && holds && self.engine.in_hand() == 0 && sending.filling.queue.is_drained() {
             self.unhold();
             moved = true;

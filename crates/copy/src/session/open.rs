@@ -224,8 +224,12 @@ impl Route {
         let is_small = || inside.seat.is_some() && wish() == Wish::Little;
         // Once another stream has gone straight, this one does too: its lane may hold content already.
         let is_worth = || {
-            let is_decided = matches!(*way.choice(), Choice::Straight { .. });
-            goes_on() && (is_decided || !is_small()) && !matches!(*way.choice(), Choice::Inside { .. })
+            goes_on()
+                && match *way.choice() {
+                    Choice::Open | Choice::Begun => !is_small(),
+                    Choice::Straight { .. } => true,
+                    Choice::Inside { .. } => false,
+                }
         };
         let (is_silent, error) = match straight(addresses, patience, &is_worth) {
             Ok(socket) if way.went_straight() => return Ok(socket),
