@@ -5,13 +5,19 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const SHELLS: [(&str, &str); 3] = [("bash", "sealane"), ("zsh", "_sealane"), ("fish", "sealane.fish")];
+/// The programs, by package and name.
+const PROGRAMS: [(&str, &str); 2] = [("sealane", "sealane"), ("sealane-lab-cli", "sealane-lab")];
 
-/// Writes one page for the program and one for each of its commands.
+/// Shells, with what their files of completions have before and after the program's name.
+const SHELLS: [(&str, &str, &str); 3] = [("bash", "", ""), ("zsh", "_", ""), ("fish", "", ".fish")];
+
+/// Writes one page for each program and one for each of its commands.
 pub(crate) fn man(root: &Path, directory: &Path) -> Result<()> {
     let directory = std::path::absolute(directory).context("resolving the target folder")?;
-    let status = program(root).arg("man").arg(&directory).status().context("running cargo")?;
-    ensure!(status.success(), "`sealane man` failed: {status}");
+    for (package, name) in PROGRAMS {
+        let status = program(root, package).arg("man").arg(&directory).status().context("running cargo")?;
+        ensure!(status.success(), "`{name} man` failed: {status}");
+    }
     Ok(())
 }
 
@@ -19,21 +25,23 @@ pub(crate) fn man(root: &Path, directory: &Path) -> Result<()> {
 pub(crate) fn completions(root: &Path, directory: &Path) -> Result<()> {
     let directory = std::path::absolute(directory).context("resolving the target folder")?;
     std::fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
-    for (shell, file) in SHELLS {
-        let output = program(root)
+    for ((package, name), (shell, before, after)) in
+        PROGRAMS.into_iter().flat_map(|program| SHELLS.map(|shell| (program, shell)))
+    {
+        let output = program(root, package)
             .args(["completions", shell])
             .stderr(Stdio::inherit())
             .output()
             .context("running cargo")?;
-        ensure!(output.status.success(), "`sealane completions {shell}` failed: {}", output.status);
-        let path = directory.join(file);
+        ensure!(output.status.success(), "`{name} completions {shell}` failed: {}", output.status);
+        let path = directory.join(format!("{before}{name}{after}"));
         std::fs::write(&path, output.stdout).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
 }
 
-fn program(root: &Path) -> Command {
+fn program(root: &Path, package: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["run", "--quiet", "--package", "sealane", "--"]);
+    command.current_dir(root).args(["run", "--quiet", "--package", package, "--"]);
     command
 }

@@ -131,31 +131,41 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, or the same below the target's
-/// folder for another architecture, with the settings for cargo-deb in `crates/cli/Cargo.toml`.
+/// Builds both programs for release and makes `target/debian/sealane_*.deb` and `sealane-lab_*.deb` of them, or the same below the
+/// target's folder for another architecture, with the settings for cargo-deb in their manifests. Returns the product's package.
 pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
     let made = root.join("target/deb");
     generate::man(root, &made.join("man"))?;
     generate::completions(root, &made.join("completions"))?;
-    let (mut build, mut package) = (cargo(), cargo());
-    build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
-    build.args(["--package", "sealane-provider", "--package", "sealane-pkcs11"]);
-    package.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", "sealane"]);
+    let mut build = cargo();
+    build.current_dir(root).args(["build", "--quiet", "--release", "--locked"]);
+    for package in ["sealane", "sealane-lab-cli", "sealane-provider", "sealane-pkcs11"] {
+        build.args(["--package", package]);
+    }
+    let target = architecture.target("gnu");
     if architecture.is_own() {
         run(&mut build)?;
-        package.arg("--strip");
     } else {
-        let target = architecture.target("gnu");
         architecture.cross(&mut build, &target);
         run(&mut build).with_context(|| needs(architecture, &target))?;
-        architecture.strip(&target_folder(root).join(&target).join("release/sealane"))?;
-        // The tools that look up libraries know only those of this machine.
-        package.args(["--no-strip", "--target", &target, "--variant", "cross"]);
     }
-    let package = run(&mut package)?;
-    let package = PathBuf::from(package.lines().last().context("cargo-deb names no package")?);
+    let pack = |package: &str, program: &str| -> Result<PathBuf> {
+        let mut pack = cargo();
+        pack.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", package]);
+        if architecture.is_own() {
+            pack.arg("--strip");
+        } else {
+            architecture.strip(&target_folder(root).join(&target).join("release").join(program))?;
+            // The tools that look up libraries know only those of this machine.
+            pack.args(["--no-strip", "--target", &target, "--variant", "cross"]);
+        }
+        Ok(PathBuf::from(run(&mut pack)?.lines().last().context("cargo-deb names no package")?))
+    };
+    let laboratory = pack("sealane-lab-cli", "sealane-lab")?;
+    println!("{}", laboratory.display());
+    let package = pack("sealane", "sealane")?;
     try_deb(&package, &made.join("unpacked"), architecture)?;
     println!("{}", package.display());
     Ok(package)

@@ -114,7 +114,7 @@ impl Drop for Folder {
 
 fn slurm(root: &Path) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["build", "--quiet", "--package", "sealane"];
+    let arguments = ["build", "--quiet", "--package", "sealane", "--package", "sealane-lab-cli"];
     let status = Command::new(cargo).current_dir(root).args(arguments).status().context("running cargo")?;
     ensure!(status.success(), "the program does not build");
     let programs = root.join("target/debug");

@@ -9,10 +9,9 @@ mod engine;
 pub(crate) mod examples;
 mod filters;
 mod fleet;
-mod lab;
+mod laboratory;
 mod peers;
 mod serve;
-mod speed;
 pub(crate) mod tips;
 mod tunnel;
 
@@ -23,35 +22,24 @@ pub use engine::{
     EngineSocketArgs, EngineStatsArgs, EngineStatusArgs,
 };
 pub use filters::Filters;
-pub use fleet::{
-    FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs, QueueTrustArgs,
-};
-pub use lab::{
-    ALL_STUDIES, CaptureArgs, CardsArgs, LabArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
-    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, NullTunnelArgs,
-    ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
-};
+pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
+pub use laboratory::LaboratoryArgs;
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;
-pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
     TunnelPkiArgs, TunnelProfileArgs, TunnelReloadArgs, TunnelStatusArgs, TunnelUpArgs,
 };
 
-use crate::exit::EXIT_STATUSES;
 #[cfg(feature = "nats")]
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sealane_copy::Level;
-use sealane_engine::{KINDS, Suite};
-use sealane_lab::experiment::Profile;
-use sealane_lab::link::Stage;
-use sealane_lab::program::End;
-use sealane_lab::tunnel::Topology;
+use sealane_engine::Suite;
 use sealane_lanes::Placement;
+use sealane_terminal::help::{exit_status_text, explained, one_of};
 use std::path::PathBuf;
 
 /// The whole command line.
@@ -99,11 +87,11 @@ pub enum Command {
     /// List authorised peers and known daemons, or remove them
     Peers(PeersArgs),
     /// Measure what protection costs on this machine
-    #[command(long_about = lab::LONG_ABOUT)]
-    Lab(LabArgs),
-    /// Measure ciphers, digests and MACs, beside other libraries
-    #[command(long_about = speed::LONG_ABOUT)]
-    Speed(Box<SpeedArgs>),
+    #[command(long_about = laboratory::LAB_ABOUT, disable_help_flag = true)]
+    Lab(LaboratoryArgs),
+    /// Show what algorithms to use on this machine, or measure any of them beside other libraries
+    #[command(long_about = laboratory::SPEED_ABOUT, disable_help_flag = true)]
+    Speed(LaboratoryArgs),
     /// Compute or check MD5 digests of files
     #[command(long_about = digest::MD5_LONG_ABOUT)]
     Md5(Box<Md5Args>),
@@ -173,42 +161,16 @@ const ENVIRONMENT: &str = "Environment:
 
 /// Returns the definition from which help, manual pages and completions are generated.
 pub fn command() -> clap::Command {
-    explained("sealane", Cli::command())
-}
-
-/// Adds the text below the options to the help of `command`, whose words joined by `-` are `name`.
-fn explained(name: &str, command: clap::Command) -> clap::Command {
-    let command = command.mut_subcommands(|sub| explained(&format!("{name}-{}", sub.get_name()), sub));
-    let mut sections = vec![examples::section(name)];
-    if tells_exit_statuses(name) {
-        sections.push(exit_status_text());
-    }
-    if name == "sealane-cp" {
-        sections.push(ENVIRONMENT.to_owned());
-    }
-    command.after_long_help(sections.join("\n\n"))
+    explained("sealane", Cli::command(), examples::EXAMPLES, &|name| {
+        let statuses = tells_exit_statuses(name).then(exit_status_text);
+        let variables = (name == "sealane-cp").then(|| ENVIRONMENT.to_owned());
+        statuses.into_iter().chain(variables).collect()
+    })
 }
 
 /// Returns whether help and manual page of the command list the exit statuses.
 pub(crate) fn tells_exit_statuses(name: &str) -> bool {
     matches!(name, "sealane" | "sealane-cp")
-}
-
-/// Returns the table of exit statuses as a section of the help text.
-fn exit_status_text() -> String {
-    let rows = EXIT_STATUSES.iter().map(|(code, meaning)| format!("  {code:>3}  {meaning}"));
-    format!("Exit status:\n{}", rows.collect::<Vec<_>>().join("\n"))
-}
-
-/// Accepts the names of `all`, so that help and completions list them.
-fn one_of<T: Clone + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(&T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.iter().map(name)).map(move |word| {
-        let found = all.iter().find(|value| name(value) == word);
-        found.expect("clap accepts only the names listed").clone()
-    })
 }
 
 fn level() -> impl TypedValueParser<Value = Level> {
@@ -236,26 +198,4 @@ fn suite() -> impl TypedValueParser<Value = Suite> {
 
 fn placement() -> impl TypedValueParser<Value = Placement> {
     one_of(&Placement::OF_STREAMS, |placement| placement.name())
-}
-
-/// Explains `--engine`, with all its values.
-fn engine_help() -> String {
-    let kinds = KINDS.iter().map(|kind| format!("{}: {}", kind.form, kind.about)).collect::<Vec<_>>();
-    format!("Engine that encrypts and decrypts at this end; {}", kinds.join("; "))
-}
-
-fn profile() -> impl TypedValueParser<Value = Profile> {
-    one_of(&Profile::ALL, |profile| profile.name())
-}
-
-fn stage() -> impl TypedValueParser<Value = Stage> {
-    one_of(&[Stage::Outside, Stage::Inside, Stage::Link], |stage| stage.name())
-}
-
-fn topology() -> impl TypedValueParser<Value = Topology> {
-    one_of(&Topology::ALL, |topology| topology.name())
-}
-
-fn end() -> impl TypedValueParser<Value = End> {
-    one_of(&End::ALL, |end| end.name())
 }

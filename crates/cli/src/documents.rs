@@ -1,13 +1,12 @@
 //! Completions and manual pages, generated from the definitions of the arguments.
 
-use crate::args::{command, examples, tells_exit_statuses};
-use crate::exit::{EXIT_STATUSES, ExitStatus};
+use crate::args::{command, examples::EXAMPLES, tells_exit_statuses};
+use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use anyhow::Context;
-use clap::builder::Resettable;
+use anyhow::Context as _;
 use clap_complete::Shell;
-use std::fs;
-use std::io::{self, Write};
+use sealane_terminal::documents;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Prints the completions for `shell`.
@@ -18,10 +17,7 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
 
 /// Returns the completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
 fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
-    // The script is generated in memory first, because the generator panics if it cannot write.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "sealane", &mut script);
-    let text = String::from_utf8(script).context("completions are text")?;
+    let text = documents::completions(shell, command(), "sealane")?;
     let text = match shell {
         Shell::Bash => format!("{text}\n{}", include_str!("documents/far_paths.bash")),
         Shell::Zsh => {
@@ -45,55 +41,21 @@ fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
 
 /// Writes `sealane.1` and one page for each command into `directory`.
 pub(crate) fn man(directory: &Path) -> Result<(), Failure> {
-    let write = || -> anyhow::Result<()> {
-        fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
-        for (name, page) in pages()? {
-            let path = directory.join(name);
-            fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
-    };
-    write().map_err(|error| Failure::new(ExitStatus::Io, error))
+    documents::write(directory, pages()).map_err(|error| Failure::new(ExitStatus::Io, error))
 }
 
 /// Returns the file name and the text of every page.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut root = command();
-    root.build();
-    let mut pages = Vec::new();
-    collect("sealane", root, &mut pages)?;
+    let mut pages = documents::pages("sealane", command(), EXAMPLES, tells_exit_statuses)?;
+    // The laboratory has a page of this name for itself.
+    pages.retain(|(name, _)| name != "sealane-lab.1");
     Ok(pages)
-}
-
-/// `name` is the name of the page: the words of the command joined by `-`.
-fn collect(name: &str, command: clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
-    let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
-    for sub in subcommands {
-        collect(&format!("{name}-{}", sub.get_name()), sub.clone(), pages)?;
-    }
-    // The text below the options gets sections of its own instead of one called "extra".
-    let command = command.after_long_help(Resettable::Reset).display_name(name.to_owned());
-    let source = concat!("sealane ", env!("CARGO_PKG_VERSION"));
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command).title(name.to_uppercase()).source(source).render(&mut page)?;
-    writeln!(page, ".SH EXAMPLES")?;
-    let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
-    for (command, what) in examples::of(name) {
-        writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(command), escaped(what))?;
-    }
-    if tells_exit_statuses(name) {
-        writeln!(page, ".SH \"EXIT STATUS\"")?;
-        for (code, meaning) in EXIT_STATUSES {
-            writeln!(page, ".TP\n\\fB{code}\\fR\n{}", meaning.replace('-', "\\-"))?;
-        }
-    }
-    pages.push((format!("{name}.1"), page));
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sealane_terminal::help::examples_of;
 
     #[test]
     fn every_command_has_a_page() {
@@ -130,7 +92,7 @@ mod tests {
     #[test]
     fn every_example_is_a_command() {
         for name in pages().expect("rendering into memory succeeds").iter().map(|(name, _)| name) {
-            for (example, _) in examples::of(name.trim_end_matches(".1")) {
+            for (example, _) in examples_of(EXAMPLES, name.trim_end_matches(".1")) {
                 let line = example.split_once("| ").map_or(*example, |(_, line)| line);
                 let line = line.split_once(" > ").map_or(line, |(line, _)| line).replace('\'', "");
                 let found = command().try_get_matches_from(line.split(' '));
@@ -146,12 +108,12 @@ mod tests {
             let script = String::from_utf8(script).expect("completions are UTF-8");
             let completes_far = matches!(shell, Shell::Bash | Shell::Zsh);
             assert_eq!(script.contains("_sealane_far"), completes_far, "{shell}");
-            for flag in ["through-ssh", "imix", "ignore-missing"] {
+            for flag in ["through-ssh", "ignore-missing"] {
                 assert!(script.contains(flag), "{shell} knows no {flag}");
             }
             // Elvish and PowerShell complete no values.
             let has_values = matches!(shell, Shell::Bash | Shell::Zsh | Shell::Fish);
-            for value in ["authenticated", "chacha20-poly1305", "rustcrypto"] {
+            for value in ["authenticated", "chacha20-poly1305"] {
                 assert_eq!(script.contains(value), has_values, "{shell}: {value}");
             }
         }

@@ -1,11 +1,9 @@
-//! The environment, which only this module reads.
+//! The environment, which only this module and `sealane_terminal` read.
 
-use anyhow::Context as _;
-use sealane_engine::Implementations;
-use sealane_peer::{AuthorisedPeers, Identity, PeerError, SshAddresses};
-use sealane_transform::Kernels;
+pub(crate) use sealane_terminal::environment::*;
+
+use sealane_peer::{AuthorisedPeers, Identity, PeerError};
 use std::env;
-use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,43 +11,12 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// The folder for the files of the system's services.
 const SYSTEM_FOLDER: &str = "/etc/sealane";
 
 /// The identity of the daemon that the package runs as a service.
 const DAEMON_IDENTITY: &str = "/var/lib/sealane/identity";
-
-/// Returns the kernels that `SEALANE_TIER` and `SEALANE_ISA` select.
-pub(crate) fn kernels() -> anyhow::Result<Kernels> {
-    Ok(Kernels::select(named("SEALANE_TIER")?, named("SEALANE_ISA")?)?)
-}
-
-/// Returns the kernels, and the AEAD implementations that `SEALANE_AEAD` selects.
-pub(crate) fn implementations() -> anyhow::Result<Implementations> {
-    Ok(Implementations { kernels: kernels()?, aead: named("SEALANE_AEAD")? })
-}
-
-/// Returns `$XDG_CONFIG_HOME/sealane`, or `$HOME/.config/sealane`, if one of the two names an absolute folder:
-/// relative values are ignored, as the XDG base directory specification demands.
-pub(crate) fn config_dir() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
-    base.map(|base| base.join("sealane"))
-}
-
-/// Returns `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule.
-pub(crate) fn state_dir() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    base.map(|base| base.join("sealane"))
-}
-
-/// Returns a file in that folder.
-pub(crate) fn config_file(name: &str) -> Result<PathBuf, PeerError> {
-    config_dir().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
-}
 
 /// Returns the identity of this system's services.
 pub(crate) fn system_identity() -> PathBuf {
@@ -99,23 +66,4 @@ pub(crate) fn given_sockets() -> io::Result<Vec<OwnedFd>> {
         Some(count) if number("LISTEN_PID") == Some(std::process::id()) => sealane_service::given(count),
         _ => Ok(Vec::new()),
     }
-}
-
-/// Returns the program that `SEALANE_SSH` names instead of `ssh`.
-pub(crate) fn ssh_program() -> Option<OsString> {
-    env::var_os("SEALANE_SSH").filter(|program| !program.is_empty())
-}
-
-/// Returns the ends of the ssh connection that started this program (`SSH_CONNECTION`).
-pub(crate) fn ssh_addresses() -> SshAddresses {
-    env::var("SSH_CONNECTION").map(|words| SshAddresses::parse(&words)).unwrap_or_default()
-}
-
-/// Parses the value of a variable, if it is set and not empty.
-fn named<T: FromStr>(name: &str) -> anyhow::Result<Option<T>>
-where
-    T::Err: Error + Send + Sync + 'static,
-{
-    let word = env::var(name).ok().filter(|word| !word.is_empty());
-    word.map(|word| word.parse().with_context(|| name.to_owned())).transpose()
 }

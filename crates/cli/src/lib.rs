@@ -9,19 +9,18 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod copy_units;
 mod cp;
 mod digest;
 mod documents;
 mod engine;
 mod environment;
 pub mod events;
-pub mod exit;
-mod failure;
 mod far_end;
 mod fleet;
 mod id;
 mod itemised;
-mod lab;
+mod laboratory;
 mod listed;
 mod log;
 mod once;
@@ -30,21 +29,21 @@ mod peers;
 mod progress;
 mod report;
 mod serve;
-mod signals;
 mod speed;
-mod text;
 mod tunnel;
-pub mod units;
 
 pub use args::command;
 #[doc(hidden)]
 pub use digest::reread_any;
 
+pub use sealane_terminal::{exit, units};
+
 use args::{Cli, Command};
 use clap::FromArgMatches;
 use digest::Kind;
 use exit::ExitStatus;
-use failure::Failure;
+use failure::conclude;
+use sealane_terminal::{failure, signals, text};
 use std::ffi::OsString;
 
 /// Runs the program with `arguments`, the first of which is its own name.
@@ -55,17 +54,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) if json && error.use_stderr() => {
-            report::misused(&error);
-            return ExitStatus::Usage;
-        }
         Err(mut error) => {
-            if is_cp {
+            if is_cp && !json {
                 args::tips::add(&mut error);
             }
-            // If not even the reason can be written, the status still reports the failure.
-            let _ = error.print();
-            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
+            return failure::misused(&error, json);
         }
     };
     if holds_keys(&cli.command) {
@@ -86,8 +79,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Id(arguments) => id::run(&arguments),
         Command::Authorise(arguments) => peers::authorise(arguments),
         Command::Peers(arguments) => peers::run(&arguments),
-        Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
-        Command::Speed(arguments) => return conclude(speed::run(&arguments)),
+        Command::Lab(arguments) => return conclude(laboratory::start(&arguments.words)),
+        Command::Speed(arguments) => return conclude(speed::run(arguments.words)),
         Command::Md5(arguments) => return conclude(digest::md5(&arguments)),
         Command::Sha1(arguments) => return conclude(digest::run(Kind::SHA1, &arguments)),
         Command::Sha256(arguments) => return conclude(digest::run(Kind::SHA256, &arguments)),
@@ -112,17 +105,4 @@ fn holds_keys(command: &Command) -> bool {
             | Command::Id(_)
             | Command::Authorise(_)
     )
-}
-
-/// Reports a failure, and returns the exit status.
-fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
-    match outcome {
-        Ok(status) => status,
-        Err(Failure::BrokenPipe) => ExitStatus::Success,
-        Err(Failure::Told { status }) => status,
-        Err(Failure::Failed { status, error }) => {
-            text::complain(format_args!("{}", sealane_peer::chain(error.as_ref())));
-            status
-        }
-    }
 }

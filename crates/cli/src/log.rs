@@ -7,7 +7,7 @@
 use crate::events::PathText;
 use crate::text;
 use sealane_copy::{Daemon, DaemonEvent, TransferRecord};
-use sealane_lab::machine::utc_now;
+use sealane_terminal::text::utc_now;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 

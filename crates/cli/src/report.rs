@@ -313,14 +313,6 @@ fn worth_resuming(kind: ErrorKind) -> bool {
     )
 }
 
-/// Reports arguments that cannot be parsed to a program.
-pub(crate) fn misused(error: &clap::Error) {
-    let text = error.to_string();
-    // The rest is a tip and the usage, for people.
-    let message = text.lines().next().map_or("", |line| line.trim_start_matches("error: ")).to_owned();
-    write_result(false, Event::Error { kind: ErrorKind::Usage.name(), message }.line().as_bytes());
-}
-
 /// Reports that a signal asked for the end.
 pub(crate) fn interrupted(reporting: Reporting) {
     if reporting.json {

@@ -6,11 +6,12 @@
 //! the first seed; `cargo xtask histories COUNT` is the long run.
 
 mod program;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
 mod support;
 
 use program::{sealane, skip, write};
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
+use sshd::PrivateSshd;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -69,8 +70,8 @@ impl Folders {
 impl Scene {
     fn set() -> Self {
         let served = Served::start(None);
-        let sshd = PrivateSshd::start(&Surroundings::default());
-        let sshd = sshd.map_err(|skipped| skip(&skipped.reason)).ok();
+        let sshd = PrivateSshd::start();
+        let sshd = sshd.map_err(|skipped| skip(&skipped)).ok();
         let second = served.home().with_file_name("second");
         fs::create_dir(&second).expect("a folder");
         let key = sealane(&["id"]).env("HOME", &second).output().expect("the program starts");

@@ -9,10 +9,11 @@ mod odd;
 mod program;
 #[path = "sftp/servers.rs"]
 mod servers;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
 
 use program::{pattern, sealane, skip, text, write};
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
+use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -27,8 +28,7 @@ struct Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let sshd =
-            PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
+        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok()?;
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");

@@ -1,11 +1,12 @@
 //! Copies over a real sshd, in both directions, with the data beside ssh and inside it.
 
 mod program;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
 
 use program::terminal::Terminal;
 use program::{pattern, sealane, skip, text, write};
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
+use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,8 +21,7 @@ struct Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let sshd =
-            PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
+        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok()?;
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use network::namespaces::ip;
 use network::{Net, missing};
-use program::{pattern, sealane, skip, text};
+use program::{pattern, skip, text};
 
 /// MTUs of the devices: the minimum of IPv6, that of Ethernet, and a long one.
 const MTUS: [u32; 3] = [1280, 1500, 9000];
@@ -329,41 +329,5 @@ fn a_gateway_that_is_interrupted_while_it_comes_up_leaves_no_socket() {
         child.wait().expect("it ends");
         let left = fs::read_dir(&run).map_or(0, Iterator::count);
         assert_eq!(left, 0, "after {milliseconds} ms");
-    }
-}
-
-/// The lab's macro benchmarks in their shortest form: each part that has its programs here has its table.
-#[test]
-fn the_macro_benchmarks_have_a_table_for_each_part() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
-    let tables = [
-        ("nginx", &["http-gigabit-memory", "tiny"][..]),
-        ("sshd", &["ftp-gigabit-memory"]),
-        ("wget", &["mirror"]),
-        ("primes", &["sieve"]),
-        ("sshfs", &["build"]),
-    ];
-    let output = sealane(&["lab", "macro", "--profile", "smoke", "--json"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
-    let outcomes = report["outcomes"].as_array().expect("outcomes");
-    let skipped = report["skipped"].to_string();
-    let find = |id: &&str| outcomes.iter().find(|outcome| outcome["experiment"]["id"] == **id);
-    for (program, ids) in tables {
-        for id in ids {
-            let Some(outcome) = find(id) else {
-                assert!(skipped.contains(&format!("`{program}`")), "no {id}: {skipped}");
-                skip(&format!("{id}: no {program}"));
-                continue;
-            };
-            let cells = outcome["cells"].as_array().expect("cells");
-            assert!(cells.len() > 1, "{outcome}");
-            assert!(cells.iter().all(|cell| cell["failure"].is_null()), "{outcome}");
-            // The sentences about ftp are about suites that the shortest form does not have.
-            let has_claims = !outcome["claims"].as_array().expect("claims").is_empty();
-            assert!(has_claims || id.starts_with("ftp"), "{id}");
-        }
     }
 }

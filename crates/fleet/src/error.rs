@@ -1,5 +1,6 @@
 //! The failures of shared work.
 
+use sealane_copy::ErrorKind;
 use std::io;
 use std::path::PathBuf;
 
@@ -103,6 +104,22 @@ impl From<sealane_peer::PeerError> for FleetError {
 }
 
 impl FleetError {
+    /// Returns the kind of failure that this is for a copy.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Copy(error) => error.kind(),
+            Self::Usage(_) | Self::Hosts { .. } | Self::NoRun { .. } => ErrorKind::Usage,
+            Self::UnderWay { .. } => ErrorKind::Refused,
+            Self::Protocol(_) | Self::Forged { .. } | Self::Overreach(_) => ErrorKind::Protocol,
+            Self::Channel(_)
+            | Self::NobodyLeft { .. }
+            | Self::Unfit(_)
+            | Self::Target(_)
+            | Self::Queue(_) => ErrorKind::Connect,
+            _ => ErrorKind::Io,
+        }
+    }
+
     pub(crate) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { doing, path, source }

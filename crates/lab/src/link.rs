@@ -91,10 +91,10 @@ impl LinkOptions {
         }
     }
 
-    /// Returns the arguments of `sealane lab link` for the same link, so that one process can hand it to the next.
+    /// Returns the arguments of `sealane-lab` for the same link, so that one process can hand it to the next.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let share = |share: f64| format!("{}%", share * 100.0);
-        let mut words = vec!["lab".into(), "link".into()];
+        let mut words = vec!["link".into()];
         let mut option = |name: &str, value: String| words.extend([name.into(), value.into()]);
         option("--rtt", format!("{}us", self.round_trip.as_micros()));
         if let Some(rate) = self.bytes_per_second {

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The machine, the kernel's settings that matter to a transfer, and the build of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +80,7 @@ impl Machine {
             congestion_control: setting("/proc/sys/net/ipv4/tcp_congestion_control"),
             tcp_buffers: tcp_buffers(),
             governor: setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            commit: non_empty(env!("SEALANE_COMMIT")),
+            commit: sealane_terminal::laboratory::commit().map(str::to_owned),
             rustc: non_empty(env!("SEALANE_RUSTC")),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             is_debug_build: cfg!(debug_assertions),
@@ -92,29 +91,6 @@ impl Machine {
 /// Returns the memory that the kernel would give without swapping.
 pub fn available_memory_bytes() -> Option<u64> {
     memory_field("MemAvailable")
-}
-
-/// Returns the present time in UTC as ISO 8601 with seconds.
-pub fn utc_now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    utc_text(seconds)
-}
-
-/// This computes the civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years that a clock
-/// can show.
-fn utc_text(unix_seconds: u64) -> String {
-    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
 fn cpu_id(cpu: &str) -> Option<String> {
@@ -170,19 +146,6 @@ fn non_empty(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_right_at_the_edges() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_200, "2024-03-01T00:00:00Z"),
-            (4_102_444_799, "2099-12-31T23:59:59Z"),
-        ] {
-            assert_eq!(utc_text(seconds), text);
-        }
-    }
 
     #[test]
     fn fields_are_found_by_their_whole_name() {

@@ -3,8 +3,9 @@
 //! Guarantees: the lab uses the product by its command line alone, as a user does; a child never outlives its limit;
 //! its output is read with bounds.
 
-use crate::error::LabError;
+use crate::error::{LabError, unavailable};
 use sealane_lanes::Placement;
+use sealane_terminal::laboratory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -248,9 +249,14 @@ impl Program {
         Self { path: path.into(), prefix: Vec::new(), limit: Duration::from_secs(600) }
     }
 
-    /// Returns the running program itself, for a lab that is part of the product.
-    pub fn current() -> Result<Self, LabError> {
-        let path = std::env::current_exe().map_err(LabError::file("cannot find", "the running program"))?;
+    /// Returns the installed program: the one beside the running laboratory, or else the one in `PATH`.
+    ///
+    /// # Errors
+    /// Fails if there is none.
+    pub fn installed() -> Result<Self, LabError> {
+        let path = laboratory::find(laboratory::PRODUCT).ok_or_else(|| {
+            unavailable("there is no `sealane` to measure, neither beside `sealane-lab` nor in PATH")
+        })?;
         Ok(Self::new(path))
     }
 

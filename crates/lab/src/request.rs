@@ -108,9 +108,9 @@ impl Request {
     /// Returns the program under test.
     ///
     /// # Errors
-    /// Fails if the running program cannot be found.
+    /// Fails if there is none beside the running one or in `PATH`.
     pub fn program(&self) -> Result<Program, LabError> {
-        self.program.as_ref().map_or_else(Program::current, |path| Ok(Program::new(path)))
+        self.program.as_ref().map_or_else(Program::installed, |path| Ok(Program::new(path)))
     }
 
     /// Returns a directory with room for `bytes`.

@@ -53,15 +53,6 @@ pub struct Done {
     pub taken: Taken,
 }
 
-/// Returns the build of this program: all hosts of a study must have the same.
-pub fn build() -> String {
-    let Machine { version, commit, .. } = Machine::describe();
-    match commit {
-        Some(commit) => format!("{version} at {commit}"),
-        None => version,
-    }
-}
-
 /// Encodes an order, a job or a result.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("these have no part that cannot be written")

@@ -20,9 +20,11 @@ use crate::name::{ChannelKind, PeerName};
 
 /// The default program at the far end.
 const DEFAULT_PROGRAM: &str = "sealane";
-/// Runs the program from the PATH, or from the place where `--install-far-end` puts it; its arguments and a quotation
-/// mark follow.
-const SEARCH: &[u8] = b"sh -c 'PATH=\"$PATH:$HOME/.local/bin\"; export PATH; exec sealane";
+/// The program of studies.
+const LABORATORY: &str = "sealane-lab";
+/// Runs a program of ours from the PATH, or from the place where `--install-far-end` puts it; its name, its arguments and a
+/// quotation mark follow.
+const SEARCH: &[u8] = b"sh -c 'PATH=\"$PATH:$HOME/.local/bin\"; export PATH; exec ";
 
 /// `ssh -G` prints some kilobytes.
 const MAX_CONFIG_BYTES: usize = 1 << 20;
@@ -299,9 +301,9 @@ impl SshCommand {
             RemoteCommand::Fleet => line.extend_from_slice(b" fleet work"),
             RemoteCommand::Sftp | RemoteCommand::Script(_) => {}
         }
-        if program == DEFAULT_PROGRAM.as_bytes() {
+        if [DEFAULT_PROGRAM.as_bytes(), LABORATORY.as_bytes()].contains(&program) {
             // The command is one word for the far shell, which need not be a POSIX one.
-            return Ok(OsString::from_vec([SEARCH, line.as_slice(), b"'"].concat()));
+            return Ok(OsString::from_vec([SEARCH, program, line.as_slice(), b"'"].concat()));
         }
         Ok(OsString::from_vec([quote(program), line].concat()))
     }

@@ -106,8 +106,14 @@ const ARROWS: &[Crate] = &[
         why: "PKCS#11's view of the client; its tests run a service",
     },
     Crate {
+        folder: "terminal",
+        may_know: &["fleet", "copy", "peer", "engine", "transform"],
+        why: "manners of all programs: words, amounts, statuses, signals, documents",
+    },
+    Crate {
         folder: "lab",
         may_know: &[
+            "terminal",
             "copy",
             "sftp",
             "peer",
@@ -125,9 +131,25 @@ const ARROWS: &[Crate] = &[
         why: "measures whatever ships",
     },
     Crate {
-        folder: "cli",
+        folder: "lab-cli",
         may_know: &[
             "lab",
+            "terminal",
+            "fleet",
+            "tunnel",
+            "copy",
+            "peer",
+            "stack",
+            "engine",
+            "simulator",
+            "transform",
+        ],
+        why: "the program of studies; its tests compare words of the tunnel with the lab's",
+    },
+    Crate {
+        folder: "cli",
+        may_know: &[
+            "terminal",
             "fleet",
             "tunnel",
             "service",
@@ -136,13 +158,11 @@ const ARROWS: &[Crate] = &[
             "port",
             "peer",
             "tree",
-            "stack",
             "lanes",
             "engine",
-            "simulator",
             "transform",
         ],
-        why: "turns arguments into calls, and nobody calls it",
+        why: "turns arguments into calls, and nobody calls it; no part of the laboratory",
     },
 ];
 

@@ -88,7 +88,7 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
     }
     let reads = reads_environment(file, &halves.code);
     if let Some(line) = reads.filter(|_| !exceptions.environment.names(&file.path)) {
-        find(line, "environment", "read above, by `cli`, and passed on as a value".to_owned());
+        find(line, "environment", "read above, by the programs, and passed on as a value".to_owned());
     }
     let length = file.text.lines().count();
     if length > LINES_MAX && !exceptions.long_files.names(&file.path) {
@@ -128,7 +128,8 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
 /// Returns the line in which a source file below `cli` reads the environment.
 fn reads_environment(file: &File, code: &str) -> Option<usize> {
     let is_below = file.path.starts_with("crates/") && file.path.contains("/src/");
-    let is_below = is_below && !file.path.starts_with("crates/cli/");
+    let programs = ["crates/cli/", "crates/lab-cli/", "crates/terminal/"];
+    let is_below = is_below && !programs.iter().any(|program| file.path.starts_with(program));
     let reads = |line: &str| ENVIRONMENT.iter().any(|call| line.contains(call));
     (1..).zip(code.lines()).find_map(|(number, line)| (is_below && reads(line)).then_some(number))
 }

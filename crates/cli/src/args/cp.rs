@@ -1,13 +1,14 @@
 //! Arguments of `sealane cp`.
 
 use super::Filters;
-use crate::units;
+use crate::{copy_units, units};
 use clap::{Args, ValueEnum};
 use sealane_copy::{Level, RelativePath};
-use sealane_engine::{EngineChoice, Suite};
+use sealane_engine::{EngineChoice, KINDS, Suite};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
 use sealane_lanes::Placement;
+use sealane_terminal::help::engines;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -115,10 +116,10 @@ pub struct CpArgs {
     #[arg(short, long, help_heading = "Which files")]
     pub backup: bool,
     /// Keep backups in this folder below the target, under their old paths; implies --backup, without a suffix
-    #[arg(long, value_name = "FOLDER", value_parser = units::folder, hide_short_help = true, help_heading = "Which files")]
+    #[arg(long, value_name = "FOLDER", value_parser = copy_units::folder, hide_short_help = true, help_heading = "Which files")]
     pub backup_dir: Option<RelativePath>,
     /// Suffix of backups, as in .old; implies --backup
-    #[arg(long, value_name = "SUFFIX", value_parser = units::suffix, hide_short_help = true, help_heading = "Which files")]
+    #[arg(long, value_name = "SUFFIX", value_parser = copy_units::suffix, hide_short_help = true, help_heading = "Which files")]
     pub suffix: Option<String>,
     /// Remove source files once all have arrived; folders stay
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
@@ -176,7 +177,7 @@ pub struct CpArgs {
     #[arg(long, value_parser = super::placement(), hide_short_help = true, help_heading = "Speed")]
     pub placement: Option<Placement>,
     /// The engine of this end
-    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help(), hide_short_help = true, help_heading = "Speed")]
+    #[arg(long, value_name = "ENGINE", default_value_t, help = engines(KINDS), hide_short_help = true, help_heading = "Speed")]
     pub engine: EngineChoice,
     /// Between many hosts: keep the work in a NATS server, as tls://HOST[:PORT], so that `sealane fleet work` can take part on hosts
     /// that this one does not reach. The server needs `sync_interval: always` to keep what it has acknowledged

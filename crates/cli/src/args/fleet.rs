@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use sealane_fleet::nats::Server;
 #[cfg(feature = "nats")]
 use sealane_peer::PublicKey;
-use std::path::PathBuf;
+use sealane_terminal::queue::QueueTrustArgs;
 
 pub(super) const LONG_ABOUT: &str = "\
 Look after copies between many hosts, which `sealane cp` starts when a source or the target names several:
@@ -97,18 +97,4 @@ pub struct FleetWorkArgs {
     /// The identity towards the queue, and the trust in it.
     #[command(flatten)]
     pub trust: QueueTrustArgs,
-}
-
-/// The identity towards a queue, and the trust in it.
-#[derive(Debug, Args)]
-pub struct QueueTrustArgs {
-    /// File of your identity, whose certificate the queue knows; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE")]
-    pub identity: Option<PathBuf>,
-    /// File of known queues and their keys; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE")]
-    pub known_peers: Option<PathBuf>,
-    /// Trust the key of a new queue, and remember it
-    #[arg(long)]
-    pub accept_new: bool,
 }

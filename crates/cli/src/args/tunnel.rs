@@ -1,7 +1,8 @@
 //! Arguments of `sealane tunnel`.
 
 use clap::{Args, Subcommand};
-use sealane_engine::EngineChoice;
+use sealane_engine::{EngineChoice, KINDS};
+use sealane_terminal::help::engines;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -258,7 +259,7 @@ pub struct TunnelUpArgs {
     #[arg(long, value_name = "N")]
     pub lanes: Option<NonZeroUsize>,
     /// The engine of this end
-    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
+    #[arg(long, value_name = "ENGINE", default_value_t, help = engines(KINDS))]
     pub engine: EngineChoice,
     /// The unsafe options that are allowed
     #[command(flatten)]

@@ -14,9 +14,9 @@ use crate::args::{DigestArgs, Md5Args};
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::laboratory;
 use crate::text;
 use aws_lc_rs::digest;
-use sealane_lab::speed::trial::{self, TrialOptions};
 use sealane_transform::Digest;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
@@ -139,7 +139,8 @@ fn complain(name: &Path, error: &io::Error) {
     text::complain(format_args!("{}: {error}", text::printable(name.as_os_str().as_bytes())));
 }
 
-/// With -t the driver's `-c` is a number and not a switch, and so the number is where a file would be.
+/// Lets the laboratory run the trial. With -t the driver's `-c` is a number and not a switch, and so the number is where a file
+/// would be.
 fn time_trial(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
     let wrong = |error: anyhow::Error| Failure::new(ExitStatus::Usage, error);
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
@@ -152,17 +153,16 @@ fn time_trial(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
         },
         _ => return Err(wrong(anyhow::anyhow!("with -t no files are read, and -c takes one number"))),
     };
-    let default = TrialOptions::default();
-    let options = TrialOptions {
-        count: count.unwrap_or(default.count),
-        length: arguments.length.map_or(Ok(default.length), usize::try_from).unwrap_or(usize::MAX),
-        skips_initialisation: arguments.skip_initialisation,
-        is_random: arguments.random,
-        leaves_cache: arguments.double_buffer,
-    };
-    let kernels = environment::kernels().map_err(wrong)?;
-    let report = trial::run(kernels, &options).map_err(|error| wrong(error.into()))?;
-    let mut output = Output::new();
-    output.write(report.to_string().as_bytes(), false)?;
-    Ok(if report.is_right() { ExitStatus::Success } else { ExitStatus::Integrity })
+    let mut words: Vec<OsString> = vec!["-t".into()];
+    for (name, value) in [("-c", count.map(u64::from)), ("-l", arguments.length)] {
+        if let Some(value) = value {
+            words.extend([name.into(), value.to_string().into()]);
+        }
+    }
+    for (name, is_given) in
+        [("-s", arguments.skip_initialisation), ("-r", arguments.random), ("-d", arguments.double_buffer)]
+    {
+        words.extend(is_given.then(|| name.into()));
+    }
+    laboratory::start_command("md5", words)
 }

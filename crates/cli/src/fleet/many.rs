@@ -10,10 +10,12 @@ use crate::report::{self, Reporter};
 use crate::signals::Interrupts;
 use crate::text::printable;
 use clap::FromArgMatches;
-use sealane_copy::{Agreement, CpuSeconds, Dropped, Error, ErrorKind, Notice, Options, Progress, Summary};
+use sealane_copy::{Agreement, CpuSeconds, Dropped, Error, Notice, Options, Progress, Summary};
 use sealane_fleet::{FleetError, News, Places, Plan, Runs, Totals, coordinate};
 use sealane_lanes::Placement;
 use sealane_peer::chain;
+#[cfg(feature = "nats")]
+use sealane_terminal::queue::QueueTrustArgs;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
@@ -60,29 +62,19 @@ fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
 
 /// Returns the status for a run that failed in this way.
 pub(super) fn status_of(error: &FleetError) -> ExitStatus {
-    ExitStatus::of_kind(kind_of(error))
-}
-
-fn kind_of(error: &FleetError) -> ErrorKind {
-    match error {
-        FleetError::Copy(error) => error.kind(),
-        FleetError::Usage(_) | FleetError::Hosts { .. } | FleetError::NoRun { .. } => ErrorKind::Usage,
-        FleetError::UnderWay { .. } => ErrorKind::Refused,
-        FleetError::Protocol(_) | FleetError::Forged { .. } | FleetError::Overreach(_) => ErrorKind::Protocol,
-        FleetError::Channel(_)
-        | FleetError::NobodyLeft { .. }
-        | FleetError::Unfit(_)
-        | FleetError::Target(_)
-        | FleetError::Queue(_) => ErrorKind::Connect,
-        _ => ErrorKind::Io,
-    }
+    ExitStatus::of_kind(error.kind())
 }
 
 fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), FleetError> {
     let movers = arguments.movers;
     let share_bytes = arguments.share_bytes.unwrap_or(sealane_fleet::SHARE_BYTES);
     #[cfg(feature = "nats")]
-    let queue = super::queue::coordinators(&arguments)?;
+    let queue = {
+        let CpArgs { queue, identity, known_peers, accept_new, .. } = &arguments;
+        let (identity, known_peers) = (identity.clone(), known_peers.clone());
+        let trust = QueueTrustArgs { identity, known_peers, accept_new: *accept_new };
+        sealane_terminal::queue::open(queue.as_ref(), &trust)?
+    };
     #[cfg(not(feature = "nats"))]
     let queue = None;
     if movers == 0 && queue.is_none() {
@@ -127,7 +119,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     let (plan, reporting) = match plan(arguments, &words) {
         Ok(planned) => planned,
         Err(error) => {
-            report::refuse(json, &start, kind_of(&error), &chain(&error));
+            report::refuse(json, &start, error.kind(), &chain(&error));
             return status_of(&error);
         }
     };
@@ -193,7 +185,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     let is_incomplete = outcome.as_ref().is_ok_and(|totals| totals.failed > 0);
     let outcome = match outcome {
         Ok(totals) => Ok(summary(totals, &agreed, started.elapsed().as_secs_f64())),
-        Err(error) => Err(Error::new(kind_of(&error), chain(&error))),
+        Err(error) => Err(Error::new(error.kind(), chain(&error))),
     };
     let for_people = reporter.is_for_people();
     let status = reporter.finish(outcome, interrupts.received());

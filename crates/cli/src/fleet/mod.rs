@@ -1,27 +1,28 @@
 //! `sealane fleet`: control of runs on many hosts; and `sealane cp` between many hosts.
 
 mod many;
-#[cfg(feature = "nats")]
-mod queue;
-mod study;
 
 pub(crate) use many::{copy, is_many};
-pub(crate) use study::run as run_study;
 
 use crate::args::{FleetArgs, FleetCommand, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::laboratory;
 use crate::signals;
 use crate::text::{complain, printable};
 use crate::units::bytes_text;
 use anyhow::{Context as _, anyhow};
 use sealane_copy::Options;
-use sealane_fleet::{FleetError, Run, Runs, State, Status, Tasks};
+use sealane_fleet::{FleetError, Queue, Run, Runs, State, Status, Tasks};
 use sealane_peer::SshCommand;
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The first words of the command of runs that `sealane-lab` has started.
+const STUDY: &str = "sealane lab";
 
 /// Runs one of the commands.
 pub(crate) fn run(arguments: FleetArgs) -> Result<ExitStatus, Failure> {
@@ -219,8 +220,8 @@ fn retry(run: &Run) -> Result<ExitStatus, Failure> {
         .with_context(|| format!("the command was given in {}", command.folder().display()))
         .map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let words = many::words(&command.words);
-    if command.command.starts_with(study::COMMAND) {
-        return study::again(&words);
+    if command.command.starts_with(STUDY) {
+        return laboratory::start(&words);
     }
     let arguments = many::parse(&words).map_err(failure)?;
     Ok(copy(arguments, words))
@@ -240,14 +241,26 @@ fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
     sealane_copy::raise_descriptor_limit();
     let mut base = Options::default();
     many::of_this_host(&mut base).map_err(failure)?;
-    let tasks = Tasks { base, studying: &study::work };
+    let is_study = AtomicBool::new(false);
+    let leave = |_: &dyn Queue, host: &str, _: &[u8]| {
+        is_study.store(true, SeqCst);
+        Err(FleetError::Unfit(format!(
+            "{host} runs `sealane fleet work`, and only `sealane-lab` takes samples of a study"
+        )))
+    };
+    let tasks = Tasks { base, studying: &leave };
     #[cfg(feature = "nats")]
     if let (Some(server), Some(run), Some(key)) = (&arguments.queue, &arguments.run, arguments.key) {
-        let queue = queue::worker(&arguments, server, run).map_err(failure)?;
+        let queue = sealane_terminal::queue::worker(server, run, &arguments.trust).map_err(failure)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = arguments.host.unwrap_or(host);
-        sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks).map_err(failure)?;
-        return Ok(ExitStatus::Success);
+        let outcome = sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks);
+        drop(queue);
+        // The laboratory takes the same arguments, and asks the queue again.
+        if is_study.load(SeqCst) {
+            return laboratory::start(&environment::arguments());
+        }
+        return outcome.map(|()| ExitStatus::Success).map_err(failure);
     }
     #[cfg(not(feature = "nats"))]
     let FleetWorkArgs { host: _, trust: _ } = arguments;

@@ -1,9 +1,8 @@
 //! Hosts that are private sshds, the trees that are copied between them, and what becomes of these.
 
 use crate::program::{events, sealane, skip, text, write};
+use crate::sshd::PrivateSshd;
 use crate::support::Chance;
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -33,14 +32,14 @@ impl Scene {
         let programs = folder.path().join("bin");
         fs::create_dir(&programs).expect("a folder");
         for names in names {
-            let sshd = PrivateSshd::start_with_path(&Surroundings::default(), &[programs.as_path()]);
-            let sshd = sshd.map_err(|skipped| skip(&skipped.reason)).ok()?;
+            let sshd = PrivateSshd::start_with_path(&[programs.as_path()]);
+            let sshd = sshd.map_err(|skipped| skip(&skipped)).ok()?;
             let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
             all.push_str(&text.replacen(&format!("Host {}", PrivateSshd::HOST), &format!("Host {names}"), 1));
             sshds.push(sshd);
         }
         write(&config, all.as_bytes());
-        Some(Self { sshds, folder, config, program: env!("CARGO_BIN_EXE_sealane").into() })
+        Some(Self { sshds, folder, config, program: crate::program::path().into() })
     }
 
     /// Runs `sealane fleet` on a host that knows nothing of the scene but the way to its hosts.

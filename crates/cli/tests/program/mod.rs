@@ -13,9 +13,19 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Returns the path of the program under test: the one that was built with the test, unless the environment names
-/// another.
+/// another. Tests of the laboratory take the product that was built beside it.
 pub(crate) fn path() -> std::ffi::OsString {
-    std::env::var_os("SEALANE_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_sealane").into())
+    let built = match (option_env!("CARGO_BIN_EXE_sealane"), option_env!("CARGO_BIN_EXE_sealane-lab")) {
+        (Some(product), _) => product.into(),
+        (None, Some(laboratory)) => Path::new(laboratory).with_file_name("sealane"),
+        (None, None) => unreachable!("a test of one of the two programs"),
+    };
+    let path = std::env::var_os("SEALANE_PROGRAM").unwrap_or_else(|| built.into());
+    assert!(
+        Path::new(&path).exists(),
+        "the laboratory measures {path:?}: build it by `cargo build -p sealane`"
+    );
+    path
 }
 
 /// Returns the command `sealane` with `arguments`, without the user's own configuration, and with its output

@@ -9,9 +9,9 @@
 use super::{Cell, Coordinates, Outcome, Plan, Sample, Sampler, assign};
 use crate::LabError;
 use crate::cleanup::stop_if_ending;
-use crate::machine::utc_now;
 use crate::report::number::duration;
 use crate::rng::Rng;
+use sealane_terminal::text::utc_now;
 use std::io::Write;
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,8 @@ mod terminal;
 
 use crate::LabError;
 use crate::experiment::{Outcome, Profile};
-use crate::machine::{Machine, utc_now};
+use crate::machine::Machine;
+use sealane_terminal::text::utc_now;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -86,7 +86,7 @@ pub(super) fn through(
 fn words(request: &Request, part: &str, bytes: u64) -> Vec<OsString> {
     let profile = request.profile.name();
     let mut words: Vec<OsString> =
-        ["lab", "transfer", "--behind-link", "--only", part, "--json", "--no-report", "--profile", profile]
+        ["transfer", "--behind-link", "--only", part, "--json", "--no-report", "--profile", profile]
             .map(OsString::from)
             .to_vec();
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);

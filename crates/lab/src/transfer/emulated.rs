@@ -12,11 +12,12 @@ use crate::contest::{self, Rules};
 use crate::experiment::{
     Axis, Cell, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at,
 };
-use crate::machine::{Machine, utc_now};
+use crate::machine::Machine;
 use crate::peers::{self, OWN, Own, Peer, Workload};
 use crate::program::{CopyRequest, Level};
 use crate::report::number;
 use crate::request::Request;
+use sealane_terminal::text::utc_now;
 use std::io::Write;
 use std::time::Instant;
 

@@ -11,12 +11,12 @@ use crate::contest::{self, Rules};
 use crate::experiment::{
     Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at,
 };
-use crate::machine::utc_now;
 use crate::peers::{self, OWN_OVER_SFTP, OWN_PULLS, Peer, Workload};
 use crate::report::number;
 use crate::request::Request;
 use crate::scratch::Scratch;
 use crate::stats::{Centre, SAMPLES_FOR_CONFIDENCE};
+use sealane_terminal::text::utc_now;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -9,12 +9,13 @@ use super::crossing::{Conditions, Crossed, RATE_BYTES_PER_SECOND, file_bytes, na
 use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{Axis, Claim, Experiment, Outcome, Profile, RATE, Repetition, View, at};
-use crate::machine::{Machine, utc_now};
+use crate::machine::Machine;
 use crate::peers::{self, OWN, OWN_OVER_SFTP, Own, Peer, Workload};
 use crate::program::{CopyRequest, Level};
 use crate::report::number;
 use crate::request::Request;
 use crate::stats::{Centre, SAMPLES_FOR_CONFIDENCE};
+use sealane_terminal::text::utc_now;
 use std::io::Write;
 use std::time::Instant;
 

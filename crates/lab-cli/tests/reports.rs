@@ -1,12 +1,14 @@
 //! The lab's reports: the program checks that a report can be written before anything is measured, and a report that
 //! is lost does not lose the measurements.
 
+#[path = "../../cli/tests/program/mod.rs"]
 mod program;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
 
 use program::{sealane, skip, text};
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
 use serde_json::Value;
+use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -142,8 +144,8 @@ fn a_site_is_made_of_stored_results() {
 /// tests leave out, because they need the real program and sshd. Both mostly wait for logins, so they run side by side.
 #[test]
 fn copies_are_measured_beside_installed_programs() {
-    if let Err(skipped) = PrivateSshd::start(&Surroundings::default()) {
-        return skip(&skipped.reason);
+    if let Err(skipped) = PrivateSshd::start() {
+        return skip(&skipped);
     }
     let run = |part: &str| {
         let study = ["lab", "transfer", "--profile", "smoke", "--size", "64K", "--only", part];

@@ -5,10 +5,11 @@
 
 use std::fmt::{Arguments, Write as _};
 use std::io::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Prints a message to standard error under the program's name, with the system's error texts but without their
 /// numbers. Further lines are indented, so that no foreign text can pass for a message of its own.
-pub(crate) fn complain(message: Arguments<'_>) {
+pub fn complain(message: Arguments<'_>) {
     say(&format!("sealane: {}", without_numbers(&message.to_string())));
 }
 
@@ -31,7 +32,7 @@ fn without_numbers(mut message: &str) -> String {
 }
 
 /// Prints a message to standard error.
-pub(crate) fn say(message: &str) {
+pub fn say(message: &str) {
     // One write, so that messages of several processes do not mix. There is nowhere to report a failure to.
     let _ = std::io::stderr().write_all(block(message).as_bytes());
 }
@@ -43,7 +44,7 @@ fn block(message: &str) -> String {
 }
 
 /// Returns `bytes` with everything escaped that is not a visible character or a blank.
-pub(crate) fn printable(bytes: &[u8]) -> String {
+pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -67,7 +68,7 @@ fn is_obeyed(c: char) -> bool {
 }
 
 /// Lines of which each is [`printable`].
-pub(crate) fn lines(text: &str) -> String {
+pub fn lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
             Some(line) => printable(line.as_bytes()) + "\n",
@@ -77,7 +78,7 @@ pub(crate) fn lines(text: &str) -> String {
 }
 
 /// Returns a line of JSON with the same meaning whose strings contain no control characters for a terminal.
-pub(crate) fn json(line: &str) -> String {
+pub fn json(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {
         match is_obeyed(c) {
@@ -91,7 +92,7 @@ pub(crate) fn json(line: &str) -> String {
 
 /// Returns one line of a list of digests as `b3sum --check` reads it: 64 hexadecimal digits, two blanks, the name. A
 /// name with a backslash or a line break is escaped, which a backslash before the digits marks.
-pub(crate) fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
+pub fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
     let special = path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
     let mut line = Vec::with_capacity(path.len() + 68);
     if special {
@@ -112,11 +113,34 @@ pub(crate) fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
 }
 
 /// `bytes` in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string succeeds");
         text
     })
+}
+
+/// Returns the present time in UTC as ISO 8601 with seconds.
+pub fn utc_now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    utc_text(seconds)
+}
+
+/// This computes the civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years that a clock
+/// can show.
+fn utc_text(unix_seconds: u64) -> String {
+    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
 #[cfg(test)]
@@ -165,5 +189,18 @@ mod tests {
         let digits = "ab".repeat(32);
         assert_eq!(digest_line(b"dir/a b", &digest), format!("{digits}  dir/a b\n").into_bytes());
         assert_eq!(digest_line(b"a\\b\nc", &digest), format!("\\{digits}  a\\\\b\\nc\n").into_bytes());
+    }
+
+    #[test]
+    fn dates_are_right_at_the_edges() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (4_102_444_799, "2099-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(utc_text(seconds), text);
+        }
     }
 }

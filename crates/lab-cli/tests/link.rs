@@ -1,21 +1,20 @@
 //! Tests of `sealane lab link`, which runs a command behind an emulated link.
 
-#[path = "../../../testing/skip.rs"]
-mod skip;
+#[path = "../../cli/tests/program/mod.rs"]
+mod program;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
 
-use sealane_lab::peers::PrivateSshd;
-use sealane_lab::surroundings::Surroundings;
+use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane");
-
 fn behind(link: &[&str], script: &str) -> Output {
-    let mut command = Command::new(PROGRAM);
-    command.args(["lab", "link"]).args(link).args(["--", "sh", "-c", script]).env("SEALANE", PROGRAM);
+    let mut command = Command::new(program::path());
+    command.args(["lab", "link"]).args(link).args(["--", "sh", "-c", script]).env("SEALANE", program::path());
     command.output().expect("the program starts")
 }
 
@@ -24,7 +23,7 @@ fn is_possible() -> bool {
     let output = behind(&[], "true");
     let is_made = output.status.success();
     if !is_made {
-        skip::skip(String::from_utf8_lossy(&output.stderr));
+        program::skip(&String::from_utf8_lossy(&output.stderr));
     }
     is_made
 }
@@ -101,8 +100,10 @@ fn the_path_decides_how_many_streams_there_are() {
         let to = folder.path().join(to);
         format!("exec \"$SEALANE\" cp --json {} {}", from.display(), to.display())
     };
-    let near =
-        Command::new(PROGRAM).args(["cp", "--json"]).args([&large, &folder.path().join("near")]).output();
+    let near = Command::new(program::path())
+        .args(["cp", "--json"])
+        .args([&large, &folder.path().join("near")])
+        .output();
     let at_first = streams(&near.unwrap());
     assert!(at_first <= 8, "as many as there are processors, at most: {at_first}");
     let far = ["--rtt", "60ms"];
@@ -132,7 +133,7 @@ fn itself_behind(rtt: &str, test: &str) -> Option<String> {
     assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
     match said.lines().find(|line| line.contains("no server: ")) {
         Some(reason) => {
-            skip::skip(reason);
+            program::skip(reason);
             None
         }
         None => Some(said),
@@ -141,9 +142,9 @@ fn itself_behind(rtt: &str, test: &str) -> Option<String> {
 
 /// Prints the round trips beyond those of `ssh HOST true`, of a copy to the host and of one from it.
 fn count_round_trips() {
-    let sshd = match PrivateSshd::start(&Surroundings::default()) {
+    let sshd = match PrivateSshd::start() {
         Ok(sshd) => sshd,
-        Err(skipped) => return println!("no server: {}", skipped.reason),
+        Err(skipped) => return program::skip(&skipped),
     };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
@@ -157,8 +158,8 @@ fn count_round_trips() {
     let login = timed(sshd.command(Path::new("ssh")).args([PrivateSshd::HOST, "true"]));
     let far = |name: &str| format!("{}:{}", PrivateSshd::HOST, at(name));
     for (name, from, to) in [("push", at("tiny"), far("sent")), ("pull", far("tiny"), at("fetched"))] {
-        let mut command = Command::new(PROGRAM);
-        command.args(["cp", "--remote-program", PROGRAM, "-F"]).arg(sshd.client_config());
+        let mut command = Command::new(program::path());
+        command.args(["cp", "--remote-program"]).arg(program::path()).arg("-F").arg(sshd.client_config());
         let beyond = timed(command.args([from, to])).saturating_sub(login);
         println!("{name}: {}", beyond.as_secs_f64() / ROUND_TRIP.as_secs_f64());
     }
@@ -193,9 +194,9 @@ fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
 
 /// Copies to a host with sshd alone, through an ssh that notes its arguments, with different configurations.
 fn copy_through_channels() {
-    let sshd = match PrivateSshd::start(&Surroundings::default()) {
+    let sshd = match PrivateSshd::start() {
         Ok(sshd) => sshd,
-        Err(skipped) => return println!("no server: {}", skipped.reason),
+        Err(skipped) => return program::skip(&skipped),
     };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -215,7 +216,7 @@ fn copy_through_channels() {
     let cases: [(&[&str], usize); 3] = [(&[], 2), (&["--streams", "1"], 1), (&["-o", &own], 0)];
     for (number, (options, channels)) in cases.into_iter().enumerate() {
         let sent = format!("sent{number}");
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program::path());
         command.args(["cp", "-rT", "-q", "--far-end", "sftp", "-F"]).arg(sshd.client_config()).args(options);
         command.arg(at("tree")).arg(format!("{}:{}", PrivateSshd::HOST, at(&sent).display()));
         command.env("XDG_STATE_HOME", at("state")).env("PATH", format!("{}:{path}", at("bin").display()));
@@ -252,6 +253,6 @@ fn what_is_no_link_is_refused() {
         let output = behind(words, "true");
         assert_eq!(output.status.code(), Some(2), "{words:?}");
     }
-    let output = Command::new(PROGRAM).args(["lab", "link", "--rtt", "1ms"]).output().unwrap();
+    let output = Command::new(program::path()).args(["lab", "link", "--rtt", "1ms"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

@@ -7,7 +7,7 @@ use crate::args::{
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::Interrupts;
-use crate::text;
+use crate::{study, text};
 use sealane_lab::LabError;
 use sealane_lab::experiment::Profile;
 use sealane_lab::report::number::duration;
@@ -109,9 +109,18 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         }
         LabCommand::Run(arguments) => run_studies(&arguments),
         LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Run(arguments) }) => {
-            crate::fleet::run_study(&arguments)
+            study::run(&arguments)
+        }
+        LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Work(arguments) }) => {
+            study::work(arguments)
         }
         LabCommand::Site(arguments) => build_site(&arguments),
+        LabCommand::Speed(_)
+        | LabCommand::Md5(_)
+        | LabCommand::Completions { .. }
+        | LabCommand::Man { .. } => {
+            unreachable!("the caller runs these")
+        }
     }
 }
 
@@ -137,7 +146,11 @@ fn measures(command: &LabCommand) -> bool {
         | LabCommand::Fleet(_)
         | LabCommand::Capture(_)
         | LabCommand::List(_)
-        | LabCommand::Site(_) => false,
+        | LabCommand::Site(_)
+        | LabCommand::Speed(_)
+        | LabCommand::Md5(_)
+        | LabCommand::Completions { .. }
+        | LabCommand::Man { .. } => false,
     }
 }
 
@@ -316,7 +329,8 @@ mod tests {
     #[test]
     fn every_study_has_a_command_that_parses() {
         for study in studies::listed() {
-            let words = ["sealane"].into_iter().chain(study.command.split(' '));
+            let command = study.command.strip_prefix("lab ").unwrap_or(&study.command);
+            let words = ["sealane-lab"].into_iter().chain(command.split(' '));
             let parsed = Cli::try_parse_from(words);
             assert!(parsed.is_ok(), "{}: {}", study.id, parsed.unwrap_err());
         }

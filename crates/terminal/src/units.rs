@@ -3,7 +3,6 @@
 //! Guarantees: an accepted text has one meaning only, nothing overflows silently, and zero is refused where zero
 //! could only be a mistake.
 
-use sealane_copy::{RelativePath, Upkeep};
 use std::time::Duration;
 
 /// A text that is not a valid amount of the expected kind.
@@ -60,29 +59,6 @@ pub fn kilobits(text: &str) -> Result<u64, UnitError> {
         0 => Err(UnitError::Zero),
         number => number.checked_mul(128).ok_or(UnitError::TooLarge),
     }
-}
-
-/// Parses the suffix of the names of backups.
-///
-/// # Errors
-/// Fails if no name can end in the text.
-pub fn suffix(text: &str) -> Result<String, UnitError> {
-    match Upkeep::is_suffix(text.as_bytes()) {
-        true => Ok(text.to_owned()),
-        false => {
-            Err(UnitError::Malformed { expected: "the end of a file name such as ~ or .old, up to 64 bytes" })
-        }
-    }
-}
-
-/// Returns a folder below the target.
-///
-/// # Errors
-/// Fails if the text is not a path that stays below the folder.
-pub fn folder(text: &str) -> Result<RelativePath, UnitError> {
-    let malformed = UnitError::Malformed { expected: "a path below the target such as old or kept/today" };
-    let plain = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/');
-    RelativePath::new(plain).map_err(|_| malformed)
 }
 
 /// Parses mode bits to remove, in octal digits: `027`.

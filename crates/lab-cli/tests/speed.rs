@@ -1,5 +1,6 @@
 //! `sealane speed` as other programs see it: its lines, its refusals, and its exit status.
 
+#[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
 use program::terminal::{Terminal, lines};

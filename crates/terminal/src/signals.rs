@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// Listens until it is dropped.
-pub(crate) struct Interrupts {
+pub struct Interrupts {
     /// Set by the handler itself, so that a thread that notices the death of a child by the same signal finds it
     /// here.
     received: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// Fails if the system refuses a handler or a thread.
-    pub(crate) fn listen(stop: impl Fn(u8) + Send + 'static) -> io::Result<Self> {
+    pub fn listen(stop: impl Fn(u8) + Send + 'static) -> io::Result<Self> {
         Self::listen_to(stop, None::<fn()>)
     }
 
@@ -38,7 +38,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// Fails if the system refuses a handler or a thread.
-    pub(crate) fn listen_beside_hangup(
+    pub fn listen_beside_hangup(
         stop: impl Fn(u8) + Send + 'static,
         hang_up: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
@@ -80,7 +80,7 @@ impl Interrupts {
     }
 
     /// Returns the received signal, if any.
-    pub(crate) fn received(&self) -> Option<u8> {
+    pub fn received(&self) -> Option<u8> {
         u8::try_from(self.received.load(SeqCst)).ok().filter(|&number| number != 0)
     }
 }
@@ -98,7 +98,7 @@ fn number(signal: i32) -> u8 {
 ///
 /// # Errors
 /// Fails if the system refuses a handler.
-pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
+pub fn leave_terminal_to_client() -> io::Result<()> {
     for signal in [SIGINT, SIGHUP] {
         flag::register(signal, Arc::default())?;
     }
@@ -110,7 +110,7 @@ pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
 ///
 /// # Errors
 /// Fails if the system refuses a handler.
-pub(crate) fn leave_all_to_client() -> io::Result<()> {
+pub fn leave_all_to_client() -> io::Result<()> {
     for signal in ENDING {
         flag::register(signal, Arc::default())?;
     }

@@ -3,6 +3,7 @@
 //! A real run of a study between hosts gets a signal while programs measure. A killed lab is cleaned up after by its
 //! shells; where they were killed too, the next lab removes what is left.
 
+#[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
 use rustix::process::{Pid, Signal, kill_process};

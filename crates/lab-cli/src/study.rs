@@ -1,21 +1,23 @@
 //! `sealane lab fleet run`: studies whose samples many hosts take, through the queue that copies use too.
 
-use super::{failure, usage};
-use crate::args::{Cli, Command, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs, command};
-use crate::environment;
+use crate::args::{LabFleetRunArgs, LabFleetWorkArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::lab::output::{Output, failed, show, surroundings};
-use crate::signals::Interrupts;
+use crate::signals::{self, Interrupts};
 use crate::text::{complain, printable};
-use clap::FromArgMatches;
 use sealane_copy::Options;
 use sealane_fleet::{
-    FleetError, Job, JobId, News, Outcome, Places, Queue, RESULT_BYTES_MAX, Study, Weight, conduct, labour,
+    FleetError, Job, JobId, News, Outcome, Places, Queue, RESULT_BYTES_MAX, Runs, Study, Tasks, Weight,
+    conduct, labour,
 };
 use sealane_lab::report::Files;
 use sealane_lab::rng::Rng;
 use sealane_lab::shared::{self, Done, Order};
+use sealane_terminal::environment;
+use sealane_terminal::laboratory::{LABORATORY, build};
+#[cfg(feature = "nats")]
+use sealane_terminal::queue;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -24,28 +26,52 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
 
 /// The beginning of the command of such a run.
-pub(super) const COMMAND: &str = "sealane lab";
+const COMMAND: &str = "sealane lab";
 
-/// Runs the command again that a run was started with.
-pub(super) fn again(words: &[OsString]) -> Result<ExitStatus, Failure> {
-    let all = ["sealane", "lab"].into_iter().map(OsString::from).chain(words.iter().cloned());
-    let found = command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
-    match found.map_err(usage)?.command {
-        Command::Lab(lab) => match lab.command {
-            LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Run(arguments) }) => run(&arguments),
-            _ => Err(usage(anyhow::anyhow!("the run is not one of `sealane lab fleet`"))),
-        },
-        _ => Err(usage(anyhow::anyhow!("the run is not one of the lab"))),
+/// Takes samples for the process that started this one, or for a run whose queue is elsewhere.
+pub(crate) fn work(arguments: LabFleetWorkArgs) -> Result<ExitStatus, Failure> {
+    signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    let tasks = Tasks { base: Options::default(), studying: &take };
+    #[cfg(feature = "nats")]
+    if let (Some(server), Some(run), Some(key)) = (&arguments.queue, &arguments.run, arguments.key) {
+        let queue = queue::worker(server, run, &arguments.trust).map_err(failure)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = arguments.host.unwrap_or(host);
+        sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks).map_err(failure)?;
+        return Ok(ExitStatus::Success);
+    }
+    #[cfg(not(feature = "nats"))]
+    let LabFleetWorkArgs { host: _, trust: _ } = arguments;
+    match sealane_fleet::work(environment::ssh_addresses(), &tasks) {
+        Ok(()) => Ok(ExitStatus::Success),
+        // The failure has been reported, or the coordinator is gone.
+        Err(error @ (FleetError::Unfit(_) | FleetError::Channel(_))) => {
+            Err(Failure::Told { status: ExitStatus::of_kind(error.kind()) })
+        }
+        Err(error) => Err(failure(error)),
     }
 }
 
+fn failure(error: FleetError) -> Failure {
+    Failure::new(ExitStatus::of_kind(error.kind()), error)
+}
+
+/// Returns the runs that were started here.
+fn runs() -> Result<Runs, Failure> {
+    let state = environment::state_dir().ok_or_else(|| {
+        let error = anyhow::anyhow!("runs are kept below your home folder, and HOME names none");
+        Failure::new(ExitStatus::Usage, error)
+    })?;
+    Ok(Runs::below(&state))
+}
+
 /// Takes samples for the study of this order, until there are no more to take.
-pub(super) fn work(queue: &dyn Queue, host: &str, order: &[u8]) -> Result<(), FleetError> {
+fn take(queue: &dyn Queue, host: &str, order: &[u8]) -> Result<(), FleetError> {
     let order: Order = shared::decode(order).map_err(|error| FleetError::Protocol(error.to_string()))?;
-    let build = shared::build();
+    let build = build();
     if order.build != build {
         return Err(FleetError::Unfit(format!(
-            "{host} has sealane {build}, and the study is one of {}: all hosts must have the same",
+            "{host} has sealane-lab {build}, and the study is one of {}: all hosts must have the same",
             order.build
         )));
     }
@@ -68,7 +94,7 @@ pub(super) fn work(queue: &dyn Queue, host: &str, order: &[u8]) -> Result<(), Fl
 pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
     let began = Instant::now();
     let order = Order {
-        build: shared::build(),
+        build: build(),
         ids: arguments.ids.clone(),
         profile: arguments.profile,
         seed: arguments.seed.unwrap_or_else(Rng::fresh_seed),
@@ -100,7 +126,7 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
         let done: Result<Done, _> = shared::decode(&outcome.result);
         done.is_ok_and(|done| done.taken.failure.is_none())
     };
-    let found = conduct(study, is_whole, &work, &cancel, &mut tell).map_err(failure)?;
+    let found = conduct(study, is_whole, &take, &cancel, &mut tell).map_err(failure)?;
     let read = |outcome: &Outcome| shared::decode::<Done>(&outcome.result);
     let done = found.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let reports = order.reports(&surroundings, done, &mut io::stderr()).map_err(failed)?;
@@ -136,12 +162,12 @@ fn study(arguments: &LabFleetRunArgs, order: &Order, jobs: &[shared::Job]) -> Re
     let mut options = Options::default();
     options.remote.ssh_program = environment::ssh_program();
     options.remote.ssh_config.clone_from(&arguments.ssh_config);
-    options.remote.remote_program.clone_from(&arguments.remote_program);
+    options.remote.remote_program = arguments.remote_program.clone().or_else(|| Some(LABORATORY.to_owned()));
     #[cfg(feature = "nats")]
-    let queue = super::queue::open(arguments.queue.as_ref(), (&arguments.trust).into()).map_err(failure)?;
+    let queue = queue::open(arguments.queue.as_ref(), &arguments.trust).map_err(failure)?;
     #[cfg(not(feature = "nats"))]
     let queue = None;
-    let run = super::runs()?.of(&[b"study", &order_bytes]);
+    let run = runs()?.of(&[b"study", &order_bytes]);
     let here = std::env::current_dir().unwrap_or_default();
     let words = words(arguments, order.seed);
     let command = sealane_fleet::Command::new(COMMAND, words, &here);

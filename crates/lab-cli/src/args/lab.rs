@@ -1,10 +1,12 @@
 //! Arguments of `sealane lab`.
 
-use super::fleet::QueueTrustArgs;
+use super::speed::{self, SpeedArgs};
+use super::trial::TrialArgs;
 use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use sealane_engine::EngineChoice;
+use clap_complete::Shell;
+use sealane_engine::{EngineChoice, KINDS};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
 use sealane_lab::experiment::Profile;
@@ -13,7 +15,11 @@ use sealane_lab::macro_benchmarks;
 use sealane_lab::program::End;
 use sealane_lab::studies::{self, Family};
 use sealane_lab::tunnel::{PEERS, Topology};
+#[cfg(feature = "nats")]
+use sealane_peer::PublicKey;
 use sealane_stack::Spec;
+use sealane_terminal::help::engines;
+use sealane_terminal::queue::QueueTrustArgs;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -25,15 +31,6 @@ Measure what security costs on this machine.
 The lab runs this program itself, so it measures what you use. Each run draws new random data and a new order, and \
 reports the machine, the implementation and the uncertainty of its figures. All raw samples are in the report's JSON, \
 beside one HTML file without external parts.";
-
-/// Arguments of `sealane lab`.
-#[derive(Debug, Args)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
-pub struct LabArgs {
-    /// The command.
-    #[command(subcommand)]
-    pub command: LabCommand,
-}
 
 /// The commands of the lab.
 #[derive(Debug, Subcommand)]
@@ -73,6 +70,22 @@ pub enum LabCommand {
     /// Measure a simulated accelerator card by packet size and threads, beside software (the 2002 study's card, and the OpenBSD
     /// framework's)
     Cards(CardsArgs),
+    /// Measure ciphers, digests and MACs, beside other libraries
+    #[command(long_about = speed::LONG_ABOUT)]
+    Speed(Box<SpeedArgs>),
+    /// Run the time trial of ATOMIC-2's driver, for `sealane md5 -t`
+    #[command(hide = true)]
+    Md5(TrialArgs),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder; it is made if missing
+        directory: PathBuf,
+    },
 }
 
 /// Accepts the parts of a command's studies.
@@ -223,6 +236,8 @@ pub enum LabFleetCommand {
     /// Run studies by id, on one host or many, with one report
     #[command(long_about = FLEET_RUN_ABOUT)]
     Run(LabFleetRunArgs),
+    /// Take part in a run whose queue is a NATS server, until there are no samples to take
+    Work(LabFleetWorkArgs),
 }
 
 const FLEET_RUN_ABOUT: &str = "\
@@ -231,7 +246,30 @@ and --queue all are taken here, one after the other.
 
 All hosts must have the same build of this program. The report states the machines, and each sample the host that took it. \
 With the same --seed, the same command continues a run that was interrupted. `sealane fleet status`, `stop` and `retry` know \
-these runs too, and `sealane fleet work --queue` takes part in one.";
+these runs too, and `sealane lab fleet work --queue` takes part in one.";
+
+/// Arguments of `sealane lab fleet work`.
+#[derive(Debug, Args)]
+pub struct LabFleetWorkArgs {
+    /// The queue, as tls://HOST[:PORT]
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
+    pub queue: Option<Server>,
+    /// The run
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "RUN", requires = "queue")]
+    pub run: Option<String>,
+    /// The key of the run, as `sealane lab fleet run` and `sealane fleet status` print it
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub key: Option<PublicKey>,
+    /// Name of this host in reports; by default its own name
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// The identity towards the queue, and the trust in it.
+    #[command(flatten)]
+    pub trust: QueueTrustArgs,
+}
 
 /// Arguments of `sealane lab fleet run`.
 #[derive(Debug, Args)]
@@ -242,7 +280,7 @@ pub struct LabFleetRunArgs {
     /// Hosts that are reached over ssh, as in `n[1-4]` or `@FILE` with a host a line, which is read again when it changes
     #[arg(long, value_name = "HOSTS")]
     pub hosts: Option<OsString>,
-    /// A NATS server that has the queue, as tls://HOST[:PORT]; hosts take part by `sealane fleet work`
+    /// A NATS server that has the queue, as tls://HOST[:PORT]; hosts take part by `sealane lab fleet work`
     #[cfg(feature = "nats")]
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<Server>,
@@ -267,7 +305,7 @@ pub struct LabFleetRunArgs {
     /// Configuration file for ssh
     #[arg(short = 'F', value_name = "FILE")]
     pub ssh_config: Option<PathBuf>,
-    /// The hosts' sealane, if it is not in their PATH
+    /// The hosts' sealane-lab, if it is not in their PATH
     #[arg(long, value_name = "PROGRAM")]
     pub remote_program: Option<String>,
     /// The identity towards the queue, and the trust in it.
@@ -341,7 +379,7 @@ pub struct StacksArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
     /// The engine of this end
-    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
+    #[arg(long, value_name = "ENGINE", default_value_t, help = engines(KINDS))]
     pub engine: EngineChoice,
     /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]

@@ -1,6 +1,7 @@
 //! `sealane lab tunnel` between namespaces: connections that the lab itself makes carry traffic, and what they cannot
 //! carry is left out.
 
+#[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
 use program::{sealane, skip, text};
@@ -48,4 +49,39 @@ fn own_arrangements_of_tunnels_carry() {
     assert_eq!(names, ["null-gso", "sealane-4-children", "sealane-direct"]);
     // Superpackets as they are do not pass a link that splits trains.
     assert_eq!(carrying("tcp1-no-segmentation", "null-gso,sealane-esp"), ["sealane-esp"]);
+}
+/// The lab's macro benchmarks in their shortest form: each part that has its programs here has its table.
+#[test]
+fn the_macro_benchmarks_have_a_table_for_each_part() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let tables = [
+        ("nginx", &["http-gigabit-memory", "tiny"][..]),
+        ("sshd", &["ftp-gigabit-memory"]),
+        ("wget", &["mirror"]),
+        ("primes", &["sieve"]),
+        ("sshfs", &["build"]),
+    ];
+    let output = sealane(&["lab", "macro", "--profile", "smoke", "--json"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let outcomes = report["outcomes"].as_array().expect("outcomes");
+    let skipped = report["skipped"].to_string();
+    let find = |id: &&str| outcomes.iter().find(|outcome| outcome["experiment"]["id"] == **id);
+    for (program, ids) in tables {
+        for id in ids {
+            let Some(outcome) = find(id) else {
+                assert!(skipped.contains(&format!("`{program}`")), "no {id}: {skipped}");
+                skip(&format!("{id}: no {program}"));
+                continue;
+            };
+            let cells = outcome["cells"].as_array().expect("cells");
+            assert!(cells.len() > 1, "{outcome}");
+            assert!(cells.iter().all(|cell| cell["failure"].is_null()), "{outcome}");
+            // The sentences about ftp are about suites that the shortest form does not have.
+            let has_claims = !outcome["claims"].as_array().expect("claims").is_empty();
+            assert!(has_claims || id.starts_with("ftp"), "{id}");
+        }
+    }
 }

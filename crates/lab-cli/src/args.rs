@@ -1,0 +1,68 @@
+//! The arguments exactly as given: the values from the shell, in types that need no further parsing. Help, manual pages and
+//! completions are generated from these definitions and from nothing else.
+
+pub(crate) mod examples;
+mod lab;
+mod speed;
+mod trial;
+
+pub use lab::{
+    ALL_STUDIES, CaptureArgs, CardsArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
+    LabFleetWorkArgs, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs,
+    NetworkProcessorArgs, NullTunnelArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs,
+    StacksArgs, TransferArgs,
+};
+pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
+pub use trial::TrialArgs;
+
+use clap::builder::TypedValueParser;
+use clap::{CommandFactory as _, Parser};
+use sealane_lab::experiment::Profile;
+use sealane_lab::link::Stage;
+use sealane_lab::program::End;
+use sealane_lab::tunnel::Topology;
+use sealane_terminal::help::{explained, one_of};
+use sealane_terminal::laboratory::LABORATORY;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sealane-lab",
+    bin_name = "sealane lab",
+    version,
+    about = "Measures what protection costs on this machine",
+    long_about = lab::LONG_ABOUT,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// The build of the `sealane` that has started this program
+    #[arg(long, hide = true)]
+    pub for_build: Option<String>,
+    /// The command.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// Returns the definition from which help, manual pages and completions are generated.
+pub fn command() -> clap::Command {
+    explained(LABORATORY, Cli::command(), examples::EXAMPLES, &|_| Vec::new())
+}
+
+fn profile() -> impl TypedValueParser<Value = Profile> {
+    one_of(&Profile::ALL, |profile| profile.name())
+}
+
+fn stage() -> impl TypedValueParser<Value = Stage> {
+    one_of(&[Stage::Outside, Stage::Inside, Stage::Link], |stage| stage.name())
+}
+
+fn topology() -> impl TypedValueParser<Value = Topology> {
+    one_of(&Topology::ALL, |topology| topology.name())
+}
+
+fn end() -> impl TypedValueParser<Value = End> {
+    one_of(&End::ALL, |end| end.name())
+}
