@@ -432,3 +432,32 @@ fn two_clients_push_one_file_over_sftp() {
     }
     is_right(&folders);
 }
+
+/// A client that dies between making its lease and filling it leaves an empty one, which says nothing: a young one may be
+/// filled in the next moment and is named, an old one has no writer any more and goes.
+#[test]
+fn a_lease_that_was_never_filled_is_named_and_then_removed() {
+    let (scene, folders) = scene_with_tree("leases");
+    let (home, source, target) =
+        (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
+    let lease = folders.at(&format!(".sealane-{:032x}.lease", 7));
+    let config = utf8(&scene.config);
+    let far = format!("{}:{target}", PrivateSshd::HOST);
+    let mut ways = vec![vec!["-rT", source.as_str(), target.as_str()]];
+    if scene.sshd.is_some() {
+        ways.push(vec!["-rT", "-F", &config, "--far-end", "sftp", &source, &far]);
+    }
+    for arguments in ways {
+        write(&lease, b"");
+        let ended = run_to_end(&home, &arguments).expect("it ends");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let told = event(&ended, "left");
+        assert!(told.iter().any(|event| event["path"].to_string().contains(".lease")), "{ended:?}");
+        assert!(lease.exists(), "its writer may have been about to fill it");
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        File::options().write(true).open(&lease).and_then(|file| file.set_modified(old)).expect("a time");
+        let ended = run_to_end(&home, &arguments).expect("it ends");
+        assert_eq!((ended.code, event(&ended, "left").len()), (Some(0), 0), "{ended:?}");
+        is_right(&folders);
+    }
+}

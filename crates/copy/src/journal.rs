@@ -36,6 +36,8 @@ pub(crate) use codec::{Entry, Identity, NAMES_BYTES_MAX, Partial, State, replay}
 const LEASE: &[u8] = b".lease";
 /// The maximum number of names in a lease, which is written at once.
 const LEASED_MAX: usize = 64;
+/// The age from which a lease without content has no writer any more: it gets its content a round trip after its name.
+const LEASE_FILLED_SECONDS: i64 = 60;
 /// A journal shorter than this is not worth rewriting.
 const REWRITE_FROM_BYTES: u64 = 1 << 20;
 /// The number of bytes read or written at once.
@@ -94,6 +96,17 @@ impl From<JournalError> for io::Error {
         };
         Self::new(kind, error)
     }
+}
+
+/// A file by which another transfer that is not complete is known in the target.
+#[derive(Debug)]
+pub(crate) enum Other<'a> {
+    /// Its journal, which nobody else holds.
+    Journal(&'a Journal),
+    /// The lease of one whose journal is at another host.
+    Lease,
+    /// A lease that does not say yet which names the transfer brings.
+    EmptyLease,
 }
 
 /// The open journal of a running transfer; no other process can hold it while this value lives.
@@ -210,12 +223,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens the other journals of the folder that no transfer holds, and the leases, and calls `each` with the journal
-    /// (none for a lease), its state and its name.
+    /// Opens the other journals of the folder that no transfer holds, and the leases, and calls `each` with each of
+    /// them, its state and its name. A lease that its writer has never filled is removed once it is old.
     ///
     /// # Errors
     /// Fails if the folder cannot be listed.
-    pub(crate) fn others(&self, mut each: impl FnMut(Option<&Self>, &State, &str)) -> io::Result<()> {
+    pub(crate) fn others(&self, mut each: impl FnMut(Other<'_>, &State, &str)) -> io::Result<()> {
         let folder = rustix::fs::Dir::read_from(&self.directory)?;
         for found in folder {
             let found = found?;
@@ -225,18 +238,30 @@ impl Journal {
             }
             let Some((text, key)) = str::from_utf8(name).ok().zip(key_of(name)) else { continue };
             if name.ends_with(LEASE) {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let opened = rustix::fs::openat(&self.directory, text, flags, Mode::empty());
-                if let Some((state, _)) = opened.ok().and_then(|file| read(&file).ok()) {
-                    each(None, &state, text);
+                if let Ok((other, state)) = self.lease(text) {
+                    each(other, &state, text);
                 }
                 continue;
             }
             // One that is in use, or of another user, is none of ours.
             let Ok((other, state)) = Self::open(self.directory.as_fd(), key) else { continue };
-            each(Some(&other), &state, text);
+            each(Other::Journal(&other), &state, text);
         }
         Ok(())
+    }
+
+    /// Reads a lease of the folder.
+    fn lease(&self, name: &str) -> io::Result<(Other<'static>, State)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&file)?;
+        let is_empty = found.st_size == 0 && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        if is_empty && is_never_filled(found.st_mtime) && is_current(self.directory.as_fd(), name, &file)? {
+            rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())?;
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let (state, _) = read(&file)?;
+        Ok((if is_empty { Other::EmptyLease } else { Other::Lease }, state))
     }
 
     /// Returns when an earlier run, or whoever else, wrote to it last.
@@ -300,6 +325,18 @@ pub(crate) fn lease(names: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
         let _ = Entry::Covers { path }.encode_into(&mut content);
     }
     content
+}
+
+/// Returns whether a lease without content, of this time of last change in seconds, has no writer any more. A clock that is
+/// wrong costs others no more than the notice that the lease gives.
+pub(crate) fn is_never_filled(modified_seconds: i64) -> bool {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    i64::try_from(now).is_ok_and(|now| now.saturating_sub(modified_seconds) > LEASE_FILLED_SECONDS)
+}
+
+/// Returns whether `name` is that of a lease.
+pub(crate) fn is_lease_name(name: &[u8]) -> bool {
+    name.ends_with(LEASE) && is_file_name(name)
 }
 
 /// Returns whether `name` has the form that [`file_name`] or [`lease_name`] returns.

@@ -4,7 +4,7 @@
 //! does not bring; a part is removed only if its file is in place, as it was to be.
 
 use crate::{
-    journal::{Journal, State},
+    journal::{Other, State},
     receive::files::Files,
     session::ends::is_finished,
     summary::Notice,
@@ -21,10 +21,15 @@ pub(crate) fn settle(files: &Files) {
         return;
     }
     let (mut writer, mut told) = (target.writer(), 0);
-    let mut settle = |journal: Option<&Journal>, state: &State, name: &str| {
-        // One that was just removed has been made again by opening it.
-        let is_new = journal.is_some_and(|journal| !journal.is_resumed());
-        if !is_new && !files.intake.permit.brings(&state.covers) {
+    let mut settle = |other: Other<'_>, state: &State, name: &str| {
+        let is_concerned = match other {
+            // One that was just removed has been made again by opening it.
+            Other::Journal(journal) if !journal.is_resumed() => true,
+            // It does not say which names it is about, and never will if its writer has died.
+            Other::EmptyLease => true,
+            Other::Journal(_) | Other::Lease => files.intake.permit.brings(&state.covers),
+        };
+        if !is_concerned {
             return;
         }
         let mut is_needed = false;
@@ -35,9 +40,9 @@ pub(crate) fn settle(files: &Files) {
             }
             partial.discard(&mut writer);
         }
-        match journal {
+        match other {
             // It tells of nothing that is missing, and harms nobody if it stays.
-            Some(journal) if !is_needed => drop(journal.remove()),
+            Other::Journal(journal) if !is_needed => drop(journal.remove()),
             // The client that holds a lease's journal may still be running.
             _ if told < TOLD_MAX => {
                 told += 1;

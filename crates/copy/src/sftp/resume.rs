@@ -16,7 +16,9 @@ use sealane_sftp::{Access, FileKind, Reply, Request};
 use crate::{
     digest::{GROUP_BYTES, PieceHash, hash_group},
     error::Error,
-    journal::{Identity, Partial, State as JournalState, is_file_name, replay},
+    journal::{
+        Identity, Partial, State as JournalState, is_file_name, is_lease_name, is_never_filled, replay,
+    },
     login::private_folder,
     receive::permit::Permit,
     send::work::{Check, Claim},
@@ -25,7 +27,7 @@ use crate::{
         far::Far,
         link::{Fault, Link},
         place::{Place, below},
-        put::Put,
+        put::{Put, metadata},
         survey::{read, read_request},
     },
 };
@@ -175,10 +177,17 @@ pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(
     let Ok(Some(names)) = link.list(&put.root, LISTED_MAX).await else { return Ok(()) };
     for name in names.iter().map(|found| &found.name).filter(|name| is_file_name(name)).take(LEFT_MAX) {
         let mut content = Vec::new();
-        let size = match link.lstat(&put.at(name)).await {
-            Ok(Some(found)) => found.size_bytes.unwrap_or_default().min(LEFT_BYTES_MAX),
-            _ => continue,
-        };
+        let Ok(Some(found)) = link.lstat(&put.at(name)).await else { continue };
+        let size = found.size_bytes.unwrap_or_default().min(LEFT_BYTES_MAX);
+        if size == 0 && is_lease_name(name) && found.kind() == FileKind::File {
+            // Its writer fills it in a moment, or has died.
+            let is_gone = is_never_filled(metadata(&found).modified.seconds)
+                && link.act(&Request::Remove { path: &put.at(name) }).await.is_ok();
+            if !is_gone {
+                put.tell_left(name);
+            }
+            continue;
+        }
         if read(&link, &put.at(name), 0..size, |bytes| content.extend_from_slice(bytes)).await.is_err() {
             continue;
         }
