@@ -9,7 +9,7 @@
 //!
 //! Below the roots no symbolic link is followed, on either side, unless a source is opened with that option.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod beneath;
 mod bytes;
@@ -19,8 +19,11 @@ mod differences;
 mod error;
 mod extraneous;
 mod filter;
+mod folders;
 mod glob;
 mod inner;
+#[allow(unsafe_code, reason = "a system call that no library wraps")]
+mod list_xattrs;
 mod metadata;
 mod options;
 mod part;
@@ -46,6 +49,7 @@ pub use differences::Differences;
 pub use error::{EntryType, Error, Operation, Result};
 pub use extraneous::{Extra, Extraneous, Judgement};
 pub use filter::{Filter, Rule};
+pub use folders::{Folders, Seen, SeenFolder, Visitor};
 pub use glob::{ExpandedName, Expansion, ExpansionBounds, Glob, is_pattern};
 pub use inner::Dropped;
 pub use metadata::{
@@ -56,7 +60,7 @@ pub use options::{Backups, SmallFiles, TargetOptions};
 pub use part::PartFile;
 pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
 pub use ranges::{Division, RANGES_MAX};
-pub use reader::{Extents, OpenFile, Reader};
+pub use reader::{Extents, Looked, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
 pub use source::{Following, Naming, Selection, Source, SourceRoot};
 pub use successor::Successor;

@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat, unlinkat};
@@ -18,6 +19,7 @@ use rustix::io::{Errno, pread};
 use crate::beneath::{Parent, ParentCache, is_blocked};
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
+use crate::folders::{c_name, xattr_list, xattrs_at};
 use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
 use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
@@ -29,6 +31,18 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY);
 
+/// The kernel has no call for the extended attributes of a name.
+static OPENS_FOR_XATTRS: AtomicBool = AtomicBool::new(false);
+
+/// A regular file as it is seen without opening it.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// Its metadata, with extended attributes if they were asked for.
+    pub metadata: Metadata,
+    /// The number of its names.
+    pub links: u64,
+}
+
 /// Opens entries of a source. Each thread has its own, which keeps parent directories open from one file to the next.
 #[derive(Debug)]
 pub struct Reader {
@@ -38,6 +52,8 @@ pub struct Reader {
     /// the file; after the first refusal files are opened in the usual way.
     leave_access_time: bool,
     with_owner: bool,
+    /// The room for names of extended attributes, once it is needed.
+    xattr_list: Vec<u8>,
 }
 
 impl Source {
@@ -50,7 +66,7 @@ impl Source {
 impl Reader {
     fn new(source: Source) -> Self {
         let parents = source.roots().iter().map(|_| ParentCache::default()).collect();
-        Self { source, parents, leave_access_time: true, with_owner: false }
+        Self { source, parents, leave_access_time: true, with_owner: false, xattr_list: Vec::new() }
     }
 
     /// Makes files come with their owner from now on.
@@ -105,6 +121,34 @@ impl Reader {
         };
         self.leave_access_time = left;
         file.settled(path)
+    }
+
+    /// Looks at the regular file `path` without opening it, unless it has extended attributes that are asked for. Returns
+    /// `None` for another entry, and if links are followed.
+    pub fn look(&mut self, root: u32, path: &RelativePath, with_xattrs: bool) -> Result<Option<Looked>> {
+        if self.source.root(root)?.beneath.follows_links() {
+            return Ok(None);
+        }
+        let with_owner = self.with_owner;
+        let mut list = std::mem::take(&mut self.xattr_list);
+        let (parent, name) = self.locate(root, path)?;
+        let inspected = |errno| failed(Operation::Inspect, path, errno);
+        let stat = statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(inspected)?;
+        if entry_type(&stat) != EntryType::File {
+            return Ok(None);
+        }
+        let mut metadata = Metadata::from_stat(&stat, with_owner);
+        if with_xattrs {
+            if list.is_empty() {
+                list = xattr_list();
+            }
+            let name = c_name(name).map_err(inspected)?;
+            let opens = &OPENS_FOR_XATTRS;
+            metadata.xattrs =
+                xattrs_at(parent.as_fd(), &name, path.as_bytes(), &mut list, opens).map_err(inspected)?;
+        }
+        self.xattr_list = list;
+        Ok(Some(Looked { metadata, links: wide(stat.st_nlink) }))
     }
 
     /// Returns the destination of the symbolic link `path`, and its metadata.

@@ -108,6 +108,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/lab/src/speed/peers/openssl/ffi.rs", "libcrypto, loaded at run time and called through C"),
         ("crates/lab/src/speed/tsc.rs", "the time stamp counter, an intrinsic that is unsafe by its type"),
         ("crates/lab/src/speed/usage.rs", "getrusage(2), which says what this process has used"),
+        ("crates/tree/src/list_xattrs.rs", "listxattrat(2), which no library wraps yet"),
         ("crates/port/src/sys.rs", "TUN's ioctls and UDP's ancillary data, which no library wraps"),
         ("crates/tcp/tests/common/tun.rs", "unshare(2), and the ioctl(2) that names a TUN device"),
         ("crates/transform/examples/crossover/main.rs", "clock_gettime(2) for the CPU time of one thread"),

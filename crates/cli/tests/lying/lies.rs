@@ -5,7 +5,7 @@
 use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{
-    Complete, Finished, Have, Held, MasterSecret, Message, Partial, Piece, Request,
+    Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Partial, Piece, Request,
 };
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
 use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Pattern};
@@ -498,6 +498,23 @@ fn partial(ranges: &[(u64, u64)]) -> Message {
     Message::Have(Have { partial: vec![partial], ..Have::default() })
 }
 
+fn folders(count: usize, digest: u8) -> Message {
+    Message::Folders(vec![FolderDigest { path: [7; 16], digest: [digest; 16] }; count])
+}
+
+/// Lies of a sender about the folders that differ: the receiver has two.
+pub(crate) const ANSWERS: &[Claim] = &[
+    ("a folder that was never told", Refused, |liar| liar.tell(&Message::Differ(vec![2]))),
+    ("a folder of the greatest number", Refused, |liar| liar.tell(&Message::Differ(vec![u32::MAX]))),
+    ("a folder twice", Refused, |liar| {
+        liar.tell(&Message::Differ(vec![0]));
+        liar.tell(&Message::Differ(vec![0]));
+    }),
+    ("folders in falling order", Refused, |liar| liar.tell(&Message::Differ(vec![1, 0]))),
+    ("the end of everything instead of an answer", Refused, |liar| liar.tell(&finished(0))),
+    ("its own folders instead of an answer", Refused, |liar| liar.tell(&folders(0, 0))),
+];
+
 /// Lies about data that the receiver already has.
 pub(crate) const CLAIMS: &[Claim] = &[
     ("a range that ends before it starts", Refused, |liar| liar.tell(&partial(&[(65536, 3)]))),
@@ -520,6 +537,24 @@ pub(crate) const CLAIMS: &[Claim] = &[
         liar.tell(&partial(&[(0, 1 << 16)]));
         liar.tell(&partial(&[(1 << 16, 1 << 20)]));
         liar.tell(&Message::HaveEnd);
+    }),
+    ("folders that do not begin with none", Refused, |liar| liar.tell(&folders(1, 0))),
+    ("the end of folders that did not begin", Refused, |liar| liar.tell(&Message::FoldersEnd)),
+    ("a claim amid folders", Refused, |liar| {
+        liar.tell(&folders(0, 0));
+        liar.tell(&Message::Have(Have::default()));
+    }),
+    ("folders again after their end", Refused, |liar| {
+        liar.tell(&folders(0, 0));
+        liar.tell(&Message::FoldersEnd);
+        liar.tell(&folders(0, 0));
+    }),
+    ("one folder told many times", Harmless, |liar| {
+        liar.tell(&folders(0, 0));
+        for number in 0..100 {
+            liar.tell(&folders(2048, number));
+        }
+        liar.tell(&Message::FoldersEnd);
     }),
     ("data instead of what it has", Refused, |liar| liar.tell(&finished(0))),
     ("a request instead of what it has", Refused, |liar| {

@@ -279,9 +279,27 @@ impl Liar {
         loop {
             match hear(&mut self.channel) {
                 Some((Message::HaveEnd, _)) => return Ok(()),
+                Some((Message::FoldersEnd, _)) => {
+                    self.tell(&Message::DifferEnd);
+                    return Ok(());
+                }
                 Some((Message::Abort(abort), _)) => return Err(Verdict::Aborted(abort)),
                 Some(_) => {}
                 None => return Err(Verdict::Ended),
+            }
+        }
+    }
+
+    /// Hears, as a sender, which folders the receiver has, and returns their number.
+    pub(crate) fn folders(&mut self) -> Result<usize, Verdict> {
+        let mut count = 0;
+        loop {
+            match hear(&mut self.channel) {
+                Some((Message::Folders(told), _)) => count += told.len(),
+                Some((Message::FoldersEnd, _)) => return Ok(count),
+                Some((Message::Abort(abort), _)) => return Err(Verdict::Aborted(abort)),
+                Some((Message::HaveEnd, _)) | None => return Err(Verdict::Ended),
+                Some(_) => {}
             }
         }
     }

@@ -3,7 +3,9 @@
 //! After every lie the honest end is alive or has ended with an error, shows the expected result, has written nothing
 //! outside the target, and has no wrong content under a final name.
 
-use super::lies::{CLAIMS, DEMANDS, Fate, LOST_LATE, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
+use super::lies::{
+    ANSWERS, CLAIMS, DEMANDS, Fate, LOST_LATE, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH,
+};
 use super::offers::{OF_MIRRORS, OFFERS};
 use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
@@ -348,6 +350,27 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
+    /// Runs a client that lies about which folders differ.
+    fn answering_client(&mut self, number: usize) -> Result<(), String> {
+        let (name, fate, tell) = ANSWERS[number];
+        let path = format!("into{}", self.next());
+        let target = self.served.root().join(&path);
+        fs::create_dir_all(target.join("asked/one")).expect("a folder");
+        fs::write(target.join("asked/one/kept.true"), TRUTH).expect("a file");
+        let mut request = request(Role::Push, &path, self.transfer());
+        request.skip_same = true;
+        let opened = Liar::client(self.served.address, &self.liar, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let told = liar.folders().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        if told != 2 {
+            return Err(format!("{name}: {told} folders are told before the lie"));
+        }
+        tell(&mut liar);
+        let verdict = verdict(&mut liar.channel, fate.patience());
+        drop(liar);
+        self.judge(name, fate, &verdict)
+    }
+
     /// Runs a client that asks for something impossible.
     fn demanding_client(&mut self, role: Role, number: usize) -> Result<(), String> {
         let (name, fate, edit) = DEMANDS[number];
@@ -369,7 +392,7 @@ impl Scene {
     pub(crate) fn lies() -> usize {
         let both_ways = OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len() + OFFERS.len() + BARGAINS.len();
         let one_way = OF_SELECTORS.len() + OF_MIRRORS.len() + SENDERS.len() + RECEIVERS.len() + CLAIMS.len();
-        2 * both_ways + one_way
+        2 * both_ways + one_way + ANSWERS.len()
     }
 
     /// Runs the lie `number`.
@@ -391,6 +414,9 @@ impl Scene {
         }
         if let Some(at) = is_in(OF_RECEIVERS.len()) {
             return self.lying_server(Role::Push, &OF_RECEIVERS[at]);
+        }
+        if let Some(at) = is_in(ANSWERS.len()) {
+            return self.answering_client(at);
         }
         if let Some(at) = is_in(DEMANDS.len()) {
             return self.demanding_client(Role::Push, at);

@@ -3,7 +3,7 @@
 //! Guarantees: decoding accepts any bytes; decoded paths are checked ([`RelativePath`]), counts and lengths are
 //! bounded by the record.
 
-use sealane_tree::{Kind, Metadata, RelativePath, Timestamp};
+use sealane_tree::{Kind, Metadata, RelativePath, Timestamp, Xattr};
 use serde::{Deserialize, Serialize};
 
 /// One entry without its content. In a pack, the file's content of `metadata.size_bytes` bytes follows.
@@ -65,13 +65,13 @@ pub fn content_identity(path: &RelativePath, size_bytes: u64, digest: &[u8; 32])
 pub const UNKNOWN_ATTRIBUTES: [u8; 8] = [0xff; 8];
 
 /// Returns a word that identifies the attributes of an existing file: its mode in the first two bytes, then a 48-bit
-/// BLAKE3 hash of its owner, if `with_owner`, and of its time, if `by_content` (that identity does not cover the
-/// time). Extended attributes are not included.
+/// BLAKE3 hash of its owner, if `with_owner`, of its time, if `by_content` (that identity does not cover the time), and of
+/// its extended attributes, if it has some.
 pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u8; 8] {
     let mut attributes = [0; 8];
     // A mode has twelve bits.
     attributes[..2].copy_from_slice(&(metadata.mode as u16).to_le_bytes());
-    if by_content || with_owner {
+    if by_content || with_owner || !metadata.xattrs.is_empty() {
         let mut hasher = blake3::Hasher::new();
         if let Some(owner) = metadata.owner.filter(|_| with_owner) {
             hasher.update(&owner.uid.to_le_bytes()).update(&owner.gid.to_le_bytes());
@@ -80,15 +80,34 @@ pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u
             hasher.update(&metadata.modified.seconds.to_le_bytes());
             hasher.update(&metadata.modified.nanoseconds.to_le_bytes());
         }
+        if !metadata.xattrs.is_empty() {
+            hash_xattrs(&mut hasher, &metadata.xattrs);
+        }
         hasher.finalize_xof().fill(&mut attributes[2..]);
     }
     attributes
 }
 
+/// Adds extended attributes to a hash, whatever their order.
+pub(crate) fn hash_xattrs(hasher: &mut blake3::Hasher, xattrs: &[Xattr]) {
+    let mut sorted: Vec<_> = xattrs.iter().collect();
+    sorted.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    hasher.update(b"xattrs").update(&(sorted.len() as u64).to_le_bytes());
+    for Xattr { name, value } in sorted {
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name);
+        hasher.update(&(value.len() as u64).to_le_bytes()).update(value);
+    }
+}
+
 /// Returns a 128-bit BLAKE3 hash of a path alone.
 pub fn path_hash(path: &RelativePath) -> [u8; 16] {
+    bytes_hash(path.as_bytes())
+}
+
+/// Returns the same as [`path_hash`] of the bytes of a path; no bytes stand for the target itself.
+pub(crate) fn bytes_hash(path: &[u8]) -> [u8; 16] {
     let mut hash = [0; 16];
-    blake3::Hasher::new().update(path.as_bytes()).finalize_xof().fill(&mut hash);
+    blake3::Hasher::new().update(path).finalize_xof().fill(&mut hash);
     hash
 }
 

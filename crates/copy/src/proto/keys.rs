@@ -4,6 +4,7 @@
 //! master (from the control channel) ──► transfer = derive(master, "transfer", hash of request and answer)
 //!                 between two servers ──► transfer = derive(master, "relayed", the transfer's name)
 //! transfer ──► join key    = derive("join")
+//! transfer ──► folders key = derive("folders")
 //! transfer ──► stream key  = derive("stream", index, generation, direction)     one per TCP connection and way
 //! ```
 //!
@@ -51,6 +52,12 @@ impl TransferKeys {
     /// Returns the key that proves that a TCP connection belongs to the transfer.
     pub fn join(&self) -> Secret {
         self.transfer.derive(&[b"join"])
+    }
+
+    /// Returns the key of the digests by which folders are compared: nobody can make two folders that look the same before
+    /// the transfer has begun.
+    pub fn folders(&self) -> Secret {
+        self.transfer.derive(&[b"folders"])
     }
 
     /// Returns the keys of one direction of one opening of one stream.

@@ -6,7 +6,9 @@
 //!       ◄────────────────────────────── Hello, Waiting…, then Accept (then data streams are opened)
 //!
 //! sender                               receiver
-//!       ◄────────────────────────────── Have…, HaveEnd
+//!       ◄────────────────────────────── Have…, then HaveEnd, or Folders…, FoldersEnd
+//! Differ…, DifferEnd ─────────────────►                              (only after FoldersEnd)
+//!       ◄────────────────────────────── Have…, HaveEnd               (only if folders differ)
 //! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
 //!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
@@ -36,7 +38,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 11;
+pub const PROTOCOL_VERSION: u16 = 12;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -59,6 +61,16 @@ pub enum Message {
     Have(Have),
     /// Receiver to sender: no more `Have`.
     HaveEnd,
+    /// Receiver to sender: folders that it has, each numbered by its place in all of these messages; also as a sign of
+    /// life.
+    Folders(Vec<FolderDigest>),
+    /// Receiver to sender: no more `Folders`. The sender answers.
+    FoldersEnd,
+    /// Sender to receiver: the numbers of folders that it has, too, and that are not the same; they rise from message to
+    /// message. Also as a sign of life.
+    Differ(Vec<u32>),
+    /// Sender to receiver: no more `Differ`. If there was a number, the receiver tells what is in these folders.
+    DifferEnd,
     /// Sender to receiver: totals of the scan so far.
     Found {
         /// Content bytes.
@@ -359,6 +371,15 @@ pub struct Have {
     pub checked: Checked,
 }
 
+/// A folder that the receiver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderDigest {
+    /// The hash of its path.
+    pub path: [u8; 16],
+    /// A keyed hash of everything by which it and its entries are compared; zeros are equal to nothing.
+    pub digest: [u8; 16],
+}
+
 /// The progress of a receiver that reads its partial files again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
@@ -474,6 +495,8 @@ pub const LISTED_MESSAGES_MAX: u16 = 16;
 
 /// The number of identities per `Have`, well below the channel's frame limit.
 pub const HAVE_PER_MESSAGE: usize = 16 * 1024;
+/// The number of folders per `Folders` and of numbers per `Differ`.
+pub const FOLDERS_PER_MESSAGE: usize = 2048;
 /// The number of pieces per `Have`.
 pub const PIECES_PER_MESSAGE: usize = 4096;
 
@@ -488,6 +511,10 @@ mod tests {
         let messages = [
             Message::Hello(Hello { version: 1, program: "sealane".into(), processors: 2 }),
             Message::HaveEnd,
+            Message::Folders(vec![FolderDigest { path: [5; 16], digest: [6; 16] }]),
+            Message::FoldersEnd,
+            Message::Differ(vec![0, 7, u32::MAX]),
+            Message::DifferEnd,
             Message::Carry { opening: 1, bytes: vec![0, 7, 255] },
             Message::Carried { opening: 1, bytes: 3 },
             Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),

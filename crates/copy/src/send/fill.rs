@@ -26,6 +26,7 @@ use crate::{
     },
     send::{
         batch::{Builder, CLOSING_BYTES_MAX},
+        equal::Equal,
         manifest::{Manifest, Outgoing},
         removal::Sent,
         work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
@@ -48,6 +49,8 @@ pub(crate) struct Possessions {
     pub(crate) partial: HashMap<[u8; 16], Vec<Claim>>,
     /// Files that must not be replaced by older ones, by the hash of their path.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
+    /// Folders that are equal at both ends, with everything in them but their folders.
+    pub(crate) equal: Equal,
     /// The receiver keeps whole seconds, and `done` is computed with them.
     pub(crate) whole_seconds: bool,
 }
@@ -73,7 +76,7 @@ impl Possessions {
         metadata: &Metadata,
         identity: &[u8; 16],
     ) -> bool {
-        let nothing = self.done.is_empty() && self.partial.is_empty();
+        let nothing = self.done.is_empty() && self.partial.is_empty() && self.equal.is_empty();
         !nothing && self.of(path, metadata, identity).is_none() && !self.partial.contains_key(identity)
     }
 }

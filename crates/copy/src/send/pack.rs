@@ -165,6 +165,9 @@ impl Filler<'_> {
         let shared = self.shared;
         let found = &candidate.found;
         let path = &found.path;
+        if opened.is_none() && self.is_unchanged(found) {
+            return Ok(Written::Elsewhere);
+        }
         for _ in 0..SMALL_FILE_TRIES {
             let open = match opened.take() {
                 Some(open) => open,
@@ -186,14 +189,13 @@ impl Filler<'_> {
                 // A digest is told only of what both ends have read.
                 let digest = digest.filter(|_| shared.digest);
                 let with_owner = shared.preserve.owner.is_wanted();
-                let is_same = *known == entry::attributes(open.metadata(), shared.checksum, with_owner);
                 let mut metadata = open.metadata().clone();
-                // The attributes at the other end are not known here.
                 if shared.preserve.xattrs {
                     metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
                 }
+                let is_same = *known == entry::attributes(&metadata, shared.checksum, with_owner);
                 let mut written = Written::Elsewhere;
-                if !is_same || shared.preserve.xattrs || digest.is_some() {
+                if !is_same || digest.is_some() {
                     let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest };
                     written = self.write_bare(&entry, body);
                     if matches!(written, Written::NoRoom(_)) {
@@ -250,6 +252,31 @@ impl Filler<'_> {
             }
         }
         Err(self.of(found, "it changes while it is read"))
+    }
+
+    /// Returns whether the receiver has a file as it is, judged without opening it, and counts it as skipped then.
+    fn is_unchanged(&mut self, found: &Found) -> bool {
+        let shared = self.shared;
+        if shared.checksum || shared.possessions.done.is_empty() {
+            return false;
+        }
+        // Whatever is wrong with the file is found again, and told, when it is opened.
+        let Ok(Some(looked)) = self.reader.look(found.root, &found.path, shared.preserve.xattrs) else {
+            return false;
+        };
+        if shared.preserve.hard_links && looked.links > 1 {
+            return false;
+        }
+        let identity = entry::identity(&found.path, &looked.metadata);
+        let attributes = entry::attributes(&looked.metadata, false, shared.preserve.owner.is_wanted());
+        if shared.possessions.of(&found.path, &looked.metadata, &identity) != Some(&attributes) {
+            return false;
+        }
+        shared.counters.skipped.fetch_add(1, Relaxed);
+        shared.progress.files_done.fetch_add(1, Relaxed);
+        shared.sent.add(|| identity);
+        shared.counters.resumed_bytes.fetch_add(looked.metadata.size_bytes, Relaxed);
+        true
     }
 
     /// Returns the attributes of the receiver's file with the same content under this path, and the digest of that, if

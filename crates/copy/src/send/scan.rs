@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use sealane_peer::chain;
-use sealane_tree::{Reader, ShownPath, Walk};
+use sealane_tree::{Entry, EntryKind, Reader, ShownPath, Walk};
 
 use crate::{
     journal::{self, is_file_name},
@@ -15,6 +15,7 @@ use crate::{
         message::HAVE_PER_MESSAGE,
     },
     send::{
+        equal::Equal,
         lane::Sending,
         work::{Candidate, OtherNames, PACK_ENTRIES},
     },
@@ -23,11 +24,42 @@ use crate::{
 /// The number of names per message; a directory takes two hashes.
 const KNOWN_PER_MESSAGE: usize = HAVE_PER_MESSAGE;
 
+/// The folder of the entry that was found last.
+#[derive(Default)]
+struct Folder {
+    root: u32,
+    path: Vec<u8>,
+    is_equal: Option<bool>,
+}
+
+impl Folder {
+    /// Returns whether the receiver has this entry as it is, because it has the whole folder so.
+    fn is_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
+        if equal.is_empty() {
+            return false;
+        }
+        // A folder is compared with what is in it.
+        if matches!(found.kind, EntryKind::Directory(_)) {
+            return equal.has(found.root, found.path.as_bytes());
+        }
+        let (path, _) = found.path.split();
+        if self.root != found.root || self.path != path {
+            self.root = found.root;
+            self.path.clear();
+            self.path.extend_from_slice(path);
+            self.is_equal = None;
+        }
+        *self.is_equal.get_or_insert_with(|| equal.has(found.root, path))
+    }
+}
+
 /// Walks the sources into the queue.
 pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
     let filling = &sending.filling;
     let mut pack = Vec::with_capacity(PACK_ENTRIES);
     let mut known = Vec::new();
+    let mut folder = Folder::default();
+    filling.counters.resumed_bytes.fetch_add(filling.possessions.equal.bytes, Relaxed);
     for found in walk {
         match found {
             // A receiver would mistake it for its own journal of an earlier run.
@@ -49,7 +81,13 @@ pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
                     known.push(path_hash(&found.path));
                     known.extend(found.is_entered.then(|| listed_hash(found.path.as_bytes())));
                 }
-                pack.push(Candidate { found, others: OtherNames::Unknown });
+                if folder.is_equal(&filling.possessions.equal, &found) {
+                    filling.counters.skipped.fetch_add(1, Relaxed);
+                    filling.progress.files_measured.fetch_add(1, Relaxed);
+                    filling.progress.files_done.fetch_add(1, Relaxed);
+                } else {
+                    pack.push(Candidate { found, others: OtherNames::Unknown });
+                }
             }
             Err(error) => {
                 let reason = chain(&error);

@@ -257,7 +257,8 @@ impl Transfer<'_> {
         let engine = engine
             .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
         let preserve = Preserve { owner, ..options.preserve.clone() };
-        let plan = Plan { preserve, ..plan(&terms, options, engine, accept.lanes) };
+        let folders_key = Some(keys.folders());
+        let plan = Plan { preserve, folders_key, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -653,6 +654,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         upkeep: options.upkeep.clone(),
         sink: options.sink,
         portion: options.portion,
+        folders_key: None,
         timeout: options.timeout,
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_engine::Engine;
+use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
     Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
@@ -92,6 +92,8 @@ pub(crate) struct Plan {
     pub(crate) sink: Sink,
     /// Only this part of a file is copied.
     pub(crate) portion: Option<Portion>,
+    /// The key of the digests by which folders are compared, at ends that can do that.
+    pub(crate) folders_key: Option<Secret>,
     pub(crate) timeout: Duration,
 }
 
@@ -150,6 +152,7 @@ impl Plan {
             upkeep: Upkeep::default(),
             sink: Sink::Null,
             portion: None,
+            folders_key: None,
             timeout: Duration::from_secs(5),
         }
     }
@@ -323,9 +326,23 @@ pub(crate) struct Survey<'a> {
     pub(crate) checksum: Option<u16>,
     /// Owners are compared too.
     pub(crate) with_owner: bool,
+    /// Extended attributes are compared too; those of files that are reported here are not known.
+    pub(crate) with_xattrs: bool,
+    /// Folders are passed over, because they are compared as wholes.
+    pub(crate) without_folders: bool,
 }
 
 impl Survey<'_> {
+    /// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
+    pub(crate) fn folders(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let paths: Vec<RelativePath> = match self.permit.names() {
+            Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
+            None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
+            None => return Ok(vec![Vec::new()]),
+        };
+        Ok(paths.into_iter().map(|path| path.as_bytes().to_vec()).collect())
+    }
+
     /// Calls `each` for every file that arriving entries may replace, until it returns false. Unreadable files are
     /// skipped, and so are sent.
     fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
@@ -333,7 +350,7 @@ impl Survey<'_> {
             Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
             None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
             None => {
-                return match self.permit.is_recursive() {
+                return match self.permit.is_recursive() && !self.without_folders {
                     true => visit(self.target.files()?, &mut each).map(drop),
                     false => Ok(()),
                 };
@@ -344,10 +361,12 @@ impl Survey<'_> {
             let Ok(Some(found)) = writer.existing(&path) else { continue };
             let goes_on = match found.entry_type {
                 EntryType::File => each(ExistingFile { path, metadata: found.metadata })?,
-                EntryType::Directory if self.permit.is_recursive() => match self.target.files_below(&path) {
-                    Ok(files) => visit(files, &mut each)?,
-                    Err(_) => true,
-                },
+                EntryType::Directory if self.permit.is_recursive() && !self.without_folders => {
+                    match self.target.files_below(&path) {
+                        Ok(files) => visit(files, &mut each)?,
+                        Err(_) => true,
+                    }
+                }
                 _ => true,
             };
             if !goes_on {
@@ -370,10 +389,12 @@ fn visit(
     Ok(true)
 }
 
-/// Reports the entries that the sender need not send again: from the journal, and from the tree.
+/// Reports the entries that the sender need not send again: from the journal, and from the tree. Unless it `ends` with them,
+/// folders follow.
 pub(crate) fn possessions(
     journal: &JournalState,
     survey: Option<Survey<'_>>,
+    ends: bool,
     mut tell: impl FnMut(Message) -> Result<(), Error>,
 ) -> Result<(), Error> {
     // Their attributes follow if the tree is examined as well.
@@ -397,7 +418,10 @@ pub(crate) fn possessions(
                 content.push(file);
             } else if survey.skip_same {
                 let ExistingFile { path, metadata } = file;
-                let attributes = attributes(&metadata, false, survey.with_owner);
+                let attributes = match survey.with_xattrs {
+                    true => UNKNOWN_ATTRIBUTES,
+                    false => attributes(&metadata, false, survey.with_owner),
+                };
                 have.done.push(Held { identity: identity(&path, &metadata), attributes });
             }
             if have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE {
@@ -409,7 +433,7 @@ pub(crate) fn possessions(
         have.done.extend(content.read(&mut tell)?);
     }
     tell_all(have, &mut tell)?;
-    tell(Message::HaveEnd)
+    if ends { tell(Message::HaveEnd) } else { Ok(()) }
 }
 
 /// Files whose content has not been read yet.
@@ -434,9 +458,8 @@ impl Unread<'_> {
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
         let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
-        content::identities(target, &files, threads, self.survey.with_owner, || {
-            tell(Message::Have(Have::default()))
-        })
+        let compared = (self.survey.with_owner, self.survey.with_xattrs);
+        content::identities(target, &files, threads, compared, || tell(Message::Have(Have::default())))
     }
 }
 

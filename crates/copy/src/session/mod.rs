@@ -13,6 +13,7 @@ pub(crate) mod daemon;
 mod door;
 pub(crate) mod ends;
 pub(crate) mod far_place;
+mod folders;
 pub(crate) mod leftovers;
 mod line;
 mod messages;

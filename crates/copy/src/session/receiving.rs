@@ -30,6 +30,7 @@ use crate::{
         claims,
         control::{Control, Outcome},
         ends::{self, Plan, Survey},
+        folders,
         line::Lines,
         messages,
         place::Place,
@@ -70,14 +71,35 @@ impl ReceivingSide<'_> {
         let (skip_same, update) = (self.skip_same, self.update);
         let reads = self.plan.upkeep.checksum || (self.plan.compares_content() && skip_same);
         let checksum = reads.then_some(self.plan.terms.lanes);
+        let plan = self.plan;
         let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
         let with_owner = self.plan.preserve.owner.is_wanted();
         let permit = self.permit.clone();
         let Opened { mut receiving, prune, present } = self.open(control.progress.clone())?;
         control.prune = prune;
         let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
-        let survey =
-            surveyed.map(|target| Survey { target, permit, skip_same, update, checksum, with_owner });
+        let by_folders = skip_same
+            && checksum.is_none()
+            && permit.is_recursive()
+            && !permit.is_list()
+            && plan.portion.is_none()
+            && !plan.removes_sources();
+        let comparison = surveyed.zip(plan.folders_key.as_ref()).filter(|_| by_folders);
+        let comparison = comparison.map(|(target, key)| (target, folders::Rules::new(key, &plan.preserve)));
+        let survey = surveyed.map(|target| Survey {
+            target,
+            permit,
+            skip_same,
+            update,
+            checksum,
+            with_owner,
+            with_xattrs: plan.preserve.xattrs,
+            without_folders: comparison.is_some(),
+        });
+        let starts = match &comparison {
+            Some(_) => survey.as_ref().map(Survey::folders).transpose()?.unwrap_or_default(),
+            None => Vec::new(),
+        };
         let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
@@ -91,7 +113,17 @@ impl ReceivingSide<'_> {
         control.progress.is_comparing.store(true, Relaxed);
         let target = receiving.files.target().cloned();
         let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
-        let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, tell));
+        let ends = comparison.is_none();
+        let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, ends, &mut tell));
+        let told = told.and_then(|()| match comparison {
+            Some((target, rules)) => {
+                let xattrs = rules.xattrs();
+                let all = target.folders(starts, xattrs, true);
+                let list = |paths| target.folders(paths, xattrs, false);
+                folders::tell(control, &rules, &all, list, (plan.terms.lanes, update))
+            }
+            None => Ok(()),
+        });
         control.progress.is_comparing.store(false, Relaxed);
         let receiving = Arc::new(receiving);
         let outcome = told.and_then(|()| control.receive_all(&receiving, keep));

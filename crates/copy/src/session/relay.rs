@@ -400,7 +400,7 @@ impl Talk<'_, '_> {
                 progress.files_measured.store(files, Relaxed);
                 progress.scan_complete.store(complete, Relaxed);
             }
-            Message::Known(_) => {}
+            Message::Known(_) | Message::Differ(_) | Message::DifferEnd => {}
             Message::Finished(finished) if self.finished.is_none() => self.finished = Some(finished),
             Message::Removed { removed, unremoved } if self.complete.is_some() => {
                 self.removed = Some(Removed { removed, unremoved });
@@ -431,7 +431,7 @@ impl Talk<'_, '_> {
         let progress = self.relay.to.progress;
         match Self::understood(frame)? {
             Message::Abort(abort) => return Err(naming(abort.into(), self.relay.to.far)),
-            Message::Have(_) | Message::HaveEnd => {}
+            Message::Have(_) | Message::HaveEnd | Message::Folders(_) | Message::FoldersEnd => {}
             Message::Taken { bytes, files } => {
                 progress.bytes_moved.store(bytes, Relaxed);
                 progress.files_done.store(files, Relaxed);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Filter, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
+use sealane_tree::{Filter, Folders, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
     digest::GROUP_BYTES,
@@ -29,6 +29,7 @@ use crate::{
         claims::{PIECE_BYTES, PIECES_MAX},
         control::{Control, Outcome},
         ends::{self, POSSESSIONS_MAX, Plan},
+        folders,
         line::Lines,
         messages,
         place::{self, Confinement, Sought},
@@ -83,7 +84,9 @@ impl SendingSide<'_> {
         let sources =
             if self.standard_input { None } else { Some(place::sources(self.sought, self.confinement)?) };
         control.progress.is_comparing.store(true, Relaxed);
-        let possessions = possessions(control, self.plan.trust_partial)?;
+        let own = sources.as_ref().and_then(|sources| sources.source.folders(&self.walk));
+        let possessions = possessions(control, self.plan, own.as_ref())?;
+        drop(own);
         control.progress.is_comparing.store(false, Relaxed);
         let claims = possessions.partial.values().flatten();
         let resumed: u64 = claims.map(|claim| claim.range.end - claim.range.start).sum();
@@ -151,8 +154,9 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
 }
 
 /// Receives the list of the receiver's entries.
-fn possessions(control: &mut Control<'_>, trust: bool) -> Result<Possessions, Error> {
-    let mut claims = Claims { trust, ..Claims::default() };
+fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) -> Result<Possessions, Error> {
+    let mut claims = Claims { trust: plan.trust_partial, ..Claims::default() };
+    let mut is_compared = false;
     loop {
         if control.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
@@ -163,6 +167,18 @@ fn possessions(control: &mut Control<'_>, trust: bool) -> Result<Possessions, Er
                 control.progress.bytes_checked.store(have.checked.bytes, Relaxed);
                 control.progress.bytes_to_check.store(have.checked.of_bytes, Relaxed);
                 claims.take(have)?;
+            }
+            // The first one has no folder: it says that they are compared.
+            Message::Folders(first) if !is_compared && first.is_empty() => {
+                let key = plan.folders_key.as_ref();
+                let key = key.ok_or_else(|| Error::protocol("this end compares no folders"))?;
+                let rules = folders::Rules::new(key, &plan.preserve);
+                let (equal, asked) = folders::compare(control, &rules, own, plan.terms.lanes)?;
+                claims.kept.equal = equal;
+                if !asked {
+                    return Ok(claims.kept);
+                }
+                is_compared = true;
             }
             Message::HaveEnd => return Ok(claims.kept),
             Message::Abort(abort) => return Err(abort.into()),

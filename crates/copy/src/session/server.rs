@@ -245,6 +245,7 @@ fn serve_greeted(
         true => TransferKeys::relayed(rules.implementations, &master, &request.transfer),
         false => TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame),
     };
+    plan.folders_key = Some(keys.folders());
     channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
     let prover = Prover::new(&join_key, terms.level);
@@ -443,6 +444,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         upkeep: request.upkeep.clone(),
         sink: request.sink,
         portion: request.portion,
+        folders_key: None,
         // A daemon may be stricter than any peer.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
     }

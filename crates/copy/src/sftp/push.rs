@@ -103,6 +103,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         upkeep: options.upkeep.clone(),
         sink: options.sink,
         portion: None,
+        folders_key: None,
         timeout: options.timeout,
     }
 }

@@ -1,0 +1,734 @@
+//! The comparison of folders: both ends walk the same tree, and exchange one digest for each folder; only of those that
+//! differ is told what is in them.
+//!
+//! Guarantees: a folder counts as equal only if everything by which its entries and itself are compared is the same at
+//! both ends, under a key that nobody knew before; one of which an end could not see everything is equal to nothing. A
+//! receiver that lies is sent less, or more, of what it is sent anyway. Both ends remember about 50 bytes per folder, and
+//! never the entries; the number of folders is bounded.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use sealane_engine::record::Secret;
+use sealane_tree::{EntryType, Folders, Metadata, RelativePath, Seen, SeenFolder, Visitor};
+
+use crate::{
+    error::{Error, ErrorKind},
+    journal::is_file_name,
+    options::Preserve,
+    proto::{
+        entry::{attributes, bytes_hash, hash_xattrs, identity, path_hash},
+        message::{Dated, FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
+    },
+    send::equal::Equal,
+    session::{control::Control, messages},
+    shared::NO_THREAD,
+};
+
+/// The maximum number of folders of a receiver that are compared; the content of others is sent again.
+pub(crate) const FOLDERS_MAX: usize = 1 << 22;
+/// Folders with more entries are digested by the hashes of their entries, which bounds the memory.
+const LONG_ENTRIES: usize = 4096;
+/// The number of folders that a thread hands on together.
+const TOGETHER: usize = 256;
+/// The number of lists that threads hand on at once.
+const IN_HAND_MAX: usize = 16;
+/// The time between two signs of life.
+const PULSE: Duration = Duration::from_millis(500);
+/// The digest that is equal to nothing.
+const UNKNOWN: [u8; 16] = [0; 16];
+
+/// Whatever folders are compared by.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    key: [u8; 32],
+    owner: bool,
+    xattrs: bool,
+    folder_modes: bool,
+    hard_links: bool,
+}
+
+impl Rules {
+    pub(crate) fn new(key: &Secret, preserve: &Preserve) -> Self {
+        Self {
+            key: *key.expose(),
+            owner: preserve.owner.is_wanted(),
+            xattrs: preserve.xattrs,
+            folder_modes: preserve.folder_modes,
+            hard_links: preserve.hard_links,
+        }
+    }
+
+    pub(crate) fn xattrs(&self) -> bool {
+        self.xattrs
+    }
+}
+
+/// Ends a search when it is dropped: threads that make it must not outlive the reason for it.
+struct Ends<'a>(&'a Folders);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// A folder as one end sees it.
+struct Digested {
+    root: u32,
+    path: Box<[u8]>,
+    digest: [u8; 16],
+    /// The bytes of its files.
+    bytes: u64,
+}
+
+/// Digests the folders that one thread visits.
+struct Digesting<'a> {
+    rules: &'a Rules,
+    /// The sender's folders are equal to nothing if they have entries that it treats in another way than by comparison.
+    is_sender: bool,
+    out: Sender<Vec<Digested>>,
+    digested: Vec<Digested>,
+    encoded: Vec<u8>,
+    entries: Vec<(u32, u32)>,
+    hashes: Vec<[u8; 16]>,
+    bytes: u64,
+    is_fit: bool,
+}
+
+impl<'a> Digesting<'a> {
+    fn new(rules: &'a Rules, is_sender: bool, out: Sender<Vec<Digested>>) -> Self {
+        Self {
+            rules,
+            is_sender,
+            out,
+            digested: Vec::new(),
+            encoded: Vec::new(),
+            entries: Vec::new(),
+            hashes: Vec::new(),
+            bytes: 0,
+            is_fit: true,
+        }
+    }
+
+    fn hasher(&self) -> blake3::Hasher {
+        blake3::Hasher::new_keyed(&self.rules.key)
+    }
+
+    /// Replaces encoded entries by their hashes.
+    fn shorten(&mut self) {
+        for (start, end) in std::mem::take(&mut self.entries) {
+            let mut hash = [0; 16];
+            let entry = &self.encoded[start as usize..end as usize];
+            self.hasher().update(entry).finalize_xof().fill(&mut hash);
+            self.hashes.push(hash);
+        }
+        self.encoded.clear();
+    }
+
+    fn encode_metadata(&mut self, metadata: &Metadata, mode: u32) {
+        let to = &mut self.encoded;
+        to.extend_from_slice(&mode.to_le_bytes());
+        to.extend_from_slice(&metadata.modified.seconds.to_le_bytes());
+        to.extend_from_slice(&metadata.modified.nanoseconds.to_le_bytes());
+        if let Some(owner) = metadata.owner.filter(|_| self.rules.owner) {
+            to.extend_from_slice(&owner.uid.to_le_bytes());
+            to.extend_from_slice(&owner.gid.to_le_bytes());
+        }
+        if self.rules.xattrs && !metadata.xattrs.is_empty() {
+            let mut hasher = blake3::Hasher::new();
+            hash_xattrs(&mut hasher, &metadata.xattrs);
+            self.encoded.extend_from_slice(hasher.finalize().as_bytes());
+        }
+    }
+
+    fn hand_on(&mut self) -> bool {
+        self.digested.is_empty() || self.out.send(std::mem::take(&mut self.digested)).is_ok()
+    }
+}
+
+/// Set-group-id, which a folder inherits from its parent and keeps.
+const SET_GROUP_ID: u32 = 0o2000;
+
+impl Visitor for Digesting<'_> {
+    fn begin(&mut self, _path: &[u8]) {
+        self.encoded.clear();
+        self.entries.clear();
+        self.hashes.clear();
+        (self.bytes, self.is_fit) = (0, true);
+    }
+
+    fn entry(&mut self, seen: &Seen<'_>) {
+        if is_file_name(seen.name) {
+            self.is_fit &= !self.is_sender;
+            return;
+        }
+        let start = self.encoded.len() as u32;
+        // A name has at most 255 bytes, and the destination of a link at most 4,095.
+        self.encoded.extend_from_slice(&(seen.name.len() as u16).to_le_bytes());
+        self.encoded.extend_from_slice(seen.name);
+        match seen.entry_type {
+            EntryType::Directory => self.encoded.push(b'd'),
+            EntryType::File => {
+                self.encoded.push(b'f');
+                self.encoded.extend_from_slice(&seen.metadata.size_bytes.to_le_bytes());
+                self.encode_metadata(seen.metadata, seen.metadata.mode);
+                self.bytes += seen.metadata.size_bytes;
+                // Names of one file are found among all entries.
+                self.is_fit &= !(self.is_sender && self.rules.hard_links && seen.links > 1);
+            }
+            EntryType::Symlink => {
+                self.encoded.push(b'l');
+                self.encoded.extend_from_slice(&(seen.target.len() as u16).to_le_bytes());
+                self.encoded.extend_from_slice(seen.target);
+                self.encode_metadata(seen.metadata, 0);
+            }
+            EntryType::Other => {
+                self.encoded.push(b'o');
+                self.is_fit &= !self.is_sender;
+            }
+        }
+        self.entries.push((start, self.encoded.len() as u32));
+        if !self.hashes.is_empty() || self.entries.len() > LONG_ENTRIES {
+            self.shorten();
+        }
+    }
+
+    fn end(&mut self, folder: &SeenFolder<'_>) -> bool {
+        let mut digest = UNKNOWN;
+        if folder.is_whole && self.is_fit {
+            let mut hasher = self.hasher();
+            match self.hashes.is_empty() {
+                true => {
+                    let encoded = &self.encoded;
+                    let entry = |&(start, end): &(u32, u32)| &encoded[start as usize..end as usize];
+                    self.entries.sort_unstable_by(|one, other| entry(one).cmp(entry(other)));
+                    self.entries.iter().for_each(|one| _ = hasher.update(entry(one)));
+                }
+                false => {
+                    self.hashes.sort_unstable();
+                    self.hashes.iter().for_each(|hash| _ = hasher.update(hash));
+                }
+            }
+            let count = self.entries.len() + self.hashes.len();
+            self.encoded.clear();
+            self.encoded.extend_from_slice(&(count as u64).to_le_bytes());
+            // The target itself keeps its own attributes.
+            if !folder.path.is_empty() {
+                let mode = if self.rules.folder_modes { folder.metadata.mode & !SET_GROUP_ID } else { 0 };
+                self.encode_metadata(folder.metadata, mode);
+            }
+            hasher.update(&self.encoded).finalize_xof().fill(&mut digest);
+        }
+        self.digested.push(Digested {
+            root: folder.root,
+            path: folder.path.into(),
+            digest,
+            bytes: self.bytes,
+        });
+        self.digested.len() < TOGETHER || self.hand_on()
+    }
+}
+
+/// Runs threads that visit the folders, while `main` takes what they hand on through this channel.
+fn beside<T: Send, R>(
+    folders: &Folders,
+    threads: u16,
+    (out, results): (Sender<Vec<T>>, Receiver<Vec<T>>),
+    work: impl Fn(Sender<Vec<T>>) + Sync,
+    main: impl FnOnce(Receiver<Vec<T>>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    thread::scope(|scope| {
+        let _ends = Ends(folders);
+        for _ in 0..threads.max(1) {
+            let (out, work) = (out.clone(), &work);
+            let started =
+                thread::Builder::new().name("folders".into()).spawn_scoped(scope, move || work(out));
+            started.map_err(|error| Error::io(NO_THREAD, &error))?;
+        }
+        drop(out);
+        main(results)
+    })
+}
+
+fn cancelled(control: &Control<'_>) -> Result<(), Error> {
+    match control.progress.cancel.load(Relaxed) {
+        true => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+        false => Ok(()),
+    }
+}
+
+/// The receiver's part: tells its folders, and then what is in those that differ. `list` returns the search for the
+/// folders with these paths.
+pub(crate) fn tell(
+    control: &mut Control<'_>,
+    rules: &Rules,
+    all: &Folders,
+    list: impl FnOnce(Vec<Vec<u8>>) -> Folders,
+    (threads, update): (u16, bool),
+) -> Result<(), Error> {
+    // The sender begins to look at its own.
+    messages::send(control.channel, &Message::Folders(Vec::new()))?;
+    let digest = |out: Sender<Vec<Digested>>| {
+        let mut digesting = Digesting::new(rules, false, out);
+        all.visit(&mut digesting);
+        digesting.hand_on();
+    };
+    let paths = beside(all, threads, bounded(IN_HAND_MAX), digest, |results| {
+        let mut paths: Vec<Box<[u8]>> = Vec::new();
+        let mut told = Vec::new();
+        loop {
+            cancelled(control)?;
+            let is_late = match results.recv_timeout(PULSE) {
+                Ok(digested) => {
+                    for Digested { path, digest, .. } in digested {
+                        if paths.len() < FOLDERS_MAX {
+                            told.push(FolderDigest { path: bytes_hash(&path), digest });
+                            paths.push(path);
+                        }
+                    }
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if is_late || told.len() >= FOLDERS_PER_MESSAGE {
+                messages::send(control.channel, &Message::Folders(std::mem::take(&mut told)))?;
+            }
+        }
+        messages::send(control.channel, &Message::Folders(told))?;
+        messages::send(control.channel, &Message::FoldersEnd)?;
+        Ok(paths)
+    })?;
+    let asked = asked(control, paths)?;
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let listed = list(asked);
+    let work = |out: Sender<Vec<(Held, Option<Dated>)>>| {
+        let (with_owner, path) = (rules.owner, Vec::new());
+        let mut listing = Listing { with_owner, update, out, path, held: Vec::new() };
+        listed.visit(&mut listing);
+        listing.hand_on();
+    };
+    beside(&listed, threads, bounded(IN_HAND_MAX), work, |results| {
+        let mut have = Have::default();
+        loop {
+            cancelled(control)?;
+            let is_late = match results.recv_timeout(PULSE) {
+                Ok(held) => {
+                    for (held, dated) in held {
+                        have.done.push(held);
+                        have.dated.extend(dated);
+                    }
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => true,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if is_late || have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE / 2 {
+                messages::send(control.channel, &Message::Have(std::mem::take(&mut have)))?;
+            }
+        }
+        messages::send(control.channel, &Message::Have(have))?;
+        messages::send(control.channel, &Message::HaveEnd)
+    })
+}
+
+/// Receives which folders differ, and returns their paths.
+fn asked(control: &mut Control<'_>, paths: Vec<Box<[u8]>>) -> Result<Vec<Vec<u8>>, Error> {
+    let mut asked: Vec<Vec<u8>> = Vec::new();
+    let mut next = 0;
+    loop {
+        cancelled(control)?;
+        match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
+            Message::Differ(numbers) => {
+                for number in numbers {
+                    let path = paths.get(number as usize).filter(|_| number >= next);
+                    let path = path
+                        .ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?;
+                    asked.push(path.to_vec());
+                    next = number + 1;
+                }
+            }
+            Message::DifferEnd => return Ok(asked),
+            Message::Abort(abort) => return Err(abort.into()),
+            _ => return Err(Error::protocol("the sender does not say which folders differ")),
+        }
+    }
+}
+
+/// Lists the files of folders that one thread visits.
+struct Listing {
+    with_owner: bool,
+    update: bool,
+    out: Sender<Vec<(Held, Option<Dated>)>>,
+    path: Vec<u8>,
+    held: Vec<(Held, Option<Dated>)>,
+}
+
+impl Listing {
+    fn hand_on(&mut self) -> bool {
+        self.held.is_empty() || self.out.send(std::mem::take(&mut self.held)).is_ok()
+    }
+}
+
+impl Visitor for Listing {
+    fn begin(&mut self, path: &[u8]) {
+        self.path.clear();
+        self.path.extend_from_slice(path);
+    }
+
+    fn entry(&mut self, seen: &Seen<'_>) {
+        if seen.entry_type != EntryType::File || is_file_name(seen.name) {
+            return;
+        }
+        let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
+        let Ok(path) = RelativePath::new(&[&self.path, separator, seen.name].concat()) else { return };
+        let metadata = seen.metadata;
+        let attributes = attributes(metadata, false, self.with_owner);
+        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
+        self.held.push((Held { identity: identity(&path, metadata), attributes }, dated));
+        if self.held.len() >= HAVE_PER_MESSAGE / 8 {
+            // If it is over, the end of the folder notices that.
+            self.hand_on();
+        }
+    }
+
+    fn end(&mut self, _folder: &SeenFolder<'_>) -> bool {
+        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
+    }
+}
+
+/// A sender's folder that the receiver has not told of yet.
+struct Mine {
+    root: u32,
+    digest: [u8; 16],
+    bytes: u64,
+}
+
+/// The state of a comparison at the sender.
+#[derive(Default)]
+struct Table {
+    mine: HashMap<[u8; 16], Mine>,
+    theirs: HashMap<[u8; 16], (u32, [u8; 16])>,
+    count: usize,
+    differ: Vec<u32>,
+    equal: Equal,
+}
+
+impl Table {
+    fn judge(&mut self, hash: [u8; 16], mine: &Mine, (number, digest): (u32, [u8; 16])) {
+        if mine.digest == digest && digest != UNKNOWN {
+            self.equal.add(mine.root, hash, mine.bytes);
+        } else {
+            self.differ.push(number);
+        }
+    }
+
+    fn add_mine(&mut self, Digested { root, path, digest, bytes }: Digested) {
+        let hash = bytes_hash(&path);
+        let mut mine = Mine { root, digest, bytes };
+        if let Some(theirs) = self.theirs.remove(&hash) {
+            return self.judge(hash, &mine, theirs);
+        }
+        // Two sources with a folder of one path: the receiver's has entries of both.
+        if self.mine.contains_key(&hash) {
+            mine.digest = UNKNOWN;
+        }
+        self.mine.insert(hash, mine);
+    }
+
+    fn add_theirs(&mut self, told: Vec<FolderDigest>) -> Result<(), Error> {
+        for FolderDigest { path, digest } in told {
+            if self.count >= FOLDERS_MAX {
+                return Err(Error::protocol("the receiver tells of more folders than can be kept in memory"));
+            }
+            let theirs = (self.count as u32, digest);
+            self.count += 1;
+            match self.mine.remove(&path) {
+                Some(mine) => self.judge(path, &mine, theirs),
+                None => drop(self.theirs.insert(path, theirs)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sender's part, once the receiver has begun to tell its folders: compares them with its own, and asks for what is in
+/// those that differ. Returns the equal ones, and whether it has asked for any.
+pub(crate) fn compare(
+    control: &mut Control<'_>,
+    rules: &Rules,
+    own: Option<&Folders>,
+    threads: u16,
+) -> Result<(Equal, bool), Error> {
+    let mut table = Table::default();
+    let Some(own) = own else {
+        while hear(control, &mut table)? {}
+        // Nothing is known of the sender's own folders: it asks for all.
+        table.differ = (0..table.count as u32).collect();
+        return answer(control, table);
+    };
+    let digest = |out: Sender<Vec<Digested>>| {
+        let mut digesting = Digesting::new(rules, true, out);
+        own.visit(&mut digesting);
+        digesting.hand_on();
+    };
+    // Until the receiver has told its folders, nobody takes these all the time; together they are what the table remembers.
+    let table = beside(own, threads, unbounded(), digest, |results| {
+        while hear(control, &mut table)? {
+            cancelled(control)?;
+            results.try_iter().flatten().for_each(|digested| table.add_mine(digested));
+        }
+        loop {
+            cancelled(control)?;
+            match results.recv_timeout(PULSE) {
+                Ok(digested) => digested.into_iter().for_each(|digested| table.add_mine(digested)),
+                Err(RecvTimeoutError::Timeout) => {
+                    messages::send(control.channel, &Message::Differ(Vec::new()))?;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(table),
+            }
+        }
+    })?;
+    answer(control, table)
+}
+
+/// Receives a message about the receiver's folders. Returns whether there are more.
+fn hear(control: &mut Control<'_>, table: &mut Table) -> Result<bool, Error> {
+    match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
+        Message::Folders(told) => table.add_theirs(told).map(|()| true),
+        Message::FoldersEnd => Ok(false),
+        Message::Abort(abort) => Err(abort.into()),
+        _ => Err(Error::protocol("the receiver does not say which folders it has")),
+    }
+}
+
+/// Asks for what is in the folders that differ.
+fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, bool), Error> {
+    table.differ.sort_unstable();
+    for numbers in table.differ.chunks(FOLDERS_PER_MESSAGE) {
+        messages::send(control.channel, &Message::Differ(numbers.to_vec()))?;
+    }
+    messages::send(control.channel, &Message::DifferEnd)?;
+    Ok((table.equal, !table.differ.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        fs::{self, File, FileTimes, Permissions},
+        os::unix::fs::{PermissionsExt, symlink},
+        path::Path,
+        time::SystemTime,
+    };
+
+    use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
+
+    use super::*;
+
+    const KEY: [u8; 32] = [3; 32];
+
+    fn rules(preserve: Preserve) -> Rules {
+        Rules::new(&Secret::new(KEY), &preserve)
+    }
+
+    fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
+        let (out, results) = unbounded();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                let out = out.clone();
+                scope.spawn(move || {
+                    let mut digesting = Digesting::new(rules, is_sender, out);
+                    folders.visit(&mut digesting);
+                    assert!(digesting.hand_on());
+                });
+            }
+        });
+        drop(out);
+        results.iter().flatten().map(|digested| (digested.path.into_vec(), digested.digest)).collect()
+    }
+
+    /// Returns the digests of the tree `a` in a folder as a source, and of the tree `b` as it would be in a target.
+    fn both(at: &Path, preserve: &Preserve) -> [BTreeMap<Vec<u8>, [u8; 16]>; 2] {
+        let rules = rules(preserve.clone());
+        let naming = Naming::As(RelativePath::new(b"b").unwrap());
+        let source = Source::new(vec![SourceRoot::open(&at.join("a"), &naming, false).unwrap()]);
+        let options = WalkOptions { xattrs: preserve.xattrs, ..WalkOptions::default() };
+        let own = source.folders(&options).unwrap();
+        let target = Target::open(at, TargetOptions::default()).unwrap();
+        let theirs = target.folders(vec![b"b".to_vec(), b"missing".to_vec()], preserve.xattrs, true);
+        [all(&own, &rules, true), all(&theirs, &rules, false)]
+    }
+
+    fn plant(at: &Path) {
+        fs::create_dir_all(at.join("one/deep")).unwrap();
+        fs::create_dir_all(at.join("two")).unwrap();
+        for name in ["top", "one/x", "one/y", "one/deep/z", "two/w"] {
+            fs::write(at.join(name), name).unwrap();
+        }
+        symlink("x", at.join("one/link")).unwrap();
+    }
+
+    fn twins() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        plant(&folder.path().join("a"));
+        let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+        assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+        folder
+    }
+
+    fn touch(path: &Path) {
+        let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        File::open(path).unwrap().set_times(times).unwrap();
+    }
+
+    #[test]
+    fn equal_folders_have_one_digest_and_different_ones_have_others() {
+        let keeping = Preserve { folder_modes: true, xattrs: true, hard_links: true, ..Preserve::default() };
+        type Change = fn(&Path);
+        let changes: [(&str, Change, &[&str]); 9] = [
+            ("nothing", |_| (), &[]),
+            ("a file's content", |at| fs::write(at.join("one/x"), "longer").unwrap(), &["b/one"]),
+            ("a file's time", |at| touch(&at.join("two/w")), &["b/two"]),
+            (
+                "a file's mode",
+                |at| fs::set_permissions(at.join("one/deep/z"), Permissions::from_mode(0o600)).unwrap(),
+                &["b/one/deep"],
+            ),
+            ("a folder's time", |at| touch(&at.join("one")), &["b/one"]),
+            (
+                "a folder's mode",
+                |at| fs::set_permissions(at.join("two"), Permissions::from_mode(0o700)).unwrap(),
+                &["b/two"],
+            ),
+            (
+                "a link's destination",
+                |at| {
+                    fs::remove_file(at.join("one/link")).unwrap();
+                    symlink("y", at.join("one/link")).unwrap();
+                },
+                &["b/one"],
+            ),
+            (
+                "a file that became a link of its own text",
+                |at| {
+                    fs::remove_file(at.join("two/w")).unwrap();
+                    symlink("two/w", at.join("two/w")).unwrap();
+                },
+                &["b/two"],
+            ),
+            (
+                "another name of a file",
+                |at| fs::hard_link(at.join("top"), at.join("two/v")).unwrap(),
+                &["b", "b/two"],
+            ),
+        ];
+        for (what, change, differing) in changes {
+            let folder = twins();
+            change(&folder.path().join("a"));
+            let [own, theirs] = both(folder.path(), &keeping);
+            assert_eq!(theirs.len(), 4, "{what}");
+            let found: Vec<_> = theirs
+                .iter()
+                .filter(|(path, digest)| **digest == UNKNOWN || own.get(*path) != Some(digest))
+                .map(|(path, _)| str::from_utf8(path).unwrap())
+                .collect();
+            assert_eq!(found, differing, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_entries_does_not_matter_in_folders_of_any_length() {
+        for count in [1, LONG_ENTRIES, LONG_ENTRIES + 1] {
+            let folder = tempfile::tempdir().unwrap();
+            let names: Vec<_> = (0..count).map(|number| format!("file{number}")).collect();
+            for (tree, names) in
+                [("a", names.iter().collect::<Vec<_>>()), ("b", names.iter().rev().collect())]
+            {
+                fs::create_dir(folder.path().join(tree)).unwrap();
+                for name in names {
+                    File::create(folder.path().join(tree).join(name)).unwrap();
+                    touch(&folder.path().join(tree).join(name));
+                }
+                touch(&folder.path().join(tree));
+            }
+            let [own, theirs] = both(folder.path(), &Preserve::default());
+            assert_eq!(own, theirs, "{count}");
+            touch(&folder.path().join("b"));
+            fs::write(folder.path().join("b/file0"), "x").unwrap();
+            let [own, theirs] = both(folder.path(), &Preserve::default());
+            assert_ne!(own, theirs, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_the_sender_treats_in_its_own_way_is_equal_to_nothing() {
+        let folder = twins();
+        for tree in ["a", "b"] {
+            let pipe = folder.path().join(tree).join("two/pipe");
+            let mode = rustix::fs::Mode::RUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            File::create(
+                folder.path().join(tree).join(format!("one/{}", crate::journal::file_name([1; 16]))),
+            )
+            .unwrap();
+        }
+        let [own, _] = both(folder.path(), &Preserve::default());
+        assert_eq!((own[&b"b/two"[..]], own[&b"b/one"[..]]), (UNKNOWN, UNKNOWN));
+        assert_ne!(own[&b"b"[..]], UNKNOWN);
+    }
+
+    fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
+        Digested { root, path: path.into(), digest: [digest; 16], bytes: 1 }
+    }
+
+    #[test]
+    fn the_table_judges_whoever_comes_first() {
+        for mine_first in [true, false] {
+            let mut table = Table::default();
+            let told = [(b"a", 1), (b"b", 2), (b"c", 0), (b"d", 4)];
+            let told =
+                told.map(|(path, digest)| FolderDigest { path: bytes_hash(path), digest: [digest; 16] });
+            if !mine_first {
+                table.add_theirs(told.to_vec()).unwrap();
+            }
+            for (path, digest) in [(b"a", 1), (b"b", 9), (b"c", 0), (b"e", 5)] {
+                table.add_mine(digested(0, path, digest));
+            }
+            if mine_first {
+                table.add_theirs(told.to_vec()).unwrap();
+            }
+            table.differ.sort_unstable();
+            assert_eq!(table.differ, [1, 2]);
+            assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
+            assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
+            assert_eq!(table.equal.bytes, 1);
+        }
+    }
+
+    #[test]
+    fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
+        let mut table = Table::default();
+        table.add_mine(digested(0, b"a", 1));
+        table.add_mine(digested(1, b"a", 2));
+        let told = FolderDigest { path: bytes_hash(b"a"), digest: [2; 16] };
+        table.add_theirs(vec![told]).unwrap();
+        assert!(table.equal.is_empty() && table.differ == [0]);
+    }
+
+    #[test]
+    fn a_receiver_tells_no_more_folders_than_can_be_kept() {
+        let mut table = Table { count: FOLDERS_MAX - 1, ..Table::default() };
+        let told = FolderDigest { path: [1; 16], digest: [2; 16] };
+        table.add_theirs(vec![told]).unwrap();
+        assert!(table.add_theirs(vec![told]).is_err());
+    }
+}

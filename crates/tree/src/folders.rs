@@ -1,0 +1,408 @@
+//! The folders of a tree, each with everything by which its entries are compared: [`Folders`].
+//!
+//! Guarantees: each folder comes once, in no order, from whichever thread takes it; no file is opened, unless it has
+//! extended attributes that are compared; below the roots no symbolic link is followed. Memory is bounded by the names of
+//! the folders that are found and not visited yet. A folder of which something could not be seen is not whole.
+
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use crate::beneath::Beneath;
+use crate::error::EntryType;
+use crate::filter::Filter;
+use crate::inner::is_unfinished;
+use crate::list_xattrs::list_at;
+use crate::metadata::{Metadata, Xattr};
+use crate::path::{MAX_PATH_BYTES, RelativePath};
+use crate::source::{RootKind, Source};
+use crate::target::Target;
+use crate::temporary::TempName;
+use crate::walk::WalkOptions;
+use crate::xattrs::{self, may_travel};
+
+/// Bytes requested from the kernel per call.
+const BATCH_BYTES: usize = 32 * 1024;
+/// The longest list of names that the kernel gives (`XATTR_LIST_MAX`).
+const XATTR_LIST_BYTES: usize = 64 * 1024;
+
+const LIST: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+/// Whatever an entry of a folder is compared by.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// Its name in the folder.
+    pub name: &'a [u8],
+    /// Its type.
+    pub entry_type: EntryType,
+    /// Its metadata, with owner and extended attributes; nothing for a folder, which comes by itself.
+    pub metadata: &'a Metadata,
+    /// The destination of a symbolic link.
+    pub target: &'a [u8],
+    /// The number of its names.
+    pub links: u64,
+}
+
+/// A folder.
+#[derive(Debug)]
+pub struct SeenFolder<'a> {
+    /// Index of its root.
+    pub root: u32,
+    /// Its name on the wire; empty for a root that gives its entries no name.
+    pub path: &'a [u8],
+    /// Its own metadata.
+    pub metadata: &'a Metadata,
+    /// Whether everything in it could be seen, and nothing else was in it.
+    pub is_whole: bool,
+}
+
+/// Takes what one thread sees.
+pub trait Visitor {
+    /// A folder of this name on the wire begins.
+    fn begin(&mut self, path: &[u8]);
+    /// It has this entry.
+    fn entry(&mut self, seen: &Seen<'_>);
+    /// It ends. Returns whether the search goes on.
+    fn end(&mut self, folder: &SeenFolder<'_>) -> bool;
+}
+
+/// The things looked at.
+#[derive(Clone, Debug)]
+struct Rules {
+    xattrs: bool,
+    one_file_system: bool,
+    enters: bool,
+    /// Unfinished files of other copies count as if they were not there; otherwise the folder is not whole.
+    passes_over_parts: bool,
+    filter: Filter,
+}
+
+/// One root.
+#[derive(Debug)]
+struct Root {
+    beneath: Beneath,
+    /// Its name on the wire.
+    prefix: Vec<u8>,
+    device: u64,
+}
+
+/// A folder that is found and not visited yet: its root, and its path below that.
+type Found = (u32, Vec<u8>);
+
+#[derive(Debug, Default)]
+struct State {
+    found: Vec<Found>,
+    /// The number of folders that threads visit.
+    visited: usize,
+}
+
+/// A search for all folders, shared by the threads that make it.
+#[derive(Debug)]
+pub struct Folders {
+    roots: Vec<Root>,
+    rules: Rules,
+    state: Mutex<State>,
+    more: Condvar,
+    is_stopped: AtomicBool,
+    /// The kernel has no call for the extended attributes of a name.
+    opens_for_xattrs: AtomicBool,
+}
+
+impl Source {
+    /// Returns the search for all folders of all roots; `None` if the names of their entries do not follow from the
+    /// folders: links are followed, or only a selection is walked.
+    pub fn folders(&self, options: &WalkOptions) -> Option<Folders> {
+        let mut roots = Vec::new();
+        let mut found = Vec::new();
+        for (index, root) in (0..).zip(self.roots()) {
+            if root.selection.is_some() || root.beneath.follows_links() {
+                return None;
+            }
+            let prefix = root.prefix.as_ref().map_or_else(Vec::new, |prefix| prefix.as_bytes().to_vec());
+            let beneath = root.beneath.over(crate::beneath::Links::None);
+            let device = fstat(&**root.beneath.root()).map(|stat| stat.st_dev).unwrap_or_default();
+            roots.push(Root { beneath, prefix, device });
+            if matches!(root.kind, RootKind::Directory) && options.recursive {
+                found.push((index, Vec::new()));
+            }
+        }
+        let rules = Rules {
+            xattrs: options.xattrs,
+            one_file_system: options.one_file_system,
+            enters: true,
+            passes_over_parts: false,
+            filter: options.filter.clone(),
+        };
+        Some(Folders::new(roots, rules, found))
+    }
+}
+
+impl Target {
+    /// Returns the search for the folders at these paths, and for those below them if `enters`. An empty path is the target
+    /// itself; a path without a folder is passed over.
+    pub fn folders(&self, paths: Vec<Vec<u8>>, xattrs: bool, enters: bool) -> Folders {
+        let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
+        let root = Root { beneath, prefix: Vec::new(), device: 0 };
+        let rules = Rules {
+            xattrs,
+            one_file_system: false,
+            enters,
+            passes_over_parts: true,
+            filter: Filter::default(),
+        };
+        Folders::new(vec![root], rules, paths.into_iter().map(|path| (0, path)).collect())
+    }
+}
+
+/// What one thread keeps from folder to folder.
+struct Own {
+    names: Vec<u8>,
+    xattrs: Vec<u8>,
+    below: Vec<Found>,
+}
+
+impl Folders {
+    fn new(roots: Vec<Root>, rules: Rules, found: Vec<Found>) -> Self {
+        Self {
+            roots,
+            rules,
+            state: Mutex::new(State { found, visited: 0 }),
+            more: Condvar::new(),
+            is_stopped: AtomicBool::new(false),
+            opens_for_xattrs: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the search early.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.more.notify_all();
+    }
+
+    /// Visits folders until there are none: each thread of the search calls this.
+    pub fn visit(&self, visitor: &mut impl Visitor) {
+        let mut own = Own {
+            names: Vec::with_capacity(BATCH_BYTES),
+            xattrs: if self.rules.xattrs { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
+            below: Vec::new(),
+        };
+        while let Some((root, below)) = self.take() {
+            let goes_on = self.folder(root, &below, &mut own, visitor);
+            let mut state = self.state();
+            state.visited -= 1;
+            state.found.append(&mut own.below);
+            drop(state);
+            self.more.notify_all();
+            if !goes_on {
+                self.stop();
+            }
+        }
+    }
+
+    /// Returns a folder to visit, once there is one.
+    fn take(&self) -> Option<Found> {
+        let mut state = self.state();
+        loop {
+            if self.is_stopped.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(found) = state.found.pop() {
+                state.visited += 1;
+                return Some(found);
+            }
+            if state.visited == 0 {
+                return None;
+            }
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Returns whether the search goes on.
+    fn folder(&self, index: u32, below: &[u8], own: &mut Own, visitor: &mut impl Visitor) -> bool {
+        let root = &self.roots[index as usize];
+        let opened = root.beneath.open(below, LIST).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
+        let Ok((fd, stat)) = opened else { return true };
+        if self.rules.one_file_system && stat.st_dev != root.device {
+            return true;
+        }
+        let path = match (root.prefix.is_empty(), below.is_empty()) {
+            (true, _) => below.to_vec(),
+            (false, true) => root.prefix.clone(),
+            (false, false) => [&root.prefix, b"/".as_slice(), below].concat(),
+        };
+        visitor.begin(&path);
+        let mut metadata = Metadata::from_stat(&stat, true);
+        metadata.size_bytes = 0;
+        let own_xattrs = match self.rules.xattrs {
+            true => {
+                RelativePath::new(&path).ok().map_or(Some(Vec::new()), |path| xattrs::read(&fd, &path).ok())
+            }
+            false => Some(Vec::new()),
+        };
+        let mut is_whole = own_xattrs.is_some() && !is_unfinished(metadata.mode);
+        metadata.xattrs = own_xattrs.unwrap_or_default();
+        let room = MAX_PATH_BYTES.saturating_sub(path.len() + 1);
+        is_whole &= self.entries(&fd, (index, below, room), own, visitor).unwrap_or(false);
+        visitor.end(&SeenFolder { root: index, path: &path, metadata: &metadata, is_whole })
+    }
+
+    /// Passes on the entries of a folder. Returns whether all could be seen.
+    fn entries(
+        &self,
+        fd: &OwnedFd,
+        (index, below, room): (u32, &[u8], usize),
+        own: &mut Own,
+        visitor: &mut impl Visitor,
+    ) -> Result<bool, Errno> {
+        let Own { names, xattrs: list, below: found } = own;
+        names.clear();
+        let spare: &mut [MaybeUninit<u8>] = names.spare_capacity_mut();
+        let mut listing = RawDir::new(fd.as_fd(), spare);
+        let mut path = below.to_vec();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let above = path.len();
+        let mut is_whole = true;
+        let nothing = Metadata::default();
+        while let Some(entry) = listing.next() {
+            let entry = match entry {
+                Err(Errno::INTR) => continue,
+                entry => entry?,
+            };
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            path.truncate(above);
+            path.extend_from_slice(name);
+            let mut file_type = entry.file_type();
+            let mut stat = None;
+            if !matches!(file_type, FileType::Directory) {
+                match statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(found) => {
+                        file_type = FileType::from_raw_mode(found.st_mode);
+                        stat = Some(found);
+                    }
+                    // It was removed since it was listed, and counts as removed before.
+                    Err(Errno::NOENT) => continue,
+                    Err(_) => {
+                        is_whole = false;
+                        continue;
+                    }
+                }
+            }
+            let is_directory = file_type == FileType::Directory;
+            if !self.rules.filter.includes(&path, is_directory) {
+                continue;
+            }
+            if !is_directory && TempName::matches(name) {
+                is_whole &= self.rules.passes_over_parts;
+                continue;
+            }
+            if name.len() > room {
+                is_whole = false;
+                continue;
+            }
+            let Some(stat) = stat.filter(|_| !is_directory) else {
+                visitor.entry(&Seen {
+                    name,
+                    entry_type: EntryType::Directory,
+                    metadata: &nothing,
+                    target: b"",
+                    links: 1,
+                });
+                if self.rules.enters {
+                    found.push((index, path.clone()));
+                }
+                continue;
+            };
+            let mut metadata = Metadata::from_stat(&stat, true);
+            let mut target = Vec::new();
+            let entry_type = match file_type {
+                FileType::RegularFile => {
+                    match self.xattrs(fd.as_fd(), (entry.file_name(), &path), list) {
+                        Ok(xattrs) => metadata.xattrs = xattrs,
+                        Err(_) => is_whole = false,
+                    }
+                    EntryType::File
+                }
+                FileType::Symlink => {
+                    match readlinkat(fd, entry.file_name(), Vec::new()) {
+                        Ok(text) => target = text.into_bytes(),
+                        Err(_) => is_whole = false,
+                    }
+                    EntryType::Symlink
+                }
+                _ => EntryType::Other,
+            };
+            let links = links(&stat);
+            visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links });
+        }
+        Ok(is_whole)
+    }
+
+    /// Returns the extended attributes of a file, if they are compared.
+    fn xattrs(
+        &self,
+        folder: BorrowedFd<'_>,
+        (name, path): (&std::ffi::CStr, &[u8]),
+        list: &mut [u8],
+    ) -> Result<Vec<Xattr>, Errno> {
+        if !self.rules.xattrs {
+            return Ok(Vec::new());
+        }
+        xattrs_at(folder, name, path, list, &self.opens_for_xattrs)
+    }
+}
+
+/// Returns the extended attributes of a file by its name in an open folder; it is opened only if it has some.
+pub(crate) fn xattrs_at(
+    folder: BorrowedFd<'_>,
+    name: &std::ffi::CStr,
+    path: &[u8],
+    list: &mut [u8],
+    opens: &AtomicBool,
+) -> Result<Vec<Xattr>, Errno> {
+    if !opens.load(Ordering::Relaxed) {
+        match list_at(folder, name, list) {
+            Ok(length) if !list[..length].split(|&byte| byte == 0).any(may_travel) => return Ok(Vec::new()),
+            Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(Errno::NOSYS) => opens.store(true, Ordering::Relaxed),
+            Err(errno) => return Err(errno),
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = openat(folder, name, flags, Mode::empty())?;
+    let path = RelativePath::new(path).map_err(|_| Errno::NAMETOOLONG)?;
+    xattrs::read(&file, &path).map_err(|_| Errno::IO)
+}
+
+/// Returns a list of names for [`xattrs_at`].
+pub(crate) fn xattr_list() -> Vec<u8> {
+    vec![0; XATTR_LIST_BYTES]
+}
+
+/// Returns a name for the kernel.
+pub(crate) fn c_name(name: &[u8]) -> Result<CString, Errno> {
+    CString::new(name).map_err(|_| Errno::INVAL)
+}
+
+fn links(stat: &Stat) -> u64 {
+    #[allow(clippy::useless_conversion, reason = "its width differs between architectures")]
+    u64::from(stat.st_nlink)
+}
