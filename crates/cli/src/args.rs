@@ -3,29 +3,41 @@
 //! This module makes no decisions. [`crate::options`] checks once if arguments make sense together; help, manual
 //! pages and completions are generated from these definitions and from nothing else.
 
+#[cfg(feature = "copy")]
 mod cp;
 mod digest;
+#[cfg(feature = "engine")]
 mod engine;
 pub(crate) mod examples;
+#[cfg(feature = "copy")]
 mod filters;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod laboratory;
 mod peers;
+#[cfg(feature = "copy")]
 mod serve;
 pub(crate) mod tips;
+#[cfg(feature = "tunnel")]
 mod tunnel;
 
+#[cfg(feature = "copy")]
 pub use cp::{CpArgs, EndArg, FarEndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
+#[cfg(feature = "engine")]
 pub use engine::{
     EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysArgs, EngineKeysCommand, EngineServeArgs,
     EngineSocketArgs, EngineStatsArgs, EngineStatusArgs,
 };
+#[cfg(feature = "copy")]
 pub use filters::Filters;
+#[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
 pub use laboratory::LaboratoryArgs;
 pub use peers::{AuthoriseArgs, PeersArgs};
+#[cfg(feature = "copy")]
 pub use serve::ServeArgs;
+#[cfg(feature = "tunnel")]
 pub use tunnel::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
     TunnelPkiArgs, TunnelProfileArgs, TunnelReloadArgs, TunnelStatusArgs, TunnelUpArgs,
@@ -33,13 +45,19 @@ pub use tunnel::{
 
 #[cfg(feature = "nats")]
 use clap::ValueEnum;
+#[cfg(feature = "copy")]
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+#[cfg(feature = "copy")]
 use sealane_copy::Level;
+#[cfg(feature = "copy")]
 use sealane_engine::Suite;
+#[cfg(feature = "copy")]
 use sealane_lanes::Placement;
-use sealane_terminal::help::{exit_status_text, explained, one_of};
+#[cfg(feature = "copy")]
+use sealane_terminal::help::one_of;
+use sealane_terminal::help::{exit_status_text, explained};
 use std::path::PathBuf;
 
 /// The whole command line.
@@ -64,18 +82,23 @@ pub struct Cli {
 /// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    #[cfg(feature = "copy")]
     /// Copy files and trees between hosts, or on this one
     #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
     Cp(Box<CpArgs>),
+    #[cfg(feature = "fleet")]
     /// Look after copies between many hosts
     #[command(long_about = fleet::LONG_ABOUT)]
     Fleet(FleetArgs),
+    #[cfg(feature = "copy")]
     /// Serve a folder to authorised peers, without ssh
     #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
     Serve(ServeArgs),
+    #[cfg(feature = "tunnel")]
     /// Join networks by IPsec in user space
     #[command(long_about = tunnel::LONG_ABOUT)]
     Tunnel(TunnelArgs),
+    #[cfg(feature = "engine")]
     /// Keep private keys in a process of their own, and compute with them for programs
     #[command(long_about = engine::LONG_ABOUT)]
     Engine(EngineArgs),
@@ -173,6 +196,7 @@ pub(crate) fn tells_exit_statuses(name: &str) -> bool {
     matches!(name, "sealane" | "sealane-cp")
 }
 
+#[cfg(feature = "copy")]
 fn level() -> impl TypedValueParser<Value = Level> {
     let explained = |level: &Level| {
         PossibleValue::new(level.name()).help(match level {
@@ -192,10 +216,12 @@ fn level() -> impl TypedValueParser<Value = Level> {
     })
 }
 
+#[cfg(feature = "copy")]
 fn suite() -> impl TypedValueParser<Value = Suite> {
     one_of(&Suite::ALL, |suite| suite.name())
 }
 
+#[cfg(feature = "copy")]
 fn placement() -> impl TypedValueParser<Value = Placement> {
     one_of(&Placement::OF_STREAMS, |placement| placement.name())
 }

@@ -4,11 +4,10 @@ use crate::args::{
     EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysCommand, EngineServeArgs, EngineSocketArgs,
     EngineStatsArgs, EngineStatusArgs,
 };
-use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::Interrupts;
-use crate::text;
+use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
 use sealane_client::key::is_name;
 use sealane_client::setup::{CHAIN_MAX, ServiceStatus};
@@ -128,7 +127,7 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
             Audit::new(open).with_context(|| format!("opening the audit log {shown}")).map_err(fault)?
         }
     };
-    let given = environment::given_sockets();
+    let given = systemd::given_sockets();
     let given = given.context("taking the service manager's sockets").map_err(fault)?;
     check_given(&given).map_err(fault)?;
     let listeners = match given.is_empty() {
@@ -175,8 +174,7 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
     if !memory_locked {
         text::complain(format_args!("memory is not locked: keys may reach the swap device"));
     }
-    environment::tell_ready()
-        .map_err(|error| fault(anyhow!(error).context("telling the service manager")))?;
+    systemd::tell_ready().map_err(|error| fault(anyhow!(error).context("telling the service manager")))?;
     service.run().map_err(fault)
 }
 

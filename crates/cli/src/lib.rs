@@ -9,27 +9,44 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+#[cfg(feature = "copy")]
 mod copy_units;
+#[cfg(feature = "copy")]
 mod cp;
 mod digest;
 mod documents;
+#[cfg(feature = "engine")]
 mod engine;
 mod environment;
+#[cfg(feature = "copy")]
 pub mod events;
+#[cfg(feature = "copy")]
 mod far_end;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod id;
+#[cfg(feature = "copy")]
 mod itemised;
 mod laboratory;
+#[cfg(feature = "copy")]
 mod listed;
+#[cfg(feature = "serve")]
 mod log;
+#[cfg(feature = "copy")]
 mod once;
+#[cfg(feature = "copy")]
 pub mod options;
 mod peers;
+#[cfg(feature = "copy")]
 mod progress;
+#[cfg(feature = "copy")]
 mod report;
+#[cfg(feature = "copy")]
 mod serve;
 mod speed;
+#[cfg(any(feature = "tunnel", feature = "engine"))]
+mod systemd;
+#[cfg(feature = "tunnel")]
 mod tunnel;
 
 pub use args::command;
@@ -43,7 +60,9 @@ use clap::FromArgMatches;
 use digest::Kind;
 use exit::ExitStatus;
 use failure::conclude;
-use sealane_terminal::{failure, signals, text};
+#[cfg(any(feature = "copy", feature = "tunnel", feature = "engine"))]
+use sealane_terminal::signals;
+use sealane_terminal::{failure, text};
 use std::ffi::OsString;
 
 /// Runs the program with `arguments`, the first of which is its own name.
@@ -68,13 +87,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     }
     let outcome = match cli.command {
         // A transfer reports its own failures: as JSON, below its progress bar, or with advice how to resume.
+        #[cfg(feature = "fleet")]
         Command::Cp(arguments) if fleet::is_many(&arguments) => {
             return fleet::copy(*arguments, environment::arguments().split_off(1));
         }
+        #[cfg(feature = "copy")]
         Command::Cp(arguments) => return cp::run(*arguments),
+        #[cfg(feature = "fleet")]
         Command::Fleet(arguments) => return conclude(fleet::run(arguments)),
+        #[cfg(feature = "copy")]
         Command::Serve(arguments) => serve::run(arguments),
+        #[cfg(feature = "tunnel")]
         Command::Tunnel(arguments) => tunnel::run(&arguments),
+        #[cfg(feature = "engine")]
         Command::Engine(arguments) => engine::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Authorise(arguments) => peers::authorise(arguments),
@@ -95,14 +120,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
 
 /// Returns whether the process will hold keys, of a user or of packets.
 fn holds_keys(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Cp(_)
-            | Command::Fleet(_)
-            | Command::Serve(_)
-            | Command::Tunnel(_)
-            | Command::Engine(_)
-            | Command::Id(_)
-            | Command::Authorise(_)
-    )
+    match command {
+        #[cfg(feature = "copy")]
+        Command::Cp(_) | Command::Serve(_) => true,
+        #[cfg(feature = "fleet")]
+        Command::Fleet(_) => true,
+        #[cfg(feature = "tunnel")]
+        Command::Tunnel(_) => true,
+        #[cfg(feature = "engine")]
+        Command::Engine(_) => true,
+        Command::Id(_) | Command::Authorise(_) => true,
+        _ => false,
+    }
 }

@@ -276,7 +276,11 @@ impl Reporter {
     pub(crate) fn line(&self, line: &str) {
         self.meter.suspend(|| say(line));
     }
+}
 
+/// Messages of copies between many hosts.
+#[cfg(feature = "fleet")]
+impl Reporter {
     /// Complains, beside the progress bar.
     pub(crate) fn complain(&self, message: &str) {
         self.meter.suspend(|| complain(format_args!("{}", printable(message.as_bytes()))));

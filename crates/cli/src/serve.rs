@@ -4,14 +4,26 @@ use crate::args::ServeArgs;
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+#[cfg(feature = "serve")]
 use crate::log::Log;
-use crate::signals::{self, Interrupts};
-use crate::text;
-use sealane_copy::{Daemon, DaemonEvent, DaemonOptions, ModeRules, StdioOptions};
-use sealane_peer::{AuthorisedPeers, Identity, ServeLeave};
+use crate::signals;
+#[cfg(feature = "serve")]
+use crate::{signals::Interrupts, text};
+#[cfg(feature = "serve")]
+use sealane_copy::{Daemon, DaemonEvent, DaemonOptions};
+use sealane_copy::{ModeRules, StdioOptions};
+#[cfg(feature = "serve")]
+use sealane_engine::Implementations;
+use sealane_peer::ServeLeave;
+#[cfg(feature = "serve")]
+use sealane_peer::{AuthorisedPeers, Identity};
+#[cfg(feature = "serve")]
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+#[cfg(feature = "serve")]
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
+};
 
 /// Serves until a signal asks for the end, or the one transfer is over.
 pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
@@ -32,6 +44,20 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         return sealane_copy::serve_stdio(options)
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
+    #[cfg(feature = "serve")]
+    return daemon(arguments, implementations);
+    #[cfg(not(feature = "serve"))]
+    Err(Failure::new(
+        ExitStatus::Usage,
+        anyhow::anyhow!(
+            "this build of sealane has no daemon: it copies, and is the far end of copies over ssh"
+        ),
+    ))
+}
+
+/// Serves a folder until a signal asks for the end.
+#[cfg(feature = "serve")]
+fn daemon(arguments: ServeArgs, implementations: Implementations) -> Result<(), Failure> {
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
         unreachable!("the definition asks for a folder and an address unless --stdio or --relay is there")
     };
@@ -96,6 +122,7 @@ fn create_with_exact_modes() -> u32 {
     rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode()
 }
 
+#[cfg(feature = "serve")]
 /// Returns the daemon's identity: the given one, or the user's own, which is created if it does not exist.
 fn identity(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let is_given = given.is_some();
@@ -106,6 +133,7 @@ fn identity(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
+#[cfg(feature = "serve")]
 /// Returns the given file, or the file of this name in the user's configuration.
 fn or_default(given: Option<PathBuf>, name: &str) -> Result<PathBuf, Failure> {
     let default = || environment::config_file(name);

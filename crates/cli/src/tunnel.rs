@@ -13,10 +13,10 @@ use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::{self, Interrupts};
-use crate::text;
+use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
 use rustix::process::getppid;
-use sealane_peer::Identity;
+use sealane_peer::{Identity, PeerError};
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
 use sealane_tunnel::host::{self, HostError, Wanted, keeper};
@@ -80,7 +80,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     }
     let supervisor = arguments.supervised.then(getppid);
     let ended = Arc::new(AtomicBool::new(false));
-    let identity = environment::gateway_identity().ok();
+    let identity = gateway_identity().ok();
     let is_reload_wanted = Arc::new(AtomicBool::new(false));
     let settings = Settings {
         site: &site,
@@ -109,7 +109,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         text::say(&format!("{device} is up, {}, listening on {}", peers(&site), site.listen));
         let told = match arguments.supervised {
             true => print(&format!("{}{device}\n", hooks::UP)).map_err(|_| io::ErrorKind::BrokenPipe.into()),
-            false => environment::tell_ready(),
+            false => systemd::tell_ready(),
         };
         if let Err(error) = told {
             text::complain(format_args!("cannot tell the service manager that the gateway is up: {error}"));
@@ -254,7 +254,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
         seen.read(peer).map_err(usage)?;
     }
-    ike::configured(&site, environment::gateway_identity().ok().as_deref()).map(drop).map_err(usage)?;
+    ike::configured(&site, gateway_identity().ok().as_deref()).map(drop).map_err(usage)?;
     print(&format!("{}: good, {}\n", arguments.site.display(), peers(&site)))?;
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device), &host::doors(&site)) {
@@ -281,7 +281,7 @@ fn own_key(site: &Site) -> Result<(), Failure> {
     }
     let path = match &site.identity {
         Some(path) => path.clone(),
-        None => environment::gateway_identity().map_err(usage)?,
+        None => gateway_identity().map_err(usage)?,
     };
     if !path.exists() {
         return print(&format!(
@@ -292,4 +292,15 @@ fn own_key(site: &Site) -> Result<(), Failure> {
     let identity = Identity::load(&path).map_err(usage)?;
     gateway::refuse_own_key(site, &identity, &path).map_err(usage)?;
     print(&format!("this gateway's key: {} ({})\n", identity.public_key(), path.display()))
+}
+
+/// Returns the identity of a gateway without one in its site file: the system's for root, unless root has an earlier
+/// one of its own and the system has none; the user's own for all other users.
+fn gateway_identity() -> Result<PathBuf, PeerError> {
+    let own = environment::config_file(Identity::FILE_NAME);
+    if !rustix::process::geteuid().is_root() {
+        return own;
+    }
+    let system = environment::system_identity();
+    Ok(own.ok().filter(|own| own.exists() && !system.exists()).unwrap_or(system))
 }

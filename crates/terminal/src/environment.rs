@@ -40,6 +40,11 @@ pub fn config_file(name: &str) -> Result<PathBuf, PeerError> {
     config_dir().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
 }
 
+/// Returns the program's arguments, without its own name.
+pub fn arguments() -> Vec<OsString> {
+    env::args_os().skip(1).collect()
+}
+
 /// Returns the program that `SEALANE_SSH` names instead of `ssh`.
 pub fn ssh_program() -> Option<OsString> {
     env::var_os("SEALANE_SSH").filter(|program| !program.is_empty())

@@ -5,11 +5,10 @@
 //! and receives nothing from the network. Guarantees: the restoring commands are run however the gateway ends; a
 //! gateway whose commands fail does not stay up; the gateway does not outlive this process.
 
-use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::Interrupts;
-use crate::text;
+use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
 use rustix::process::{Pid, Signal, kill_process};
 use sealane_tunnel::site::{Hooks, Site};
@@ -98,7 +97,7 @@ pub(super) fn supervise(site: &Site, folder: &Path, arguments: Vec<OsString>) ->
     let done = set.and_then(|()| run_all(&site.hooks.up, &device));
     match &done {
         Ok(()) => {
-            if let Err(error) = environment::tell_ready() {
+            if let Err(error) = systemd::tell_ready() {
                 text::complain(format_args!(
                     "cannot tell the service manager that the gateway is up: {error}"
                 ));

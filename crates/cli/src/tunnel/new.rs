@@ -4,7 +4,6 @@
 //! leaves this host, and it receives none of the peer's.
 
 use crate::args::TunnelNewArgs;
-use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
@@ -101,7 +100,7 @@ pub(super) fn run(arguments: &TunnelNewArgs) -> Result<(), Failure> {
     let io_failed = |error: anyhow::Error| Failure::new(ExitStatus::Io, error);
     let identity = match &arguments.identity {
         Some(path) => path.clone(),
-        None => environment::gateway_identity().map_err(|error| io_failed(error.into()))?,
+        None => super::gateway_identity().map_err(|error| io_failed(error.into()))?,
     };
     let own = Identity::load_or_create(&identity).map_err(|error| io_failed(error.into()))?.public_key();
     if own == key {

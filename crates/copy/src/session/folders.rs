@@ -389,7 +389,7 @@ impl Visitor for Listing {
             return;
         }
         let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
-        let Ok(path) = RelativePath::new(&[&self.path, separator, seen.name].concat()) else { return };
+        let Ok(path) = RelativePath::new([&self.path, separator, seen.name].concat()) else { return };
         let metadata = seen.metadata;
         let attributes = attributes(metadata, false, self.with_owner);
         let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
