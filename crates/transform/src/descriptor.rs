@@ -45,11 +45,18 @@ pub struct Promise {
     pub instruction: &'static str,
     /// Bytes of the instruction's first operand; 0 if that does not matter.
     pub operand_bytes: usize,
+    /// The least number of times that the function has it: more than one where a loop would be slower.
+    pub count: usize,
 }
 
 impl Promise {
     pub(crate) const fn new(function: &'static str, instruction: &'static str, operand_bytes: usize) -> Self {
-        Self { function, instruction, operand_bytes }
+        Self { function, instruction, operand_bytes, count: 1 }
+    }
+
+    /// Promises the instruction that many times.
+    pub(crate) const fn times(self, count: usize) -> Self {
+        Self { count, ..self }
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) const MAX_LANES: usize = 64;
 #[repr(align(64))]
 pub(crate) struct Rows {
     /// The next block ...
-    pub(super) next: [*const u8; MAX_LANES],
+    pub(crate) next: [*const u8; MAX_LANES],
     /// ... until it reaches this, the end of the bytes read in place ...
     in_place_end: [*const u8; MAX_LANES],
     /// ... and is this instead.
@@ -43,7 +43,7 @@ impl Rows {
 
     /// Returns how many of the next `blocks` blocks every one of these lanes has in one piece.
     #[inline(always)]
-    fn straight(&self, lanes: Range<usize>, blocks: usize) -> usize {
+    pub(crate) fn straight(&self, lanes: Range<usize>, blocks: usize) -> usize {
         let rows = self.next[lanes.clone()].iter().zip(&self.in_place_end[lanes]);
         // For a lane past its message this wraps, or is a distance that only shortens the piece.
         let further =
@@ -53,7 +53,7 @@ impl Rows {
 
     /// Advances by `blocks`, which are in one piece.
     #[inline(always)]
-    fn advance(&mut self, lanes: Range<usize>, blocks: usize) {
+    pub(crate) fn advance(&mut self, lanes: Range<usize>, blocks: usize) {
         let ends = self.in_place_end[lanes.clone()].iter().zip(&self.padded[lanes.clone()]);
         for (next, (end, padded)) in self.next[lanes].iter_mut().zip(ends) {
             let following = next.wrapping_add(64 * blocks);
@@ -105,12 +105,12 @@ impl LaneState {
     }
 
     #[inline(always)]
-    pub(super) fn lane(&self, lane: usize) -> [u32; 8] {
+    pub(crate) fn lane(&self, lane: usize) -> [u32; 8] {
         core::array::from_fn(|word| self.0[word][lane])
     }
 
     #[inline(always)]
-    pub(super) fn set_lane(&mut self, lane: usize, words: usize, state: &[u32; 8]) {
+    pub(crate) fn set_lane(&mut self, lane: usize, words: usize, state: &[u32; 8]) {
         for (row, word) in self.0[..words].iter_mut().zip(state) {
             row[lane] = *word;
         }

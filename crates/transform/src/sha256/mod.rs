@@ -28,7 +28,9 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
         ipsec_mb: Some("SHA_256"),
     },
     promises: &[
-        Promise::new("6sha2562ni9blocks_ni", "sha256rnds2", 16),
+        Promise::new("6sha2562ni10absorb_one", "sha256rnds2", 16).times(32),
+        Promise::new("6sha2562ni10absorb_two", "sha256rnds2", 16).times(64),
+        Promise::new("6sha2562ni10outer_pair", "sha256rnds2", 16).times(64),
         Promise::new("6sha25612sha256_lanes9avx512_16", "vpternlogq", 64),
     ],
 };
@@ -49,17 +51,22 @@ pub(crate) static HASH: Hash = Hash {
     traced: reference::compress::<Counted>,
     lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
         (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
-        // Eight lanes of AVX2 are hardly faster than the SHA extensions.
-        (_, Some(_), Some(_)) | (None, None, _) => LaneCost::NEVER,
+        // Pairs of messages, by the instructions.
+        (_, _, Some(_)) => LaneCost { few: 1, fixed_bytes: 64, job_bytes: 16 },
+        (_, None, _) => LaneCost::NEVER,
         _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
     },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(HashLanes {
+    lanes: |features| match (features.avx512, features.avx2, features.sha) {
+        (Some(_), _, _) => Some(HashLanes {
             widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
             drive: drive_avx512::<sha256_lanes::Sha256, 8>,
         }),
-        (_, Some(_)) => Some(HashLanes {
+        // Eight lanes of AVX2 are slower than pairs by the instructions.
+        (_, Some(_), Some(_)) => {
+            Some(HashLanes { widths: &[ni::PAIR], drive: drive_avx2::<sha256_lanes::Sha256, 8> })
+        }
+        (_, Some(_), _) => Some(HashLanes {
             widths: &[sha256_lanes::avx2_8::WIDTH],
             drive: drive_avx2::<sha256_lanes::Sha256, 8>,
         }),
