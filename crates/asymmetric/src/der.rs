@@ -3,7 +3,7 @@
 //! **Guarantees:** reading any bytes returns a value or `None`, and copies nothing; what is written is DER, and reads back as
 //! the same. Lengths and integers that are longer than they need to be are read as well.
 
-use sealane_client::KeyKind;
+use sealane_client::{Hash, KeyKind, PssLimits};
 use zeroize::Zeroizing;
 
 /// The tags of elements.
@@ -16,6 +16,8 @@ pub(crate) const SEQUENCE: u8 = 0x30;
 
 /// The object identifiers of keys' algorithms and curves: RFC 8017, RFC 5480 and RFC 8410.
 pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(crate) const RSA_PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a];
+const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x08];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 pub(crate) const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
@@ -94,6 +96,7 @@ pub const NO_PARAMETERS: &[u8] = &[NULL, 0];
 pub fn algorithm_of_key(kind: KeyKind) -> Zeroizing<Vec<u8>> {
     match kind {
         KeyKind::Rsa { .. } => algorithm(RSA, NO_PARAMETERS),
+        KeyKind::RsaPss { limits, .. } => algorithm(RSA_PSS, &limits.map(pss_parameters).unwrap_or_default()),
         KeyKind::P256 => algorithm(EC, &element(OBJECT, &[P256])),
         KeyKind::P384 => algorithm(EC, &element(OBJECT, &[P384])),
         KeyKind::P521 => algorithm(EC, &element(OBJECT, &[P521])),
@@ -102,14 +105,40 @@ pub fn algorithm_of_key(kind: KeyKind) -> Zeroizing<Vec<u8>> {
     }
 }
 
+/// Returns the object identifier's bytes of a hash (RFC 8017, B.1).
+fn object_of_hash(hash: Hash) -> &'static [u8] {
+    match hash {
+        Hash::Sha1 => &[0x2b, 0x0e, 0x03, 0x02, 0x1a],
+        Hash::Sha224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x04],
+        Hash::Sha256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01],
+        Hash::Sha384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02],
+        Hash::Sha512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03],
+    }
+}
+
+/// Returns RSASSA-PSS-params (RFC 8017, A.2.3), without what is the default, as DER wants it.
+fn pss_parameters(limits: PssLimits) -> Zeroizing<Vec<u8>> {
+    let PssLimits { hash, mask, salt_bytes } = limits;
+    let of_hash = |hash| algorithm(object_of_hash(hash), NO_PARAMETERS);
+    let unless_default = |tag, is_default: bool, value: Zeroizing<Vec<u8>>| {
+        if is_default { Zeroizing::default() } else { element(tag, &[&value]) }
+    };
+    let default = PssLimits::DEFAULT;
+    sequence(&[
+        &unless_default(0xa0, hash == default.hash, of_hash(hash)),
+        &unless_default(0xa1, mask == default.mask, algorithm(MGF1, &of_hash(mask))),
+        &unless_default(0xa2, salt_bytes == default.salt_bytes, integer(&salt_bytes.to_be_bytes())),
+    ])
+}
+
 /// Returns the SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) of a point or of 32 bytes.
 pub fn public_of(kind: KeyKind, bytes: &[u8]) -> Vec<u8> {
     sequence(&[&algorithm_of_key(kind), &element(BIT_STRING, &[&[0], bytes])]).to_vec()
 }
 
-/// Returns the SubjectPublicKeyInfo of an RSA key's modulus and exponent.
-pub fn public_of_rsa(n: &[u8], e: &[u8]) -> Vec<u8> {
-    public_of(KeyKind::Rsa { bits: 0 }, &sequence(&[&integer(n), &integer(e)]))
+/// Returns the SubjectPublicKeyInfo of the modulus and exponent of an RSA key, or one for RSA-PSS.
+pub fn public_of_rsa(kind: KeyKind, n: &[u8], e: &[u8]) -> Vec<u8> {
+    public_of(kind, &sequence(&[&integer(n), &integer(e)]))
 }
 
 /// Returns the content of a SubjectPublicKeyInfo: a point, 32 bytes, or an RSA key's structure.
@@ -168,13 +197,18 @@ fn pkcs8(kind: KeyKind, key: &[u8]) -> Zeroizing<Vec<u8>> {
     sequence(&[&integer(&[0]), &algorithm_of_key(kind), &octet_string(key)])
 }
 
-/// Returns the PKCS#8 of an RSA key with n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
-pub fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
+/// Returns the PKCS#8 of an RSA key, or one for RSA-PSS, with n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
+pub fn private_of_rsa(kind: KeyKind, parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
     let mut key = integer(&[0]);
     for part in parts {
         key.extend_from_slice(&integer(part));
     }
-    pkcs8(KeyKind::Rsa { bits: 0 }, &sequence(&[&key]))
+    pkcs8(kind, &sequence(&[&key]))
+}
+
+/// Returns the PKCS#8 of an RSA key, which is one for RSA-PSS from now on.
+pub(crate) fn private_for_pss(kind: KeyKind, der: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    Some(pkcs8(kind, of_pkcs8(der)?))
 }
 
 /// Returns the PKCS#8 of the scalar of a key for ECDSA.
@@ -251,8 +285,12 @@ mod tests {
     use proptest::prelude::*;
     use sealane_client::Operation;
 
-    const KINDS: [KeyKind; 6] = [
-        KeyKind::Rsa { bits: 2048 },
+    const RSA: KeyKind = KeyKind::Rsa { bits: 2048 };
+
+    const KINDS: [KeyKind; 8] = [
+        RSA,
+        KeyKind::RsaPss { bits: 2048, limits: None },
+        KeyKind::RsaPss { bits: 2048, limits: Some(PssLimits::DEFAULT) },
         KeyKind::P256,
         KeyKind::P384,
         KeyKind::P521,
@@ -263,13 +301,13 @@ mod tests {
     /// Reads bytes as everything; what is read must read back as the same from its own form.
     fn read_all(bytes: &[u8]) {
         if let Some((n, e)) = of_rsa_public(bytes) {
-            assert_eq!(of_rsa_public(&public_of_rsa(n, e)), Some((n, e)));
+            assert_eq!(of_rsa_public(&public_of_rsa(RSA, n, e)), Some((n, e)));
         }
         if let Some(point) = of_public(bytes) {
             assert_eq!(of_public(&public_of(KeyKind::P256, point)), Some(point));
         }
         if let Some(parts) = of_rsa_private(bytes) {
-            assert_eq!(of_rsa_private(&private_of_rsa(&parts)), Some(parts));
+            assert_eq!(of_rsa_private(&private_of_rsa(RSA, &parts)), Some(parts));
         }
         if let Some(raw) = of_raw_private(bytes) {
             assert_eq!(of_raw_private(&private_of_raw(KeyKind::X25519, raw)), Some(raw));
@@ -343,10 +381,10 @@ mod tests {
             let key = PrivateKey::generate(kind).unwrap();
             let der = key.to_pkcs8().unwrap();
             let (private, public) = match kind {
-                KeyKind::Rsa { .. } => {
+                KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => {
                     let (n, e) = of_rsa_public(key.public()).unwrap();
                     assert_eq!((n.len(), e), (256, &[1, 0, 1][..]));
-                    (private_of_rsa(&of_rsa_private(&der).unwrap()), public_of_rsa(n, e))
+                    (private_of_rsa(kind, &of_rsa_private(&der).unwrap()), public_of_rsa(kind, n, e))
                 }
                 KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
                     let point = of_public(key.public()).unwrap();

@@ -22,10 +22,9 @@ const LABELS: [&str; 5] =
     ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "DSA PRIVATE KEY"];
 
 /// Names of algorithms and curves that are not supported, by their object identifiers' bytes.
-const UNSUPPORTED: [(&[u8], &str); 11] = [
+const UNSUPPORTED: [(&[u8], &str); 10] = [
     (&[0x2b, 0x65, 0x71], "an Ed448 key"),
     (&[0x2b, 0x65, 0x6f], "an X448 key"),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a], "a key for RSA-PSS alone"),
     (&[0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01], "a DSA key"),
     (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x03, 0x01], "a Diffie-Hellman key"),
     (&[0x2b, 0x81, 0x04, 0x00, 0x0a], "a key of the curve secp256k1"),
@@ -87,13 +86,14 @@ fn of_der(bytes: &[u8]) -> Option<Found> {
         let (object, parameters) = expect(algorithm, der::OBJECT)?;
         let curve = expect(parameters, der::OBJECT).map(|(curve, _)| curve);
         let known = name_of(object).or_else(|| name_of(curve?));
-        if known.is_some() || object != der::RSA {
+        if known.is_some() || ![der::RSA, der::RSA_PSS].contains(&object) {
             return known;
         }
         let (key, _) = expect(rest, der::OCTET_STRING)?;
         let (key, _) = expect(key, der::SEQUENCE)?;
         let (_, rest) = expect_integer(key)?;
-        return check_modulus(expect_integer(rest)?.0);
+        let unusual = || if object == der::RSA_PSS { unsupported(UNUSUAL_PSS) } else { None };
+        return check_modulus(expect_integer(rest)?.0).or_else(unusual);
     }
     // PKCS#1: version 0 and eight integers. DSA has five.
     let mut parts = std::array::from_fn::<_, 8, _>(|_| Zeroizing::new(Vec::new()));
@@ -105,8 +105,15 @@ fn of_der(bytes: &[u8]) -> Option<Found> {
         part.extend_from_slice(digits);
         rest = behind;
     }
-    check_modulus(&parts[0]).or_else(|| Some(Found::Pkcs8(der::private_of_rsa(&parts))))
+    check_modulus(&parts[0]).or_else(|| Some(Found::Pkcs8(der::private_of_rsa(RSA, &parts))))
 }
+
+/// The kind of a plain RSA key, whose length its numbers tell.
+const RSA: KeyKind = KeyKind::Rsa { bits: 0 };
+
+/// The name of what AWS-LC has not read although its length is usual.
+const UNUSUAL_PSS: &str =
+    "a key for RSA-PSS with other parameters than SHA-1 or SHA-2 for messages and mask, and a salt that fits";
 
 /// `[0]`, constructed: the curve in SEC 1.
 const CURVE: u8 = 0xa0;
@@ -238,12 +245,12 @@ mod tests {
     fn an_unsupported_key_has_a_name() {
         let rsa = |bits: usize| {
             let n = [&[0x80][..], &vec![1; bits / 8 - 1]].concat();
-            der::public_of_rsa(&n, &[1, 0, 1])
+            der::public_of_rsa(RSA, &n, &[1, 0, 1])
         };
         let (n, e) = (rsa(1024), [1, 0, 1]);
         let n = der::of_rsa_public(&n).unwrap().0;
         let parts = [n, &e, &[1], &[1], &[1], &[1], &[1], &[1]].map(|part| Zeroizing::new(part.to_vec()));
-        assert_eq!(unsupported(&der::private_of_rsa(&parts)), "an RSA key of 1024 bits");
+        assert_eq!(unsupported(&der::private_of_rsa(RSA, &parts)), "an RSA key of 1024 bits");
         for (object, name) in UNSUPPORTED {
             let algorithm = der::algorithm(object, &[]);
             let pkcs8 = der::sequence(&[&der::integer(&[0]), &algorithm, &der::octet_string(&[1])]);

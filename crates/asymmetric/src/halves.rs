@@ -5,7 +5,7 @@
 
 use crate::Request;
 use crate::together::status;
-use sealane_client::{Answer, KeyKind, Operation};
+use sealane_client::{Answer, Operation};
 use sealane_transform::rsa::{self, Half, Prime, Spent};
 use sealane_transform::{AsymmetricOperation, Kernels};
 
@@ -26,7 +26,7 @@ impl Halves {
 
     /// Returns whether a request may have halves, by its kind alone.
     pub fn are_possible(request: &Request<'_>) -> bool {
-        matches!(request.key.kind(), KeyKind::Rsa { .. })
+        request.key.kind().modulus_bits().is_some()
             && matches!(request.operation, Operation::SignPkcs1(Some(_)) | Operation::SignPss { .. })
     }
 
@@ -48,7 +48,7 @@ impl Halves {
 mod tests {
     use super::*;
     use crate::{PrivateKey, PublicKey, Verification};
-    use sealane_client::{Hash, Status};
+    use sealane_client::{Hash, KeyKind, Status};
 
     #[test]
     fn halves_sign_what_the_whole_signs() {
@@ -80,8 +80,10 @@ mod tests {
     #[test]
     fn other_requests_have_no_halves() {
         let rsa = PrivateKey::generate(KeyKind::Rsa { bits: 2048 }).unwrap();
+        let pss = PrivateKey::generate(KeyKind::RsaPss { bits: 2048, limits: None }).unwrap();
         let ec = PrivateKey::generate(KeyKind::P256).unwrap();
-        let cases: [(&PrivateKey, Operation, &[u8]); 5] = [
+        let cases: [(&PrivateKey, Operation, &[u8]); 6] = [
+            (&pss, Operation::SignPkcs1(Some(Hash::Sha256)), &[1; 32]),
             (&rsa, Operation::SignPkcs1(Some(Hash::Sha256)), &[1; 31]),
             (&rsa, Operation::SignPkcs1(None), &[1; 32]),
             (&rsa, Operation::DecryptPkcs1, &[1; 256]),

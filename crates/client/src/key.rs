@@ -25,6 +25,41 @@ pub enum KeyKind {
     X25519,
     /// The curve P-521.
     P521,
+    /// RSA for signatures by RSASSA-PSS alone (`rsassaPss`; RFC 4055, 1.2).
+    RsaPss {
+        /// The length of the modulus in bits, as for RSA.
+        bits: u16,
+        /// The parameters that its signatures must have, if the key names some.
+        limits: Option<PssLimits>,
+    },
+}
+
+/// The parameters in a key for RSASSA-PSS alone (RFC 4055, 3.3), by which its signatures are bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PssLimits {
+    /// The hash of messages.
+    pub hash: crate::hash::Hash,
+    /// The hash of the mask.
+    pub mask: crate::hash::Hash,
+    /// The least length of the salt in bytes.
+    pub salt_bytes: u16,
+}
+
+impl PssLimits {
+    /// The parameters that are meant where a key's sequence of parameters is empty (RFC 8017, A.2.3).
+    pub const DEFAULT: Self =
+        Self { hash: crate::hash::Hash::Sha1, mask: crate::hash::Hash::Sha1, salt_bytes: 20 };
+
+    /// Returns whether a signature with these parameters keeps to them.
+    pub fn allow(self, hash: crate::hash::Hash, mask: crate::hash::Hash, salt_bytes: u16) -> bool {
+        (self.hash, self.mask) == (hash, mask) && salt_bytes >= self.salt_bytes
+    }
+}
+
+impl fmt::Display for PssLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, mask by {}, salt of {} bytes or more", self.hash, self.mask, self.salt_bytes)
+    }
 }
 
 impl KeyKind {
@@ -32,7 +67,7 @@ impl KeyKind {
     pub fn version(self) -> u16 {
         match self {
             Self::Rsa { .. } | Self::P256 | Self::P384 | Self::Ed25519 | Self::X25519 => 1,
-            Self::P521 => 2,
+            Self::P521 | Self::RsaPss { .. } => 2,
         }
     }
 
@@ -42,7 +77,15 @@ impl KeyKind {
             Self::P256 => Some(32),
             Self::P384 => Some(48),
             Self::P521 => Some(66),
-            Self::Rsa { .. } | Self::Ed25519 | Self::X25519 => None,
+            Self::Rsa { .. } | Self::RsaPss { .. } | Self::Ed25519 | Self::X25519 => None,
+        }
+    }
+
+    /// Returns the length of the modulus in bits, for RSA and RSA-PSS.
+    pub fn modulus_bits(self) -> Option<u16> {
+        match self {
+            Self::Rsa { bits } | Self::RsaPss { bits, .. } => Some(bits),
+            _ => None,
         }
     }
 }
@@ -51,6 +94,8 @@ impl fmt::Display for KeyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rsa { bits } => write!(f, "rsa-{bits}"),
+            Self::RsaPss { bits, limits: None } => write!(f, "rsa-pss-{bits}"),
+            Self::RsaPss { bits, limits: Some(limits) } => write!(f, "rsa-pss-{bits} ({limits})"),
             Self::P256 => f.write_str("p256"),
             Self::P384 => f.write_str("p384"),
             Self::P521 => f.write_str("p521"),
@@ -62,7 +107,9 @@ impl fmt::Display for KeyKind {
 
 /// The error for a text that is not a kind of key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), p256, p384, p521, ed25519 and x25519")]
+#[error(
+    "{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), rsa-pss-2048, p256, p384, p521, ed25519 and x25519"
+)]
 pub struct UnknownKind(String);
 
 impl FromStr for KeyKind {
@@ -75,11 +122,16 @@ impl FromStr for KeyKind {
             "p521" => Some(Self::P521),
             "ed25519" => Some(Self::Ed25519),
             "x25519" => Some(Self::X25519),
-            other => other
-                .strip_prefix("rsa-")
-                .and_then(|bits| bits.parse::<u16>().ok())
-                .filter(|bits| (2048..=8192).contains(bits) && bits % 8 == 0)
-                .map(|bits| Self::Rsa { bits }),
+            other => {
+                let pss = other.strip_prefix("rsa-pss-");
+                pss.or_else(|| other.strip_prefix("rsa-"))
+                    .and_then(|bits| bits.parse::<u16>().ok())
+                    .filter(|bits| (2048..=8192).contains(bits) && bits % 8 == 0)
+                    .map(|bits| match pss {
+                        Some(_) => Self::RsaPss { bits, limits: None },
+                        None => Self::Rsa { bits },
+                    })
+            }
         };
         kind.ok_or_else(|| UnknownKind(text.to_owned()))
     }
@@ -294,10 +346,10 @@ mod tests {
 
     #[test]
     fn kinds_come_back_from_their_names() {
-        for text in ["rsa-2048", "rsa-8192", "p256", "p384", "p521", "ed25519", "x25519"] {
+        for text in ["rsa-2048", "rsa-8192", "rsa-pss-3072", "p256", "p384", "p521", "ed25519", "x25519"] {
             assert_eq!(text.parse::<KeyKind>().unwrap().to_string(), text);
         }
-        for text in ["rsa-1024", "rsa-2049", "rsa-65535", "rsa", "", "P256"] {
+        for text in ["rsa-1024", "rsa-2049", "rsa-65535", "rsa-pss-1024", "rsa-pss-", "rsa", "", "P256"] {
             assert!(text.parse::<KeyKind>().is_err(), "{text}");
         }
     }

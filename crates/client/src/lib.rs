@@ -21,6 +21,7 @@ mod doorbell;
 pub mod environment;
 mod error;
 mod habit;
+mod hash;
 pub mod jail;
 pub mod job;
 pub mod key;
@@ -39,8 +40,9 @@ pub use cores::Cores;
 pub use doorbell::{BUSY, Bells, SPIN};
 pub use error::{ClientError, Refusal};
 pub use habit::Habit;
-pub use job::{Answer, Hash, Operation, RecordCipher, Status};
-pub use key::{Key, KeyInfo, KeyKind, Source, Uri};
+pub use hash::Hash;
+pub use job::{Answer, Operation, RecordCipher, Status};
+pub use key::{Key, KeyInfo, KeyKind, PssLimits, Source, Uri};
 pub use memory::Memory;
 
 /// The socket of the system's service.

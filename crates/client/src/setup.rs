@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The version of the messages and rings in this source. Version 2 has one descriptor for the bell, and the messages
-/// [`Ask::Replace`] and those that follow it with their answers, and keys of P-521.
+/// [`Ask::Replace`] and those that follow it with their answers, and keys of P-521 and for
+/// RSA-PSS alone.
 pub const VERSION: u16 = 2;
 
 /// The oldest version that a service takes: the newest two, so that an update of the package stops no server that runs.

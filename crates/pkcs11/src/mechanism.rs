@@ -92,7 +92,18 @@ pub(crate) fn all() -> Vec<c::CK_MECHANISM_TYPE> {
 /// Returns the numbers of the mechanisms for keys of a kind.
 pub(crate) fn of_kind(kind: KeyKind) -> impl Iterator<Item = c::CK_MECHANISM_TYPE> {
     let derive = derives(kind).then_some(c::CKM_ECDH1_DERIVE);
-    ALL.iter().filter(move |(_, family, _)| family.suits(kind)).map(|(number, ..)| *number).chain(derive)
+    ALL.iter()
+        .filter(move |(_, family, hash)| family.suits(kind) && is_allowed(kind, *hash))
+        .map(|(number, ..)| *number)
+        .chain(derive)
+}
+
+/// Returns whether a key for RSA-PSS with limits may sign messages of a hash; other keys have no such limits.
+fn is_allowed(kind: KeyKind, of_message: Option<Hash>) -> bool {
+    match (kind, of_message) {
+        (KeyKind::RsaPss { limits: Some(limits), .. }, Some(hash)) => limits.hash == hash,
+        _ => true,
+    }
 }
 
 /// Returns whether keys of a kind agree on secrets.
@@ -128,7 +139,8 @@ fn row(number: c::CK_MECHANISM_TYPE) -> Result<(c::CK_MECHANISM_TYPE, Family, Op
 impl Family {
     fn suits(self, kind: KeyKind) -> bool {
         match self {
-            Self::Pkcs1 | Self::Pss | Self::Oaep => matches!(kind, KeyKind::Rsa { .. }),
+            Self::Pkcs1 | Self::Oaep => matches!(kind, KeyKind::Rsa { .. }),
+            Self::Pss => kind.modulus_bits().is_some(),
             Self::Ecdsa => kind.coordinate_bytes().is_some(),
             Self::Eddsa => kind == KeyKind::Ed25519,
         }
@@ -167,7 +179,12 @@ impl Mechanism {
     }
 
     pub(crate) fn suits(self, kind: KeyKind) -> bool {
-        self.scheme.family().suits(kind)
+        match self.scheme {
+            Scheme::Pss { hash, mask, salt_bytes } => {
+                Operation::SignPss { hash, mask, salt_bytes }.suits(kind)
+            }
+            scheme => scheme.family().suits(kind),
+        }
     }
 }
 
@@ -241,6 +258,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use sealane_client::PssLimits;
 
     fn bytes(numbers: &[c::CK_ULONG]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
@@ -267,6 +285,23 @@ mod tests {
         assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[1, 0, 0])), wrong);
         assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[0, 1, 0])), wrong);
         assert_eq!(Mechanism::of(c::CKM_MD5_RSA_PKCS, &[]), Err(Refused(c::CKR_MECHANISM_INVALID)));
+    }
+
+    #[test]
+    fn a_key_for_pss_alone_has_the_mechanisms_of_its_limits() {
+        let limits = PssLimits { hash: Hash::Sha256, mask: Hash::Sha256, salt_bytes: 32 };
+        let (free, bound) =
+            ([None, Some(limits)].map(|limits| KeyKind::RsaPss { bits: 2048, limits })).into();
+        let of = |kind| of_kind(kind).collect::<Vec<_>>();
+        assert_eq!(of(bound), [c::CKM_RSA_PKCS_PSS, c::CKM_SHA256_RSA_PKCS_PSS]);
+        assert!(of(free).contains(&c::CKM_SHA512_RSA_PKCS_PSS) && !of(free).contains(&c::CKM_RSA_PKCS));
+        for (salt_bytes, is_allowed) in [(32, true), (31, false)] {
+            let parameter = bytes(&[c::CKM_SHA256, c::CKG_MGF1_SHA256, salt_bytes]);
+            let mechanism = Mechanism::of(c::CKM_RSA_PKCS_PSS, &parameter).unwrap();
+            assert_eq!((mechanism.suits(free), mechanism.suits(bound)), (true, is_allowed));
+        }
+        let plain = Mechanism::of(c::CKM_RSA_PKCS, &[]).unwrap();
+        assert!(!plain.suits(free) && !plain.suits(bound));
     }
 
     proptest! {

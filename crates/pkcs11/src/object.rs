@@ -58,7 +58,7 @@ impl Content {
         let bits = der::of_public(&info.public)?;
         let curve = |parameters| Numbers::Curve { parameters, point: der::octet_string(bits).to_vec() };
         let numbers = match info.kind {
-            KeyKind::Rsa { .. } => {
+            KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => {
                 let (modulus, exponent) = der::of_rsa_public(&info.public)?;
                 Numbers::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() }
             }
@@ -84,7 +84,7 @@ impl Content {
     /// Returns the length of a signature in bytes; for RSA, that of the modulus.
     pub(crate) fn signature_bytes(&self) -> usize {
         match self.kind() {
-            KeyKind::Rsa { bits } => usize::from(bits) / 8,
+            KeyKind::Rsa { bits } | KeyKind::RsaPss { bits, .. } => usize::from(bits) / 8,
             KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 64,
             KeyKind::P384 => 96,
             KeyKind::P521 => 132,
@@ -138,7 +138,7 @@ impl Object {
                 mechanism::of_kind(info.kind).flat_map(c::CK_ULONG::to_ne_bytes).collect()
             }
             c::CKA_KEY_TYPE => number(match info.kind {
-                KeyKind::Rsa { .. } => c::CKK_RSA,
+                KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => c::CKK_RSA,
                 KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => c::CKK_EC,
                 KeyKind::Ed25519 => c::CKK_EC_EDWARDS,
                 KeyKind::X25519 => c::CKK_EC_MONTGOMERY,
@@ -154,7 +154,7 @@ impl Object {
             c::CKA_SENSITIVE => flag(true),
             c::CKA_SIGN => flag(self.content.kind() != KeyKind::X25519),
             c::CKA_DERIVE => flag(mechanism::derives(self.content.kind())),
-            c::CKA_DECRYPT => flag(is_rsa),
+            c::CKA_DECRYPT => flag(matches!(self.content.kind(), KeyKind::Rsa { .. })),
             // An imported key has been elsewhere before, so that neither can be promised.
             c::CKA_ALWAYS_SENSITIVE | c::CKA_NEVER_EXTRACTABLE => flag(false),
             c::CKA_EXTRACTABLE | c::CKA_ALWAYS_AUTHENTICATE | c::CKA_WRAP_WITH_TRUSTED => flag(false),
@@ -371,11 +371,16 @@ mod tests {
 
     #[test]
     fn private_halves_tell_what_is_public() {
-        for kind in [KeyKind::Rsa { bits: 2048 }, KeyKind::P384, KeyKind::Ed25519] {
+        for kind in [
+            KeyKind::Rsa { bits: 2048 },
+            KeyKind::RsaPss { bits: 2048, limits: None },
+            KeyKind::P384,
+            KeyKind::Ed25519,
+        ] {
             let content = Arc::new(Content::of(info("key", kind)).unwrap());
             let private = Object { content: Arc::clone(&content), half: Half::Private };
             let public = Object { content, half: Half::Public };
-            let secret = if let KeyKind::Rsa { .. } = kind { c::CKA_PRIME_1 } else { c::CKA_VALUE };
+            let secret = if kind.modulus_bits().is_some() { c::CKA_PRIME_1 } else { c::CKA_VALUE };
             assert_eq!(private.attribute(secret), Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE)));
             assert_eq!(public.attribute(secret), Err(Refused(c::CKR_ATTRIBUTE_TYPE_INVALID)));
             assert_eq!(private.attribute(c::CKA_ID), public.attribute(c::CKA_ID));

@@ -16,6 +16,7 @@ pub(crate) enum Family {
     Ec = 1,
     Ed25519 = 2,
     X25519 = 3,
+    RsaPss = 4,
 }
 
 impl Family {
@@ -24,13 +25,15 @@ impl Family {
             0 => Self::Rsa,
             1 => Self::Ec,
             2 => Self::Ed25519,
-            _ => Self::X25519,
+            3 => Self::X25519,
+            _ => Self::RsaPss,
         }
     }
 
     pub(crate) fn of_kind(kind: KeyKind) -> Self {
         match kind {
             KeyKind::Rsa { .. } => Self::Rsa,
+            KeyKind::RsaPss { .. } => Self::RsaPss,
             KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => Self::Ec,
             KeyKind::Ed25519 => Self::Ed25519,
             KeyKind::X25519 => Self::X25519,
@@ -40,6 +43,7 @@ impl Family {
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Rsa => c"RSA",
+            Self::RsaPss => c"RSA-PSS",
             Self::Ec => c"EC",
             Self::Ed25519 => c"ED25519",
             Self::X25519 => c"X25519",
@@ -112,7 +116,7 @@ impl Content {
 /// Returns the length of a key in bits, in OpenSSL's count.
 pub(crate) fn bits(kind: KeyKind) -> u32 {
     match kind {
-        KeyKind::Rsa { bits } => bits.into(),
+        KeyKind::Rsa { bits } | KeyKind::RsaPss { bits, .. } => bits.into(),
         KeyKind::P256 | KeyKind::Ed25519 => 256,
         KeyKind::P384 => 384,
         KeyKind::P521 => 521,
@@ -123,10 +127,12 @@ pub(crate) fn bits(kind: KeyKind) -> u32 {
 /// Returns the strength by NIST SP 800-57, part 1, table 2, in OpenSSL's count.
 pub(crate) fn security_bits(kind: KeyKind) -> u32 {
     match kind {
-        KeyKind::Rsa { bits } if bits >= 7680 => 192,
-        KeyKind::Rsa { bits } if bits >= 4096 => 152,
-        KeyKind::Rsa { bits } if bits >= 3072 => 128,
-        KeyKind::Rsa { .. } => 112,
+        KeyKind::Rsa { bits } | KeyKind::RsaPss { bits, .. } => match bits {
+            7680.. => 192,
+            4096.. => 152,
+            3072.. => 128,
+            _ => 112,
+        },
         KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
         KeyKind::P384 => 192,
         KeyKind::P521 => 256,
@@ -136,7 +142,7 @@ pub(crate) fn security_bits(kind: KeyKind) -> u32 {
 /// Returns the maximum length of a signature or a secret.
 pub(crate) fn size(kind: KeyKind) -> usize {
     match kind {
-        KeyKind::Rsa { bits } => usize::from(bits) / 8,
+        KeyKind::Rsa { bits } | KeyKind::RsaPss { bits, .. } => usize::from(bits) / 8,
         KeyKind::P256 => 72,
         KeyKind::P384 => 104,
         KeyKind::P521 => 139,
@@ -157,7 +163,7 @@ pub(crate) struct KeyBox {
 impl KeyBox {
     pub(crate) fn new(family: Family) -> Self {
         let kind = match family {
-            Family::Rsa | Family::Ec => None,
+            Family::Rsa | Family::RsaPss | Family::Ec => None,
             Family::Ed25519 => Some(KeyKind::Ed25519),
             Family::X25519 => Some(KeyKind::X25519),
         };

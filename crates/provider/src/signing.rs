@@ -13,7 +13,7 @@ use crate::key::{Content, Family, KeyBox};
 use crate::library::{self, Digest};
 use crate::reason::Reason;
 use sealane_asymmetric::{Verification, der};
-use sealane_client::{Hash, Operation};
+use sealane_client::{Hash, KeyKind, Operation, PssLimits};
 use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -130,20 +130,22 @@ pub(crate) struct Signing {
     padding: Padding,
     pub(crate) mask: Option<Hash>,
     pub(crate) salt: Salt,
+    /// The parameters that a key for RSA-PSS requires.
+    limits: Option<PssLimits>,
     digest: Option<Digest>,
 }
 
 impl Signing {
     pub(crate) fn new(family: Family) -> Self {
         let (padding, salt) = (Padding::Pkcs1, Salt::Auto);
-        Self { family, key: None, hash: None, padding, mask: None, salt, digest: None }
+        Self { family, key: None, hash: None, padding, mask: None, salt, limits: None, digest: None }
     }
 
     /// Returns a copy that goes on from the same state.
     pub(crate) fn duplicate(&self) -> Result<Self, Reason> {
         let digest = self.digest.as_ref().map(Digest::duplicate).transpose()?;
-        let Self { family, hash, padding, mask, salt, .. } = *self;
-        Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, digest })
+        let Self { family, hash, padding, mask, salt, limits, .. } = *self;
+        Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, limits, digest })
     }
 
     pub(crate) fn hash(&self) -> Option<library::Hash> {
@@ -165,25 +167,63 @@ impl Signing {
         self.is_possible()
     }
 
-    /// Fails if the padding and the hash do not fit: a bare block has no hash, and PSS has those of the service alone.
-    fn is_possible(&self) -> Result<(), Reason> {
-        let is_possible = match (self.padding, self.hash) {
-            (Padding::None, hash) => hash.is_none(),
-            (Padding::Pss, Some(hash)) => hash.of_service().is_some(),
-            (Padding::Oaep, _) => false,
-            _ => true,
+    /// Names the hash of the mask.
+    pub(crate) fn set_mask(&mut self, mask: Hash) -> Result<(), Reason> {
+        self.mask = Some(mask);
+        self.is_possible()
+    }
+
+    pub(crate) fn set_salt(&mut self, salt: Salt) -> Result<(), Reason> {
+        self.salt = salt;
+        self.is_possible()
+    }
+
+    /// Fails if the parameters are not those that a key for RSA-PSS requires.
+    fn keeps_limits(&self) -> bool {
+        let is_for_pss = self.key.as_ref().is_some_and(|key| key.family == Family::RsaPss);
+        let Some(limits) = self.limits else { return !is_for_pss || self.padding == Padding::Pss };
+        let is_long_enough = match self.salt {
+            Salt::Bytes(bytes) => bytes >= limits.salt_bytes,
+            Salt::Digest | Salt::AutoDigestMax => limits.hash.bytes() >= usize::from(limits.salt_bytes),
+            Salt::Auto | Salt::Max => true,
         };
+        self.padding == Padding::Pss
+            && self.hash.and_then(|hash| hash.of_service()) == Some(limits.hash)
+            && self.mask == Some(limits.mask)
+            && is_long_enough
+    }
+
+    /// Fails if the padding and the hash do not fit: a bare block has no hash, and PSS has those of the service alone, or those that
+    /// the key names.
+    fn is_possible(&self) -> Result<(), Reason> {
+        let is_possible = self.keeps_limits()
+            && match (self.padding, self.hash) {
+                (Padding::None, hash) => hash.is_none(),
+                (Padding::Pss, Some(hash)) => hash.of_service().is_some(),
+                (Padding::Oaep, _) => false,
+                _ => true,
+            };
         if is_possible { Ok(()) } else { Err(Reason::Unsupported) }
     }
 
     /// Starts a new operation; without a key, it uses that of the last one.
     pub(crate) fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if let Some(key) = key {
-            if key.family != self.family {
+            let family = if key.family == Family::RsaPss { Family::Rsa } else { key.family };
+            if family != self.family {
                 return Err(Reason::NoKey);
             }
-            key.content()?;
+            let kind = key.content()?.kind;
             *self = Self { key: Some(key), ..Self::new(self.family) };
+            if let KeyKind::RsaPss { limits, .. } = kind {
+                self.padding = Padding::Pss;
+                self.limits = limits;
+            }
+            if let Some(limits) = self.limits {
+                self.hash = library::Hash::of_client(limits.hash);
+                self.mask = Some(limits.mask);
+                self.salt = Salt::Bytes(limits.salt_bytes);
+            }
         }
         self.digest = None;
         self.key.as_ref().map(|_| ()).ok_or(Reason::NoKey)
@@ -289,7 +329,7 @@ impl Signing {
             (Family::Rsa, Padding::Pss) => {
                 let (hash, mask) = self.pss_hashes()?;
                 let salt_bytes = match self.salt {
-                    Salt::Auto | Salt::AutoDigestMax => None,
+                    Salt::Auto | Salt::AutoDigestMax if self.limits.is_none() => None,
                     _ => Some(self.salt_bytes(self.content()?, hash)?),
                 };
                 public.verifies(Verification::Pss { hash, mask, salt_bytes }, digest, signature)

@@ -11,6 +11,8 @@ mod killed;
 mod libcrypto;
 #[path = "openssl/newer.rs"]
 mod newer;
+#[path = "openssl/pss.rs"]
+mod pss;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 #[path = "openssl/vectors.rs"]

@@ -509,7 +509,7 @@ fn expected_ns(operation: Operation, key: &JobKey, content_bytes: usize) -> u64 
     };
     match (operation, kind) {
         (Operation::Null, _) => 200,
-        (_, KeyKind::Rsa { bits }) => {
+        (_, KeyKind::Rsa { bits } | KeyKind::RsaPss { bits, .. }) => {
             let relative = u64::from(bits) * 1000 / 2048;
             200 * relative * relative * relative / 1_000_000
         }

@@ -36,13 +36,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-const KINDS: [KeyKind; 6] = [
+const KINDS: [KeyKind; 7] = [
     KeyKind::Rsa { bits: 2048 },
     KeyKind::P256,
     KeyKind::P384,
     KeyKind::Ed25519,
     KeyKind::X25519,
     KeyKind::P521,
+    KeyKind::RsaPss { bits: 2048, limits: None },
 ];
 
 #[test]
@@ -69,6 +70,11 @@ fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
                     (Operation::SignPkcs1(None), Verification::Pkcs1(None)),
                     (pss, Verification::Pss { hash, mask: hash, salt_bytes: Some(32) }),
                 ],
+                KeyKind::RsaPss { .. } => {
+                    let refused = client.call(&key, Operation::SignPkcs1(Some(hash)), &digest);
+                    assert!(matches!(refused, Err(ClientError::Job(Status::WrongKind))), "{refused:?}");
+                    &[(pss, Verification::Pss { hash, mask: hash, salt_bytes: Some(32) })]
+                }
                 KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => {
                     &[(Operation::SignEcdsa, Verification::Ecdsa)]
                 }

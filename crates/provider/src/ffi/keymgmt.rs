@@ -4,11 +4,12 @@
 #![allow(unsafe_code)]
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
+use super::signature::hash;
 use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
 use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
 use sealane_asymmetric::{PrivateKey, der};
-use sealane_client::KeyKind;
+use sealane_client::{Hash, KeyKind, PssLimits};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ macro_rules! keymgmt {
 }
 
 pub(super) static RSA: &[Dispatch] = keymgmt!(0);
+pub(super) static RSA_PSS: &[Dispatch] = keymgmt!(4);
 pub(super) static EC: &[Dispatch] = keymgmt!(1);
 pub(super) static ED25519: &[Dispatch] = keymgmt!(2);
 pub(super) static X25519: &[Dispatch] = keymgmt!(3);
@@ -114,7 +116,11 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     c_int::from(match key.content() {
         Ok(content) => selection & PRIVATE == 0 || content.has_private(),
         Err(_) if selection & (PRIVATE | PUBLIC) != 0 => false,
-        Err(_) => selection & DOMAIN_PARAMETERS == 0 || key.family == Family::Rsa || key.kind().is_ok(),
+        Err(_) => {
+            selection & DOMAIN_PARAMETERS == 0
+                || matches!(key.family, Family::Rsa | Family::RsaPss)
+                || key.kind().is_ok()
+        }
     })
 }
 
@@ -132,13 +138,21 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
         return c_int::from(one_kind == other_kind);
     }
     let (Ok(one), Ok(other)) = (one.content(), other.content()) else { return 0 };
-    c_int::from(one.public.der() == other.public.der())
+    // OpenSSL asks with keys whose limits for PSS it has left out.
+    let numbers =
+        |content: &Content| der::of_rsa_public(content.public.der()).map(|(n, e)| [n.to_vec(), e.to_vec()]);
+    c_int::from(match (numbers(one), numbers(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.public.der() == other.public.der(),
+    })
 }
 
 unsafe extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
     let name = match (Family::of_number(FAMILY), operation) {
         (Family::Ec, 11) => c"ECDH",
         (Family::Ec, 12) => c"ECDSA",
+        // The signatures of both kinds are in one table, as in OpenSSL.
+        (Family::RsaPss, 12) => c"RSA",
         (family, _) => family.name(),
     };
     name.as_ptr()
@@ -151,6 +165,35 @@ fn group(kind: KeyKind) -> Option<&'static CStr> {
         KeyKind::P521 => Some(c"secp521r1"),
         _ => None,
     }
+}
+
+/// Returns OpenSSL's name of a hash.
+fn name_of(hash: Hash) -> &'static CStr {
+    match hash {
+        Hash::Sha1 => c"SHA1",
+        Hash::Sha224 => c"SHA2-224",
+        Hash::Sha256 => c"SHA2-256",
+        Hash::Sha384 => c"SHA2-384",
+        Hash::Sha512 => c"SHA2-512",
+    }
+}
+
+/// Returns the kind of a key for RSA-PSS with the limits in an array; a value that is missing beside others is the default.
+fn pss_kind(bits: u16, params: Params<'_>) -> Result<KeyKind, Reason> {
+    if ![c"digest", c"mgf", c"mgf1-digest", c"saltlen"].iter().any(|key| params.has(key)) {
+        return Ok(KeyKind::RsaPss { bits, limits: None });
+    }
+    if params.text(c"mgf").is_some_and(|name| !name.eq_ignore_ascii_case("MGF1")) {
+        return Err(Reason::Unsupported);
+    }
+    let default = PssLimits::DEFAULT;
+    let salt_bytes = match params.number(c"saltlen") {
+        Some(bytes) => u16::try_from(bytes).map_err(|_| Reason::Unsupported)?,
+        None => default.salt_bytes,
+    };
+    let hash = hash(params, c"digest")?.unwrap_or(default.hash);
+    let mask = self::hash(params, c"mgf1-digest")?.unwrap_or(default.mask);
+    Ok(KeyKind::RsaPss { bits, limits: Some(PssLimits { hash, mask, salt_bytes }) })
 }
 
 fn kind_of_group(name: &str) -> Option<KeyKind> {
@@ -189,6 +232,15 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
             // The empty name means that no digest is used.
             Family::Ed25519 => filled &= params.fill_text(c"mandatory-digest", c""),
             Family::Rsa | Family::Ec => filled &= params.fill_text(c"default-digest", c"SHA256"),
+            Family::RsaPss => match kind {
+                KeyKind::RsaPss { limits: Some(limits), .. } => {
+                    filled &= params.fill_text(c"mandatory-digest", name_of(limits.hash))
+                        && params.fill_text(c"digest", name_of(limits.hash))
+                        && params.fill_text(c"mgf1-digest", name_of(limits.mask))
+                        && params.fill_number(c"saltlen", limits.salt_bytes.into());
+                }
+                _ => filled &= params.fill_text(c"default-digest", c"SHA256"),
+            },
             Family::X25519 => {}
         }
         if let Some(group) = group(kind) {
@@ -238,7 +290,22 @@ unsafe extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
     static EC_TYPES: &[Param] =
         descriptions![c"group" => UTF8_STRING, c"pub" => OCTET_STRING, c"priv" => UNSIGNED];
     static RAW_TYPES: &[Param] = descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING];
+    static PSS_TYPES: &[Param] = descriptions![
+        c"n" => UNSIGNED,
+        c"e" => UNSIGNED,
+        c"d" => UNSIGNED,
+        c"rsa-factor1" => UNSIGNED,
+        c"rsa-factor2" => UNSIGNED,
+        c"rsa-exponent1" => UNSIGNED,
+        c"rsa-exponent2" => UNSIGNED,
+        c"rsa-coefficient1" => UNSIGNED,
+        c"digest" => UTF8_STRING,
+        c"mgf" => UTF8_STRING,
+        c"mgf1-digest" => UTF8_STRING,
+        c"saltlen" => INTEGER,
+    ];
     match Family::of_number(FAMILY) {
+        Family::RsaPss => PSS_TYPES.as_ptr(),
         Family::Rsa => RSA_TYPES.as_ptr(),
         Family::Ec => EC_TYPES.as_ptr(),
         Family::Ed25519 | Family::X25519 => RAW_TYPES.as_ptr(),
@@ -259,15 +326,20 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Pa
     })
 }
 
+/// Returns the kind of the RSA key in an array, of any length.
+fn rsa_kind(family: Family, params: Params<'_>) -> Option<KeyKind> {
+    if family == Family::Rsa { Some(KeyKind::Rsa { bits: 0 }) } else { pss_kind(0, params).ok() }
+}
+
 /// Returns the PKCS#8 of the key in an array; `None` if the array has no private key.
 fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> {
     match family {
-        Family::Rsa => {
+        Family::Rsa | Family::RsaPss => {
             let mut parts = std::array::from_fn::<_, 8, _>(|_| Zeroizing::new(Vec::new()));
             for (part, name) in parts.iter_mut().zip(RSA_PARTS) {
                 *part = params.digits(name)?;
             }
-            Some(der::private_of_rsa(&parts))
+            Some(der::private_of_rsa(rsa_kind(family, params)?, &parts))
         }
         Family::Ec => {
             let kind = kind_of_group(params.text(c"group")?)?;
@@ -281,7 +353,10 @@ fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> 
 /// Returns the SubjectPublicKeyInfo of the key in an array.
 fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
     match family {
-        Family::Rsa => Some(der::public_of_rsa(&params.digits(c"n")?, &params.digits(c"e")?)),
+        Family::Rsa | Family::RsaPss => {
+            let kind = rsa_kind(family, params)?;
+            Some(der::public_of_rsa(kind, &params.digits(c"n")?, &params.digits(c"e")?))
+        }
         Family::Ec => Some(der::public_of(kind_of_group(params.text(c"group")?)?, params.octets(c"pub")?)),
         Family::Ed25519 => Some(der::public_of(KeyKind::Ed25519, params.octets(c"pub")?)),
         Family::X25519 => Some(der::public_of(KeyKind::X25519, params.octets(c"pub")?)),
@@ -325,6 +400,11 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
             None => built.octets(c"pub", der::of_public(der).ok_or(Reason::NoKey)?),
         }
     }
+    if let KeyKind::RsaPss { limits: Some(limits), .. } = content.kind {
+        built.text(c"digest", name_of(limits.hash));
+        built.text(c"mgf1-digest", name_of(limits.mask));
+        built.integer(c"saltlen", limits.salt_bytes.into());
+    }
     if selection & PRIVATE == 0 {
         return Ok(());
     }
@@ -335,7 +415,7 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
         Private::Engine(_) => return Err(Reason::NoPrivateKey),
     };
     match Family::of_kind(content.kind) {
-        Family::Rsa => {
+        Family::Rsa | Family::RsaPss => {
             let parts = der::of_rsa_private(&pkcs8).ok_or(Reason::NoKey)?;
             for (part, name) in parts.iter().zip(RSA_PARTS).skip(2) {
                 built.digits(name, part);
@@ -357,6 +437,40 @@ struct Wanted {
     selection: c_int,
 }
 
+impl Wanted {
+    /// Sets the length of an RSA key. Limits that were set before stay.
+    fn set_kind(&mut self, kind: KeyKind) {
+        self.kind = match (kind, self.kind) {
+            (KeyKind::RsaPss { bits, .. }, Some(KeyKind::RsaPss { limits, .. })) => {
+                Some(KeyKind::RsaPss { bits, limits })
+            }
+            (kind, _) => Some(kind),
+        };
+    }
+
+    /// Takes the limits of a key for RSA-PSS that are in an array. They come one by one; the mask is by the hash of messages unless it
+    /// is named, as OpenSSL makes keys.
+    fn set_limits(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        let Some(KeyKind::RsaPss { bits, limits }) = self.kind else { return Ok(()) };
+        let KeyKind::RsaPss { limits: Some(new), .. } = pss_kind(bits, params)? else { return Ok(()) };
+        let mut all = limits.unwrap_or(PssLimits::DEFAULT);
+        if params.has(c"digest") {
+            (all.hash, all.mask) = (new.hash, new.hash);
+            if limits.is_none() {
+                all.salt_bytes = new.hash.bytes() as u16;
+            }
+        }
+        if params.has(c"mgf1-digest") {
+            all.mask = new.mask;
+        }
+        if params.has(c"saltlen") {
+            all.salt_bytes = new.salt_bytes;
+        }
+        self.kind = Some(KeyKind::RsaPss { bits, limits: Some(all) });
+        Ok(())
+    }
+}
+
 type Generation = Context<Wanted>;
 
 unsafe extern "C" fn gen_init<const FAMILY: u8>(
@@ -369,6 +483,7 @@ unsafe extern "C" fn gen_init<const FAMILY: u8>(
     let family = Family::of_number(FAMILY);
     let kind = match family {
         Family::Rsa => Some(KeyKind::Rsa { bits: 2048 }),
+        Family::RsaPss => Some(KeyKind::RsaPss { bits: 2048, limits: None }),
         Family::Ec => None,
         Family::Ed25519 => Some(KeyKind::Ed25519),
         Family::X25519 => Some(KeyKind::X25519),
@@ -395,10 +510,19 @@ unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_
 
 unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_void) -> *const Param {
     static RSA_TABLE: &[Param] = descriptions![c"bits" => UNSIGNED, c"e" => UNSIGNED, c"primes" => UNSIGNED];
+    static PSS_TABLE: &[Param] = descriptions![
+        c"bits" => UNSIGNED,
+        c"e" => UNSIGNED,
+        c"primes" => UNSIGNED,
+        c"digest" => UTF8_STRING,
+        c"mgf1-digest" => UTF8_STRING,
+        c"saltlen" => INTEGER,
+    ];
     static EC_TABLE: &[Param] = descriptions![c"group" => UTF8_STRING];
     static NONE: &[Param] = descriptions![];
     match Family::of_number(FAMILY) {
         Family::Rsa => RSA_TABLE.as_ptr(),
+        Family::RsaPss => PSS_TABLE.as_ptr(),
         Family::Ec => EC_TABLE.as_ptr(),
         Family::Ed25519 | Family::X25519 => NONE.as_ptr(),
     }
@@ -410,11 +534,13 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
     let core = generation.core;
     core.succeeds(|| {
         match generation.value.family {
-            Family::Rsa => {
+            family @ (Family::Rsa | Family::RsaPss) => {
                 if let Some(bits) = params.number(c"bits") {
-                    let kind = format!("rsa-{bits}").parse().map_err(|_| Reason::Unsupported)?;
-                    generation.value.kind = Some(kind);
+                    let prefix = if family == Family::Rsa { "rsa" } else { "rsa-pss" };
+                    let kind = format!("{prefix}-{bits}").parse().map_err(|_| Reason::Unsupported)?;
+                    generation.value.set_kind(kind);
                 }
+                generation.value.set_limits(params)?;
                 let exponent = params
                     .digits(c"e")
                     .is_none_or(|digits| digits.iter().skip_while(|digit| **digit == 0).eq([1, 0, 1].iter()));

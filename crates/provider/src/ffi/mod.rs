@@ -295,6 +295,7 @@ const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101
 
 static KEYMGMT: &[Algorithm] = &[
     Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, keymgmt::RSA),
+    Algorithm::new(c"RSA-PSS:RSASSA-PSS:1.2.840.113549.1.1.10", PROPERTIES, keymgmt::RSA_PSS),
     Algorithm::new(c"EC:id-ecPublicKey:1.2.840.10045.2.1", PROPERTIES, keymgmt::EC),
     Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, keymgmt::ED25519),
     Algorithm::new(c"X25519:1.3.101.110", PROPERTIES, keymgmt::X25519),
@@ -323,6 +324,7 @@ static STORE: &[Algorithm] = &[Algorithm::new(c"sealane", PROPERTIES, store::STO
 static DECODER: &[Algorithm] = &[
     Algorithm::new(c"DER", c"provider=sealane,input=pem", store::PEM_TO_DER),
     Algorithm::new(c"RSA", c"provider=sealane,input=der", store::RSA_DER),
+    Algorithm::new(c"RSA-PSS", c"provider=sealane,input=der", store::RSA_PSS_DER),
     Algorithm::new(c"EC", c"provider=sealane,input=der", store::EC_DER),
     Algorithm::new(c"ED25519", c"provider=sealane,input=der", store::ED25519_DER),
     Algorithm::new(c"X25519", c"provider=sealane,input=der", store::X25519_DER),

@@ -82,18 +82,15 @@ impl Param {
     pub(super) fn number(&self) -> Option<i64> {
         let is_signed = self.data_type == INTEGER;
         let native = self.bytes(if is_signed { INTEGER } else { UNSIGNED })?;
-        match native.len() {
-            4 => {
-                let four = native.try_into().ok()?;
-                Some(if is_signed {
-                    i32::from_ne_bytes(four).into()
-                } else {
-                    u32::from_ne_bytes(four).into()
-                })
-            }
-            8 => Some(i64::from_ne_bytes(native.try_into().ok()?)),
-            _ => None,
+        // Numbers that come as text on a command line have as many bytes as they need.
+        let mut little: Vec<u8> = native.to_vec();
+        if cfg!(target_endian = "big") {
+            little.reverse();
         }
+        let is_negative = is_signed && little.last()? >> 7 == 1;
+        let mut wide = [if is_negative { 0xff } else { 0 }; 8];
+        wide.get_mut(..little.len())?.copy_from_slice(&little);
+        (!little.is_empty()).then(|| i64::from_le_bytes(wide))
     }
 
     /// Returns a length.

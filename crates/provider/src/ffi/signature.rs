@@ -270,10 +270,10 @@ fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
         signing.set_padding(padding)?;
     }
     if let Some(mask) = hash(params, c"mgf1-digest")? {
-        signing.mask = Some(mask);
+        signing.set_mask(mask)?;
     }
     if let Some(salt) = named(params, c"saltlen", Salt::of_name, Salt::of_number)? {
-        signing.salt = salt;
+        signing.set_salt(salt)?;
     }
     Ok(())
 }

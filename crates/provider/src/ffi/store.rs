@@ -175,6 +175,7 @@ macro_rules! decoder {
 /// The decoder from PEM to its content.
 pub(super) static PEM_TO_DER: &[Dispatch] = decoder!(0, pem_to_der);
 pub(super) static RSA_DER: &[Dispatch] = decoder!(0, decode_der);
+pub(super) static RSA_PSS_DER: &[Dispatch] = decoder!(4, decode_der);
 pub(super) static EC_DER: &[Dispatch] = decoder!(1, decode_der);
 pub(super) static ED25519_DER: &[Dispatch] = decoder!(2, decode_der);
 pub(super) static X25519_DER: &[Dispatch] = decoder!(3, decode_der);
