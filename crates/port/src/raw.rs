@@ -9,7 +9,7 @@ use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
-use crate::sys::MANY;
+use crate::sys::{self, MANY};
 use crate::{Batch, Packet};
 use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -151,6 +151,12 @@ impl Raw {
             direct: None,
             refused_packets: 0,
         }
+    }
+
+    /// Returns the bytes of memory that packets take which have not left the host; packets sent past IP count at the half
+    /// that sends them.
+    pub fn unsent_bytes(&self) -> u32 {
+        sys::unsent_bytes(self.socket.as_fd())
     }
 
     /// Returns two handles of the socket, so that one thread can receive while another sends.

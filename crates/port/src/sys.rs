@@ -16,6 +16,14 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Returns the bytes of memory that a socket's packets take which have not left the host; 0 if the kernel does not say.
+pub(crate) fn unsent_bytes(fd: BorrowedFd<'_>) -> u32 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int, which lives here.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result < 0 { 0 } else { bytes.max(0) as u32 }
+}
+
 /// Attaches `/dev/net/tun` to the device `name`, which is made if it does not exist. Returns the name it got.
 pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> io::Result<String> {
     // SAFETY: all zeros are a value of this plain structure.

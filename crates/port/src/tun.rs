@@ -22,6 +22,26 @@ use std::sync::Arc;
 /// Number of bytes at which a batch is handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
 
+/// Bytes of a buffer for a superpacket with its virtio-net header.
+pub const WHOLE_BYTES: usize = VIRTIO_BYTES + PACKET_MAX_BYTES + 1;
+
+/// Returns the packets of a superpacket that [`Tun::receive_whole`] has read; `None` if it is malformed.
+#[must_use]
+pub fn pieces(whole: &[u8]) -> Option<Pieces<'_>> {
+    // The kernel's header for its own packet is right; any other packet is malformed.
+    Virtio::parse(whole).and_then(|(header, packet)| Pieces::of(header, packet)).ok()
+}
+
+impl Room {
+    /// Appends a packet of a superpacket. Returns `false` if the batch has no room for it.
+    pub fn push_piece(self, batch: &mut Batch, pieces: &Pieces<'_>, index: usize) -> bool {
+        let Some(span) = self.push(batch, pieces.bytes(index)) else { return false };
+        let into = &mut batch.work.buffer.bytes_mut()[span.range()];
+        pieces.write(index, into).expect("its room has its length");
+        true
+    }
+}
+
 /// Options of a device.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -112,7 +132,7 @@ impl Tun {
                 has_offloads: options.has_offloads,
                 is_nonblocking: options.is_nonblocking,
                 room: options.room,
-                inward: vec![0; VIRTIO_BYTES + PACKET_MAX_BYTES + 1].into(),
+                inward: vec![0; WHOLE_BYTES].into(),
                 pending: None,
                 outward: Join::new(max_bytes, has_udp),
                 pace: Pace::default(),
@@ -162,22 +182,63 @@ impl Tun {
 
     /// Appends the pieces of the superpacket read to `batch`, from `first` on; returns whether those were all.
     fn lay(&mut self, batch: &mut Batch, read: usize, first: usize) -> bool {
-        // The kernel's header for its own packet is right; any other packet is malformed.
-        let pieces =
-            Virtio::parse(&self.inward[..read]).and_then(|(header, packet)| Pieces::of(header, packet));
-        let Ok(pieces) = pieces else {
+        let Some(pieces) = pieces(&self.inward[..read]) else {
             self.refused_packets += 1;
             return true;
         };
         for index in first..pieces.count() {
-            let Some(span) = self.room.push(batch, pieces.bytes(index)) else {
+            if !self.room.push_piece(batch, &pieces, index) {
                 self.pending = Some((read, index));
                 return false;
-            };
-            let into = &mut batch.work.buffer.bytes_mut()[span.range()];
-            pieces.write(index, into).expect("its room has its length");
+            }
         }
         true
+    }
+
+    /// Reads superpackets with their virtio-net headers until the device has no more or `keep` returns `false`, and waits for the
+    /// first one if it `may_wait`. Small packets that come densely gather for a moment. `keep` gets the buffer with a superpacket,
+    /// which it may exchange for another of [`WHOLE_BYTES`], and the superpacket's length. Returns the number of superpackets.
+    ///
+    /// # Errors
+    /// Returns errors of the device.
+    pub fn receive_whole(
+        &mut self,
+        may_wait: bool,
+        mut keep: impl FnMut(&mut Box<[u8]>, usize) -> bool,
+    ) -> io::Result<usize> {
+        let mut may_gather = may_wait && self.pace.is_dense() && !self.is_nonblocking;
+        let (mut count, mut bytes, mut singles) = (0, 0, 0);
+        let mut failures = Failures::default();
+        loop {
+            match self.read(may_wait && count == 0) {
+                Ok(read) => {
+                    count += 1;
+                    bytes += read;
+                    singles += usize::from(self.inward[1] == 0);
+                    if !keep(&mut self.inward, read) {
+                        break;
+                    }
+                }
+                Err(_) if count > 0 && may_gather && bytes < ENOUGH_BYTES => {
+                    may_gather = false;
+                    pause();
+                }
+                Err(_) if count > 0 => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !may_wait => break,
+                // The kernel could not deliver one packet.
+                Err(error) if Errno::from_io_error(&error).is_some_and(is_of_packet) => {
+                    failures.pause_now_and_then();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.pace.after(singles);
+        Ok(count)
+    }
+
+    /// Returns the room around received packets.
+    pub fn room(&self) -> Room {
+        self.room
     }
 
     fn write(&mut self) -> io::Result<()> {

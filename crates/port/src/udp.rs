@@ -121,6 +121,11 @@ impl Udp {
         (self, twin)
     }
 
+    /// Returns the bytes of memory that packets take which have not left the host.
+    pub fn unsent_bytes(&self) -> u32 {
+        sys::unsent_bytes(self.socket.as_fd())
+    }
+
     /// Makes packets carry this mark from now on, see [`crate::set_mark`].
     ///
     /// # Errors

@@ -126,6 +126,12 @@ impl<'a> Pieces<'a> {
         self.count
     }
 
+    /// Returns the length of the headers that each packet has; for one that stays whole, its own.
+    #[must_use]
+    pub fn header_bytes(&self) -> usize {
+        self.data_at
+    }
+
     /// Returns the length of packet `index` in bytes.
     #[must_use]
     pub fn bytes(&self, index: usize) -> usize {
