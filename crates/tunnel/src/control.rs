@@ -328,6 +328,7 @@ mod tests {
             peers: Vec::new(),
             drops: Vec::new(),
             path_messages: Vec::new(),
+            queues: Vec::new(),
         };
         listener.answer(|_| Answer::Status(status));
         let mut reply = Vec::new();

@@ -61,6 +61,7 @@ use crate::{
     peers::{Peers, policies},
     pipeline::{LOADS, Pipeline},
     privilege,
+    queue::Source,
     reload::{Changes, Files, Places},
     site::{Encapsulation, Keys, PeerSite, Site},
     status::Status,
@@ -276,6 +277,7 @@ pub fn run(
     let (mut to_peers, dummies_out) = to_peers.split();
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
+    let (heard, gauge) = heard.split();
     let (heard, letters_out) = heard.split();
     let letters_out = (site.encapsulation == Encapsulation::Udp).then_some(letters_out);
     let speaks_ike = |letters_out| -> Result<(Carrier, Arc<Routes>), (SocketAddr, io::Error)> {
@@ -295,7 +297,8 @@ pub fn run(
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let lanes = lanes.map_or_else(|| lanes_of(site, &*engine), NonZeroUsize::get);
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
-    let outward = Pipeline::new(lanes, Load::new, (tun_in, router), to_peers);
+    let source = Source::new(site.queueing, tun_in, gauge);
+    let outward = Pipeline::new(lanes, Load::new, (source, router), to_peers);
     let inward = Pipeline::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(LOADS))
@@ -326,9 +329,10 @@ pub fn run(
             let life = move || {
                 outward.run(
                     &mut sealer,
-                    |(tun, _)| tun.fd(),
-                    |(tun, router), load| {
-                        tun.receive(&mut load.batch).map_err(while_doing("reading from the device"))?;
+                    |(source, _)| source.fd(),
+                    |(source, router), load| {
+                        let received = source.receive(peers.waiting(), &mut load.batch);
+                        received.map_err(while_doing("reading from the device"))?;
                         router.plan(load, Instant::now());
                         Ok(())
                     },
@@ -555,6 +559,7 @@ impl<'here> Minder<'here> {
     }
 
     fn look(&mut self, now: Instant, say: impl Fn(&str)) {
+        self.peers.waiting().pass();
         self.paths.look(self.peers, now);
         self.paths.hear(self.peers, self.outside, now);
         self.news.look(self.peers, now, &say);

@@ -5,6 +5,7 @@
 //!   sends; [`inward`] opens and accepts. Decisions on packets are made by `ipsec`; the cryptography is done by an
 //!   engine.
 //! - [`host`] makes and reverts a gateway's changes to its host; [`device`] decides the settings of its device.
+//! - [`queue`] has packets of the device that wait for the socket, in flows that take turns.
 //! - [`path`] computes the maximum length of packets to a peer, and sends it to the senders inside.
 //! - [`pipeline`] distributes a direction's loads over lanes; [`in_memory`] runs it from memory to memory, to measure one end
 //!   by itself.
@@ -47,6 +48,7 @@ pub mod pipeline;
 pub mod pki;
 pub mod privilege;
 pub mod profile;
+pub mod queue;
 pub mod reload;
 pub mod site;
 pub mod status;

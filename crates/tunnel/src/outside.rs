@@ -188,6 +188,14 @@ impl Outside {
         }
     }
 
+    /// Returns the bytes of memory that packets take which have not left the host.
+    pub fn unsent_bytes(&self) -> u32 {
+        match self {
+            Self::Udp(udp) => udp.unsent_bytes(),
+            Self::Raw(raw) => raw.unsent_bytes(),
+        }
+    }
+
     /// Returns the number of packets that the kernel refused.
     pub fn refused_packets(&self) -> u64 {
         match self {

@@ -34,6 +34,7 @@ use crate::{
     keying::{agreements::Agreement, mailbox::Mailbox},
     path::{self, Overhead},
     peer_state::{SILENT, SharedState},
+    queue::{Queueing, counters::Counters},
     site::{Encapsulation, Hosts, Keys, PeerSite, Site},
     strays::Strays,
     streams::Streams,
@@ -263,6 +264,9 @@ pub struct Peers {
     mtu: u16,
     database: Database,
     drops: Drops,
+    /// The packets that waited for the socket.
+    waiting: Counters,
+    queueing: Queueing,
     messages: Messages,
     listen: SocketAddr,
     protocol: Protocol,
@@ -307,6 +311,8 @@ impl Peers {
             mtu,
             database,
             drops,
+            waiting: Counters::default(),
+            queueing: site.queueing,
             messages,
             listen,
             protocol,
@@ -357,6 +363,16 @@ impl Peers {
     /// Returns the counters of dropped packets.
     pub fn drops(&self) -> &Drops {
         &self.drops
+    }
+
+    /// Returns the order in which packets of the device leave.
+    pub fn queueing(&self) -> Queueing {
+        self.queueing
+    }
+
+    /// Returns the counts of packets that waited for the socket.
+    pub fn waiting(&self) -> &Counters {
+        &self.waiting
     }
 
     /// Returns the counters of messages about packets that were too long.

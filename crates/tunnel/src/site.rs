@@ -78,7 +78,7 @@ use sealane_peer::{PeerError, PublicKey, open_trusted};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX};
+use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX, queue::Queueing};
 use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
@@ -164,6 +164,8 @@ pub struct Site {
     pub forwards: bool,
     /// Packets of clients that leave by other interfaces than the device get this host's address.
     pub masquerades: bool,
+    /// The order in which packets of the device leave.
+    pub queueing: Queueing,
     /// The addresses for clients.
     pub pool: Option<Pool>,
     /// The peers.
@@ -301,6 +303,7 @@ struct RawSite {
     dns_search: Vec<Spanned<String>>,
     forwarding: Option<bool>,
     masquerade: Option<Spanned<bool>>,
+    queueing: Option<Spanned<String>>,
     pool: Option<Spanned<RawPool>>,
     #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
@@ -463,6 +466,12 @@ impl Site {
             hooks: Hooks::read(&place, &raw)?,
             fails_open: raw.fail_open,
             forwards: false,
+            queueing: choice(
+                &place,
+                raw.queueing.as_ref(),
+                &[("fair", Queueing::Fair), ("fifo", Queueing::Fifo)],
+                "queueing is \"fair\" or \"fifo\"",
+            )?,
             masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),
             pool,
             peers: Vec::with_capacity(raw.peers.len()),

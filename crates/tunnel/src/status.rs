@@ -13,6 +13,7 @@ use crate::{
     keying::agreements::Agreement,
     peer_state::State,
     peers::{Peer, Peers},
+    queue::counters::Counts,
 };
 
 /// A gateway.
@@ -34,7 +35,48 @@ pub struct Status {
     /// are left out.
     #[serde(default)]
     pub path_messages: Vec<(String, u64)>,
+    /// The packets that waited in the gateway, by direction; empty with `queueing = "fifo"`.
+    #[serde(default)]
+    pub queues: Vec<QueueStatus>,
 }
+
+/// The packets of one direction that waited in the gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// `out` or `in`.
+    pub direction: String,
+    /// The number of times that a standing queue marked its packets (ECN).
+    pub marked: u64,
+    /// The number of packets that a standing queue lost.
+    pub lost_packets: u64,
+    /// The number of packets that were lost because the queue's memory was full.
+    pub full_packets: u64,
+    /// The time that half of the packets of the newest seconds waited at most, in microseconds; `None` without packets.
+    pub wait_p50_us: Option<u64>,
+    /// The same of 99 % of the packets.
+    pub wait_p99_us: Option<u64>,
+}
+
+impl QueueStatus {
+    fn of(direction: &str, counts: Counts) -> Self {
+        let wait = |at: usize| counts.wait_us.map(|both| both[at]);
+        Self {
+            direction: direction.to_owned(),
+            marked: counts.marked,
+            lost_packets: counts.lost,
+            full_packets: counts.full,
+            wait_p50_us: wait(0),
+            wait_p99_us: wait(1),
+        }
+    }
+}
+
+/// The name of the counts of queues.
+const QUEUES: &str = "queue";
+/// The meaning of the counts of queues.
+const ABOUT_QUEUES: &str = "the time that packets waited here for the link, of half of them and of 99 %, in the newest seconds; \
+     marked: flows that waited more than 5 ms were told so by ECN; lost: those that do not know ECN lost a packet in its place; \
+     full: packets of the longest flows were lost because memory was full";
 
 /// A peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -259,6 +301,12 @@ impl Status {
             peers: peers.iter().filter(|(_, peer)| !peer.is_removed()).map(of_peer).collect(),
             drops: drops.map(|(reason, packets)| (reason.name().to_owned(), packets)).collect(),
             path_messages: messages.map(|(verdict, count)| (verdict.name().to_owned(), count)).collect(),
+            queues: peers
+                .queueing()
+                .is_fair()
+                .then(|| QueueStatus::of("out", peers.waiting().read()))
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -270,7 +318,10 @@ impl Status {
     /// Returns the status as text for people, with the meaning of each count of dropped packets.
     pub fn explained(&self) -> String {
         let meaning = |name: &str| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
-        self.text_with(|name| meaning(name).map(DropReason::meaning))
+        self.text_with(|name| match name {
+            QUEUES => Some(ABOUT_QUEUES),
+            name => meaning(name).map(DropReason::meaning),
+        })
     }
 
     fn text_with(&self, meaning: impl Fn(&str) -> Option<&'static str>) -> String {
@@ -331,6 +382,17 @@ impl Status {
                     writeln!(text, "  {direction:<3} spi {spi:#010x}  {suite}, {age_s} s, {packets} packets");
             }
         }
+        for queue in &self.queues {
+            let QueueStatus { direction, marked, lost_packets, full_packets, .. } = queue;
+            let ms =
+                |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
+            let (half, most) = (ms(queue.wait_p50_us), ms(queue.wait_p99_us));
+            let meaning = meaning(QUEUES).map_or_else(String::new, |meaning| format!("  {meaning}"));
+            let _ = writeln!(
+                text,
+                "\nqueue {direction:<3}  {half} ms, 99 % {most} ms, marked {marked}, lost {lost_packets}, full {full_packets}{meaning}"
+            );
+        }
         for (title, counts) in
             [("dropped", &self.drops), ("told that a packet was too long", &self.path_messages)]
         {
@@ -382,6 +444,35 @@ impl Status {
         by_name("dropped_packets", help, "reason", &reasons, &self.drops);
         let help = "Messages that a packet was too long on its way, by what they were worth.";
         by_name("path_messages", help, "verdict", &verdicts, &self.path_messages);
+        type Count = (&'static str, &'static str, fn(&QueueStatus) -> u64);
+        let counts: [Count; 3] = [
+            ("marked", "Times that a standing queue marked its packets (ECN).", |queue| queue.marked),
+            ("lost_packets", "Packets that a standing queue lost.", |queue| queue.lost_packets),
+            ("full_packets", "Packets that were lost because a queue's memory was full.", |queue| {
+                queue.full_packets
+            }),
+        ];
+        for (name, help, value) in counts.into_iter().filter(|_| !self.queues.is_empty()) {
+            let _ = writeln!(text, "# HELP sealane_tunnel_queue_{name}_total {help}");
+            let _ = writeln!(text, "# TYPE sealane_tunnel_queue_{name}_total counter");
+            for queue in &self.queues {
+                let labels = format!("device=\"{device}\",direction=\"{}\"", queue.direction);
+                let _ = writeln!(text, "sealane_tunnel_queue_{name}_total{{{labels}}} {}", value(queue));
+            }
+        }
+        if !self.queues.is_empty() {
+            let help = "Time that packets of the newest seconds waited in a queue.";
+            let _ = writeln!(text, "# HELP sealane_tunnel_queue_wait_seconds {help}");
+            let _ = writeln!(text, "# TYPE sealane_tunnel_queue_wait_seconds gauge");
+        }
+        for queue in &self.queues {
+            for (quantile, us) in [("0.5", queue.wait_p50_us), ("0.99", queue.wait_p99_us)] {
+                let labels =
+                    format!("device=\"{device}\",direction=\"{}\",quantile=\"{quantile}\"", queue.direction);
+                let seconds = us.unwrap_or_default() as f64 / 1e6;
+                let _ = writeln!(text, "sealane_tunnel_queue_wait_seconds{{{labels}}} {seconds}");
+            }
+        }
         let _ = writeln!(text, "# HELP sealane_tunnel_cpu_seconds_total CPU time of the daemon.");
         let _ = writeln!(text, "# TYPE sealane_tunnel_cpu_seconds_total counter");
         let _ = writeln!(text, "sealane_tunnel_cpu_seconds_total{{device=\"{device}\"}} {}", self.cpu_s);
@@ -438,6 +529,14 @@ mod tests {
             peers: vec![peer],
             drops: vec![("bad_integrity".to_owned(), 9)],
             path_messages: vec![("foreign".to_owned(), 3)],
+            queues: vec![QueueStatus {
+                direction: "out".to_owned(),
+                marked: 5,
+                lost_packets: 6,
+                full_packets: 0,
+                wait_p50_us: Some(310),
+                wait_p99_us: Some(2100),
+            }],
         }
     }
 
@@ -457,6 +556,12 @@ mod tests {
                 "sealane_tunnel_path_messages_total{{device=\"sl0\",verdict=\"{verdict}\"}} {count}\n"
             );
             assert!(text.contains(&line), "{text}");
+        }
+        for line in [
+            "sealane_tunnel_queue_lost_packets_total{device=\"sl0\",direction=\"out\"} 6\n",
+            "sealane_tunnel_queue_wait_seconds{device=\"sl0\",direction=\"out\",quantile=\"0.99\"} 0.0021\n",
+        ] {
+            assert!(text.contains(line), "{text}");
         }
         assert!(text.contains("peer=\"a \\\"quoted\\\" name\"} 400\n"), "{text}");
     }
@@ -482,7 +587,9 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
+        assert!(text.contains("queue out  0.31 ms, 99 % 2.10 ms, marked 5, lost 6, full 0\n"), "{text}");
         let explained = status.explained();
+        assert!(explained.contains("full 0  the time that packets waited"), "{explained}");
         assert!(explained.contains("bad_integrity        9  forged or damaged"), "{explained}");
         assert_eq!(explained.lines().count(), text.lines().count());
         let json = serde_json::to_string(&status).expect("it is data");
