@@ -5,12 +5,13 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Deletion, FarEnd, Following, Logins, MeasuredEnd, Options, Ownership, Preserve,
-    RemoteOptions, Sink, Upkeep,
+    AddressFamily, Backup, Bases, BasisUse, Deletion, FarEnd, Following, Logins, MeasuredEnd, Options,
+    Ownership, Preserve, RemoteOptions, Sink, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// One transfer, and the way in which it is reported.
@@ -232,6 +233,18 @@ fn deletes(arguments: &CpArgs) -> bool {
     arguments.delete > 0 || arguments.delete_excluded || arguments.max_delete.is_some()
 }
 
+/// Returns the earlier copies from which unchanged files are taken.
+fn bases(arguments: &CpArgs) -> Option<Bases> {
+    let given = [
+        (&arguments.link_dest, BasisUse::Link),
+        (&arguments.copy_dest, BasisUse::Copy),
+        (&arguments.compare_dest, BasisUse::Compare),
+    ];
+    let (folders, basis_use) = given.into_iter().find(|(folders, _)| !folders.is_empty())?;
+    let folders = folders.iter().map(|folder| folder.as_os_str().as_bytes().to_vec()).collect();
+    Some(Bases { folders, basis_use })
+}
+
 /// Refuses flags that would be silently misunderstood.
 fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
     let compression =
@@ -305,6 +318,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             backup,
             remove_sources: arguments.remove_source_files,
             itemise: arguments.verbose,
+            bases: bases(&arguments),
         },
         patterns: arguments.filters.0,
         following,

@@ -159,6 +159,43 @@ pub struct Upkeep {
     pub remove_sources: bool,
     /// Reports every change.
     pub itemise: bool,
+    /// Takes unchanged files from earlier copies.
+    pub bases: Option<Bases>,
+}
+
+/// Earlier copies of the same tree at the target's host, from which files are taken that did not change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bases {
+    /// The folders, relative to the target, at most [`Bases::FOLDERS_MAX`]. The first that has a file as it was sent wins.
+    pub folders: Vec<Vec<u8>>,
+    /// The use of a file that one of them has.
+    pub basis_use: BasisUse,
+}
+
+impl Bases {
+    /// The maximum number of folders.
+    pub const FOLDERS_MAX: usize = 20;
+}
+
+/// The use of a file that an earlier copy has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BasisUse {
+    /// It gets another name in the target (`--link-dest`).
+    Link,
+    /// Its content is copied (`--copy-dest`).
+    Copy,
+    /// It is not made in the target (`--compare-dest`).
+    Compare,
+}
+
+impl From<BasisUse> for sealane_tree::BasisUse {
+    fn from(basis_use: BasisUse) -> Self {
+        match basis_use {
+            BasisUse::Link => Self::Link,
+            BasisUse::Copy => Self::Copy,
+            BasisUse::Compare => Self::Compare,
+        }
+    }
 }
 
 /// The place and names of backups.

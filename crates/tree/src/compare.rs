@@ -127,7 +127,7 @@ impl Writer {
 
 /// Returns whether the extended attributes of the entry `path` differ from the sent ones. Attributes that cannot be
 /// read count as equal.
-fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> bool {
+pub(crate) fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = openat(parent, path.file_name(), flags, Mode::empty());
     let found = opened.ok().and_then(|fd| xattrs::read(&fd, path).ok());

@@ -163,7 +163,23 @@ impl Target {
     }
 }
 
-/// What one thread keeps from folder to folder.
+impl Folders {
+    /// Returns the search for all folders of a basis that corresponds to the entry `within` of a target.
+    pub(crate) fn of_basis(beneath: &Beneath, within: Option<&RelativePath>) -> Self {
+        let prefix = within.map_or_else(Vec::new, |within| within.as_bytes().to_vec());
+        let root = Root { beneath: beneath.over(crate::beneath::Links::None), prefix, device: 0 };
+        let rules = Rules {
+            xattrs: false,
+            one_file_system: false,
+            enters: true,
+            passes_over_parts: true,
+            filter: Filter::default(),
+        };
+        Self::new(vec![root], rules, vec![(0, Vec::new())])
+    }
+}
+
+/// One thread's memory from folder to folder.
 struct Own {
     names: Vec<u8>,
     xattrs: Vec<u8>,

@@ -11,6 +11,8 @@
 
 #![deny(unsafe_code)]
 
+mod bases;
+mod basis;
 mod beneath;
 mod bytes;
 mod compare;
@@ -43,6 +45,7 @@ mod walk;
 mod writer;
 mod xattrs;
 
+pub use bases::{Basis, BasisUse};
 pub use beneath::Resolution;
 pub use descent::Identity;
 pub use differences::Differences;

@@ -1,5 +1,8 @@
 //! [`TargetOptions`]: the ways in which a tree is built, and the places of backups.
 
+use std::sync::Arc;
+
+use crate::bases::{Basis, BasisUse};
 use crate::beneath::Resolution;
 use crate::error::Result;
 use crate::metadata::MODE_BITS;
@@ -38,6 +41,10 @@ pub struct TargetOptions {
     /// Most memory for directories until they get their modes and times: their paths, and 64 bytes each. A single
     /// path can name thousands of them.
     pub directory_bytes_max: u64,
+    /// Folders of earlier copies, in the order in which they are asked for a file.
+    pub bases: Arc<[Basis]>,
+    /// The use of the files that they have.
+    pub basis_use: BasisUse,
     /// The way in which paths are resolved.
     pub resolution: Resolution,
     /// The way in which small files are made.
@@ -59,6 +66,8 @@ impl Default for TargetOptions {
             backup: None,
             resumable_as: None,
             directory_bytes_max: 256 << 20,
+            bases: Arc::from([]),
+            basis_use: BasisUse::default(),
             resolution: Resolution::Detect,
             small_files: SmallFiles::default(),
         }

@@ -12,6 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::bases::{Basis, LastFolder};
 use crate::beneath::{Parent, ParentCache, is_blocked};
 use crate::descent::Identity;
 use crate::differences::{Differences, leads_to};
@@ -43,6 +44,7 @@ pub struct Existing {
 pub struct Writer {
     inner: Arc<Inner>,
     parents: ParentCache,
+    basis_folders: Vec<LastFolder>,
 }
 
 impl Target {
@@ -54,7 +56,7 @@ impl Target {
 
 impl Writer {
     fn new(inner: Arc<Inner>) -> Self {
-        Self { inner, parents: ParentCache::default() }
+        Self { inner, parents: ParentCache::default(), basis_folders: Vec::new() }
     }
 
     /// Makes a file with the content `data`, and replaces the entry that had its name (but never a directory).
@@ -309,6 +311,19 @@ impl Writer {
         &self.inner
     }
 
+    /// Returns whether files may be taken from earlier copies.
+    pub fn has_bases(&self) -> bool {
+        !self.inner.options.bases.is_empty()
+    }
+
+    pub(crate) fn bases(&self) -> Arc<[Basis]> {
+        Arc::clone(&self.inner.options.bases)
+    }
+
+    pub(crate) fn basis_folders(&mut self) -> &mut Vec<LastFolder> {
+        &mut self.basis_folders
+    }
+
     /// Returns the parent directory `path`, if it exists.
     pub(crate) fn existing_parent(&mut self, path: &[u8]) -> Result<Arc<Parent>, Errno> {
         if let Some(parent) = self.parents.get(path) {
@@ -324,7 +339,7 @@ impl Writer {
     }
 
     /// Calls `make` with the parent directory of `path` and the last component, after making missing parents.
-    fn in_parent<T>(
+    pub(crate) fn in_parent<T>(
         &mut self,
         path: &RelativePath,
         mut make: impl FnMut(&Inner, &Arc<Parent>, &[u8]) -> Result<T>,

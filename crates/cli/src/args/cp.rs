@@ -121,6 +121,16 @@ pub struct CpArgs {
     /// Suffix of backups, as in .old; implies --backup
     #[arg(long, value_name = "SUFFIX", value_parser = copy_units::suffix, hide_short_help = true, help_heading = "Which files")]
     pub suffix: Option<String>,
+    /// Make hard links to files that did not change, instead of copies of them: to those of an earlier copy in FOLDER, relative
+    /// to the target. Up to 20; the first that has a file with the same size, time and attributes wins
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["compare_dest", "copy_dest", "checksum", "digest", "no_skip_same"], hide_short_help = true, help_heading = "Which files")]
+    pub link_dest: Vec<PathBuf>,
+    /// Do not copy files that did not change since an earlier copy in FOLDER, relative to the target: only the others come
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["copy_dest", "checksum", "digest", "no_skip_same"], hide_short_help = true, help_heading = "Which files")]
+    pub compare_dest: Vec<PathBuf>,
+    /// Copy files that did not change from an earlier copy in FOLDER, relative to the target, and do not send them
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["checksum", "digest", "no_skip_same"], hide_short_help = true, help_heading = "Which files")]
+    pub copy_dest: Vec<PathBuf>,
     /// Remove source files once all have arrived; folders stay
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub remove_source_files: bool,

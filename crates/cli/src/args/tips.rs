@@ -58,10 +58,6 @@ const TIPS: &[(&[&str], &str)] = &[
         &["--existing", "--ignore-existing"],
         "-u keeps files that are newer, --backup keeps files that are replaced",
     ),
-    (
-        &["--link-dest", "--compare-dest", "--copy-dest"],
-        "this is not supported; rsync is the better tool for it",
-    ),
     (&["--max-size", "--min-size"], "`find -size ... -print0` makes a list for --files-from - -0"),
     (
         &["--chmod", "--chown", "--usermap", "--groupmap"],

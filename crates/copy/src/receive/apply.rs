@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use sealane_tree::{Kind, Writer};
+use sealane_tree::{Differences, EntryType, Existing, Kind, Metadata, RelativePath, Writer};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
@@ -52,6 +52,16 @@ fn data_run(records: &[(&Header, &[u8])]) -> usize {
         fits
     };
     records.iter().take_while(follows).count()
+}
+
+/// Returns whether the target has a file of this size and time, so that only its attributes may differ.
+fn has_content(writer: &mut Writer, path: &RelativePath, sent: &Metadata) -> bool {
+    let is_it = |found: Existing| {
+        found.entry_type == EntryType::File
+            && found.metadata.size_bytes == sent.size_bytes
+            && found.metadata.modified == sent.modified
+    };
+    writer.existing(path).ok().flatten().is_some_and(is_it)
 }
 
 fn malformed(error: crate::proto::entry::Malformed) -> Error {
@@ -317,10 +327,16 @@ impl<'a> Applier<'a> {
                     Err(error) => self.files.entry_failed(entry, error).map(|()| Placed::No),
                 };
             }
+            Kind::Attributes if writer.has_bases() && !has_content(writer, path, metadata) => {
+                writer.from_basis(path, metadata)
+            }
             Kind::Attributes => writer.attributes(path, metadata),
             Kind::Directory => {
                 self.files.journal_mode(writer, path)?;
                 writer.directory(path, metadata)
+            }
+            Kind::Symlink { target } if writer.leaves_out_link(path, target, metadata) => {
+                Ok(Differences::default())
             }
             Kind::Symlink { target } => writer.symlink(path, target, metadata),
             Kind::HardLink { to } => writer.hard_link(path, to),
@@ -347,8 +363,6 @@ impl<'a> Applier<'a> {
 
 #[cfg(test)]
 mod tests {
-    use sealane_tree::{Metadata, RelativePath};
-
     use super::*;
     use crate::{
         journal::State,

@@ -165,8 +165,10 @@ impl Filler<'_> {
         let shared = self.shared;
         let found = &candidate.found;
         let path = &found.path;
-        if opened.is_none() && self.is_unchanged(found) {
-            return Ok(Written::Elsewhere);
+        if opened.is_none()
+            && let Some(written) = self.without_opening(found, body)
+        {
+            return Ok(written);
         }
         for _ in 0..SMALL_FILE_TRIES {
             let open = match opened.take() {
@@ -254,29 +256,35 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// Returns whether the receiver has a file as it is, judged without opening it, and counts it as skipped then.
-    fn is_unchanged(&mut self, found: &Found) -> bool {
+    /// Handles a file whose content the receiver has, judged without opening it; returns `None` for others.
+    fn without_opening(&mut self, found: &Found, body: &mut [u8]) -> Option<Written> {
         let shared = self.shared;
-        if shared.checksum || shared.possessions.done.is_empty() {
-            return false;
+        if shared.checksum || shared.digest || shared.possessions.done.is_empty() {
+            return None;
         }
         // Whatever is wrong with the file is found again, and told, when it is opened.
-        let Ok(Some(looked)) = self.reader.look(found.root, &found.path, shared.preserve.xattrs) else {
-            return false;
-        };
+        let path = &found.path;
+        let looked = self.reader.look(found.root, path, shared.preserve.xattrs).ok()??;
         if shared.preserve.hard_links && looked.links > 1 {
-            return false;
+            return None;
         }
-        let identity = entry::identity(&found.path, &looked.metadata);
-        let attributes = entry::attributes(&looked.metadata, false, shared.preserve.owner.is_wanted());
-        if shared.possessions.of(&found.path, &looked.metadata, &identity) != Some(&attributes) {
-            return false;
+        let (size_bytes, metadata) = (looked.metadata.size_bytes, looked.metadata);
+        let identity = entry::identity(path, &metadata);
+        let known = shared.possessions.of(path, &metadata, &identity)?;
+        let mut written = Written::Elsewhere;
+        if *known == entry::attributes(&metadata, false, shared.preserve.owner.is_wanted()) {
+            shared.counters.skipped.fetch_add(1, Relaxed);
+            shared.progress.files_done.fetch_add(1, Relaxed);
+        } else {
+            let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest: None };
+            written = self.write_bare(&entry, body);
+            if matches!(written, Written::NoRoom(_)) {
+                return Some(written);
+            }
         }
-        shared.counters.skipped.fetch_add(1, Relaxed);
-        shared.progress.files_done.fetch_add(1, Relaxed);
         shared.sent.add(|| identity);
-        shared.counters.resumed_bytes.fetch_add(looked.metadata.size_bytes, Relaxed);
-        true
+        shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
+        Some(written)
     }
 
     /// Returns the attributes of the receiver's file with the same content under this path, and the digest of that, if

@@ -13,7 +13,7 @@ use crossbeam_channel::Sender;
 use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
-    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
+    Backups, Basis, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
 };
 
 use crate::{
@@ -296,8 +296,10 @@ pub(crate) fn target_options(
     modes: ModeRules,
     journal: Option<[u8; 16]>,
     sole: Option<&[u8]>,
+    bases: Vec<Basis>,
 ) -> TargetOptions {
     let Plan { preserve, .. } = plan;
+    let basis_use = plan.upkeep.bases.as_ref().map(|bases| bases.basis_use.into());
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
@@ -308,6 +310,8 @@ pub(crate) fn target_options(
         replaces_other_kinds: plan.upkeep.delete.is_some(),
         backup: backups(plan, sole),
         resumable_as: journal.map(number),
+        bases: bases.into(),
+        basis_use: basis_use.unwrap_or_default(),
         ..TargetOptions::default()
     }
 }

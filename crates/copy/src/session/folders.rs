@@ -15,14 +15,14 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
-use sealane_tree::{EntryType, Folders, Metadata, RelativePath, Seen, SeenFolder, Visitor};
+use sealane_tree::{Basis, EntryType, Folders, Metadata, RelativePath, Seen, SeenFolder, Visitor};
 
 use crate::{
     error::{Error, ErrorKind},
     journal::is_file_name,
     options::Preserve,
     proto::{
-        entry::{attributes, bytes_hash, hash_xattrs, identity, path_hash},
+        entry::{UNKNOWN_ATTRIBUTES, attributes, bytes_hash, hash_xattrs, identity, path_hash},
         message::{Dated, FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
     send::equal::Equal,
@@ -338,6 +338,43 @@ pub(crate) fn tell(
         messages::send(control.channel, &Message::Have(have))?;
         messages::send(control.channel, &Message::HaveEnd)
     })
+}
+
+/// Tells the sender the files of earlier copies, of which it then sends no more than their attributes.
+pub(crate) fn tell_bases(
+    bases: &[Basis],
+    threads: u16,
+    mut tell: impl FnMut(Message) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for basis in bases {
+        let all = basis.folders();
+        let work = |out: Sender<Vec<(Held, Option<Dated>)>>| {
+            let mut listing =
+                Listing { with_owner: false, update: false, out, path: Vec::new(), held: Vec::new() };
+            all.visit(&mut listing);
+            listing.hand_on();
+        };
+        beside(&all, threads, bounded(IN_HAND_MAX), work, |results| {
+            let mut have = Have::default();
+            loop {
+                let is_late = match results.recv_timeout(PULSE) {
+                    Ok(held) => {
+                        // Whether they are as they are to be is decided where they are taken.
+                        let unknown = |(held, _): (Held, _)| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
+                        have.done.extend(held.into_iter().map(unknown));
+                        false
+                    }
+                    Err(RecvTimeoutError::Timeout) => true,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                if is_late || have.done.len() >= HAVE_PER_MESSAGE / 2 {
+                    tell(Message::Have(std::mem::take(&mut have)))?;
+                }
+            }
+            tell(Message::Have(have))
+        })?;
+    }
+    Ok(())
 }
 
 /// Receives which folders differ, and returns their paths.

@@ -8,12 +8,12 @@
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use sealane_tree::{
-    Anchor, EntryType, ExpansionBounds, Following, Naming, RelativePath, Selection, Source, SourceRoot, Spot,
-    TargetRoot, is_pattern,
+    Anchor, Basis, EntryType, ExpansionBounds, Following, Naming, RelativePath, Selection, Source,
+    SourceRoot, Spot, TargetRoot, is_pattern,
 };
 
 use crate::{
@@ -175,6 +175,8 @@ pub(crate) struct Place {
     pub(crate) name: Option<Vec<u8>>,
     /// The path as requested, for messages.
     asked: PathBuf,
+    /// The start of paths beside it.
+    anchor: Anchor,
     /// The name of the transfer's journal in the folder, if it can be resumed.
     pub(crate) journal: Option<[u8; 16]>,
 }
@@ -188,10 +190,68 @@ impl Place {
         }
     }
 
+    /// Opens folders of earlier copies, given relative to the target. One that is not there is passed over, as on the first
+    /// night of a series.
+    pub(crate) fn bases(&self, folders: &[Vec<u8>]) -> Result<Vec<Basis>, Error> {
+        let within = self.name.as_deref().filter(|&name| name != ITSELF).map(RelativePath::new);
+        let within = within.transpose().map_err(sealane_tree::Error::from)?;
+        let mut bases = Vec::new();
+        for folder in folders {
+            let folder = Path::new(OsStr::from_bytes(folder));
+            let spot = match self.anchor.find(&beside(&self.asked, folder, self.is_there())) {
+                Ok(spot) => spot,
+                Err(sealane_tree::Error::Root { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match spot.entry_type(true)? {
+                Some(EntryType::Directory) => bases.push(Basis::open(&spot.directory()?, within.clone())?),
+                None => {}
+                Some(_) => {
+                    let message = format!("{} is not a folder", folder.display());
+                    return Err(Error::new(ErrorKind::Usage, message));
+                }
+            }
+        }
+        Ok(bases)
+    }
+
+    /// Returns whether the target as it was asked for is a folder now.
+    fn is_there(&self) -> bool {
+        let spot = self.anchor.find(&self.asked);
+        spot.is_ok_and(|spot| matches!(spot.entry_type(true), Ok(Some(EntryType::Directory))))
+    }
+
     /// Returns an error of this place with the user's names.
     pub(crate) fn explain(&self, error: sealane_tree::Error) -> Error {
         explain(&self.asked, error)
     }
+}
+
+/// Returns the path of a folder that is given relative to a target. A target that `is_there` may be a link, so the system
+/// resolves dots behind it; of another one only the name is known.
+fn beside(target: &Path, folder: &Path, is_there: bool) -> PathBuf {
+    if is_there || folder.is_absolute() {
+        return target.join(folder);
+    }
+    let mut base = target.to_owned();
+    let mut rest = folder.components().peekable();
+    while let Some(component) = rest.peek() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if base.file_name().is_some() => drop(base.pop()),
+            _ => break,
+        }
+        rest.next();
+    }
+    if base.as_os_str().is_empty() {
+        base.push(".");
+    }
+    base.extend(rest);
+    base
 }
 
 fn explain(asked: &Path, error: sealane_tree::Error) -> Error {
@@ -230,11 +290,13 @@ pub(crate) fn journal_at(transfer: [u8; 16], resolved: &[u8]) -> [u8; 16] {
 pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Result<Place, Error> {
     let path = Path::new(OsStr::from_bytes(asked.path));
     let explain = |error| explain(path, error);
-    let spot = anchor(confinement).find(path).map_err(explain)?;
+    let anchor = anchor(confinement);
+    let spot = anchor.find(path).map_err(explain)?;
     let refused = |what: &str| Err(Error::new(ErrorKind::Usage, format!("{} {what}", path.display())));
     let journal = asked.journal.map(|transfer| journal_at(transfer, &spot.resolved()));
     let place = |root: TargetRoot, name: Option<&[u8]>| {
-        Ok(Place { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned(), journal })
+        let anchor = anchor.clone();
+        Ok(Place { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned(), anchor, journal })
     };
     let must_be_directory = asked.into_directory || spot.wants_directory();
     let found = spot.entry_type(true).map_err(explain)?;

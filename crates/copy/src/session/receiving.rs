@@ -13,7 +13,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Filter, Target};
+use sealane_tree::{Basis, Filter, Target};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -75,7 +75,7 @@ impl ReceivingSide<'_> {
         let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
         let with_owner = self.plan.preserve.owner.is_wanted();
         let permit = self.permit.clone();
-        let Opened { mut receiving, prune, present } = self.open(control.progress.clone())?;
+        let Opened { mut receiving, prune, present, bases } = self.open(control.progress.clone())?;
         control.prune = prune;
         let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
         let by_folders = skip_same
@@ -113,6 +113,8 @@ impl ReceivingSide<'_> {
         control.progress.is_comparing.store(true, Relaxed);
         let target = receiving.files.target().cloned();
         let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
+        // The target's own files are told later, and so count more.
+        let told = told.and_then(|()| folders::tell_bases(&bases, plan.terms.lanes, &mut tell));
         let ends = comparison.is_none();
         let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, ends, &mut tell));
         let told = told.and_then(|()| match comparison {
@@ -139,6 +141,7 @@ impl ReceivingSide<'_> {
         let writes = plan.sink == Sink::Files && !plan.dry_run;
         let mut journal = None;
         let mut present = None;
+        let mut opened_bases = Vec::new();
         let surveys = self.skip_same || self.update || plan.compares_content();
         let upkeep = &plan.upkeep;
         let deletes = upkeep.delete.is_some();
@@ -149,7 +152,11 @@ impl ReceivingSide<'_> {
             (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
                 let sole = place.name.as_deref();
-                let options = ends::target_options(plan, self.may_own, self.modes, place.journal, sole);
+                let bases = plan.upkeep.bases.as_ref().filter(|_| self.skip_same);
+                let bases = bases.map_or_else(|| Ok(Vec::new()), |bases| place.bases(&bases.folders))?;
+                opened_bases.clone_from(&bases);
+                let options =
+                    ends::target_options(plan, self.may_own, self.modes, place.journal, sole, bases);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
                 journal = place.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
@@ -165,7 +172,7 @@ impl ReceivingSide<'_> {
             }
             (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
                 // The writer examines an existing target, but creates nothing.
-                let options = ends::target_options(plan, self.may_own, self.modes, None, None);
+                let options = ends::target_options(plan, self.may_own, self.modes, None, None, Vec::new());
                 let existing = place.root.exists().then_some(&place.root);
                 present = existing.map(|root| Target::build(root, options)).transpose()?;
                 Destination::Preview {
@@ -197,7 +204,7 @@ impl ReceivingSide<'_> {
         }
         let receiving =
             ends::receiving(plan, destination, self.permit, self.update, journal, self.notices, progress)?;
-        Ok(Opened { receiving, prune, present })
+        Ok(Opened { receiving, prune, present, bases: opened_bases })
     }
 }
 
@@ -208,6 +215,8 @@ pub(crate) struct Opened {
     pub(crate) prune: Option<Prune>,
     /// The target for examinations before anything arrives, if that is useful.
     pub(crate) present: Option<Target>,
+    /// The folders of earlier copies.
+    pub(crate) bases: Vec<Basis>,
 }
 
 /// Leaves the results of a failed transfer such that the same command can continue, or, without a journal, in their

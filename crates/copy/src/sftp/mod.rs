@@ -130,6 +130,7 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     let cases = [
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
+        (options.upkeep.bases.is_some(), "a folder of an earlier copy"),
         (options.portion.is_some(), "a part of a file"),
         (options.sink == Sink::Null, "--sink null"),
         (options.measured_end != MeasuredEnd::Both, "--end"),

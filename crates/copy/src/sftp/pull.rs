@@ -93,7 +93,7 @@ pub(super) fn run(
     plan.preserve.owner = options.preserve.owner.where_it(sealane_tree::may_give_away());
     let (notices, pending) = bounded(NOTICES_MAX);
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
-    let Opened { mut receiving, prune, present } = side.open(transfer.progress.clone())?;
+    let Opened { mut receiving, prune, present, .. } = side.open(transfer.progress.clone())?;
     claims::keep_unaltered(&mut receiving.files, options.trust_partial);
     let agreement = terms(1).agreement();
     observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
