@@ -286,11 +286,11 @@ impl Queue {
             let now_ns = now_ns.unwrap_or_else(|| self.now_ns());
             match self.pause_ns(now_ns, outside) {
                 None => {
-                    let (most, turn) = (self.below.train_bytes(now_ns), self.below.turn_bytes(now_ns));
+                    let turn = self.below.turn(now_ns);
                     let in_use = self.fair.charge();
                     let buffers = &mut self.buffers;
                     let mut laying = Laying { batch: Some((batch, room)), buffers, in_use, counters };
-                    let laid = self.fair.serve(now_ns, most, turn, &mut laying);
+                    let laid = self.fair.serve(now_ns, turn, &mut laying);
                     if laid > 0 {
                         let packets = batch.packets.len() as u32;
                         self.unsent_bytes = self.unsent_bytes.saturating_add(laid + packets * KERNEL_BYTES);
@@ -338,7 +338,7 @@ impl Queue {
             left_bytes: (count - 1) * first + last,
         };
         let hash = hash(&whole.buffer[VIRTIO_BYTES..read], self.seeds);
-        let turn = self.below.turn_bytes(now_ns);
+        let turn = self.below.turn(now_ns).quantum;
         let (in_use, buffers) = (self.fair.charge(), &mut self.buffers);
         let mut laying = Laying { batch: None, buffers, in_use, counters };
         self.fair.push(hash, whole, now_ns, turn, &mut laying);

@@ -4,6 +4,8 @@
 //! [`LEAST_BYTES`] in any case; a link that ran dry while packets waited gets more; a buffer that empties at once, as on a link
 //! that is faster than this host, is bounded by nothing here. Time is a value, in nanoseconds.
 
+use super::fair::Turn;
+
 /// The bytes that may wait below in any case.
 pub const LEAST_BYTES: u32 = 16 << 10;
 /// The bytes that may wait below at the most.
@@ -117,25 +119,15 @@ impl Below {
         (is_new && self.byte_per_ns > 0.0).then_some(self.byte_per_ns)
     }
 
-    /// Returns the length of the next train.
-    pub fn train_bytes(&self, now_ns: u64) -> u32 {
-        self.bounding(now_ns).map_or(TRAIN_BYTES, |rate| ((rate * TRAIN_NS) as u32).clamp(1, TRAIN_BYTES))
-    }
-
-    /// Returns the length of a flow's turn.
-    pub fn turn_bytes(&self, now_ns: u64) -> i32 {
-        let turn = |rate: f64| ((rate * TURN_NS) as u32).clamp(TURN_BYTES_LEAST, TURN_BYTES);
-        self.bounding(now_ns).map_or(TURN_BYTES, turn) as i32
-    }
-
-    /// Returns the bytes that may wait below.
-    pub fn limit_bytes(&self) -> u32 {
-        self.limit_bytes
-    }
-
-    /// Returns the bytes per second at which the link takes packets, while it bounds what is sent.
-    pub fn byte_per_s(&self, now_ns: u64) -> Option<u64> {
-        self.bounding(now_ns).map(|rate| (1e9 * rate) as u64)
+    /// Returns the length of the next train and of a flow's turn. Superpackets are cut only for a link that bounds what is
+    /// sent: elsewhere each is a train.
+    pub fn turn(&self, now_ns: u64) -> Turn {
+        let Some(rate) = self.bounding(now_ns) else {
+            return Turn { most_bytes: TRAIN_BYTES, quantum: TURN_BYTES as i32, is_whole: true };
+        };
+        let most_bytes = ((rate * TRAIN_NS) as u32).clamp(1, TRAIN_BYTES);
+        let quantum = ((rate * TURN_NS) as u32).clamp(TURN_BYTES_LEAST, TURN_BYTES) as i32;
+        Turn { most_bytes, quantum, is_whole: false }
     }
 }
 
@@ -157,7 +149,7 @@ mod tests {
         while now < start_ns + for_ns {
             match below.pause_ns(now, unsent as u32) {
                 None => {
-                    let train = below.train_bytes(now).max(1400);
+                    let train = below.turn(now).most_bytes.max(1400);
                     unsent += f64::from(train);
                     sent += u64::from(train);
                     if now > start_ns + for_ns / 2 {
@@ -206,7 +198,8 @@ mod tests {
         let mut below = Below::default();
         for ns in 0..1000 {
             assert_eq!(below.pause_ns(ns * 1000, 0), None);
-            assert_eq!((below.train_bytes(ns), below.turn_bytes(ns)), (TRAIN_BYTES, TURN_BYTES as i32));
+            let turn = below.turn(ns);
+            assert_eq!((turn.most_bytes, turn.is_whole), (TRAIN_BYTES, true));
         }
     }
 }

@@ -40,6 +40,17 @@ pub enum Fate {
     Full,
 }
 
+/// What leaves at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The bytes of the segments together.
+    pub most_bytes: u32,
+    /// The bytes of a flow's turn.
+    pub quantum: i32,
+    /// Parcels are not cut: one leaves whole, though it is longer than a turn.
+    pub is_whole: bool,
+}
+
 /// The user of a queue.
 pub trait Taker<T> {
     /// Takes segments of `parcel`, as many as have `most_bytes` together, but one at least. Returns their bytes; 0 if there is
@@ -295,8 +306,9 @@ impl<T: Parcel> Fair<T> {
     }
 
     /// Passes segments to `taker` in the order of the flows' turns, until they have `most_bytes`, `taker` has no room or nothing
-    /// waits. A turn is of `quantum` bytes. Returns the bytes of the segments.
-    pub fn serve(&mut self, now_ns: u64, most_bytes: u32, quantum: i32, taker: &mut impl Taker<T>) -> u32 {
+    /// waits. Returns the bytes of the segments.
+    pub fn serve(&mut self, now_ns: u64, turn: Turn, taker: &mut impl Taker<T>) -> u32 {
+        let Turn { most_bytes, quantum, is_whole } = turn;
         let mut served = 0;
         while served < most_bytes {
             let is_new = self.new.first != NONE && (self.old.first == NONE || self.sparse < SPARSE_BYTES);
@@ -320,9 +332,13 @@ impl<T: Parcel> Fair<T> {
                 self.leave(is_new, id, stays);
                 continue;
             };
-            let most = (flow.deficit as u32).min(most_bytes - served);
-            let waited_ns = now_ns.saturating_sub(node.since_ns);
             let parcel = node.parcel.as_mut().expect("a flow's nodes have parcels");
+            let left = parcel.left_bytes();
+            if is_whole && served > 0 && served + left > most_bytes {
+                break;
+            }
+            let most = if is_whole { left } else { (flow.deficit as u32).min(most_bytes - served) };
+            let waited_ns = now_ns.saturating_sub(node.since_ns);
             let bytes = taker.take(parcel, most, waited_ns);
             let is_done = parcel.left_bytes() == 0;
             flow.bytes -= bytes;

@@ -12,6 +12,10 @@ use super::*;
 const MS: u64 = 1_000_000;
 const QUANTUM: i32 = 1514;
 
+fn turn(most_bytes: u32) -> Turn {
+    Turn { most_bytes, quantum: QUANTUM, is_whole: false }
+}
+
 /// Segments of equal length, numbered within their flow.
 #[derive(Debug, PartialEq, Eq)]
 struct Segments {
@@ -125,14 +129,14 @@ fn bytes_are_conserved_and_flows_keep_their_order() {
                 assert!(queue.charge() <= limit);
             } else {
                 let most = 1 + (random.next_u64() % 60_000) as u32;
-                let served = queue.serve(now, most, QUANTUM, &mut sink);
+                let served = queue.serve(now, turn(most), &mut sink);
                 assert!(served <= most + 1440, "{served} of {most}");
                 assert!(served >= most || queue.is_empty());
             }
             let told = sink.taken_bytes + sink.lost_bytes + sink.full_bytes + u64::from(queue.bytes());
             assert_eq!(pushed, told, "seed {seed}");
         }
-        queue.serve(now, u32::MAX, QUANTUM, &mut sink);
+        queue.serve(now, turn(u32::MAX), &mut sink);
         assert!(queue.is_empty() && queue.bytes() == 0 && queue.occupied == 0);
         assert_eq!(sink.retired, parcels);
     }
@@ -152,7 +156,7 @@ fn link(
         }
         credit += i64::from(byte_per_ms);
         if credit > 0 {
-            credit -= i64::from(queue.serve(at * MS, credit as u32, QUANTUM, &mut sink));
+            credit -= i64::from(queue.serve(at * MS, turn(credit as u32), &mut sink));
             credit = credit.min(i64::from(byte_per_ms));
         }
     }
@@ -237,7 +241,7 @@ fn a_flood_of_new_flows_stops_no_old_one() {
             stranger += 1;
             queue.push(stranger, segments(stranger, 0, 1, 64), at * MS, QUANTUM, &mut sink);
         }
-        queue.serve(at * MS, 12_500, QUANTUM, &mut sink);
+        queue.serve(at * MS, turn(12_500), &mut sink);
         assert!(queue.charge() <= 1 << 20);
     }
     // A turn of a packet for each of [`SPARSE_BYTES`] of the flood.
@@ -278,6 +282,23 @@ fn who_knows_marks_is_marked_and_loses_nothing() {
     assert_eq!((sink.lost, sink.full_bytes), (0, 0));
 }
 
+/// Where the link bounds nothing, a superpacket stays one, and flows take turns by superpackets.
+#[test]
+fn parcels_that_are_not_to_be_cut_leave_whole() {
+    let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
+    for at in 0..24 {
+        queue.push(at % 2, segments(at % 2, 40 * (at / 2), 40, 1400), 0, 60_000, &mut sink);
+    }
+    let turn = Turn { most_bytes: 64_000, quantum: 60_000, is_whole: true };
+    for taken in 1..=24 {
+        assert_eq!(queue.serve(MS, turn, &mut sink), 56_000);
+        // A flow may be ahead by its first turn, and by one as an old flow.
+        let bytes = |flow| sink.bytes.get(&flow).copied().unwrap_or_default();
+        assert!(bytes(0).abs_diff(bytes(1)) <= 3 * 56_000, "{taken}");
+    }
+    assert!(queue.is_empty() && sink.retired == 24);
+}
+
 /// Of superpackets single segments are lost, not all.
 #[test]
 fn codel_loses_one_segment_of_a_superpacket() {
@@ -286,8 +307,8 @@ fn codel_loses_one_segment_of_a_superpacket() {
         queue.push(0, segments(0, 40 * at, 40, 1400), 0, QUANTUM, &mut sink);
     }
     // They stand, and the second look is an interval later.
-    queue.serve(10 * MS, 1400, QUANTUM, &mut sink);
-    queue.serve(111 * MS, 3000, QUANTUM, &mut sink);
+    queue.serve(10 * MS, turn(1400), &mut sink);
+    queue.serve(111 * MS, turn(3000), &mut sink);
     assert_eq!((sink.lost, sink.lost_bytes), (1, 1400));
     assert_eq!(sink.taken_bytes + u64::from(queue.bytes()), 399 * 1400);
 }
