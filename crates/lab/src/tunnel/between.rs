@@ -56,12 +56,23 @@ pub(crate) struct Ours {
     pub(crate) children: usize,
     /// The number of lanes, if not the gateways' own choice.
     pub(crate) lanes: Option<&'static str>,
+    /// The packets go in a TCP connection, because the link lets no UDP pass.
+    pub(crate) is_by_tcp: bool,
 }
 
 impl Ours {
     /// Returns gateways with this suite, and otherwise as users have them, with keys from files.
     pub(crate) const fn of(suite: &'static str) -> Self {
-        Self { suite, tier: None, engine: "inline", keys: Keys::Manual, way: "", children: 1, lanes: None }
+        Self {
+            suite,
+            tier: None,
+            engine: "inline",
+            keys: Keys::Manual,
+            way: "",
+            children: 1,
+            lanes: None,
+            is_by_tcp: false,
+        }
     }
 }
 
@@ -133,9 +144,14 @@ impl Net {
         }
         for &(pair, other) in others {
             let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
-            site += &format!(
-                "[[peers]]\nname = \"host{host}\"\nendpoint = \"{endpoint}:4500\"\nnetworks = [\"{inner}\"]\n"
-            );
+            site += &format!("[[peers]]\nname = \"host{host}\"\nnetworks = [\"{inner}\"]\n");
+            // Of two ends that are joined by TCP, one connects.
+            if !ours.is_by_tcp || own.host < host {
+                site += &format!("endpoint = \"{endpoint}:4500\"\n");
+            }
+            if ours.is_by_tcp {
+                site += "tcp = true\n";
+            }
             site += &match ours.keys {
                 Keys::Manual => manual_keys(&folder, pair, ours.suite)?,
                 Keys::Calls => {
@@ -155,6 +171,9 @@ impl Net {
         }
         let path = folder.join("site.toml");
         write_private(&path, &site)?;
+        if ours.is_by_tcp {
+            self.stop_udp(own.host)?;
+        }
         let mut command = self.command(own.host, &program.to_string_lossy(), "tunnel up");
         command.arg(&path).args(["--allow-legacy", "--engine", ours.engine]);
         if ours.keys == Keys::Manual {

@@ -103,9 +103,9 @@ const STUDIES: &[Study] = &[
 ];
 
 /// The connections between the hosts, by their names in results.
-pub const PEERS: [&str; 14] = [
-    CLEAR.0, HTTPS.0, NATIVE, OWN, CARD, HYBRID, WAYS[0].0, WAYS[1].0, WAYS[2].0, WAYS[3].0, NULL.0, RIVAL.0,
-    "libipsec", "openvpn",
+pub const PEERS: [&str; 15] = [
+    CLEAR.0, HTTPS.0, NATIVE, OWN, CARD, HYBRID, WAYS[0].0, WAYS[1].0, WAYS[2].0, WAYS[3].0, WAYS[4].0,
+    NULL.0, RIVAL.0, "libipsec", "openvpn",
 ];
 
 /// The default suite of a site file, which protects most users' packets.
@@ -131,11 +131,13 @@ const RIVAL: (&str, &str) = ("wireguard-go", "chacha20-poly1305");
 /// of which none arrives over a link that splits them.
 const NULL: (&str, &str) = ("null-gso", CLEAR.1);
 
-/// Our gateways in other arrangements: ESP as an IP protocol of its own, through the kernel's IP output and past it; and
-/// two lanes, with one child association of IKE and with four that share the flows (RFC 9611).
-const WAYS: [(&str, Ours); 4] = [
+/// Our gateways in other arrangements: ESP as an IP protocol of its own, through the kernel's IP output and past it; in a TCP
+/// connection, where the link lets no UDP pass (RFC 9329); and two lanes, with one child association of IKE and with four that
+/// share the flows (RFC 9611).
+const WAYS: [(&str, Ours); 5] = [
     ("sealane-esp", Ours { way: "encapsulation = \"none\"\n", ..Ours::of("aes-128-gcm") }),
     ("sealane-direct", Ours { way: "encapsulation = \"none\"\ndirect = true\n", ..Ours::of("aes-128-gcm") }),
+    ("sealane-tcp", Ours { keys: Keys::Ike, is_by_tcp: true, ..Ours::of(DEFAULT_SUITE) }),
     ("sealane-1-child", Ours { keys: Keys::Ike, lanes: Some("2"), ..Ours::of(DEFAULT_SUITE) }),
     (
         "sealane-4-children",

@@ -349,6 +349,18 @@ impl Net {
         })
     }
 
+    /// Makes a gateway get no ESP and no IKE by UDP, as in a network that lets none pass.
+    pub(super) fn stop_udp(&self, host: usize) -> Result<(), LabError> {
+        for rule in [
+            "add table inet noudp",
+            "add chain inet noudp in { type filter hook prerouting priority -200 ; }",
+            "add rule inet noudp in udp dport { 500, 4500 } drop",
+        ] {
+            run("ip", &format!("netns exec {} nft {rule}", self.names[host]))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {
         command.spawn().map_err(|source| LabError::Start { program: program.into(), source })
     }
