@@ -108,6 +108,29 @@ fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
     }
 }
 
+/// AH covers the outer addresses, so each end listens on its own.
+#[test]
+fn two_gateways_of_ours_authenticate_packets_by_ah_in_either_mode() {
+    for (tag, mode) in [("ka", ""), ("kg", "mode = \"transport\"\n")] {
+        let Some(mut net) = own_hosts(tag) else { return };
+        for (end, host) in ["a", "b"].into_iter().enumerate() {
+            let mut text = own_site(end, &format!("rekey-seconds = 2\n{mode}"))
+                .replace("0.0.0.0", &format!("10.90.0.{}", end + 1));
+            if !mode.is_empty() {
+                text = text
+                    .replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
+            }
+            net.gateway(host, 1400, &format!("{PLAIN}protocol = \"ah\"\n{text}"));
+        }
+        net.wait_for_ping("a", INNER[1]);
+        assert!(load(&net, Duration::from_secs(3)) >= 1);
+        transfer(&net, 1 << 20);
+        let suite = net.status("a")["peers"][0]["associations"][0]["suite"].to_string();
+        assert!(suite.contains("ah "), "{suite}");
+        assert_eq!(suite.contains("transport"), !mode.is_empty(), "{suite}");
+    }
+}
+
 /// The ends agree on tunnel mode inside UDP in place of transport mode, and gateways that send ESP as a protocol of its own
 /// cannot carry that.
 #[test]
