@@ -49,6 +49,7 @@ pub mod pki;
 pub mod privilege;
 pub mod profile;
 pub mod queue;
+pub mod queueing;
 pub mod reload;
 pub mod site;
 pub mod status;

@@ -5,7 +5,7 @@
 //! waits here, where flows take turns ([`fair`]) and none stands for long ([`codel`]); the socket gets as much as keeps the link
 //! busy for a moment ([`below`]).
 //!
-//! Guarantees: the order within a flow is the device's; memory is bounded ([`LIMIT_BYTES`]); a superpacket is cut where a train has to
+//! Guarantees: the order within a flow is the device's; memory is bounded (`LIMIT_BYTES`); a superpacket is cut where a train has to
 //! end, and loses a segment by CoDel, never all.
 
 pub mod below;
@@ -28,27 +28,10 @@ use self::{
     counters::Counters,
     fair::{Fair, Fate, Parcel, Taker},
 };
-use crate::outside::Outside;
-
-/// The order in which packets of the device leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Queueing {
-    /// Flows take turns, and none stands for long.
-    #[default]
-    Fair,
-    /// As they come; whatever the link does not take yet waits in the socket.
-    Fifo,
-}
-
-impl Queueing {
-    /// Returns whether flows take turns.
-    pub fn is_fair(self) -> bool {
-        self == Self::Fair
-    }
-}
+use crate::{outside::Outside, queueing::Queueing};
 
 /// The memory of waiting packets in bytes.
-pub const LIMIT_BYTES: u32 = 8 << 20;
+const LIMIT_BYTES: u32 = 8 << 20;
 /// The lengths of buffers: a packet is charged for its own, not for its bytes.
 const BUFFERS: [usize; 4] = [512, 2048, 16 << 10, WHOLE_BYTES];
 /// The superpackets and bytes that are read before some are sent.

@@ -78,7 +78,7 @@ use sealane_peer::{PeerError, PublicKey, open_trusted};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX, queue::Queueing};
+use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX, queueing::Queueing};
 use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};

@@ -145,7 +145,7 @@ impl Net {
         for &(pair, other) in others {
             let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
             site += &format!("[[peers]]\nname = \"host{host}\"\nnetworks = [\"{inner}\"]\n");
-            // Of two ends that are joined by TCP, one connects.
+            // One of two ends that are joined by TCP connects.
             if !ours.is_by_tcp || own.host < host {
                 site += &format!("endpoint = \"{endpoint}:4500\"\n");
             }

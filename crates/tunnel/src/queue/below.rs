@@ -30,7 +30,7 @@ const MEASURED_NS: u64 = 4_000_000;
 /// The time after which a rate that bounds nothing is forgotten.
 const FORGET_NS: u64 = 200_000_000;
 
-/// What is known about the link below.
+/// The state of the link below, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Below {
     /// The bytes that may wait.

@@ -1,12 +1,12 @@
 //! CoDel (RFC 8289): decides when a queue that stands loses its first packet.
 //!
-//! Guarantees: a packet that waited less than [`TARGET_NS`], or that has less than a packet behind it, is never lost; a
-//! queue begins to lose packets only when none has waited less for [`INTERVAL_NS`].
+//! Guarantees: a packet that waited less than `TARGET_NS`, or that has less than a packet behind it, is never lost; a
+//! queue begins to lose packets only when none has waited less for `INTERVAL_NS`.
 
 /// The time that packets of a standing queue may wait, in nanoseconds.
-pub const TARGET_NS: u64 = 5_000_000;
+const TARGET_NS: u64 = 5_000_000;
 /// The time in which a sender answers a loss, in nanoseconds.
-pub const INTERVAL_NS: u64 = 100_000_000;
+const INTERVAL_NS: u64 = 100_000_000;
 /// A queue that has no more bytes does not stand: the length of a packet.
 const LEAST_BYTES: u32 = 1514;
 /// The intervals without a loss after which the rate of losses begins anew.

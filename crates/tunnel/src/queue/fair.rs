@@ -2,7 +2,7 @@
 //!
 //! Guarantees: parcels of one flow leave in their order; a parcel leaves whole, or loses segments by CoDel, or is lost as a
 //! whole when the memory is full, and then it is one of a flow that has (within a factor of two) the most, or of a flood of new flows; a flow that waits has its
-//! turn after at most one turn of every other flow and [`SPARSE_BYTES`] of new flows for each of them; memory is bounded by the
+//! turn after at most one turn of every other flow and `SPARSE_BYTES` of new flows for each of them; memory is bounded by the
 //! charges of the parcels; there is no allocation once the queue was full. Time is a value, in nanoseconds.
 
 use super::codel::Codel;
@@ -10,14 +10,14 @@ use super::codel::Codel;
 /// The number of flows that are told apart; flows whose hashes are equal share a turn.
 pub const FLOWS: usize = 16_384;
 /// The bytes that new flows send at most before one that is not new has a turn: a flood of new flows stops nobody.
-pub const SPARSE_BYTES: u32 = 2 * 1514;
+const SPARSE_BYTES: u32 = 2 * 1514;
 
 /// No flow, or no node.
 const NONE: u32 = u32::MAX;
 /// Weights of flows are told apart by their powers of two.
 const CLASSES: usize = 32;
 
-/// What waits: a packet, or a superpacket of several segments.
+/// A thing that waits: a packet, or a superpacket of several segments.
 pub trait Parcel {
     /// Returns the bytes of the segments that are left.
     fn left_bytes(&self) -> u32;
@@ -40,7 +40,7 @@ pub enum Fate {
     Full,
 }
 
-/// What leaves at one time.
+/// The amount that leaves at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The bytes of the segments together.

@@ -282,7 +282,7 @@ fn who_knows_marks_is_marked_and_loses_nothing() {
     assert_eq!((sink.lost, sink.full_bytes), (0, 0));
 }
 
-/// Where the link bounds nothing, a superpacket stays one, and flows take turns by superpackets.
+/// A superpacket stays one while the link bounds nothing, and flows take turns by superpackets.
 #[test]
 fn parcels_that_are_not_to_be_cut_leave_whole() {
     let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
@@ -299,7 +299,7 @@ fn parcels_that_are_not_to_be_cut_leave_whole() {
     assert!(queue.is_empty() && sink.retired == 24);
 }
 
-/// Of superpackets single segments are lost, not all.
+/// Single segments of superpackets are lost, not all.
 #[test]
 fn codel_loses_one_segment_of_a_superpacket() {
     let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
