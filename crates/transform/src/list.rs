@@ -37,6 +37,7 @@ macro_rules! digests {
                 sha1 { Sha1 = SHA1 "SHA-1, FIPS 180-4." }
                 sha256 { Sha256 = SHA256 "SHA-256, FIPS 180-4." }
                 sha512 { Sha384 = SHA384 "SHA-384, FIPS 180-4.", Sha512 = SHA512 "SHA-512, FIPS 180-4." }
+                sha3 { Sha3_224 = SHA3_224 "SHA3-224, FIPS 202.", Sha3_256 = SHA3_256 "SHA3-256, FIPS 202.", Sha3_384 = SHA3_384 "SHA3-384, FIPS 202.", Sha3_512 = SHA3_512 "SHA3-512, FIPS 202.", Shake128 = SHAKE_128 "SHAKE128, FIPS 202, with 32 bytes of output.", Shake256 = SHAKE_256 "SHAKE256, FIPS 202, with 64 bytes of output." }
                 blake3 { Blake3 = BLAKE3 "BLAKE3, unkeyed." }
                 aha { AhaI = AHA_I "Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only." }
                 hmac { HmacMd5 = MD5 "HMAC with MD5, RFC 2104.", HmacSha1 = SHA1 "HMAC with SHA-1, RFC 2104.", HmacSha256 = SHA256 "HMAC with SHA-256, RFC 4868.", HmacSha384 = SHA384 "HMAC with SHA-384, RFC 4868.", HmacSha512 = SHA512 "HMAC with SHA-512, RFC 4868." }

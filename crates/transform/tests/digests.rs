@@ -119,6 +119,69 @@ fn sha_384_and_sha_512_of_fips_180() {
     );
 }
 
+/// Functions of FIPS 202 with their digests of nothing and of 200 bytes of 0xa3.
+type OfFips202 = (Digest, &'static [u8], &'static [u8]);
+
+const SHA_3: [OfFips202; 6] = [
+    (
+        Digest::Sha3_224,
+        &hex!("6b4e03423667dbb73b6e15454f0eb1abd4597f9a1b078e3f5b5a6bc7"),
+        &hex!("9376816aba503f72f96ce7eb65ac095deee3be4bf9bbc2a1cb7e11e0"),
+    ),
+    (
+        Digest::Sha3_256,
+        &hex!("a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a"),
+        &hex!("79f38adec5c20307a98ef76e8324afbfd46cfd81b22e3973c65fa1bd9de31787"),
+    ),
+    (
+        Digest::Sha3_384,
+        &hex!(
+            "0c63a75b845e4f7d01107d852e4c2485c51a50aaaa94fc61995e71bbee983a2a"
+            "c3713831264adb47fb6bd1e058d5f004"
+        ),
+        &hex!(
+            "1881de2ca7e41ef95dc4732b8f5f002b189cc1e42b74168ed1732649ce1dbcdd"
+            "76197a31fd55ee989f2d7050dd473e8f"
+        ),
+    ),
+    (
+        Digest::Sha3_512,
+        &hex!(
+            "a69f73cca23a9ac5c8b567dc185a756e97c982164fe25859e0d1dcc1475c80a6"
+            "15b2123af1f5f94c11e3e9402c3ac558f500199d95b6d3e301758586281dcd26"
+        ),
+        &hex!(
+            "e76dfad22084a8b1467fcf2ffa58361bec7628edf5f3fdc0e4805dc48caeeca8"
+            "1b7c13c30adf52a3659584739a2df46be589c51ca1a4a8416df6545a1ce8ba00"
+        ),
+    ),
+    (
+        Digest::Shake128,
+        &hex!("7f9c2ba4e88f827d616045507605853ed73b8093f6efbc88eb1a6eacfa66ef26"),
+        &hex!("131ab8d2b594946b9c81333f9bb6e0ce75c3b93104fa3469d3917457385da037"),
+    ),
+    (
+        Digest::Shake256,
+        &hex!(
+            "46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f"
+            "d75dc4ddd8c0f200cb05019d67b592f6fc821c49479ab48640292eacb3b7c4be"
+        ),
+        &hex!(
+            "cd8a920ed141aa0407a22d59288652e9d9f1a7ee0c1e7c1ca699424da84a904d"
+            "2d700caae7396ece96604440577da4f3aa22aeb8857f961c4cd8e06f0ae6610b"
+        ),
+    ),
+];
+
+/// The examples of FIPS 202 for the empty message and one of 1,600 bits (NIST's "SHA3-..._Msg0" and "..._1600"), and of SHAKE.
+#[test]
+fn sha_3_and_shake_of_fips_202() {
+    for (digest, of_nothing, of_a3) in SHA_3 {
+        check(digest, &[], b"", of_nothing);
+        check(digest, &[], &[0xa3; 200], of_a3);
+    }
+}
+
 /// RFC 4231, test cases 2 and 6.
 #[test]
 fn hmac_of_rfc_4231_with_64_bit_words() {
@@ -284,6 +347,15 @@ fn foreign(algorithm: Digest, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
         Digest::Sha256 => sha2::Sha256::digest(message).to_vec(),
         Digest::Sha384 => sha2::Sha384::digest(message).to_vec(),
         Digest::Sha512 => sha2::Sha512::digest(message).to_vec(),
+        Digest::Sha3_256 => {
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA3_256, message).as_ref().to_vec()
+        }
+        Digest::Sha3_384 => {
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA3_384, message).as_ref().to_vec()
+        }
+        Digest::Sha3_512 => {
+            aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA3_512, message).as_ref().to_vec()
+        }
         Digest::HmacSha384 => hmac::Hmac::<sha2::Sha384>::new_from_slice(key)
             .unwrap()
             .chain_update(message)

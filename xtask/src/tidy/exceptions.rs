@@ -177,6 +177,8 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/sha1/sha1_lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/sha1/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
         ("crates/transform/src/sha256/sha256_lanes.rs", "a kernel that reads through lane pointers"),
+        ("crates/transform/src/keccak/abreast.rs", "intrinsics, behind their detection, and lane pointers"),
+        ("crates/transform/src/sha3/abreast.rs", "lane kernels take raw pointers, made here from slices"),
         ("crates/transform/src/sha512/abreast.rs", "lane kernels take raw pointers, made here from slices"),
         ("crates/transform/src/sha512/longs.rs", "intrinsics, behind their detection"),
         ("crates/transform/src/sha512/rounds.rs", "kernels that read through lane pointers"),

@@ -4,6 +4,7 @@
 //! eight states side by side, one 64-bit word of each in every vector, so that a permutation of eight costs about as
 //! much as one in general registers. For one state alone the native tier is AWS-LC's (through `aws-lc-rs`).
 
+pub(crate) mod abreast;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod reference;

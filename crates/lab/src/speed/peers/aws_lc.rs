@@ -42,7 +42,10 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
             digest::SHA1_FOR_LEGACY_USE_ONLY,
             digest::SHA256,
             digest::SHA384,
-            digest::SHA512
+            digest::SHA512,
+            digest::SHA3_256,
+            digest::SHA3_384,
+            digest::SHA3_512
         )),
         Algorithm::Cipher(Cipher::Block(_, mode)) => {
             Kind::Cipher(constant!(cipher::AES_128, cipher::AES_192, cipher::AES_256), mode)
