@@ -1,7 +1,7 @@
 //! `sealane speed`: a short table of the unbroken algorithms on this machine. All further measurements are the laboratory's.
 //!
-//! Guarantees: the kernels that run are those that `cp`, the tunnel and the digests take for messages of these lengths; each
-//! figure is the best of several short slices in turn, so that a disturbance of one slice decides nothing.
+//! Guarantees: the kernels that run are those that the dispatcher takes for messages of these lengths (for AEADs `cp` and the tunnel
+//! may take AWS-LC's, where these cost less); each figure is the best of several short slices in turn, so that a disturbance of one slice decides nothing.
 
 use crate::exit::ExitStatus;
 use crate::failure::Failure;

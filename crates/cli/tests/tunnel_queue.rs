@@ -68,7 +68,7 @@ fn a_flow_that_sends_little_does_not_wait_for_a_flood() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    for (tag, site) in [("qa", ""), ("qb", "queueing = \"fifo\"\n")] {
+    for (tag, site) in [("qa", "queueing = \"fair\"\n"), ("qb", "")] {
         let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
         let mut slow = Command::new("tc");
         slow.args(["-n", &pair.names[0], "qdisc", "add", "dev", "o0"]).args(LINK.split(' '));

@@ -3,10 +3,11 @@
 /// The order in which packets of the device leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queueing {
-    /// Flows take turns, and none stands for long.
-    #[default]
+    /// Flows take turns, and none stands for long. Not the default: where the processor is the limit its rate is not yet that of
+    /// [`Self::Fifo`].
     Fair,
     /// As they come; whatever the link does not take yet waits in the socket.
+    #[default]
     Fifo,
 }
 

@@ -469,7 +469,7 @@ impl Site {
             queueing: choice(
                 &place,
                 raw.queueing.as_ref(),
-                &[("fair", Queueing::Fair), ("fifo", Queueing::Fifo)],
+                &[("fifo", Queueing::Fifo), ("fair", Queueing::Fair)],
                 "queueing is \"fair\" or \"fifo\"",
             )?,
             masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),
