@@ -32,7 +32,7 @@ pub use engine::{
 #[cfg(feature = "copy")]
 pub use filters::Filters;
 #[cfg(feature = "fleet")]
-pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
+pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs};
 pub use laboratory::LaboratoryArgs;
 pub use peers::{AuthoriseArgs, PeersArgs};
 #[cfg(feature = "copy")]

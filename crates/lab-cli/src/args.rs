@@ -8,9 +8,8 @@ mod trial;
 
 pub use lab::{
     ALL_STUDIES, CaptureArgs, CardsArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
-    LabFleetWorkArgs, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs,
-    NetworkProcessorArgs, NullTunnelArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs,
-    StacksArgs, TransferArgs,
+    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, NullTunnelArgs,
+    ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
 };
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use trial::TrialArgs;

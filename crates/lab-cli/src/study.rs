@@ -1,6 +1,6 @@
 //! `sealane lab fleet run`: studies whose samples many hosts take, through the queue that copies use too.
 
-use crate::args::{LabFleetRunArgs, LabFleetWorkArgs};
+use crate::args::LabFleetRunArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::lab::output::{Output, failed, show, surroundings};
@@ -18,6 +18,7 @@ use sealane_terminal::environment;
 use sealane_terminal::laboratory::{LABORATORY, build};
 #[cfg(feature = "nats")]
 use sealane_terminal::queue;
+use sealane_terminal::queue::WorkArgs;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +30,7 @@ use std::time::Instant;
 const COMMAND: &str = "sealane lab";
 
 /// Takes samples for the process that started this one, or for a run whose queue is elsewhere.
-pub(crate) fn work(arguments: LabFleetWorkArgs) -> Result<ExitStatus, Failure> {
+pub(crate) fn work(arguments: WorkArgs) -> Result<ExitStatus, Failure> {
     signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let tasks = Tasks { base: Options::default(), studying: &take };
     #[cfg(feature = "nats")]
@@ -41,7 +42,7 @@ pub(crate) fn work(arguments: LabFleetWorkArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Success);
     }
     #[cfg(not(feature = "nats"))]
-    let LabFleetWorkArgs { host: _, trust: _ } = arguments;
+    let WorkArgs { host: _, trust: _ } = arguments;
     match sealane_fleet::work(environment::ssh_addresses(), &tasks) {
         Ok(()) => Ok(ExitStatus::Success),
         // The failure has been reported, or the coordinator is gone.

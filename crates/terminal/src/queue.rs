@@ -1,6 +1,10 @@
 //! The identity of a program towards a queue of a fleet, its trust in the queue, and queues on NATS servers.
 
 use clap::Args;
+#[cfg(feature = "nats")]
+use sealane_fleet::nats::Server;
+#[cfg(feature = "nats")]
+use sealane_peer::PublicKey;
 use std::path::PathBuf;
 
 /// The identity towards a queue, and the trust in it.
@@ -15,6 +19,29 @@ pub struct QueueTrustArgs {
     /// Trust the key of a new queue, and remember it
     #[arg(long)]
     pub accept_new: bool,
+}
+
+/// The arguments of a worker: the queue, the run, and the identity towards the queue.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// The queue, as tls://HOST[:PORT]
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
+    pub queue: Option<Server>,
+    /// The run
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "RUN", requires = "queue")]
+    pub run: Option<String>,
+    /// The key of the run, as `sealane cp --queue` and `sealane fleet status` print it
+    #[cfg(feature = "nats")]
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub key: Option<PublicKey>,
+    /// Name of this host in reports; by default its own name
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// The identity towards the queue, and the trust in it.
+    #[command(flatten)]
+    pub trust: QueueTrustArgs,
 }
 
 #[cfg(feature = "nats")]

@@ -1,11 +1,7 @@
 //! Arguments of `sealane fleet`.
 
 use clap::{Args, Subcommand};
-#[cfg(feature = "nats")]
-use sealane_fleet::nats::Server;
-#[cfg(feature = "nats")]
-use sealane_peer::PublicKey;
-use sealane_terminal::queue::QueueTrustArgs;
+use sealane_terminal::queue::WorkArgs;
 
 pub(super) const LONG_ABOUT: &str = "\
 Look after copies between many hosts, which `sealane cp` starts when a source or the target names several:
@@ -43,7 +39,7 @@ pub enum FleetCommand {
     Stop(FleetRetryArgs),
     /// Take part in a run whose queue is a NATS server
     #[command(long_about = WORK_LONG_ABOUT)]
-    Work(FleetWorkArgs),
+    Work(WorkArgs),
 }
 
 /// A run, or all.
@@ -74,27 +70,4 @@ pub struct FleetRetryArgs {
     /// The run, as RUN or HOST:RUN
     #[arg(value_name = "RUN")]
     pub run: String,
-}
-
-/// The arguments for a queue, and for the identity towards it.
-#[derive(Debug, Args)]
-pub struct FleetWorkArgs {
-    /// The queue, as tls://HOST[:PORT]
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
-    pub queue: Option<Server>,
-    /// The run
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "RUN", requires = "queue")]
-    pub run: Option<String>,
-    /// The key of the run, as `sealane cp --queue` and `sealane fleet status` print it
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "KEY", requires = "queue")]
-    pub key: Option<PublicKey>,
-    /// Name of this host in reports; by default its own name
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// The identity towards the queue, and the trust in it.
-    #[command(flatten)]
-    pub trust: QueueTrustArgs,
 }

@@ -4,7 +4,7 @@ mod many;
 
 pub(crate) use many::{copy, is_many};
 
-use crate::args::{FleetArgs, FleetCommand, FleetRunArgs, FleetStatusArgs, FleetWorkArgs};
+use crate::args::{FleetArgs, FleetCommand, FleetRunArgs, FleetStatusArgs};
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -16,6 +16,7 @@ use anyhow::{Context as _, anyhow};
 use sealane_copy::Options;
 use sealane_fleet::{FleetError, Queue, Run, Runs, State, Status, Tasks};
 use sealane_peer::SshCommand;
+use sealane_terminal::queue::WorkArgs;
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::Stdio;
@@ -236,7 +237,7 @@ fn stop(run: &Run) -> Result<ExitStatus, Failure> {
 }
 
 /// Works for the process that started this one, or for a run whose queue is elsewhere.
-fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
+fn work(arguments: WorkArgs) -> Result<ExitStatus, Failure> {
     signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
     sealane_copy::raise_descriptor_limit();
     let mut base = Options::default();
@@ -263,7 +264,7 @@ fn work(arguments: FleetWorkArgs) -> Result<ExitStatus, Failure> {
         return outcome.map(|()| ExitStatus::Success).map_err(failure);
     }
     #[cfg(not(feature = "nats"))]
-    let FleetWorkArgs { host: _, trust: _ } = arguments;
+    let WorkArgs { host: _, trust: _ } = arguments;
     ended(sealane_fleet::work(environment::ssh_addresses(), &tasks))
 }
 

@@ -15,11 +15,9 @@ use sealane_lab::macro_benchmarks;
 use sealane_lab::program::End;
 use sealane_lab::studies::{self, Family};
 use sealane_lab::tunnel::{PEERS, Topology};
-#[cfg(feature = "nats")]
-use sealane_peer::PublicKey;
 use sealane_stack::Spec;
 use sealane_terminal::help::engines;
-use sealane_terminal::queue::QueueTrustArgs;
+use sealane_terminal::queue::{QueueTrustArgs, WorkArgs};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -237,7 +235,7 @@ pub enum LabFleetCommand {
     #[command(long_about = FLEET_RUN_ABOUT)]
     Run(LabFleetRunArgs),
     /// Take part in a run whose queue is a NATS server, until there are no samples to take
-    Work(LabFleetWorkArgs),
+    Work(WorkArgs),
 }
 
 const FLEET_RUN_ABOUT: &str = "\
@@ -247,29 +245,6 @@ and --queue all are taken here, one after the other.
 All hosts must have the same build of this program. The report states the machines, and each sample the host that took it. \
 With the same --seed, the same command continues a run that was interrupted. `sealane fleet status`, `stop` and `retry` know \
 these runs too, and `sealane lab fleet work --queue` takes part in one.";
-
-/// Arguments of `sealane lab fleet work`.
-#[derive(Debug, Args)]
-pub struct LabFleetWorkArgs {
-    /// The queue, as tls://HOST[:PORT]
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
-    pub queue: Option<Server>,
-    /// The run
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "RUN", requires = "queue")]
-    pub run: Option<String>,
-    /// The key of the run, as `sealane lab fleet run` and `sealane fleet status` print it
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "KEY", requires = "queue")]
-    pub key: Option<PublicKey>,
-    /// Name of this host in reports; by default its own name
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// The identity towards the queue, and the trust in it.
-    #[command(flatten)]
-    pub trust: QueueTrustArgs,
-}
 
 /// Arguments of `sealane lab fleet run`.
 #[derive(Debug, Args)]

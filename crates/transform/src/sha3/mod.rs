@@ -111,7 +111,7 @@ fn one(function: &Function, tier: Tier, job: &mut DigestJob<'_>) {
     }
 }
 
-/// Returns the cost of lanes, measured against AWS-LC: four permutations take the time of 1.6 of its own, so that two messages gain
+/// Returns the cost of lanes: in a prototype beside AWS-LC four permutations took the time of 1.6 of its own, so that two messages gain
 /// already. A processor without vectors gains nothing.
 fn lane_cost(features: Features, _: Totals) -> Option<LaneCost> {
     features.avx2.map(|_| LaneCost { few: 1, fixed_bytes: 64, job_bytes: 8 })
