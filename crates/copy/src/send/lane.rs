@@ -38,6 +38,9 @@ const STALLED: &str = "the data streams open, but no data arrives through them, 
     Something on the way drops the data, often a path with a smaller MTU than its ends expect (a VPN, a tunnel). \
     Lower the MTU of this machine's interface, or send the data inside ssh with --through-ssh, to HOST:PATH";
 
+/// The time that a batch waits for a stream of its lane while others are open.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The maximum number of one lane's batches in an engine at a time.
 const WORKS_MAX: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
 
@@ -364,11 +367,17 @@ impl<'a> Lane<'a> {
         self.spare.push(work);
     }
 
-    /// Gives the ready batch to the lanes of other streams, if those of this one were abandoned or have never been opened.
+    /// Gives the ready batch to the lanes of other streams, if none of this lane's is open: one was abandoned, or for a while
+    /// others carry and these do not come. An end that is connected to never learns that a first stream stays away, as the
+    /// second of a copy that one login carries between two far ends.
     fn give_back(&mut self) -> bool {
-        let has_lost = self.ready.is_some() && self.streams.iter().any(|stream| stream.is_abandoned());
-        let is_open = |stream: &&SendStream| !stream.is_abandoned() && stream.opening() > 0;
-        if !has_lost || self.streams.iter().any(is_open) {
+        let is_open = |stream: &SendStream| !stream.is_abandoned() && stream.opening() > 0;
+        if self.ready.is_none() || self.streams.iter().any(|stream| is_open(stream)) {
+            return false;
+        }
+        let has_lost = self.streams.iter().any(|stream| stream.is_abandoned());
+        let is_late = self.ready_at.elapsed() >= PATIENCE;
+        if !has_lost && !(is_late && self.sending.streams.iter().any(|stream| is_open(stream))) {
             return false;
         }
         self.filler.release();
@@ -421,8 +430,15 @@ mod tests {
         session::ends::{self, Plan},
     };
 
+    /// The first stream is abandoned, or stays away while nobody says so.
     #[test]
     fn a_batch_of_a_stream_that_was_never_opened_goes_to_another_lane() {
+        for is_abandoned in [true, false] {
+            goes_to_another_lane(is_abandoned);
+        }
+    }
+
+    fn goes_to_another_lane(is_abandoned: bool) {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("tree");
         fs::create_dir(&tree).unwrap();
@@ -443,7 +459,11 @@ mod tests {
         let _ = sending.streams[1].open(&keys, 1, Socket::new(socket.into()).unwrap(), 0);
         let mut second = Lane::new(&sending, 1, source.reader()).unwrap();
         assert!(!first.give_back() && !second.build(), "its stream may still be opened");
-        let _ = sending.streams[0].abandon();
+        if is_abandoned {
+            let _ = sending.streams[0].abandon();
+        } else {
+            first.ready_at -= PATIENCE;
+        }
         assert!(matches!(first.step(), Turn::Moved) && first.ready.is_none());
         assert!(second.build() && second.ready.is_some(), "the other lane has its content");
     }
