@@ -61,16 +61,6 @@ pub enum Message {
     Have(Have),
     /// Receiver to sender: no more `Have`.
     HaveEnd,
-    /// Receiver to sender: folders that it has, each numbered by its place in all of these messages; also as a sign of
-    /// life.
-    Folders(Vec<FolderDigest>),
-    /// Receiver to sender: no more `Folders`. The sender answers.
-    FoldersEnd,
-    /// Sender to receiver: the numbers of folders that it has, too, and that are not the same; they rise from message to
-    /// message. Also as a sign of life.
-    Differ(Vec<u32>),
-    /// Sender to receiver: no more `Differ`. If there was a number, the receiver tells what is in these folders.
-    DifferEnd,
     /// Sender to receiver: totals of the scan so far.
     Found {
         /// Content bytes.
@@ -159,6 +149,16 @@ pub enum Message {
         /// Their number.
         bytes: u32,
     },
+    /// Receiver to sender: folders that it has, each numbered by its place in all of these messages; also as a sign of
+    /// life.
+    Folders(Vec<FolderDigest>),
+    /// Receiver to sender: no more `Folders`. The sender answers.
+    FoldersEnd,
+    /// Sender to receiver: the numbers of folders that it has, too, and that are not the same; they rise from message to
+    /// message. Also as a sign of life.
+    Differ(Vec<u32>),
+    /// Sender to receiver: no more `Differ`. If there was a number, the receiver tells what is in these folders.
+    DifferEnd,
 }
 
 /// Bytes that are copied as a whole.
