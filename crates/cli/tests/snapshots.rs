@@ -165,4 +165,9 @@ fn the_first_of_a_series_has_no_earlier_copy() {
     let arguments = ["-aT", "--link-dest", "../plain", &at("source"), &at("other")];
     let ended = run_to_end(&served.home(), &arguments).expect("it ends");
     assert_ne!(ended.code, Some(0), "{ended:?}");
+    let (source, other) = (at("source"), at("other"));
+    let arguments = [&["-aT"][..], &["--link-dest=../yesterday"; 21], &[&source, &other]].concat();
+    let ended = run_to_end(&served.home(), &arguments).expect("it ends");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(!root.join("other").exists());
 }

@@ -19,6 +19,7 @@ use sealane_tree::{
 use crate::{
     error::{Error, ErrorKind},
     journal,
+    options::Bases,
     receive::permit::ITSELF,
 };
 
@@ -193,6 +194,10 @@ impl Place {
     /// Opens folders of earlier copies, given relative to the target. One that is not there is passed over, as on the first
     /// night of a series.
     pub(crate) fn bases(&self, folders: &[Vec<u8>]) -> Result<Vec<Basis>, Error> {
+        if folders.len() > Bases::FOLDERS_MAX {
+            let message = format!("at most {} folders of earlier copies can be given", Bases::FOLDERS_MAX);
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
         let within = self.name.as_deref().filter(|&name| name != ITSELF).map(RelativePath::new);
         let within = within.transpose().map_err(sealane_tree::Error::from)?;
         let mut bases = Vec::new();
