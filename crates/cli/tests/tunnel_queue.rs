@@ -82,7 +82,7 @@ fn a_flow_that_sends_little_does_not_wait_for_a_flood() {
         }
         let [before, came, others] = flood(&pair);
         let queues = pair.status(0)["queues"].clone();
-        if site.is_empty() {
+        if site.contains("fair") {
             assert!(before < came / 2, "{before} of {came} came first: {queues}");
             assert_eq!(others, ROUNDS, "{queues}");
             let waited = queues[0]["wait_p99_us"].as_u64().expect("a time");
