@@ -27,7 +27,6 @@ use sealane_terminal::laboratory::LABORATORY;
 #[derive(Debug, Parser)]
 #[command(
     name = "sealane-lab",
-    bin_name = "sealane lab",
     version,
     about = "Measures what protection costs on this machine",
     long_about = lab::LONG_ABOUT,
@@ -48,6 +47,11 @@ pub struct Cli {
 /// Returns the definition from which help, manual pages and completions are generated.
 pub fn command() -> clap::Command {
     explained(LABORATORY, Cli::command(), examples::EXAMPLES, &|_| Vec::new())
+}
+
+/// Returns the definition by which arguments are parsed: messages name the command as users type it.
+pub fn typed_command() -> clap::Command {
+    command().bin_name("sealane lab")
 }
 
 fn profile() -> impl TypedValueParser<Value = Profile> {

@@ -13,6 +13,8 @@ use std::path::Path;
 pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     let script = documents::completions(shell, command(), LABORATORY)
         .map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    // The generator for bash takes the hyphen of the program's name for one between commands in one of two places.
+    let script = script.replace("sealane__subcmd__lab", "sealane__lab");
     io::stdout().write_all(script.as_bytes()).and_then(|()| io::stdout().flush()).map_err(Failure::output)
 }
 

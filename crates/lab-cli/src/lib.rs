@@ -15,7 +15,7 @@ mod trial;
 
 pub use args::command;
 
-use args::{Cli, LabCommand};
+use args::{Cli, LabCommand, typed_command};
 use clap::FromArgMatches as _;
 use sealane_terminal::exit::ExitStatus;
 use sealane_terminal::failure::{Failure, conclude};
@@ -26,7 +26,8 @@ use std::ffi::OsString;
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
-    let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let parsed =
+        typed_command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     match parsed {
         Ok(cli) => conclude(run(cli)),
         Err(error) => failure::misused(&error, json),
