@@ -377,7 +377,8 @@ impl<'a> Lane<'a> {
         }
         let has_lost = self.streams.iter().any(|stream| stream.is_abandoned());
         let is_late = self.ready_at.elapsed() >= PATIENCE;
-        if !has_lost && !(is_late && self.sending.streams.iter().any(|stream| is_open(stream))) {
+        let is_left_out = is_late && self.sending.streams.iter().any(|stream| is_open(stream));
+        if !has_lost && !is_left_out {
             return false;
         }
         self.filler.release();
