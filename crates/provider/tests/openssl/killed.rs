@@ -23,6 +23,9 @@ const SECONDS: &str = "SEALANE_SOAK_ENGINE_SECONDS";
 /// The number of programs that make handshakes without a pause.
 const CLIENTS: usize = 4;
 
+/// The number of worker processes of `nginx`.
+const WORKERS: usize = 2;
+
 #[test]
 fn an_engine_of_a_process_of_its_own() {
     let Some(folder) = env::var_os(FOLDER) else { return };
@@ -65,6 +68,19 @@ fn workers(nginx: &Child) -> String {
     fs::read_to_string(format!("/proc/{0}/task/{0}/children", nginx.id())).expect("its children")
 }
 
+/// The workers once all have begun: nginx listens before it makes them.
+fn workers_begun(nginx: &Child, count: usize) -> String {
+    let start = Instant::now();
+    loop {
+        let workers = workers(nginx);
+        if workers.split_whitespace().count() >= count {
+            return workers;
+        }
+        assert!(start.elapsed() < PATIENCE, "nginx has the workers {workers:?}, not {count}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn no_handshake_fails_while_the_engine_is_killed_every_second() {
     if !have(&["openssl"]) {
@@ -83,7 +99,7 @@ fn no_handshake_fails_while_the_engine_is_killed_every_second() {
     let mut engine = Victim::start(&folder, listener.as_fd());
     let nginx = nginx(&world, port);
     wait_for(port);
-    let workers_before = workers(&nginx.0);
+    let workers_before = workers_begun(&nginx.0, WORKERS);
     let address = format!("127.0.0.1:{port}");
     let time = (seconds + 1).to_string();
     // It ends with a failure at the first handshake that fails.
