@@ -2,23 +2,23 @@
 
 use crate::args::{command, examples::EXAMPLES, tells_exit_statuses};
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use anyhow::Context as _;
 use clap_complete::Shell;
 use sealane_terminal::documents;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// Prints the completions for `shell`.
 pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     let script = script(shell).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::output)
+    print(&script)
 }
 
 /// Returns the completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
-fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
+fn script(shell: Shell) -> anyhow::Result<String> {
     let text = documents::completions(shell, command(), "sealane")?;
-    let text = match shell {
+    Ok(match shell {
         Shell::Bash => format!("{text}\n{}", include_str!("documents/far_paths.bash")),
         Shell::Zsh => {
             // The generated function completes all but far paths, under another name.
@@ -35,8 +35,7 @@ fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
             )
         }
         _ => text,
-    };
-    Ok(text.into_bytes())
+    })
 }
 
 /// Writes `sealane.1` and one page for each command into `directory`.
@@ -105,7 +104,6 @@ mod tests {
     fn every_shell_has_completions() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = script(shell).expect("completions are made");
-            let script = String::from_utf8(script).expect("completions are UTF-8");
             let completes_far = matches!(shell, Shell::Bash | Shell::Zsh);
             assert_eq!(script.contains("_sealane_far"), completes_far, "{shell}");
             for flag in ["through-ssh", "ignore-missing"] {

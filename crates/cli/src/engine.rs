@@ -5,7 +5,7 @@ use crate::args::{
     EngineStatsArgs, EngineStatusArgs,
 };
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::signals::Interrupts;
 use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
@@ -23,7 +23,7 @@ use sealane_service::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -80,15 +80,14 @@ fn failed(error: ClientError) -> Failure {
     Failure::new(status, error)
 }
 
+/// Prints lines, which may contain text of other users.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text::lines(text).as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+    failure::print(&text::lines(text))
 }
 
 fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(value).map_err(fault)?;
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", text::json(&line)).and_then(|()| stdout.flush()).map_err(Failure::output)
+    failure::print(&format!("{}\n", text::json(&line)))
 }
 
 fn client(socket: &EngineSocketArgs) -> Result<Client, Failure> {

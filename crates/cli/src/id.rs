@@ -3,11 +3,11 @@
 use crate::args::IdArgs;
 use crate::environment;
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use crate::text;
 use sealane_peer::{Identity, PeerError};
 use std::fs::DirBuilder;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 
 /// Prints the public key on one line, ready to be appended to a file of authorised peers.
@@ -34,11 +34,6 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
         false => rights(arguments, &identity).unwrap_or_else(|| format!("{}\n", identity.public_key())),
     };
     print(&text)
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 /// Prints the public key of the daemon that runs as a service. Only the daemon makes one: it must be able to read it.

@@ -3,13 +3,12 @@
 use crate::args::{AuthoriseArgs, PeersArgs};
 use crate::environment;
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use crate::text;
 use anyhow::anyhow;
 use sealane_peer::{AuthorisedPeer, AuthorisedPeers, HostPort, KnownPeers, PeerError, PublicKey, TrustFault};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
@@ -39,11 +38,6 @@ fn list(given: Option<&PathBuf>, is_daemons: bool) -> Result<PathBuf, Failure> {
             Err(usage(anyhow!("no daemon is installed as a service here: there is no {}", path.display())))
         }
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 /// Adds a peer to the list.

@@ -11,7 +11,7 @@ use crate::args::{
 };
 use crate::environment;
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::signals::{self, Interrupts};
 use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
@@ -25,7 +25,7 @@ use sealane_tunnel::manual::{self, Allowed, Seen};
 use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
 use std::cell::RefCell;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -55,12 +55,7 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
 
 /// Prints lines, which may contain text of the owner of a gateway's socket.
 fn print(text: &str) -> Result<(), Failure> {
-    print_as_it_is(&text::lines(text))
-}
-
-fn print_as_it_is(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+    failure::print(&text::lines(text))
 }
 
 fn allowed(arguments: TunnelAllowedArgs) -> Allowed {
@@ -192,7 +187,7 @@ fn status(arguments: &TunnelStatusArgs) -> Result<(), Failure> {
     let status = asked(&arguments.which)?;
     if arguments.json {
         let line = serde_json::to_string(&status).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-        return print_as_it_is(&format!("{}\n", text::json(&line)));
+        return failure::print(&format!("{}\n", text::json(&line)));
     }
     print(&if arguments.explain { status.explained() } else { status.text() })
 }

@@ -40,6 +40,15 @@ impl Failure {
     }
 }
 
+/// Writes `text` to standard output.
+///
+/// # Errors
+/// Fails if nobody reads standard output any more, or if it takes no more bytes.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
 /// Reports a failure, and returns the exit status.
 pub fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
     match outcome {

@@ -10,6 +10,8 @@ pub mod documents;
 pub mod environment;
 pub mod exit;
 pub mod failure;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 pub mod help;
 pub mod laboratory;
 pub mod queue;

@@ -14,11 +14,12 @@ use crate::text::{complain, printable};
 use crate::units::bytes_text;
 use anyhow::{Context as _, anyhow};
 use sealane_copy::Options;
-use sealane_fleet::{FleetError, Queue, Run, Runs, State, Status, Tasks};
+use sealane_fleet::{FleetError, Queue, Run, State, Status, Tasks};
 use sealane_peer::SshCommand;
+use sealane_terminal::failure::print;
+use sealane_terminal::fleet::{failure, runs};
 use sealane_terminal::queue::WorkArgs;
 use serde_json::json;
-use std::io::{self, Write};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -65,18 +66,6 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(ExitStatus::Usage, error)
 }
 
-fn failure(error: FleetError) -> Failure {
-    Failure::new(many::status_of(&error), error)
-}
-
-/// The runs that were started here.
-fn runs() -> Result<Runs, Failure> {
-    let state = environment::state_dir();
-    let state =
-        state.ok_or_else(|| usage(anyhow!("runs are kept below your home folder, and HOME names none")))?;
-    Ok(Runs::below(&state))
-}
-
 /// Runs the same command on the host that has the run.
 fn there(host: &str, command: &str, run: &str, json: bool) -> Result<ExitStatus, Failure> {
     let (user, name) = match host.rsplit_once('@') {
@@ -105,11 +94,6 @@ fn there(host: &str, command: &str, run: &str, json: bool) -> Result<ExitStatus,
         )),
         Some(code) => Err(Failure::Told { status: ExitStatus::of_code(code) }),
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 fn status(arguments: &FleetStatusArgs) -> Result<ExitStatus, Failure> {
@@ -249,32 +233,14 @@ fn work(arguments: WorkArgs) -> Result<ExitStatus, Failure> {
             "{host} runs `sealane fleet work`, and only `sealane-lab` takes samples of a study"
         )))
     };
-    let tasks = Tasks { base, studying: &leave };
     #[cfg(feature = "nats")]
-    if let (Some(server), Some(run), Some(key)) = (&arguments.queue, &arguments.run, arguments.key) {
-        let queue = sealane_terminal::queue::worker(server, run, &arguments.trust).map_err(failure)?;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let host = arguments.host.unwrap_or(host);
-        let outcome = sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks);
-        drop(queue);
-        // The laboratory takes the same arguments, and asks the queue again.
-        if is_study.load(SeqCst) {
-            return laboratory::start(&environment::arguments());
-        }
-        return outcome.map(|()| ExitStatus::Success).map_err(failure);
-    }
+    let has_server = arguments.queue.is_some();
     #[cfg(not(feature = "nats"))]
-    let WorkArgs { host: _, trust: _ } = arguments;
-    ended(sealane_fleet::work(environment::ssh_addresses(), &tasks))
-}
-
-fn ended(outcome: Result<(), FleetError>) -> Result<ExitStatus, Failure> {
-    match outcome {
-        Ok(()) => Ok(ExitStatus::Success),
-        // The failure has been reported, or the coordinator is gone.
-        Err(error @ (FleetError::Unfit(_) | FleetError::Channel(_))) => {
-            Err(Failure::Told { status: many::status_of(&error) })
-        }
-        Err(error) => Err(failure(error)),
+    let has_server = false;
+    let outcome = sealane_terminal::fleet::work(arguments, &Tasks { base, studying: &leave });
+    // The laboratory takes the same arguments, and asks the server's queue again.
+    if has_server && is_study.load(SeqCst) {
+        return laboratory::start(&environment::arguments());
     }
+    outcome
 }
