@@ -10,7 +10,8 @@ use std::process::Command;
 const FACES: [&str; 5] = ["copy", "serve", "tunnel", "engine", "fleet"];
 
 /// Crates that only the laboratory may need.
-const LABORATORY: [&str; 4] = ["sealane-lab", "sealane-stack", "sealane-tcp", "sealane-simulator"];
+const LABORATORY: [&str; 5] =
+    ["sealane-lab", "sealane-stack", "sealane-tcp", "sealane-simulator", "sealane-card"];
 
 /// Checks that each face builds alone, and prints its crates, lines of code and dependencies.
 pub(crate) fn run(root: &Path) -> Result<()> {

@@ -63,9 +63,7 @@ fn threads_of_an_engine_seal_and_open_the_same_bytes() {
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
     write(&source, &pattern(5_000_003));
     let arguments = ["cp", "--json", "--level", "private", "--streams", "2", "--lanes", "2", "--engine"];
-    for engine in
-        ["lanes", "lanes:1", "lanes:3", "card", "hybrid:card,lanes", "fail-over:card:faults=3,inline"]
-    {
+    for engine in ["lanes", "lanes:1", "lanes:3", "hybrid:inline,lanes", "fail-over:lanes:1,inline"] {
         let output =
             sealane(&arguments).arg(engine).arg(&source).arg(&target).output().expect("the program starts");
         assert_eq!(output.status.code(), Some(0), "{engine}: {}", text(&output.stdout));

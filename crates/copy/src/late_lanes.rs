@@ -124,7 +124,8 @@ fn lanes_on_a_card_that_fails_lose_nothing() {
         ("hybrid:card:faults=2,lanes:2", Suite::ChaCha20Poly1305),
     ];
     for (text, suite) in cases {
-        let engine = text.parse::<EngineChoice>().unwrap().make(Implementations::default()).unwrap();
+        let engine =
+            EngineChoice::among(sealane_card::KINDS, text).unwrap().make(Implementations::default()).unwrap();
         copy(engine, Placement::Packet, suite, 2, 2);
     }
 }

@@ -6,15 +6,15 @@
 use std::{fmt, io, str::FromStr, sync::Arc};
 
 use crate::{
-    Engine, Implementations, Scheduler, Trust, card, inline,
+    Engine, Implementations, Scheduler, Trust, inline,
     kind::{Kind, Make, Parse},
     lanes, process, scheduler,
 };
 
-/// All kinds: an engine is added by its file and an entry here.
+/// The kinds that a user of the product can choose: an engine is added by its file and an entry here.
 pub const KINDS: &[Kind] = {
     let [hybrid, round_robin, by_size, fail_over] = scheduler::KINDS;
-    &[inline::KIND, lanes::KIND, process::KIND, card::KIND, hybrid, round_robin, by_size, fail_over]
+    &[inline::KIND, lanes::KIND, process::KIND, hybrid, round_robin, by_size, fail_over]
 };
 
 /// An engine that a user has chosen.
@@ -26,17 +26,27 @@ pub struct EngineChoice {
 
 /// The error for a text that names no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown engine {text:?}; choose one of {}", forms())]
+#[error("unknown engine {text:?}; choose one of {forms}")]
 pub struct UnknownEngine {
     /// The text that was given.
     pub text: String,
-}
-
-fn forms() -> String {
-    KINDS.iter().map(|kind| kind.form).collect::<Vec<_>>().join(", ")
+    /// The forms of the texts that there are.
+    pub forms: String,
 }
 
 impl EngineChoice {
+    /// Returns the engine that `text` names among `kinds`.
+    ///
+    /// # Errors
+    /// Fails if none of them has such a text.
+    pub fn among(kinds: &[Kind], text: &str) -> Result<Self, UnknownEngine> {
+        let unknown = || {
+            let forms = kinds.iter().map(|kind| kind.form).collect::<Vec<_>>().join(", ");
+            UnknownEngine { text: text.to_owned(), forms }
+        };
+        parse(kinds, text).map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
+    }
+
     /// Makes the engine. Its software uses `implementations` to measure the costs of jobs. An engine that is not
     /// trusted is wrapped in a [`Scheduler`], so that the program goes on when it fails.
     ///
@@ -54,35 +64,35 @@ impl EngineChoice {
 impl FromStr for EngineChoice {
     type Err = UnknownEngine;
 
+    /// Returns the engine that `text` names among [`KINDS`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || UnknownEngine { text: text.to_owned() };
-        parse(text).map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
+        Self::among(KINDS, text)
     }
 }
 
-fn parse(text: &str) -> Option<Arc<Make>> {
-    let (kind, argument) = kind_and_argument(text)?;
+fn parse(kinds: &[Kind], text: &str) -> Option<Arc<Make>> {
+    let (kind, argument) = kind_and_argument(kinds, text)?;
     match kind.parse {
         Parse::Alone(parse) => parse(argument),
-        Parse::Over(parse) => parse(argument, &member),
+        Parse::Over(parse) => parse(argument, &|text| member(kinds, text)),
     }
 }
 
-/// Parses one engine of a list such as `card,lanes:2`; an engine over others would need brackets there.
-fn member(text: &str) -> Option<Arc<Make>> {
-    let (kind, argument) = kind_and_argument(text)?;
+/// Parses one engine of a list such as `inline,lanes:2`; an engine over others would need brackets there.
+fn member(kinds: &[Kind], text: &str) -> Option<Arc<Make>> {
+    let (kind, argument) = kind_and_argument(kinds, text)?;
     match kind.parse {
         Parse::Alone(parse) => parse(argument),
         Parse::Over(_) => None,
     }
 }
 
-fn kind_and_argument(text: &str) -> Option<(&'static Kind, Option<&str>)> {
+fn kind_and_argument<'a>(kinds: &'a [Kind], text: &'a str) -> Option<(&'a Kind, Option<&'a str>)> {
     let (name, argument) = match text.split_once(':') {
         Some((name, argument)) => (name, Some(argument)),
         None => (text, None),
     };
-    Some((KINDS.iter().find(|kind| kind.name == name)?, argument))
+    Some((kinds.iter().find(|kind| kind.name == name)?, argument))
 }
 
 impl Default for EngineChoice {
@@ -127,14 +137,12 @@ mod tests {
             "lanes:1",
             "lanes:3",
             "lanes:3:50",
-            "card",
-            "card:faults=7",
             "service",
             "service:/nowhere",
             "fail-over:service:/nowhere,inline",
-            "hybrid:card,lanes",
-            "round-robin:card,card:faults=1,inline",
-            "by-size:1024:card,inline",
+            "hybrid:inline,lanes",
+            "round-robin:lanes:1,lanes:2,inline",
+            "by-size:1024:lanes,inline",
             "fail-over:lanes:2:10,inline",
         ] {
             let choice: EngineChoice = text.parse().unwrap();
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn other_texts_are_told_what_there_is() {
         let beyond = format!("lanes:{}", u64::from(u32::MAX) + 1);
-        let many = format!("hybrid:{}", ["card"; 17].join(","));
+        let many = format!("hybrid:{}", ["inline"; 17].join(","));
         for text in [
             "",
             "inlin",
@@ -165,15 +173,14 @@ mod tests {
             "lanes:1025",
             "lanes:1:",
             "lanes:1:10001",
-            "card:",
             "service:",
-            "card:faults=",
+            "card",
             "hybrid",
-            "hybrid:card",
-            "hybrid:card,",
-            "hybrid:card,hybrid:card,inline",
-            "by-size:card,inline",
-            "by-size:x:card,inline",
+            "hybrid:inline",
+            "hybrid:inline,",
+            "hybrid:inline,hybrid:lanes,inline",
+            "by-size:lanes,inline",
+            "by-size:x:lanes,inline",
             &beyond,
             &many,
         ] {

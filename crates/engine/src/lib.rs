@@ -4,10 +4,10 @@
 //! to open, each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with
 //! the same result; this makes fail-over and byte-for-byte comparisons of all engines possible.
 //!
-//! There are five engines: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
-//! queues, [`Process`] in the engine service, [`Card`] is a simulated accelerator, and [`Scheduler`] combines several
-//! engines into one and tolerates the failure of each. A lane uses an engine through a [`Submitter`], which runs the jobs that the engine hands back in
-//! [`Software`]. The implementations that the software engines use for a session are a value, [`Implementations`];
+//! There are four engines: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
+//! queues, [`Process`] in the engine service, and [`Scheduler`] combines several engines into one and tolerates the
+//! failure of each. Another crate adds an engine by a [`Kind`]. A lane uses an engine through a [`Submitter`], which runs
+//! the jobs that the engine hands back in [`Software`]. The implementations that the software engines use for a session are a value, [`Implementations`];
 //! the engine that a program uses is another, [`EngineChoice`].
 //!
 //! [`record`] is the record layer of `sealane cp`: a table of suites, and the conversion of records into jobs of a
@@ -18,10 +18,8 @@
 mod at_once;
 mod bell;
 mod buffer;
-mod card;
 mod choice;
 mod copies;
-mod dice;
 mod engine;
 mod gathering;
 mod implementations;
@@ -47,12 +45,11 @@ mod tree_key;
 mod work;
 
 pub use buffer::{Buffer, Memory};
-pub use card::{Card, Condition, OCF_BYTES, OCF_TABLE_1, Timing};
 pub use choice::{EngineChoice, KINDS, UnknownEngine};
 pub use engine::{Cost, Engine, Queue, Trust};
 pub use implementations::{Implementations, Provider, UnknownProvider};
 pub use inline::Inline;
-pub use kind::Kind;
+pub use kind::{Kind, Make, Parse, ParsePart};
 pub use lanes::Lanes;
 pub use operation::Operation;
 pub use operations::Operations;

@@ -1,18 +1,11 @@
 //! Engines, their queues and submitters keep their guarantees: each work comes back once and done, queues are
 //! bounded, any engine continues the work of another one, and sessions, costs and buffers are common to all of them.
 
-#[path = "../../../testing/cards.rs"]
-mod cards;
 mod common;
-#[path = "engines/failures.rs"]
-mod failures;
 #[path = "../../../testing/late_engine.rs"]
 mod late_engine;
-#[path = "engines/published.rs"]
-mod published;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
     num::NonZeroUsize,
     os::fd::OwnedFd,
     sync::{
@@ -22,12 +15,13 @@ use std::{
     thread,
 };
 
-use common::{ESP_CBC, SHA256_128, copy_of, engines, protections, random_work, run, run_on, session};
+use common::{
+    ESP_CBC, SHA256_128, copy_of, engines, every_work_comes_back_done, no_more_than_its_depth_is_held,
+    protections, random_work, run, run_on, session,
+};
 use late_engine::LateEngine;
-use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
     Buffer, Engine, Implementations, Inline, JobStatus, Lanes, Maker, Memory, Protection, Session, Submitter,
-    Work,
 };
 use sealane_transform::{Aead, Kernels};
 
@@ -54,33 +48,13 @@ fn submitter<T>(engine: &dyn Engine, depth: usize) -> Submitter<T> {
     Submitter::new(engine.queue(NonZeroUsize::new(depth).unwrap()).unwrap(), depth)
 }
 
-/// For every engine, each work comes back once, with its note, and with the result of the inline engine.
 #[test]
 fn what_is_submitted_comes_back_done_with_its_note() {
-    const WORKS: u64 = 60;
-    let sessions: Vec<_> = protections()
-        .into_iter()
-        .map(|protection| session(Implementations::default(), protection, 3))
-        .collect();
-    let work_of = |number: u64| random_work(&sessions, 20, 100, number);
-    let late = LateEngine::new(1);
-    let [inline, lanes, card, scheduler] = engines();
-    for engine in [&*inline, &*lanes, &*card, &*scheduler, &late] {
-        for depth in [1, 3] {
-            let mut submitter = submitter(engine, depth);
-            let mut missing: BTreeSet<u64> = (0..WORKS).collect();
-            (0..WORKS).for_each(|number| submitter.submit(work_of(number), number));
-            assert_eq!(submitter.in_hand(), WORKS as usize);
-            while let Some((work, number)) = submitter.wait() {
-                assert!(missing.remove(&number), "{number} came twice from {}", engine.name());
-                let whole = run(&*inline, work_of(number));
-                assert_eq!(work.jobs, whole.jobs);
-                assert!(work.buffer.bytes() == whole.buffer.bytes(), "{number} from {}", engine.name());
-            }
-            assert_eq!((missing.len(), submitter.in_hand()), (0, 0), "{}", engine.name());
-            assert!(submitter.fd().is_none(), "nothing is waited for");
-        }
+    for engine in engines() {
+        every_work_comes_back_done(&*engine);
     }
+    let late = LateEngine::new(1);
+    every_work_comes_back_done(&late);
     let done = late.done();
     let count = |counter: &AtomicU64| counter.load(Relaxed);
     let (pending, computed) = (count(&done.pending_jobs), count(&done.computed_jobs));
@@ -163,26 +137,7 @@ fn engines_make_of_a_session_what_they_need_once() {
 #[test]
 fn queues_are_bounded_and_hand_everything_back() {
     for engine in engines() {
-        let mut queue = engine.queue(NonZeroUsize::new(3).unwrap()).unwrap();
-        let mut waiting: VecDeque<Work> = (0..50)
-            .map(|index| {
-                random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100 + index, index.into())
-            })
-            .collect();
-        let mut finished = 0;
-        while finished < 50 {
-            queue.submit(&mut waiting);
-            assert!(queue.in_flight() <= 3);
-            assert!(waiting.len() + queue.in_flight() + finished == 50);
-            while let Some(work) = queue.finished() {
-                assert_eq!(work.pending(), 0);
-                finished += 1;
-            }
-            if let Some(fd) = queue.fd().filter(|_| finished < 50 && queue.in_flight() > 0) {
-                poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
-            }
-        }
-        assert!(queue.finished().is_none());
+        no_more_than_its_depth_is_held(&*engine);
     }
 }
 

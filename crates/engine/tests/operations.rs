@@ -2,8 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc, thread, time::Duration};
 
-use sealane_engine::{Card, Engine, Implementations, Inline, Lanes, Operations, Timing};
-use sealane_lanes::Clock;
+use sealane_engine::{Engine, Implementations, Inline, Lanes, Operations};
 use sealane_transform::{Asymmetric, AsymmetricJob, Kernels, Tier};
 
 /// Returns jobs of every step of every algorithm, `count` of each, and their answers by code that follows the definition.
@@ -32,8 +31,6 @@ const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 fn every_engine_answers_every_operation() {
     check(&Inline::new(Implementations::default()), 9);
     check(&Lanes::new(Implementations::default(), TWO, TWO).unwrap(), 9);
-    // It has none, and leaves them to the caller.
-    check(&Card::new(Timing::FOUR_HIFN_7751, TWO, None, Clock::still()).unwrap(), 1);
 }
 
 #[test]

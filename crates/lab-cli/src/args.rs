@@ -7,21 +7,23 @@ mod speed;
 mod trial;
 
 pub use lab::{
-    ALL_STUDIES, CaptureArgs, CardsArgs, LabCommand, LabFleetArgs, LabFleetCommand, LabFleetRunArgs,
-    LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs, NullTunnelArgs,
-    ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
+    ALL_STUDIES, CaptureArgs, CardsArgs, GatewayArgs, LabCommand, LabFleetArgs, LabFleetCommand,
+    LabFleetRunArgs, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs,
+    NullTunnelArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
 };
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use trial::TrialArgs;
 
 use clap::builder::TypedValueParser;
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::tunnel::Topology;
 use sealane_terminal::help::{explained, one_of};
 use sealane_terminal::laboratory::LABORATORY;
+use std::path::PathBuf;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -41,7 +43,31 @@ pub struct Cli {
     pub for_build: Option<String>,
     /// The command.
     #[command(subcommand)]
-    pub command: LabCommand,
+    pub command: Command,
+}
+
+/// The commands of the program.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Studies, and what they are made of.
+    #[command(flatten)]
+    Lab(LabCommand),
+    /// Measure ciphers, digests and MACs, beside other libraries
+    #[command(long_about = speed::LONG_ABOUT)]
+    Speed(Box<SpeedArgs>),
+    /// Run the time trial of ATOMIC-2's driver, for `sealane md5 -t`
+    #[command(hide = true)]
+    Md5(TrialArgs),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder; it is made if missing
+        directory: PathBuf,
+    },
 }
 
 /// Returns the definition from which help, manual pages and completions are generated.

@@ -4,9 +4,9 @@ use crate::args::{command, examples::EXAMPLES};
 use clap_complete::Shell;
 use sealane_terminal::documents;
 use sealane_terminal::exit::ExitStatus;
-use sealane_terminal::failure::Failure;
+use sealane_terminal::failure::{Failure, print};
 use sealane_terminal::laboratory::LABORATORY;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// Prints the completions for `shell`.
@@ -15,7 +15,7 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
         .map_err(|error| Failure::new(ExitStatus::Io, error))?;
     // The generator for bash takes the hyphen of the program's name for one between commands in one of two places.
     let script = script.replace("sealane__subcmd__lab", "sealane__lab");
-    io::stdout().write_all(script.as_bytes()).and_then(|()| io::stdout().flush()).map_err(Failure::output)
+    print(&script)
 }
 
 /// Writes one page for each command into `directory`.

@@ -5,7 +5,7 @@ use crate::args::{
     RunArgs, SiteArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use crate::signals::Interrupts;
 use crate::{study, text};
 use sealane_lab::LabError;
@@ -25,11 +25,12 @@ use std::process;
 use std::sync::Arc;
 use std::time::Instant;
 
+mod gateway;
 mod link;
 mod network_processor;
 pub(crate) mod output;
 
-use output::{Output, columns, failed, prepare_page, print, show, surroundings};
+use output::{Output, columns, failed, prepare_page, show, surroundings};
 
 /// Runs one command.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
@@ -72,6 +73,8 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::NullTunnel(NullTunnelArgs { device, own, peer }) => {
             match run_null(&device, own, peer).map_err(|error| Failure::new(ExitStatus::Io, error))? {}
         }
+        LabCommand::Gateway(arguments) => gateway::run(&arguments),
+        LabCommand::KeepHost => gateway::keep_host(),
         LabCommand::Macro(arguments) => {
             let hosts = (arguments.topology, arguments.between);
             let runs = (arguments.profile, arguments.rounds);
@@ -115,12 +118,6 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             study::work(arguments)
         }
         LabCommand::Site(arguments) => build_site(&arguments),
-        LabCommand::Speed(_)
-        | LabCommand::Md5(_)
-        | LabCommand::Completions { .. }
-        | LabCommand::Man { .. } => {
-            unreachable!("the caller runs these")
-        }
     }
 }
 
@@ -143,14 +140,12 @@ fn measures(command: &LabCommand) -> bool {
         // A link becomes its command, a tunnel is a daemon, and a fleet has an end of its own.
         LabCommand::Link(_)
         | LabCommand::NullTunnel(_)
+        | LabCommand::Gateway(_)
+        | LabCommand::KeepHost
         | LabCommand::Fleet(_)
         | LabCommand::Capture(_)
         | LabCommand::List(_)
-        | LabCommand::Site(_)
-        | LabCommand::Speed(_)
-        | LabCommand::Md5(_)
-        | LabCommand::Completions { .. }
-        | LabCommand::Man { .. } => false,
+        | LabCommand::Site(_) => false,
     }
 }
 

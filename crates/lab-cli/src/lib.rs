@@ -15,7 +15,7 @@ mod trial;
 
 pub use args::command;
 
-use args::{Cli, LabCommand, typed_command};
+use args::{Cli, Command, typed_command};
 use clap::FromArgMatches as _;
 use sealane_terminal::exit::ExitStatus;
 use sealane_terminal::failure::{Failure, conclude};
@@ -43,10 +43,10 @@ fn run(cli: Cli) -> Result<ExitStatus, Failure> {
         return Err(Failure::new(ExitStatus::Usage, error));
     }
     match cli.command {
-        LabCommand::Speed(arguments) => speed::run(&arguments),
-        LabCommand::Md5(arguments) => trial::run(&arguments),
-        LabCommand::Completions { shell } => documents::completions(shell).map(|()| ExitStatus::Success),
-        LabCommand::Man { directory } => documents::man(&directory).map(|()| ExitStatus::Success),
-        command => lab::run(command),
+        Command::Lab(command) => lab::run(command),
+        Command::Speed(arguments) => speed::run(&arguments),
+        Command::Md5(arguments) => trial::run(&arguments),
+        Command::Completions { shell } => documents::completions(shell).map(|()| ExitStatus::Success),
+        Command::Man { directory } => documents::man(&directory).map(|()| ExitStatus::Success),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::args::{SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
-use crate::lab::output::{columns, prepare_page, print, publish};
+use crate::failure::{Failure, print};
+use crate::lab::output::{columns, prepare_page, publish};
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -8,13 +8,14 @@ use crate::signals::{self, Interrupts};
 use crate::text::{complain, printable};
 use sealane_copy::Options;
 use sealane_fleet::{
-    FleetError, Job, JobId, News, Outcome, Places, Queue, RESULT_BYTES_MAX, Runs, Study, Tasks, Weight,
-    conduct, labour,
+    FleetError, Job, JobId, News, Outcome, Places, Queue, RESULT_BYTES_MAX, Study, Tasks, Weight, conduct,
+    labour,
 };
 use sealane_lab::report::Files;
 use sealane_lab::rng::Rng;
 use sealane_lab::shared::{self, Done, Order};
 use sealane_terminal::environment;
+use sealane_terminal::fleet::{self, failure, runs};
 use sealane_terminal::laboratory::{LABORATORY, build};
 #[cfg(feature = "nats")]
 use sealane_terminal::queue;
@@ -33,37 +34,7 @@ const COMMAND: &str = "sealane lab";
 pub(crate) fn work(arguments: WorkArgs) -> Result<ExitStatus, Failure> {
     signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let tasks = Tasks { base: Options::default(), studying: &take };
-    #[cfg(feature = "nats")]
-    if let (Some(server), Some(run), Some(key)) = (&arguments.queue, &arguments.run, arguments.key) {
-        let queue = queue::worker(server, run, &arguments.trust).map_err(failure)?;
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let host = arguments.host.unwrap_or(host);
-        sealane_fleet::work_from(&queue, host, std::process::id(), key, &tasks).map_err(failure)?;
-        return Ok(ExitStatus::Success);
-    }
-    #[cfg(not(feature = "nats"))]
-    let WorkArgs { host: _, trust: _ } = arguments;
-    match sealane_fleet::work(environment::ssh_addresses(), &tasks) {
-        Ok(()) => Ok(ExitStatus::Success),
-        // The failure has been reported, or the coordinator is gone.
-        Err(error @ (FleetError::Unfit(_) | FleetError::Channel(_))) => {
-            Err(Failure::Told { status: ExitStatus::of_kind(error.kind()) })
-        }
-        Err(error) => Err(failure(error)),
-    }
-}
-
-fn failure(error: FleetError) -> Failure {
-    Failure::new(ExitStatus::of_kind(error.kind()), error)
-}
-
-/// Returns the runs that were started here.
-fn runs() -> Result<Runs, Failure> {
-    let state = environment::state_dir().ok_or_else(|| {
-        let error = anyhow::anyhow!("runs are kept below your home folder, and HOME names none");
-        Failure::new(ExitStatus::Usage, error)
-    })?;
-    Ok(Runs::below(&state))
+    fleet::work(arguments, &tasks)
 }
 
 /// Takes samples for the study of this order, until there are no more to take.

@@ -2,8 +2,7 @@
 
 use crate::args::TrialArgs;
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
-use crate::lab::output::print;
+use crate::failure::{Failure, print};
 use sealane_lab::speed::trial::{self, TrialOptions};
 use sealane_terminal::environment;
 

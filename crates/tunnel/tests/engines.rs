@@ -20,6 +20,7 @@ use std::{
 
 use late_engine::LateEngine;
 use processing::{Processors, association, far_of, packet, passed, peers, site};
+use sealane_card::KINDS;
 use sealane_engine::{Engine, EngineChoice, Implementations, Lanes};
 use sealane_ipsec::{lifetime::Lifetime, policy::PeerId};
 use sealane_transform::Kernels;
@@ -89,7 +90,7 @@ fn lanes_lose_and_reorder_nothing() {
     let two = NonZeroUsize::new(2).expect("two");
     let threads = Lanes::new(Kernels::best(), two, NonZeroUsize::MIN).expect("threads");
     let failing =
-        "round-robin:card:faults=5,card:faults=6,lanes:2".parse::<EngineChoice>().expect("an engine");
+        EngineChoice::among(KINDS, "round-robin:card:faults=5,card:faults=6,lanes:2").expect("an engine");
     let failing = failing.make(Implementations::default()).expect("threads");
     for engine in [&LateEngine::new(5) as &dyn Engine, &threads, &*failing] {
         let now = Instant::now();
@@ -172,7 +173,7 @@ fn a_load_leaves_without_another_one_behind_it() {
     let now = Instant::now();
     let ([near_site, _], [near, _far]) = ends("aes-256-gcm", now);
     for text in ["inline", "lanes:1", "card"] {
-        let engine = text.parse::<EngineChoice>().expect("an engine");
+        let engine = EngineChoice::among(KINDS, text).expect("an engine");
         let engine = engine.make(Implementations::default()).expect("threads");
         let (from, to) = UnixDatagram::pair().expect("descriptors");
         let (leaving, left) = mpsc::channel();

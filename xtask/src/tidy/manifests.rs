@@ -44,6 +44,11 @@ const ARROWS: &[Crate] = &[
         why: "runs transforms, here or by the service; knows no protocol of data",
     },
     Crate {
+        folder: "card",
+        may_know: &["engine", "lanes", "transform"],
+        why: "a simulated accelerator as an engine, for studies and for tests: nothing of the product uses it",
+    },
+    Crate {
         folder: "ipsec",
         may_know: &["wire", "engine", "transform"],
         why: "ESP, AH and their databases: no socket, no clock, no thread",
@@ -72,7 +77,7 @@ const ARROWS: &[Crate] = &[
     Crate { folder: "sftp", may_know: &[], why: "SFTP as a value: no socket, no file, no clock" },
     Crate {
         folder: "copy",
-        may_know: &["sftp", "peer", "tree", "lanes", "engine", "transform"],
+        may_know: &["sftp", "peer", "tree", "lanes", "card", "engine", "transform"],
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {
@@ -82,7 +87,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "tunnel",
-        may_know: &["ike", "ipsec", "port", "peer", "lanes", "wire", "engine", "transform"],
+        may_know: &["ike", "ipsec", "port", "peer", "lanes", "wire", "card", "engine", "transform"],
         why: "the daemon: devices, files and control round the protocols",
     },
     Crate {
@@ -122,6 +127,7 @@ const ARROWS: &[Crate] = &[
             "ipsec",
             "stack",
             "lanes",
+            "card",
             "engine",
             "wire",
             "tcp",
@@ -140,6 +146,7 @@ const ARROWS: &[Crate] = &[
             "copy",
             "peer",
             "stack",
+            "card",
             "engine",
             "simulator",
             "transform",

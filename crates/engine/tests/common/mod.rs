@@ -4,14 +4,18 @@
 
 pub(crate) mod definition;
 
-use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    num::NonZeroUsize,
+    sync::Arc,
+};
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
-    Buffer, Card, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac, Policy,
-    Protection, Provider, Queue, Scheduler, Session, Span, Suffix, Timing, Work,
+    Buffer, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac, Policy, Protection,
+    Provider, Queue, Scheduler, Session, Span, Submitter, Suffix, Work,
 };
 use sealane_lanes::Clock;
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
@@ -33,26 +37,64 @@ pub(crate) fn implementations() -> Vec<Implementations> {
     all
 }
 
-pub(crate) fn engines() -> [Box<dyn Engine>; 4] {
+pub(crate) fn engines() -> [Box<dyn Engine>; 3] {
     let two = NonZeroUsize::new(2).unwrap();
     let lanes = || Lanes::new(Kernels::best(), two, two).unwrap();
-    let card = || Card::new(FAST, two, None, Clock::Real).unwrap();
-    let both: Vec<Arc<dyn Engine>> = vec![Arc::new(card()), Arc::new(lanes())];
+    let both: Vec<Arc<dyn Engine>> = vec![Arc::new(Inline::default()), Arc::new(lanes())];
     [
         Box::new(Inline::default()),
         Box::new(lanes()),
-        Box::new(card()),
         Box::new(Scheduler::new(Policy::RoundRobin, both, Clock::Real)),
     ]
 }
 
-/// The timing of a card that does not delay tests.
-pub(crate) const FAST: Timing = Timing {
-    line: Cost { fixed_ns: 2000.0, byte_ns: 1.0 },
-    host: Cost { fixed_ns: 500.0, byte_ns: 0.1 },
-    answer_ns: 100.0,
-    units: 2,
-};
+/// Asserts that each work comes back from `engine` once, with its note, and with the result of the inline engine.
+pub(crate) fn every_work_comes_back_done(engine: &dyn Engine) {
+    const WORKS: u64 = 60;
+    let sessions: Vec<_> = protections()
+        .into_iter()
+        .map(|protection| session(Implementations::default(), protection, 3))
+        .collect();
+    let work_of = |number: u64| random_work(&sessions, 20, 100, number);
+    for depth in [1, 3] {
+        let mut submitter = Submitter::new(engine.queue(NonZeroUsize::new(depth).unwrap()).unwrap(), depth);
+        let mut missing: BTreeSet<u64> = (0..WORKS).collect();
+        (0..WORKS).for_each(|number| submitter.submit(work_of(number), number));
+        assert_eq!(submitter.in_hand(), WORKS as usize);
+        while let Some((work, number)) = submitter.wait() {
+            assert!(missing.remove(&number), "{number} came twice from {}", engine.name());
+            let whole = run(&Inline::default(), work_of(number));
+            assert_eq!(work.jobs, whole.jobs);
+            assert!(work.buffer.bytes() == whole.buffer.bytes(), "{number} from {}", engine.name());
+        }
+        assert_eq!((missing.len(), submitter.in_hand()), (0, 0), "{}", engine.name());
+        assert!(submitter.fd().is_none(), "nothing is waited for");
+    }
+}
+
+/// Asserts that a queue of `engine` takes no more works than its depth, and hands back all of many.
+pub(crate) fn no_more_than_its_depth_is_held(engine: &dyn Engine) {
+    let mut queue = engine.queue(NonZeroUsize::new(3).unwrap()).unwrap();
+    let mut waiting: VecDeque<Work> = (0..50)
+        .map(|index| {
+            random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100 + index, index.into())
+        })
+        .collect();
+    let mut finished = 0;
+    while finished < 50 {
+        queue.submit(&mut waiting);
+        assert!(queue.in_flight() <= 3);
+        assert!(waiting.len() + queue.in_flight() + finished == 50);
+        while let Some(work) = queue.finished() {
+            assert_eq!(work.pending(), 0);
+            finished += 1;
+        }
+        if let Some(fd) = queue.fd().filter(|_| finished < 50 && queue.in_flight() > 0) {
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+        }
+    }
+    assert!(queue.finished().is_none());
+}
 
 pub(crate) const AES_CBC: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Cbc);
 pub(crate) const AES_CTR: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);

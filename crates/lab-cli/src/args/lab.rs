@@ -1,12 +1,10 @@
 //! Arguments of `sealane lab`.
 
-use super::speed::{self, SpeedArgs};
-use super::trial::TrialArgs;
 use crate::units;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use clap_complete::Shell;
-use sealane_engine::{EngineChoice, KINDS};
+use sealane_card::KINDS;
+use sealane_engine::{EngineChoice, UnknownEngine};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
 use sealane_lab::experiment::Profile;
@@ -20,6 +18,7 @@ use sealane_terminal::help::engines;
 use sealane_terminal::queue::{QueueTrustArgs, WorkArgs};
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,28 +61,18 @@ pub enum LabCommand {
     /// itself
     #[command(hide = true)]
     NullTunnel(NullTunnelArgs),
+    /// Run a gateway whose engine only studies can choose, for `lab tunnel`, which starts this command itself
+    #[command(hide = true)]
+    Gateway(GatewayArgs),
+    /// Restore the host after a gateway, which starts this command itself
+    #[command(hide = true)]
+    KeepHost,
     /// Measure what IPsec costs users: files by ftp, scp and HTTP, tiny pages, a mirror, a build, and a job beside the traffic
     /// (the macro benchmarks of the 2002 study)
     Macro(MacroArgs),
     /// Measure a simulated accelerator card by packet size and threads, beside software (the 2002 study's card, and the OpenBSD
     /// framework's)
     Cards(CardsArgs),
-    /// Measure ciphers, digests and MACs, beside other libraries
-    #[command(long_about = speed::LONG_ABOUT)]
-    Speed(Box<SpeedArgs>),
-    /// Run the time trial of ATOMIC-2's driver, for `sealane md5 -t`
-    #[command(hide = true)]
-    Md5(TrialArgs),
-    /// Print the completions for a shell
-    Completions {
-        /// The shell
-        shell: Shell,
-    },
-    /// Write the manual pages into a folder
-    Man {
-        /// The folder; it is made if missing
-        directory: PathBuf,
-    },
 }
 
 /// Accepts the parts of a command's studies.
@@ -140,6 +129,29 @@ pub struct NullTunnelArgs {
     pub own: IpAddr,
     /// The address of the other end
     pub peer: IpAddr,
+}
+
+/// Arguments of `sealane lab gateway`.
+#[derive(Debug, Args)]
+pub struct GatewayArgs {
+    /// The site file
+    pub site: PathBuf,
+    /// Broken and outdated suites are allowed
+    #[arg(long)]
+    pub allow_legacy: bool,
+    /// Keys from files are allowed for suites with counters
+    #[arg(long)]
+    pub allow_manual_counter: bool,
+    /// The number of lanes per direction
+    #[arg(long)]
+    pub lanes: Option<NonZeroUsize>,
+    /// The engine, which may be a simulated card
+    #[arg(long, value_parser = engine_of_a_study)]
+    pub engine: EngineChoice,
+}
+
+fn engine_of_a_study(text: &str) -> Result<EngineChoice, UnknownEngine> {
+    EngineChoice::among(KINDS, text)
 }
 
 /// Arguments of `sealane lab macro`.
@@ -354,7 +366,7 @@ pub struct StacksArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
     /// The engine of this end
-    #[arg(long, value_name = "ENGINE", default_value_t, help = engines(KINDS))]
+    #[arg(long, value_name = "ENGINE", default_value_t, value_parser = engine_of_a_study, help = engines(KINDS))]
     pub engine: EngineChoice,
     /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]

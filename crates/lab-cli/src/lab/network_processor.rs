@@ -1,9 +1,9 @@
 //! `sealane lab network-processor`: the study of ciphers on processors without caches, or one machine's figures.
 
-use super::{conduct, print, request, shown};
+use super::{conduct, request, shown};
 use crate::args::{NetworkProcessorArgs, ParallelismArg};
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use anyhow::anyhow;
 use sealane_lab::network_processor::report;
 use sealane_lab::request::Request;

@@ -3,13 +3,13 @@
 //! Guarantees: a report's files and page are written although standard output is closed.
 
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Failure, print};
 use crate::text;
 use sealane_lab::LabError;
 use sealane_lab::report::{self, Files, Report, outcomes_text, to_text};
 use sealane_lab::surroundings::Surroundings;
 use std::env;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The destinations of a report.
@@ -72,11 +72,6 @@ pub(crate) fn surroundings() -> Surroundings {
         trees: sources.into_iter().chain(usual.trees).collect(),
         wdt: env::var_os("SEALANE_WDT").map(PathBuf::from),
     }
-}
-
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
 /// Returns the width of the terminal on standard output, if it is a terminal.

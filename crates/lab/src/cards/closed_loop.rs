@@ -4,9 +4,10 @@
 
 use crate::LabError;
 use crate::error::unavailable;
+use sealane_card::{Card, Timing};
 use sealane_engine::{
-    Buffer, Card, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _, Scheduler,
-    SchedulerQueue, Session, Span, Timing, Trust, Work,
+    Buffer, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _, Scheduler,
+    SchedulerQueue, Session, Span, Trust, Work,
 };
 use sealane_lanes::Clock;
 use sealane_transform::{BlockCipher, Cipher, Mode};

@@ -17,9 +17,9 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::studies::{COSTS, Cost, Family, OCF, Study, cost, study};
 use closed_loop::{CARD, PROCESSOR, megabits, rate};
+use sealane_card::{OCF_BYTES, OCF_TABLE_1, Timing};
 use sealane_engine::{
-    Buffer, EngineChoice, Implementations, Job, JobStatus, OCF_BYTES, OCF_TABLE_1, Protection, Session, Span,
-    Submitter, Timing, Work,
+    Buffer, EngineChoice, Implementations, Job, JobStatus, Protection, Session, Span, Submitter, Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Kernels, Mode, Tier};
 use std::io::Write;
@@ -130,7 +130,7 @@ impl Rig {
         // Software beside the card is that of the papers' processors, one message after another.
         let kernels = Kernels::select(Some(Tier::Native), None).map_err(unavailable)?;
         let implementations = Implementations::from(kernels);
-        let choice: EngineChoice = engine.parse().map_err(unavailable)?;
+        let choice = EngineChoice::among(sealane_card::KINDS, engine).map_err(unavailable)?;
         let engine = choice.make(implementations).map_err(unavailable)?;
         let material = vec![7; protection.key_bytes()];
         let session = Session::with(implementations, protection, &material).map_err(unavailable)?;

@@ -174,7 +174,9 @@ impl Net {
         if ours.is_by_tcp {
             self.stop_udp(own.host)?;
         }
-        let mut command = self.command(own.host, &program.to_string_lossy(), "tunnel up");
+        // Only the laboratory has the card.
+        let words = if ours.engine.contains(CARD) { "lab gateway" } else { "tunnel up" };
+        let mut command = self.command(own.host, &program.to_string_lossy(), words);
         command.arg(&path).args(["--allow-legacy", "--engine", ours.engine]);
         if ours.keys == Keys::Manual {
             command.arg("--allow-manual-counter");

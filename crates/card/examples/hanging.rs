@@ -1,10 +1,10 @@
 //! The jobs per millisecond while a simulated card hangs, in virtual time. `sealane lab cards` has the other studies of
 //! accelerators.
 //!
-//! Run it with `cargo run --release -p sealane-engine --example cards`.
+//! Run it with `cargo run --release -p sealane-card --example hanging`.
 
-#[path = "../../../testing/cards.rs"]
-mod cards;
+#[path = "../tests/world/mod.rs"]
+mod world;
 
 use std::{
     collections::VecDeque,
@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
-use cards::{World, job, turn};
-use sealane_engine::{Condition, Cost, Policy, Timing, Trust};
+use sealane_card::{Condition, Timing};
+use sealane_engine::{Cost, Policy, Trust};
+use world::{World, job, turn};
 
 /// Results are compared with software so rarely that the comparison takes no time.
 const RARELY: Trust = Trust::Checked { one_in: NonZeroU32::MAX };

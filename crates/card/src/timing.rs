@@ -2,7 +2,8 @@
 //!
 //! Guarantees: no clock and no thread; the same jobs at the same times are due at the same times.
 
-use crate::{Cost, dice::Dice};
+use crate::dice::Dice;
+use sealane_engine::Cost;
 
 /// A card of several units behind one host.
 ///
@@ -54,7 +55,7 @@ impl Timing {
 /// The due times of the jobs that a card of this timing has taken. Times are nanoseconds of one clock, whose origin
 /// does not matter.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     timing: Timing,
     host_free_ns: u64,
     units_free_ns: Vec<u64>,
@@ -62,13 +63,13 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(timing: Timing, seed: u64) -> Self {
+    pub(crate) fn new(timing: Timing, seed: u64) -> Self {
         let units_free_ns = vec![0; timing.units.max(1)];
         Self { timing, host_free_ns: 0, units_free_ns, dice: Dice::new(seed) }
     }
 
     /// Returns the time at which a job that comes now will be done.
-    pub(super) fn admit(&mut self, now_ns: u64, bytes: usize) -> u64 {
+    pub(crate) fn admit(&mut self, now_ns: u64, bytes: usize) -> u64 {
         let Timing { line, host, answer_ns, .. } = self.timing;
         let unit = self.units_free_ns.iter_mut().min().expect("a card has a unit");
         let start_ns = now_ns.max(self.host_free_ns).max(*unit);
@@ -84,7 +85,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card::{OCF_BYTES, OCF_TABLE_1 as TABLE};
+    use crate::{OCF_BYTES, OCF_TABLE_1 as TABLE};
 
     fn megabits_a_second(threads: usize, bytes: usize) -> f64 {
         const JOBS: usize = 20_000;

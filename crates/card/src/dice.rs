@@ -1,4 +1,4 @@
-//! Pseudo-random numbers from a seed, for simulated hardware.
+//! Pseudo-random numbers from a seed, for the card's times and faults.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};

@@ -5,11 +5,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{
+use crate::{
     Answers,
+    dice::Dice,
     timing::{Schedule, Timing},
 };
-use crate::{Direction, JobStatus, Software, Work, dice::Dice};
+use sealane_engine::{Direction, JobStatus, Software, Work};
 
 /// The behaviour of a card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,15 +39,15 @@ impl Condition {
 }
 
 /// A work that the card holds.
-pub(super) struct Held {
-    pub(super) work: Work,
-    pub(super) answers: Arc<Answers>,
-    pub(super) fate: Fate,
+pub(crate) struct Held {
+    pub(crate) work: Work,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) fate: Fate,
 }
 
 /// The way in which the card handles a work when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Computed,
     Wrong,
     InPart,
@@ -54,7 +55,7 @@ pub(super) enum Fate {
 }
 
 /// The card's state. Times are nanoseconds since the card was made.
-pub(super) struct Core {
+pub(crate) struct Core {
     schedule: Schedule,
     depth: usize,
     condition: Condition,
@@ -63,7 +64,7 @@ pub(super) struct Core {
     held: BTreeMap<(u64, u64), Held>,
     taken: u64,
     /// The queues that found no room.
-    pub(super) wanting: Vec<Arc<Answers>>,
+    pub(crate) wanting: Vec<Arc<Answers>>,
 }
 
 /// Conditions that change by themselves.
@@ -88,7 +89,7 @@ impl Faults {
 
 impl Core {
     /// Makes a sound card; with a seed, its condition changes by itself.
-    pub(super) fn new(timing: Timing, depth: usize, faults: Option<u64>) -> Self {
+    pub(crate) fn new(timing: Timing, depth: usize, faults: Option<u64>) -> Self {
         let faults = faults.map(|seed| Faults { dice: Dice::new(seed), until_ns: SOUND_NS });
         Self {
             schedule: Schedule::new(timing, 1),
@@ -101,7 +102,7 @@ impl Core {
         }
     }
 
-    pub(super) fn set(&mut self, condition: Condition) {
+    pub(crate) fn set(&mut self, condition: Condition) {
         self.condition = condition;
     }
 
@@ -115,7 +116,7 @@ impl Core {
     }
 
     /// Takes a work, or hands it back if there is no room.
-    pub(super) fn submit(&mut self, now_ns: u64, work: Work, answers: &Arc<Answers>) -> Result<(), Work> {
+    pub(crate) fn submit(&mut self, now_ns: u64, work: Work, answers: &Arc<Answers>) -> Result<(), Work> {
         if self.held.len() >= self.depth {
             return Err(work);
         }
@@ -148,7 +149,7 @@ impl Core {
     }
 
     /// Returns the time at which the next work is due or the condition changes.
-    pub(super) fn due_ns(&self) -> Option<u64> {
+    pub(crate) fn due_ns(&self) -> Option<u64> {
         let change_ns = self.faults.as_ref().map(|faults| faults.until_ns);
         if self.held.is_empty() {
             return None;
@@ -162,7 +163,7 @@ impl Core {
     }
 
     /// Takes out the next work that is due.
-    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<Held> {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Held> {
         self.look_at_faults(now_ns);
         match self.condition {
             Condition::Hung => None,
@@ -175,13 +176,13 @@ impl Core {
     }
 
     /// Returns whether the card can take another work.
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.held.len() < self.depth
     }
 }
 
 /// Processes a work according to its fate.
-pub(super) fn run(held: &mut Held, software: &mut Software) {
+pub(crate) fn run(held: &mut Held, software: &mut Software) {
     let work = &mut held.work;
     match held.fate {
         Fate::Untouched => {}

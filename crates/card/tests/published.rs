@@ -2,11 +2,13 @@
 //! design of the OpenBSD cryptographic framework" (USENIX 2003), table 1; and a hybrid of card and software is never much
 //! slower than the better of the two.
 
+mod world;
+
 use std::num::NonZeroU32;
 
-use sealane_engine::{Cost, OCF_BYTES as BYTES, OCF_TABLE_1 as TABLE_1, Policy, Timing, Trust};
-
-use crate::cards::{World, rate};
+use sealane_card::{OCF_BYTES as BYTES, OCF_TABLE_1 as TABLE_1, Timing};
+use sealane_engine::{Cost, Policy, Trust};
+use world::{World, rate};
 
 /// An engine alone, or members of a hybrid. Results are compared with software so rarely that it takes no time.
 const CARD: (Timing, Option<u64>, Trust) =

@@ -7,7 +7,10 @@
 //! Results are computed in software when they are due, so a study of this engine measures the time that jobs take and
 //! not the CPU time that a card saves.
 
+#![forbid(unsafe_code)]
+
 mod core;
+mod dice;
 mod published;
 mod timing;
 
@@ -29,17 +32,26 @@ pub use self::{
     published::{OCF_BYTES, OCF_TABLE_1},
     timing::Timing,
 };
+use sealane_engine::{Cost, Engine, Kind, Make, Parse, Protection, Queue, Software, Trust, Work};
 use sealane_lanes::Clock;
-
-use crate::{
-    Cost, Engine, Protection, Queue, Software, Trust, Work,
-    kind::{Kind, Make, Parse},
-};
 
 /// The number of works that the card holds, of all submitters together.
 const DEPTH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-pub(crate) const KIND: Kind = Kind {
+/// All kinds of engines that a study can choose: those of the product, and the card.
+pub const KINDS: &[Kind] = &{
+    const PRODUCT: &[Kind] = sealane_engine::KINDS;
+    let mut all = [KIND; PRODUCT.len() + 1];
+    let mut at = 0;
+    while at < PRODUCT.len() {
+        all[at + 1] = PRODUCT[at];
+        at += 1;
+    }
+    all
+};
+
+/// The card as a kind of engine.
+pub const KIND: Kind = Kind {
     name: "card",
     form: "card[:faults=SEED]",
     about: "a simulated accelerator card of 2003: 38.3 µs and 96.7 ns per byte a job, four at a time; with faults, it hangs, \
@@ -84,7 +96,7 @@ struct State {
 }
 
 /// The place where one queue's works are handed back.
-pub(super) struct Answers {
+pub(crate) struct Answers {
     done: Mutex<VecDeque<Work>>,
     bell: OwnedFd,
 }

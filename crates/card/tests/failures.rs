@@ -1,5 +1,11 @@
 //! Cards fail in every way without a loss of works by the scheduler, under virtual time and under the system's clock.
 
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
+mod world;
+
 use std::{
     collections::VecDeque,
     num::{NonZeroU32, NonZeroUsize},
@@ -8,18 +14,27 @@ use std::{
     time::Duration,
 };
 
+use common::{
+    AES_CTR, ESP_CBC, Random, SHA256_128, copy_of, every_work_comes_back_done,
+    no_more_than_its_depth_is_held, random_work, run, session,
+};
+use late_engine::LateEngine;
+use sealane_card::{Card, Condition, KINDS, Timing};
 use sealane_engine::{
-    Buffer, Card, Condition, Direction, Engine, EngineChoice, Implementations, Inline, JobStatus, Lanes,
-    MemberReport, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span, Submitter,
-    Timing, Trust, Work,
+    Buffer, Cost, Direction, Engine, EngineChoice, Implementations, Inline, JobStatus, Lanes, MemberReport,
+    Operations, Policy, Protection, Queue as _, Scheduler, SchedulerQueue, Session, Span, Submitter, Trust,
+    Work,
 };
 use sealane_lanes::Clock;
-use sealane_transform::{Aead, Kernels};
+use sealane_transform::{Aead, Asymmetric, AsymmetricJob, Kernels, Tier};
+use world::World;
 
-use crate::{
-    cards::World,
-    common::{AES_CTR, ESP_CBC, FAST, Random, SHA256_128, copy_of, random_work, run, session},
-    late_engine::LateEngine,
+/// The timing of a card that does not delay tests.
+const FAST: Timing = Timing {
+    line: Cost { fixed_ns: 2000.0, byte_ns: 1.0 },
+    host: Cost { fixed_ns: 500.0, byte_ns: 0.1 },
+    answer_ns: 100.0,
+    units: 2,
 };
 
 const EIGHT: NonZeroUsize = NonZeroUsize::new(8).unwrap();
@@ -334,7 +349,8 @@ fn threads_lose_nothing_while_cards_fail() {
 #[test]
 fn a_card_that_is_chosen_alone_has_the_lane_behind_it() {
     let sessions = sessions();
-    let engine = "card:faults=9".parse::<EngineChoice>().unwrap().make(Implementations::default()).unwrap();
+    let engine =
+        EngineChoice::among(KINDS, "card:faults=9").unwrap().make(Implementations::default()).unwrap();
     let mut submitter = Submitter::new(engine.queue(EIGHT).unwrap(), 8);
     (0..100).for_each(|number| submitter.submit(work_of(&sessions, number), number));
     let mut back = 0;
@@ -369,4 +385,49 @@ fn works_that_were_gathered_come_back_as_if_they_had_run_alone() {
             });
         }
     });
+}
+
+/// The card alone, and beside threads, does what every engine does.
+#[test]
+fn a_card_is_an_engine_like_any_other() {
+    let two = NonZeroUsize::new(2).unwrap();
+    let card = || Card::new(FAST, two, None, Clock::Real).unwrap();
+    let lanes = Lanes::new(Kernels::best(), two, two).unwrap();
+    let both: Vec<Arc<dyn Engine>> = vec![Arc::new(card()), Arc::new(lanes)];
+    for engine in [&card() as &dyn Engine, &Scheduler::new(Policy::RoundRobin, both, Clock::Real)] {
+        every_work_comes_back_done(engine);
+        no_more_than_its_depth_is_held(engine);
+    }
+}
+
+/// A card has no public-key operations, and leaves them to the caller.
+#[test]
+fn operations_that_a_card_does_not_have_are_done_by_its_caller() {
+    let card = Card::new(Timing::FOUR_HIFN_7751, EIGHT, None, Clock::still()).unwrap();
+    let steps = Asymmetric::ALL.into_iter().flat_map(|algorithm| algorithm.steps());
+    let mut jobs: Vec<AsymmetricJob> = steps.map(|step| AsymmetricJob::new((step.sample)())).collect();
+    let answers = |jobs: &[AsymmetricJob]| -> Vec<Option<Vec<u8>>> {
+        jobs.iter().map(|job| job.answer().unwrap().ok().map(<[u8]>::to_vec)).collect()
+    };
+    Kernels::select(Some(Tier::Native), None).unwrap().asymmetric(&mut jobs);
+    let expected = answers(&jobs);
+    jobs.iter_mut().for_each(AsymmetricJob::reset);
+    Operations::new(&card).unwrap().run(&mut jobs);
+    assert_eq!(answers(&jobs), expected);
+}
+
+/// Only a study can choose a card, and each text of one names an engine that runs.
+#[test]
+fn a_card_is_chosen_among_the_kinds_of_studies() {
+    assert!("card".parse::<EngineChoice>().is_err());
+    for text in ["card", "card:faults=7", "hybrid:card,lanes", "round-robin:card,card:faults=1,inline"] {
+        let engine = EngineChoice::among(KINDS, text).unwrap().make(Implementations::default()).unwrap();
+        assert_eq!(engine.name(), text.split(':').next().unwrap());
+        let mut queue = engine.queue(NonZeroUsize::MIN).unwrap();
+        assert_eq!(queue.submit(&mut VecDeque::from([Work::default()])), 1);
+    }
+    for text in ["card:", "card:faults=", "card:faults=x", "cart"] {
+        let error = EngineChoice::among(KINDS, text).unwrap_err();
+        assert!(error.to_string().contains("card[:faults=SEED], inline"), "{error}");
+    }
 }

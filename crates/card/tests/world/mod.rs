@@ -1,5 +1,4 @@
-//! Simulated cards under a scheduler, on a clock that advances when every client waits. Tests and examples include
-//! this file with `#[path]`.
+//! Simulated cards under a scheduler, on a clock that advances when every client waits.
 
 #![allow(dead_code, reason = "each user uses some of it")]
 
@@ -10,9 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sealane_card::{Card, Timing};
 use sealane_engine::{
-    Buffer, Card, Engine, Implementations, Inline, Job, JobStatus, MemberReport, Policy, Protection,
-    Queue as _, Scheduler, SchedulerQueue, Session, Span, Timing, Trust, Work,
+    Buffer, Engine, Implementations, Inline, Job, JobStatus, MemberReport, Policy, Protection, Queue as _,
+    Scheduler, SchedulerQueue, Session, Span, Trust, Work,
 };
 use sealane_lanes::Clock;
 use sealane_transform::{BlockCipher, Cipher, Mode};
