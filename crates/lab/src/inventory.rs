@@ -87,7 +87,11 @@ pub const ROWS: &[Row] = &[
         "Packets of one connection can be worked on by many cores only if they agree on the connection's state. This study \
          varies how they agree: one lock or several, order kept or not, and one map for all or a filter in front.",
     ),
-    without("N21", "A thread for each connection, behind a packet filter.", "The test bed of N31 to N34."),
+    without(
+        "N21",
+        "A thread for each connection, behind a packet filter.",
+        "N31 to N34 give connections to lanes by their number, without a thread for each and without a filter.",
+    ),
     without(
         "N22",
         "Drivers in memory in place of a network, packets of about 4 KB.",
@@ -397,7 +401,7 @@ pub const ROWS: &[Row] = &[
         "Text; B22 and B24 measure the gains.",
     ),
     without("B3", "Three versions of the benchmark under an academic licence.", "The code cannot be had."),
-    without("B4", "Related suites.", "Text; B16 has their instruction mixes."),
+    without("B4", "Related suites.", "Text: the lab runs no kernel of NetBench, CommBench or NPBench."),
     without(
         "B5",
         "Fig 1: the target, a control core and many small engines.",
@@ -529,15 +533,15 @@ pub const ROWS: &[Row] = &[
         "UDP carries 100 and 120 Mb/s between programs on two SPARCs; MD5 is a third to a half of what is needed.",
         "Whether a digest keeps up with the network: if it is slower than UDP, authentication is the limit.",
     ),
-    without("A4", "The switches of the MD5 driver.", "`sealane digest -t` has them."),
-    without("A5", "The form of the driver's report.", "`sealane digest -t` prints it."),
+    without("A4", "The switches of the MD5 driver.", "`sealane md5 -t` has them."),
+    without("A5", "The form of the driver's report.", "`sealane md5 -t` prints it."),
     without(
         "A6",
         "`-c 60 -l 100000`: 47.1 Mb/s, after rearrangement of instructions 100.3 Mb/s, digest 36023ea6….",
-        "`sealane digest -t -c 60 -l 100000` prints the same digest; a compiler rearranges the instructions now.",
+        "`sealane md5 -t -c 60 -l 100000` prints the same digest; a compiler rearranges the instructions now.",
     ),
     without("A7", "Optimisations of MD5.", "Our kernels have them; A2 measures the result."),
-    without("A8", "Changes of the driver.", "`sealane digest -t` has them."),
+    without("A8", "Changes of the driver.", "`sealane md5 -t` has them."),
     repeated(
         "A9",
         "Alternate hash",

@@ -4,8 +4,9 @@
 //! Guarantees: time stolen by the hypervisor is never counted as CPU time; memory touched by [`warm_memory`] is free
 //! again when it returns.
 
+use crate::speed::usage;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `sysconf(_SC_CLK_TCK)` is 100 on every Linux architecture that Rust supports; `/proc/stat` counts in it.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -56,6 +57,51 @@ const GRAIN_SECONDS: f64 = 0.06;
 pub fn is_disturbed(other_seconds: f64, stolen_seconds: f64, wall: Duration) -> bool {
     let excess = other_seconds.max(0.0) + stolen_seconds.max(0.0) - GRAIN_SECONDS;
     excess > DISTURBING_CORES * wall.as_secs_f64()
+}
+
+/// What the machine and this process have used when a measurement begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    began: Instant,
+    machine: Option<MachineTime>,
+    own_seconds: f64,
+    waited_seconds: Option<f64>,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+            machine: MachineTime::now(),
+            own_seconds: usage::own_and_ended_seconds(),
+            waited_seconds: thread_waited_seconds(),
+        }
+    }
+
+    /// Returns whether other programs or the hypervisor have taken so much that the run should be repeated.
+    /// `living_seconds` is the CPU time of programs that are measured and still run.
+    pub fn is_disturbed(&self, living_seconds: f64) -> bool {
+        let wall = self.began.elapsed();
+        let Some(machine) = self.machine.and_then(|before| Some(MachineTime::now()?.since(before))) else {
+            return false;
+        };
+        let own_seconds = usage::own_and_ended_seconds() - self.own_seconds + living_seconds;
+        is_disturbed(machine.busy_seconds - own_seconds, machine.stolen_seconds, wall)
+    }
+
+    /// Returns the same for a run of this thread alone, however short: it was also disturbed if others ran in its place.
+    pub fn is_thread_disturbed(&self) -> bool {
+        let waited = self.waited_seconds.and_then(|before| Some(thread_waited_seconds()? - before));
+        waited.is_some_and(|waited| waited > LOST_MAX * self.began.elapsed().as_secs_f64())
+            || self.is_disturbed(0.0)
+    }
+}
+
+/// Returns the seconds in which this thread was ready to run while others ran in its place.
+pub(crate) fn thread_waited_seconds() -> Option<f64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    waited_of(&text).map(|waited_ns| waited_ns as f64 / 1e9)
 }
 
 /// Returns the seconds in which living threads of this process were ready to run while others ran in their place. The
@@ -131,7 +177,7 @@ mod tests {
         let Some(before) = waited_seconds() else { return };
         // There are more than twice as many threads as CPUs, so some must wait.
         let busy = || {
-            let began = std::time::Instant::now();
+            let began = Instant::now();
             while began.elapsed() < Duration::from_millis(30) {
                 std::hint::spin_loop();
             }

@@ -7,6 +7,7 @@
 
 mod closed_loop;
 
+use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{
@@ -181,9 +182,11 @@ fn measured(
     // Each rig is made for its slice, because 32 buffers of each length would leave the caches.
     let mut sampler = by(|cell| {
         let mut rig = rigs[cell]()?;
+        let watch = Watch::begin();
         let per_second = rig.jobs_per_second()?;
+        let is_disturbed = watch.is_disturbed(0.0);
         let megabits = megabits(per_second, rig.bytes);
-        Ok(Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]))
+        Ok(Sample { is_disturbed, ..Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]) })
     });
     let mut cells = plan.measure(&mut sampler, progress)?;
     let claims = claims(&cells);
@@ -280,15 +283,8 @@ fn framework(request: &Request, progress: &mut dyn Write) -> Result<Outcome, Lab
         let request_us = f64::from(bytes) * 8.0 / megabits;
         cell.with(MEGABITS, megabits).with("request_us", request_us).of_role(Role::Published)
     });
-    let claims = |_: &[Cell]| {
-        let claim = |engine: &str, (bytes, megabits): (u32, f64)| {
-            let statement = format!(
-                "{engine}, {bytes} bytes: the framework alone passes at least the paper's {megabits:.0} Mb/s, as its machine was slower."
-            );
-            Claim::bound((statement, "O1"), MEGABITS, place(engine, bytes), (Some(megabits), None))
-        };
-        engines.into_iter().flat_map(|engine| NULL.map(|row| claim(engine, row))).collect()
-    };
+    // A machine twenty years younger cannot pass less than the paper's: there is nothing to claim.
+    let claims = |_: &[Cell]| Vec::new();
     let measures = vec![Measure::cost("request_us", "µs a request", "µs"), Measure::megabits()];
     let experiment =
         Experiment::new("framework", "O1", "The framework's own cost (null algorithm)", &AXES, measures);
@@ -324,12 +320,9 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
                         "{threads} threads, {bytes} bytes: the model gives the paper's {published} Mb/s within 15 %, to which it was fitted."
                     );
                     let bounds = [1.0 - FIT, 1.0 + FIT].map(Some).into();
-                    claims.push(Claim::bound(
-                        (statement, "O2, table 1"),
-                        "over_paper",
-                        cell.at.clone(),
-                        bounds,
-                    ));
+                    let claim =
+                        Claim::bound((statement, "O2, table 1"), "over_paper", cell.at.clone(), bounds);
+                    claims.push(claim.by_construction());
                 }
                 if threads == 32 && bytes == 16384 {
                     let rated_ns = Timing::FOUR_HIFN_7751.rated_ns(bytes as usize) / cards as f64;
@@ -339,7 +332,9 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
                         "{cards} cards, 32 threads, 16,384 bytes: at least 95 % of the cards' rated speed (the paper: over 96 %)."
                     );
                     let bounds = (Some(REACHED), None);
-                    claims.push(Claim::bound((statement, "O2, O3"), "of_peak", cell.at.clone(), bounds));
+                    let claim = Claim::bound((statement, "O2, O3"), "of_peak", cell.at.clone(), bounds);
+                    // The model of one card was fitted to this too; several cards are behind our scheduler.
+                    claims.push(if cards == 1 { claim.by_construction() } else { claim });
                 }
                 cells.push(cell);
             }
@@ -394,7 +389,8 @@ fn crossover() -> Result<Outcome, LabError> {
                 "{threads} threads, {bytes} bytes: the hybrid is as fast as the better of both, within 5 % for what it learns by trying."
             );
             let bounds = (Some(0.95), None);
-            claims.push(Claim::bound((statement, "R9, R22"), "over_better", cell.at.clone(), bounds));
+            let claim = Claim::bound((statement, "R9, R22"), "over_better", cell.at.clone(), bounds);
+            claims.push(claim.by_construction());
             cells.push(cell);
         }
     }
@@ -433,7 +429,8 @@ mod tests {
         assert_eq!(ids, ["card-curve", "card-crossover", "framework", "card-threads"]);
         for outcome in &report.outcomes {
             assert!(outcome.cells.iter().all(|cell| cell.failure.is_none()), "{:?}", outcome.cells);
-            assert!(!outcome.claims.is_empty());
+            // The framework's own cost has nothing to claim.
+            assert_eq!(outcome.claims.is_empty(), outcome.experiment.id == "framework");
             let open = outcome.claims.iter().filter(|claim| claim.estimate.is_none()).count();
             assert_eq!(open, 0, "{:?}", outcome.claims);
         }
@@ -446,7 +443,7 @@ mod tests {
         let own = |claim: &&crate::experiment::ClaimResult| claim.claim.source == "O2, table 1";
         assert_eq!(outcome.claims.iter().filter(own).count(), 30);
         for claim in outcome.claims.iter().filter(own) {
-            assert_eq!(claim.verdict, Verdict::Holds, "{}: {:?}", claim.claim.statement, claim.estimate);
+            assert_eq!(claim.verdict, Verdict::ByConstruction, "{}: {:?}", claim.claim.statement, claim.estimate);
         }
         let one = find(
             &outcome.cells,

@@ -2,9 +2,9 @@
 //!
 //! Guarantees: "holds" and "does not hold" are reported only when the whole interval lies on one side: the 90 %
 //! interval of samples, or the range of a figure over stated guesses. Every other verdict is "not decidable", with
-//! the reason.
+//! the reason. A claim with a cell of which other work disturbed more than a third of the runs is never decided.
 
-use super::{Cell, Coordinates, RESAMPLING_SEED, Value, find};
+use super::{Cell, Coordinates, RESAMPLING_SEED, Runs, Value, find};
 use crate::stats::{
     CONFIDENCE, Interval, SAMPLES_FOR_CONFIDENCE, bootstrap, median, median_interval, ratio_of_medians,
 };
@@ -24,6 +24,9 @@ pub struct Claim {
     /// The reason why this run does not decide the claim, although it has the cells: the claim is about another size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unjudged: Option<String>,
+    /// The figure was fitted to the bound, or follows from inputs that were copied from the paper: that it holds is no finding.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_by_construction: bool,
 }
 
 impl Claim {
@@ -35,7 +38,14 @@ impl Claim {
             metric: measure.to_owned(),
             shape,
             unjudged: None,
+            is_by_construction: false,
         }
+    }
+
+    /// Returns the claim as one that holds by a fit or by its inputs, and so is no finding where it holds.
+    #[must_use]
+    pub fn by_construction(self) -> Self {
+        Self { is_by_construction: true, ..self }
     }
 
     /// Returns the claim, whose statement names a size, for a run with the size `found`: it is only judged from the
@@ -183,6 +193,8 @@ impl Shape {
 pub enum Verdict {
     /// The whole interval agrees.
     Holds,
+    /// The whole interval agrees, as it must: the figure was fitted to the claim, or its inputs were.
+    ByConstruction,
     /// The whole interval disagrees.
     DoesNotHold,
     /// The interval spans the bound, or there are too few samples.
@@ -198,6 +210,7 @@ impl Verdict {
     pub fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
+            Self::ByConstruction => "fitted or by construction",
             Self::DoesNotHold => "does not hold",
             Self::NotDecidable => "not decidable",
             Self::NotMeasured => "not measured",
@@ -232,10 +245,25 @@ pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
         interval: None,
         note,
     });
+    if verdict == Verdict::Holds && claim.is_by_construction {
+        verdict = Verdict::ByConstruction;
+    }
+    if let Some(busy) =
+        busy(claim, cells).filter(|_| matches!(verdict, Verdict::Holds | Verdict::DoesNotHold))
+    {
+        (verdict, note) = (Verdict::NotDecidable, busy);
+    }
     if let Some(reason) = claim.unjudged.as_ref().filter(|_| verdict != Verdict::NotMeasured) {
         (verdict, note) = (Verdict::NotJudged, reason.clone());
     }
     ClaimResult { claim: claim.clone(), verdict, estimate, interval, note }
+}
+
+/// Returns the words about a cell of the claim whose runs are too many's that other work disturbed.
+fn busy(claim: &Claim, cells: &[Cell]) -> Option<String> {
+    let cells = claim.shape.places().into_iter().filter_map(|place| find(cells, place));
+    let Runs { taken, disturbed } = cells.map(Cell::runs).find(|runs| runs.are_doubtful())?;
+    Some(format!("not decidable here: the machine was busy, in {disturbed} of {taken} runs of a cell"))
 }
 
 struct Finding {
@@ -378,7 +406,7 @@ fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Copied, Sample, at};
+    use super::super::{Copied, Sample, at, derive};
     use super::*;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
@@ -438,6 +466,46 @@ mod tests {
         let result = check(&ratio_of_b_to_a(Some(1.7), None), &cells);
         assert_eq!(result.verdict, Verdict::NotDecidable);
         assert!(result.note.contains("spans"));
+    }
+
+    /// A fit that is missed is told like any other claim.
+    #[test]
+    fn a_fit_that_is_met_is_no_finding() {
+        let cells = [cell("a", &STEADY), cell("b", &times(1.9))];
+        let verdict = |low| check(&ratio_of_b_to_a(Some(low), None).by_construction(), &cells).verdict;
+        assert_eq!([1.7, 2.1].map(verdict), [Verdict::ByConstruction, Verdict::DoesNotHold]);
+    }
+
+    /// The figures of a busy machine are shown, and decide nothing; a third of disturbed runs leaves the median alone.
+    #[test]
+    fn a_busy_machine_decides_nothing() {
+        let disturbed = |count: usize| {
+            let mut cells = [cell("a", &STEADY), cell("b", &times(1.9))];
+            cells[1].samples.iter_mut().take(count).for_each(|sample| sample.is_disturbed = true);
+            cells
+        };
+        let verdict = |low: f64, count| check(&ratio_of_b_to_a(Some(low), None), &disturbed(count));
+        assert_eq!(verdict(1.7, 2).verdict, Verdict::Holds);
+        for low in [1.7, 2.1] {
+            let result = verdict(low, 3);
+            assert_eq!(result.verdict, Verdict::NotDecidable);
+            assert!(result.note.contains("the machine was busy, in 3 of 6 runs"), "{}", result.note);
+            assert!(result.estimate.is_some());
+        }
+    }
+
+    /// A gain over a cell that was disturbed is as doubtful as that cell.
+    #[test]
+    fn what_is_computed_from_disturbed_runs_decides_nothing() {
+        let mut cells = [cell("a", &STEADY), cell("b", &times(1.9))];
+        let claim = Claim::bound(("s", "test"), "times", at([("mode", "b")]), (Some(1.7), None));
+        let verdict = |cells: &mut [Cell; 2]| {
+            derive::over_first(cells, "mode", "a", "rate", "times");
+            check(&claim, cells).verdict
+        };
+        assert_eq!(verdict(&mut cells.clone()), Verdict::Holds);
+        cells[0].samples.iter_mut().for_each(|sample| sample.is_disturbed = true);
+        assert_eq!(verdict(&mut cells), Verdict::NotDecidable);
     }
 
     #[test]
@@ -541,7 +609,7 @@ mod tests {
                 Verdict::NotDecidable => {
                     prop_assert!(top.len().min(bottom.len()) < 5 || interval.contains(bound));
                 }
-                Verdict::NotMeasured | Verdict::NotJudged => prop_assert!(false),
+                Verdict::ByConstruction | Verdict::NotMeasured | Verdict::NotJudged => prop_assert!(false),
             }
         }
     }

@@ -3,20 +3,32 @@
 //! Guarantees: a figure that cannot be computed is absent, never zero; a ratio has an interval if both sides have
 //! samples.
 
-use super::{Cell, RESAMPLING_SEED, Value};
+use super::{Cell, RESAMPLING_SEED, Runs, Value};
 use crate::stats::{CONFIDENCE, mean, ratio_of_medians};
 
 /// Gives each cell the value `id`: its `measure` over that of the cell with the same place but `first` on the axis
 /// `along`.
 pub fn over_first(cells: &mut [Cell], along: &str, first: &str, measure: &str, id: &str) {
-    let base = |cell: &Cell, cells: &[Cell]| {
+    let base = |cell: &Cell| {
         let mut place = cell.at.clone();
         place.insert(along.to_owned(), first.to_owned());
-        cells.iter().find(|other| other.at == place).and_then(|other| over(cell, other, measure))
+        cells.iter().position(|other| other.at == place)
     };
-    let found: Vec<Option<Value>> = cells.iter().map(|cell| base(cell, cells)).collect();
-    for (cell, value) in cells.iter_mut().zip(found) {
-        cell.values.extend(value.map(|value| (id.to_owned(), value)));
+    let bases: Vec<Option<usize>> = cells.iter().map(base).collect();
+    give_over(cells, &bases, measure, id);
+}
+
+/// Gives each cell the value `id`: its `measure` over that of the cell at its index in `bases`, and the runs behind that.
+pub fn give_over(cells: &mut [Cell], bases: &[Option<usize>], measure: &str, id: &str) {
+    let of = |(cell, base): (&Cell, &Option<usize>)| -> Option<(Value, Runs)> {
+        let base = &cells[(*base)?];
+        Some((over(cell, base, measure)?, base.runs()))
+    };
+    let found: Vec<Option<(Value, Runs)>> = cells.iter().zip(bases).map(of).collect();
+    for (cell, found) in cells.iter_mut().zip(found) {
+        let Some((value, runs)) = found else { continue };
+        cell.values.insert(id.to_owned(), value);
+        cell.behind = cell.behind + runs;
     }
 }
 

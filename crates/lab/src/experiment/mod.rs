@@ -9,6 +9,7 @@ mod claim;
 pub mod derive;
 mod measure;
 mod plan;
+mod runs;
 mod sample;
 mod schedule;
 mod view;
@@ -17,6 +18,7 @@ pub use claim::{Claim, ClaimResult, Shape, Verdict, check};
 pub use measure::{Better, CPU_PER_GIB, MEGABITS, Measure, Origin, RATE, WALL, Written, of_runs};
 pub(crate) use plan::by;
 pub use plan::{Plan, Sampler};
+pub use runs::Runs;
 pub use sample::{Copied, Found, Sample};
 pub use view::{ANY, Drawn, Pivot, Plot, View};
 
@@ -301,6 +303,9 @@ pub struct Cell {
     pub centre: Centre,
     /// Samples that were repeated because other work disturbed them.
     pub disturbed: Vec<Sample>,
+    /// The runs behind its values that are not among its samples.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub behind: Runs,
     /// Figures that are not computed from samples, by measure.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Value>,
@@ -347,6 +352,18 @@ impl Cell {
     /// Returns the values of its place in one line.
     pub(crate) fn name(&self) -> String {
         self.at.values().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the cell, whose values are computed from these runs too.
+    #[must_use]
+    pub fn behind(self, runs: Runs) -> Self {
+        Self { behind: self.behind + runs, ..self }
+    }
+
+    /// Returns all runs behind its figures.
+    pub fn runs(&self) -> Runs {
+        let disturbed = self.samples.iter().filter(|sample| sample.is_disturbed).count();
+        self.behind + Runs { taken: self.samples.len(), disturbed }
     }
 
     /// Returns the cell with another role.

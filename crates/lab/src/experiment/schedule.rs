@@ -6,7 +6,7 @@
 //! repeated, in the order of the plan, and a disturbed run counts where there was no time for another: a busy machine has
 //! figures too.
 
-use super::{Cell, Coordinates, Outcome, Plan, Sample, Sampler, assign};
+use super::{Cell, Coordinates, Outcome, Plan, Runs, Sample, Sampler, assign};
 use crate::LabError;
 use crate::cleanup::stop_if_ending;
 use crate::report::number::duration;
@@ -121,7 +121,13 @@ impl Plan {
             if left >= 1.0 || round + 1 == rounds {
                 let left =
                     if left >= 1.0 { format!(", about {} left", duration(left)) } else { String::new() };
-                writeln!(progress, "  {id}: {name} done ({} cells){left}", cells.len())?;
+                let Runs { taken, disturbed } = cells.iter().map(Cell::runs).sum();
+                let busy = if disturbed > 0 {
+                    format!("; other work disturbed {disturbed} of {taken} runs")
+                } else {
+                    String::new()
+                };
+                writeln!(progress, "  {id}: {name} done ({} cells){left}{busy}", cells.len())?;
                 progress.flush()?;
             }
         }

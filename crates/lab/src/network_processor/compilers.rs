@@ -7,11 +7,13 @@
 //! Code bytes are those of symbols, as `nm` prints them.
 
 use super::{BOUNDS, PROGRAM, sentences};
+use crate::load::Watch;
 use crate::LabError;
 use crate::experiment::{
     Cell, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Profile, Repetition, Sample, Sampler,
     View, at, derive, find,
 };
+use crate::process_tree::Tree;
 use crate::report::Report;
 use crate::request::Request;
 use crate::scratch::Scratch;
@@ -219,6 +221,11 @@ struct Running {
 }
 
 impl Running {
+    /// Returns the CPU seconds that the program has used.
+    fn cpu_seconds(&self) -> f64 {
+        Tree::of(self.child.id()).cpu().as_secs_f64()
+    }
+
     fn ask(&mut self, line: &str) -> Result<String, LabError> {
         let mut answer = String::new();
         writeln!(self.input, "{line}")
@@ -292,7 +299,7 @@ impl Sampler for Turns {
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
         let (number, program) = (cell / self.programs.len(), cell % self.programs.len());
         let running = &mut self.programs[program];
-        let mut slice = |repetitions: u64| -> Result<f64, LabError> {
+        let slice = |running: &mut Running, repetitions: u64| -> Result<f64, LabError> {
             let answer = running.ask(&format!("time {number} {repetitions}"))?;
             let ns: Result<f64, _> = answer.parse();
             let ns =
@@ -301,10 +308,13 @@ impl Sampler for Turns {
         };
         let repetitions = match self.repetitions.get(&cell) {
             Some(&repetitions) => repetitions,
-            None => ((SLICE_NS as f64 / slice(4)?) as u64).clamp(1, 1_000_000),
+            None => ((SLICE_NS as f64 / slice(running, 4)?) as u64).clamp(1, 1_000_000),
         };
         self.repetitions.insert(cell, repetitions);
-        Ok(Sample::slice(RATE, 8000.0 * self.bytes[number] as f64 / slice(repetitions)?, 0))
+        let (watch, before) = (Watch::begin(), running.cpu_seconds());
+        let rate = 8000.0 * self.bytes[number] as f64 / slice(running, repetitions)?;
+        let is_disturbed = watch.is_disturbed(running.cpu_seconds() - before);
+        Ok(Sample { is_disturbed, ..Sample::slice(RATE, rate, 0) })
     }
 }
 

@@ -219,7 +219,7 @@ pub(crate) fn class_of(verdict: Verdict) -> &'static str {
         Verdict::Holds => "good",
         Verdict::DoesNotHold => "bad",
         Verdict::NotDecidable => "open",
-        Verdict::NotMeasured | Verdict::NotJudged => "none",
+        Verdict::ByConstruction | Verdict::NotMeasured | Verdict::NotJudged => "none",
     }
 }
 

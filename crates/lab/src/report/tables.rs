@@ -160,6 +160,7 @@ fn remarks(cell: &Cell, first: Option<&Summary>) -> String {
     let counts = [
         (cell.disturbed.len(), "disturbed by other work and repeated"),
         (still_disturbed, "disturbed by other work but counted"),
+        (cell.behind.disturbed, "behind it disturbed by other work"),
         (outliers, "far from the others (outside Tukey's fences)"),
     ];
     let mut remarks: Vec<String> = counts

@@ -134,8 +134,11 @@ const SENTENCES_MAX: usize = 4;
 
 /// Returns the decided claims as sentences: those that fail first, and the number of the others.
 fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) -> Vec<String> {
-    let (decided, open): (Vec<_>, Vec<_>) =
-        claims.partition(|(_, result)| matches!(result.verdict, Verdict::Holds | Verdict::DoesNotHold));
+    let (fitted, claims): (Vec<_>, Vec<_>) =
+        claims.partition(|(_, result)| result.verdict == Verdict::ByConstruction);
+    let (decided, open): (Vec<_>, Vec<_>) = claims
+        .into_iter()
+        .partition(|(_, result)| matches!(result.verdict, Verdict::Holds | Verdict::DoesNotHold));
     let (fail, hold): (Vec<_>, Vec<_>) =
         decided.iter().copied().partition(|(_, result)| result.verdict == Verdict::DoesNotHold);
     // A reader wants to see both kinds.
@@ -149,6 +152,11 @@ fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) ->
     }
     if !open.is_empty() {
         lines.push(format!("{} could not be decided.", counted(open.len(), "claim")));
+    }
+    if !fitted.is_empty() {
+        let agree = if fitted.len() == 1 { "agrees" } else { "agree" };
+        let fitted = counted(fitted.len(), "claim");
+        lines.push(format!("{fitted} more {agree} by a fit or by construction, which is no finding."));
     }
     lines
 }

@@ -6,8 +6,10 @@
 
 use super::work::{Done, Runner, Share, Work};
 use super::{Rule, SpeedError};
-use crate::experiment::RESAMPLING_SEED;
+use crate::experiment::{RESAMPLING_SEED, Runs};
+use crate::load::{LOST_MAX, thread_waited_seconds};
 use crate::stats::{CONFIDENCE, Interval, mean, mean_interval, median, median_interval};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,6 +37,8 @@ pub(super) struct Pace {
     pub(super) messages_interval: Option<Interval>,
     /// The time of one lane.
     pub(super) ns_per_message: f64,
+    /// The slices.
+    pub(super) runs: Runs,
 }
 
 /// Lanes that start each slice together.
@@ -97,6 +101,8 @@ struct Slice {
     start: Instant,
     end: Instant,
     done: Done,
+    /// Others ran in the lane's place.
+    is_disturbed: bool,
 }
 
 /// Returns the number of a side's slices, the time for which each warms up, and its length.
@@ -198,6 +204,10 @@ fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
     let centre = |rates: &[f64]| if is_mean { mean(rates) } else { median(rates) };
     let interval = |rates: &[f64]| mean_interval(rates, CONFIDENCE).filter(|_| is_mean);
     let spread = interval(&bytes).or_else(|| median_interval(&bytes, CONFIDENCE, RESAMPLING_SEED));
+    // More lanes than processors disturb each other, which is what is measured.
+    let are_alone = lanes.len() <= thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let is_disturbed = |slice: &usize| are_alone && lanes.iter().any(|slices| slices[*slice].is_disturbed);
+    let runs = Runs { taken: count, disturbed: (0..count).filter(is_disturbed).count() };
     let megabytes = |Interval { low, high }: Interval| Interval { low: low / 1e6, high: high / 1e6 };
     let messages_per_s = centre(&messages)?;
     Some(Pace {
@@ -207,6 +217,7 @@ fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
         messages_per_s,
         messages_interval: interval(&messages),
         ns_per_message: lanes.len() as f64 * 1e9 / messages_per_s,
+        runs,
     })
 }
 
@@ -218,6 +229,7 @@ fn rate(lanes: &[&[Slice]], slice: usize, amount: fn(&Done) -> u64) -> Option<f6
 }
 
 fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &AtomicBool) -> Slice {
+    let before = thread_waited_seconds();
     let start = Instant::now();
     let mut done = Done::default();
     loop {
@@ -226,7 +238,9 @@ fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &A
         }
         let end = Instant::now();
         if end - start >= slice || stop.load(Ordering::Relaxed) {
-            return Slice { start, end, done };
+            let waited = before.and_then(|before| Some(thread_waited_seconds()? - before));
+            let is_disturbed = waited.is_some_and(|waited| waited > LOST_MAX * (end - start).as_secs_f64());
+            return Slice { start, end, done, is_disturbed };
         }
     }
 }
@@ -321,7 +335,7 @@ mod tests {
         let at = |ms| zero + Duration::from_millis(ms);
         let slice = |(index, &messages): (usize, &u64)| {
             let from = from_ms + 100 * index as u64;
-            Slice { start: at(from), end: at(from + 10), done: Done { messages, bytes: 1000 * messages } }
+            Slice { start: at(from), end: at(from + 10), done: Done { messages, bytes: 1000 * messages }, is_disturbed: false }
         };
         messages.iter().enumerate().map(slice).collect()
     }
@@ -338,8 +352,12 @@ mod tests {
             messages_per_s: 4000.0,
             messages_interval: None,
             ns_per_message: 2.0 * 1e9 / 4000.0,
+            runs: Runs { taken: 3, disturbed: 0 },
         };
         assert_eq!(pace, expected);
+        let mut other = one.clone();
+        other[1].is_disturbed = true;
+        assert_eq!(pace_of(&[&one, &other], SHORT).map(|pace| pace.runs), Some(Runs { taken: 3, disturbed: 1 }));
         assert_eq!(pace_of(&[&[]], SHORT), None);
     }
 
@@ -370,7 +388,7 @@ mod tests {
         let one = slices(0, &[20, 20, 20]);
         let other: Vec<Slice> = one
             .iter()
-            .map(|&Slice { start, end, done }| Slice { start: end, end: end + (end - start), done })
+            .map(|slice| Slice { start: slice.end, end: slice.end + (slice.end - slice.start), ..*slice })
             .collect();
         let alone = pace_of(&[&one], SHORT).unwrap();
         let together = pace_of(&[&one, &other], SHORT).unwrap();

@@ -74,6 +74,7 @@ pub(super) fn outcome(rule: Rule) -> Result<Outcome, LabError> {
         let task = Task { algorithm, direction, lengths, batch: MESSAGES, keys: 1, seed: 17 };
         let found = clock::alternate(&kernels, Some(&Double), &task, 1, rule, &AtomicBool::new(false));
         let Some((single, Some(double))) = found.map_err(unavailable)? else { continue };
+        let runs = single.runs + double.runs;
         let paces = [single, double].map(|pace| match pace.spread {
             Some(spread) => Value::Range { value: pace.mb_per_s, low: spread.low, high: spread.high },
             None => Value::Number(pace.mb_per_s),
@@ -81,7 +82,7 @@ pub(super) fn outcome(rule: Rule) -> Result<Outcome, LabError> {
         for ((form, bytes), pace) in FORMS.into_iter().zip(TABLE_BYTES).zip(&paces) {
             let times = derive::ratio(pace, &paces[0]).filter(|_| form != FORMS[0]);
             let cell = Cell::new([("form", form), ("way", way)]).with("table_bytes", bytes as f64);
-            cells.push(cell.with(RATE, pace.clone()).with_some("times", times));
+            cells.push(cell.behind(runs).with(RATE, pace.clone()).with_some("times", times));
         }
     }
     let measures = vec![

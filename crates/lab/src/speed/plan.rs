@@ -75,6 +75,7 @@ impl Cell {
             mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
             is_ragged: self.length == Length::Imix,
             spread: own.spread.map(|spread| [spread.low, spread.high]),
+            runs: theirs.map_or(own.runs, |theirs| own.runs + theirs.runs),
         }))
     }
 

@@ -1,6 +1,6 @@
 //! One measured line, in a form for programs.
 
-use crate::experiment::Value;
+use crate::experiment::{Runs, Value};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use serde::Serialize;
 
@@ -46,6 +46,9 @@ pub struct Row {
     /// may differ by more.
     #[serde(skip)]
     pub(super) spread: Option<[f64; 2]>,
+    /// The slices of both sides.
+    #[serde(skip)]
+    pub(super) runs: Runs,
 }
 
 impl Row {
@@ -119,6 +122,7 @@ impl Row {
             mb_per_s_interval: None,
             is_ragged: false,
             spread: None,
+            runs: Runs::default(),
         }
     }
 }

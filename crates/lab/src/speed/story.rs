@@ -11,12 +11,10 @@ use super::row::Row;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
 use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, report, sizes, yardstick};
+use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
-use crate::experiment::{
-    Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample,
-    Shape, Value, View, Written, at, by, derive,
-};
+use crate::experiment::{Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample, Shape, Value, View, Written, at, by, derive, Runs};
 use crate::report::Report;
 use crate::report::number::{counted, ratio};
 use crate::request::Request;
@@ -224,7 +222,8 @@ impl Teller<'_> {
                 ("single", over(&best(3), reference)),
                 ("lanes", over(&batch, best(3))),
             ];
-            let mut cell = Cell::new([("algorithm", algorithm)]);
+            let runs = found.iter().flatten().map(|row| row.runs).sum();
+            let mut cell = Cell::new([("algorithm", algorithm)]).behind(runs);
             for (tier, row) in Tier::ALL.into_iter().zip(found) {
                 cell = cell.with_some(tier.name(), row.map(Row::rate));
             }
@@ -233,8 +232,10 @@ impl Teller<'_> {
         let gains = ["single", "lanes"].map(|measure| {
             cells.iter().filter_map(|cell| cell.values.get(measure).cloned()).collect::<Vec<Value>>()
         });
+        let all: Runs = cells.iter().map(Cell::runs).sum();
         let last = |name: &str, role, [single, lanes]: [Option<Value>; 2]| {
             Cell::new([("algorithm", name)])
+                .behind(all)
                 .with_some("single", single)
                 .with_some("lanes", lanes)
                 .of_role(role)
@@ -449,7 +450,9 @@ impl Teller<'_> {
             if warm_up_seconds > 0.0 {
                 run(warm_up_seconds)?;
             }
-            Ok(Sample::slice(RATE, run(seconds)?, 0))
+            let watch = Watch::begin();
+            let rate = run(seconds)?;
+            Ok(Sample { is_disturbed: watch.is_disturbed(0.0), ..Sample::slice(RATE, rate, 0) })
         });
         let cells = plan.measure(&mut sampler, self.progress)?;
         let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]);

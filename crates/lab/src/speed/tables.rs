@@ -20,6 +20,7 @@ pub(super) fn cell(row: &Row) -> Cell {
     let others = [("way", row.direction), ("peer", row.peer)];
     cell.at.extend(others.into_iter().filter_map(|(axis, value)| Some((axis.to_owned(), value?.to_owned()))));
     let cell = cell
+        .behind(row.runs)
         .with(RATE, row.rate())
         .with("ns_per_message", row.ns_per_message)
         .with_some("cycles_per_byte", row.cycles_per_byte)

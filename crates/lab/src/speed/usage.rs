@@ -15,11 +15,20 @@ pub(crate) struct Usage {
     pub(crate) involuntary_switches: i64,
 }
 
-/// Returns the present counters; all zero if the system does not provide them.
+/// Returns the CPU seconds of this process, and of the children that it has waited for.
+pub(crate) fn own_and_ended_seconds() -> f64 {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(of).map(|usage| usage.user_seconds + usage.system_seconds).iter().sum()
+}
+
+/// Returns the present counters of this process; all zero if the system does not provide them.
 pub(crate) fn now() -> Usage {
+    of(libc::RUSAGE_SELF)
+}
+
+fn of(who: libc::c_int) -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a live local of the type that getrusage(2) writes.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     if result != 0 {
         return Usage::default();
     }

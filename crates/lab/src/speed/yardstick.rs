@@ -5,9 +5,7 @@
 
 use super::Row;
 use crate::LabError;
-use crate::experiment::{
-    Cell, Claim, Experiment, Measure, Outcome, RATE, RESAMPLING_SEED, Role, Value, View, at, derive,
-};
+use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, RATE, RESAMPLING_SEED, Role, Value, View, at, derive, Runs};
 use crate::report::number::ratio;
 use crate::stats::{CONFIDENCE, median, median_interval};
 use crate::studies::ATOMIC_TITLE;
@@ -74,10 +72,10 @@ fn udp(seconds: f64) -> std::io::Result<Value> {
 /// Returns the rates side by side, from the row of MD5 and a measurement of UDP that takes `seconds`.
 pub(super) fn outcome(md5: &Row, seconds: f64) -> Result<Outcome, LabError> {
     let udp = udp(seconds).map_err(LabError::file("cannot send datagrams on", "127.0.0.1"))?;
-    Ok(beside(udp, md5.rate()))
+    Ok(beside(udp, md5.rate(), md5.runs))
 }
 
-fn beside(udp: Value, md5: Value) -> Outcome {
+fn beside(udp: Value, md5: Value, runs: Runs) -> Outcome {
     let part = derive::ratio(&md5, &udp);
     let ours = part.as_ref().and_then(Value::number).map_or_else(|| "unknown".to_owned(), ratio);
     let [least, most] = PAPERS.map(|(_, udp, md5)| ratio(md5 / udp));
@@ -96,7 +94,7 @@ fn beside(udp: Value, md5: Value) -> Outcome {
                 .of_role(Role::Published)
         })
         .into_iter()
-        .chain([Cell::new([("machine", HERE)]).with(RATE, udp).with("md5", md5).with_some("part", part)])
+        .chain([Cell::new([("machine", HERE)]).behind(runs).with(RATE, udp).with("md5", md5).with_some("part", part)])
         .collect();
     let measures = vec![
         Measure::rate(RATE, "UDP, MB/s"),
@@ -121,7 +119,7 @@ mod tests {
     fn datagrams_arrive_and_the_claim_can_fail() {
         let Value::Range { value, low, high } = udp(0.2).unwrap() else { panic!("no interval") };
         assert!(0.0 < value && low <= value && value <= high);
-        let verdict = |part: f64| beside(Value::exact(100.0), Value::exact(100.0 * part)).claims[0].verdict;
+        let verdict = |part: f64| beside(Value::exact(100.0), Value::exact(100.0 * part), Runs::default()).claims[0].verdict;
         assert_eq!(
             [0.4, 0.9, 0.1].map(verdict),
             [Verdict::Holds, Verdict::DoesNotHold, Verdict::DoesNotHold]

@@ -4,6 +4,7 @@
 //! between the packets of a batch; digests are part of the time, keys are not; lanes share nothing.
 
 use super::{Bench, Profile, Timing};
+use crate::load::Watch;
 use crate::LabError;
 use crate::experiment::{Cell, Coordinates, MEGABITS, Sample, at, derive};
 use crate::speed::public_key::Samples;
@@ -131,9 +132,11 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Cell>, LabError> {
     let Timing { settle, slice } = bench.timing;
     let sample = |cell: usize| {
         let unit: &Unit = &units[cell];
+        let watch = Watch::begin();
         let packets_per_s = unit.packets_per_s(settle, slice)?;
+        let is_disturbed = watch.is_disturbed(0.0);
         let megabits = packets_per_s * unit.bytes as f64 * 8.0 / 1e6;
-        Ok(Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)]))
+        Ok(Sample { is_disturbed, ..Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)]) })
     };
     let places = units.iter().map(Unit::place).collect();
     let mut cells = bench.cells_by(SIGNED.to_owned(), places, sample)?;

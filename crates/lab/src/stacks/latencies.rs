@@ -93,7 +93,8 @@ pub(super) fn latencies(bench: &Bench<'_>, table: Table) -> Option<Outcome> {
                 .with("paper_times", paper / paper_bare)
                 .with("us", us)
                 .with("more", us - bare)
-                .with("times", us / bare);
+                .with("times", us / bare)
+                .behind(cell.runs());
             let one = own(Table::One, row.stack).find(|one| one.at["tier"] == tier);
             if let (Table::Two, Some(one), Some(paper)) = (table, one, paper_over(row, direction)) {
                 let over = derive::over(cell, one, "us");
@@ -102,7 +103,7 @@ pub(super) fn latencies(bench: &Bench<'_>, table: Table) -> Option<Outcome> {
                     let ours = over.as_ref().and_then(Value::number);
                     claims.extend(ours.map(|ours| over_one(&latency, paper, ours)));
                 }
-                latency = latency.with("paper_over", paper).with_some("over", over);
+                latency = latency.with("paper_over", paper).with_some("over", over).behind(one.runs());
             }
             cells.push(latency);
         }

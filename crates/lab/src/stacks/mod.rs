@@ -271,7 +271,8 @@ impl<'a> Bench<'a> {
             .with("ratio", derive::over(cell, apart, RATE)?)
             .with_some("predicted", predicted)
             .with_some("reached", reached)
-            .with("cap", costs.cap());
+            .with("cap", costs.cap())
+            .behind(cell.runs() + apart.runs());
         Some(pair)
     }
 
@@ -318,11 +319,8 @@ fn tiers(stack: &str) -> &'static [Option<Tier>] {
 
 /// Gives each cell its rate relative to another one: `times`.
 fn over(cells: &mut [Cell], base: impl Fn(usize) -> Option<usize>) {
-    let times: Vec<_> =
-        (0..cells.len()).map(|at| derive::over(&cells[at], &cells[base(at)?], RATE)).collect();
-    for (cell, times) in cells.iter_mut().zip(times) {
-        cell.values.extend(times.map(|times| ("times".to_owned(), times)));
-    }
+    let bases: Vec<Option<usize>> = (0..cells.len()).map(base).collect();
+    derive::give_over(cells, &bases, RATE, "times");
 }
 
 /// Runs the requested parts.

@@ -6,6 +6,7 @@
 //! that only the order differs. Guarantees: the result of all orders is the same bytes.
 
 use super::{Bench, rate};
+use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, at, by};
@@ -220,7 +221,9 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
             // The orders take turns over one set of packets.
             let mut sampler = by(|cell| {
                 let whole = || unavailable("ciphers take packets as a whole");
-                Ok(Sample::slice(RATE, packets.rate(steps, ORDERS[cell].1).ok_or_else(whole)?, 0))
+                let watch = Watch::begin();
+                let rate = packets.rate(steps, ORDERS[cell].1).ok_or_else(whole)?;
+                Ok(Sample { is_disturbed: watch.is_thread_disturbed(), ..Sample::slice(RATE, rate, 0) })
             });
             let mut cells = plan.measure(&mut sampler, bench.progress)?;
             super::over(&mut cells, |_| Some(0));

@@ -15,7 +15,7 @@ use crate::experiment::{
     Axis, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Plan, Plot, RATE, Repetition,
     Sample, Sampler, View, at,
 };
-use crate::load::warm_memory;
+use crate::load::{Watch, warm_memory};
 use crate::program::{CopyRequest, End, Finished, Level, Program};
 use sealane_lanes::Placement;
 use std::collections::BTreeMap;
@@ -262,6 +262,7 @@ impl Sampler for Turns<'_> {
         let file = self.file(bytes);
         let target = self.copies.scratch.path().join("discarded");
         warm_memory(64 << 20);
+        let watch = Watch::begin();
         let copy = |stripe: u32| {
             let program = &self.programs[if *is_shared { 0 } else { stripe as usize }];
             let finished = program.copy(request, std::slice::from_ref(&file), &target)?;
@@ -286,7 +287,8 @@ impl Sampler for Turns<'_> {
         copied.program_seconds = Some(copied.wall_seconds);
         copied.cpu_local_seconds = Some(copied.cpu_seconds);
         let tier = finished.first().map(|(finished, _)| finished.done.tier.clone()).unwrap_or_default();
-        Ok(Sample { tier, ..Sample::copied(copied) })
+        // Each stripe is a program that has ended by now, and its far end with it.
+        Ok(Sample { tier, is_disturbed: watch.is_disturbed(0.0), ..Sample::copied(copied) })
     }
 }
 

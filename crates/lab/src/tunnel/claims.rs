@@ -91,16 +91,6 @@ pub(super) fn of_rates(cells: &[Cell], id: &str, topology: Topology) -> Vec<Clai
         }
     }
     if !has_shares(topology) {
-        let is_bulk = |cell: &&Cell| cell.at["test"].starts_with("ttcp") || cell.at["test"] == "tcp1";
-        for cell in cells.iter().filter(is_bulk) {
-            let [peer, suite, test] = AXES.map(|axis| &*cell.at[axis]);
-            let source = if test == "tcp1" { "R10, figure 4" } else { "R13, figure 8" };
-            let statement = format!(
-                "{test}, {peer}, {suite}: three hosts on links of 100 Mb/s stay below 300 Mb/s in all."
-            );
-            let bounds = (None, Some(THREE_LINKS_GBIT));
-            claims.push(Claim::bound((statement, source), measure, cell.at.clone(), bounds));
-        }
         for (test, source) in [("ttcp-8192", "R13, figure 8"), ("tcp1", "R10, figure 4")] {
             let clear = place(CLEAR.0, CLEAR.1, test);
             if has(&clear) {
@@ -154,7 +144,7 @@ mod tests {
             |topology| (of_rates(&cells, "throughput", topology).len(), of_shares(&cells, topology).len());
         assert_eq!(count(Topology::HostHost), (2 + 4, 4));
         assert_eq!(count(Topology::Gateways), (2, 4));
-        assert_eq!(count(Topology::RoadWarrior), (12 + 1, 0));
+        assert_eq!(count(Topology::RoadWarrior), (1, 0));
         assert!(of_rates(&cells, "packets", Topology::HostHost).is_empty());
         assert_eq!(published(&cells, Topology::Gateways).len(), 2);
         assert!(published(&cells, Topology::RoadWarrior).is_empty());

@@ -4,6 +4,7 @@
 //! Guarantees: all components work on the same packets and take turns; each gets a new copy of its packets in the
 //! same place.
 
+use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{
@@ -218,9 +219,11 @@ pub(super) fn outcomes(
         let (packet, component) = (&packets[cell % SIZES.len()], &mut components[cell / SIZES.len()]);
         let turns = 64 * 1440 / packet.len();
         component.turn(packet);
+        let watch = Watch::begin();
         let start = Instant::now();
         (0..turns).for_each(|_| component.turn(packet));
-        Ok(Sample::slice("ns", start.elapsed().as_nanos() as f64 / (turns * PACKETS) as f64, 0))
+        let ns = start.elapsed().as_nanos() as f64 / (turns * PACKETS) as f64;
+        Ok(Sample { is_disturbed: watch.is_thread_disturbed(), ..Sample::slice("ns", ns, 0) })
     });
     let whole = Plan::new(experiment, places, request.seed).run(&mut sampler, progress, |_| ())?;
     let costs = costs(&whole.cells);
@@ -229,7 +232,7 @@ pub(super) fn outcomes(
 
 /// Returns the cost that each part adds.
 fn costs(cells: &[Cell]) -> Outcome {
-    let ns = |component: &str, bytes| find(cells, &place(component, bytes))?.figure("ns");
+    let part = |component: &str, bytes| find(cells, &place(component, bytes));
     let digests = PARTS.iter().map(|(name, _)| *name).skip(3).filter(|name| !name.ends_with("reordered"));
     let rows = [
         ("header".to_owned(), "null-ah", "no-ah"),
@@ -238,8 +241,10 @@ fn costs(cells: &[Cell]) -> Outcome {
     ];
     let rows = rows.into_iter().chain(digests.map(|name| (format!("arithmetic of {name}"), name, "touch")));
     let cell = |(name, with, without): &(String, &str, &str), bytes| {
-        let adds = ns(with, bytes)? - ns(without, bytes)?;
-        Some(Cell { at: place(name, bytes), ..Cell::default() }.with("adds", adds))
+        let (with, without) = (part(with, bytes)?, part(without, bytes)?);
+        let adds = with.figure("ns")? - without.figure("ns")?;
+        let runs = with.runs() + without.runs();
+        Some(Cell { at: place(name, bytes), ..Cell::default() }.with("adds", adds).behind(runs))
     };
     let costs = rows.flat_map(|row| SIZES.map(|bytes| cell(&row, bytes))).flatten();
     let measure = Measure::new("adds", "").unit("ns").derived().decimals(0);

@@ -261,7 +261,7 @@ fn rounds_and_seconds(request: &Request) -> (usize, u32) {
     (request.rounds.unwrap_or(rounds), request.seconds.unwrap_or(seconds))
 }
 
-/// Runs the requested tests.
+/// Turns the requested tests.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let (rounds, seconds) = rounds_and_seconds(request);
@@ -343,7 +343,7 @@ impl Asked<'_> {
             let file = scratch.random_file("large", large_bytes, request.seed)?;
             Workload::new(&file, &scratch.path().join("target"))
         });
-        let mut runs = Runs {
+        let mut runs = Turns {
             seconds: self.seconds,
             nets: Vec::new(),
             cells: Vec::new(),
@@ -397,7 +397,7 @@ impl Asked<'_> {
 }
 
 /// Takes the samples of a topology.
-struct Runs<'a> {
+struct Turns<'a> {
     request: &'a Request,
     seconds: u32,
     nets: Vec<Net>,
@@ -406,7 +406,7 @@ struct Runs<'a> {
     workload: Option<Workload>,
 }
 
-impl Sampler for Runs<'_> {
+impl Sampler for Turns<'_> {
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
         let (net, test, is_tls) = self.cells[cell];
         let traffic = Traffic {
@@ -467,8 +467,10 @@ fn outcomes(cells: &[Cell], topology: Topology, versions: &str) -> Vec<Outcome> 
         find(cells, &at(AXES.into_iter().zip([CLEAR.0, CLEAR.1, test])))
     };
     let share = |cell: &Cell| {
-        let share = derive::over(cell, clear(cell)?, Test::of(&cell.at["test"])?.measure)?;
-        Some(Cell { at: cell.at.clone(), ..Cell::default() }.with("share", share))
+        let clear = clear(cell)?;
+        let share = derive::over(cell, clear, Test::of(&cell.at["test"])?.measure)?;
+        let runs = cell.runs() + clear.runs();
+        Some(Cell { at: cell.at.clone(), ..Cell::default() }.with("share", share).behind(runs))
     };
     let mut shares: Vec<Cell> = cells.iter().filter(|cell| !is_clear(cell)).filter_map(share).collect();
     let mut parts = experiment(
@@ -511,7 +513,8 @@ fn beside(cells: &[Cell], other: (&str, &str)) -> Vec<Cell> {
             let name =
                 if suite == DEFAULT_SUITE { format!("{suite}, the default") } else { suite.to_owned() };
             let place = [("between", "sealane"), ("suite", &*name), ("test", test.name)];
-            beside.push(Cell::new(place).with_some("times", derive::over(own, other, test.measure)));
+            let times = derive::over(own, other, test.measure);
+            beside.push(Cell::new(place).with_some("times", times).behind(own.runs() + other.runs()));
         }
     }
     beside

@@ -5,6 +5,7 @@
 //! split trains for a run are as before after it.
 
 use super::net::Net;
+use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{Found, Profile, RATE, Sample};
@@ -180,6 +181,7 @@ impl Traffic<'_> {
     pub(super) fn run(&self, test: Test) -> Result<Sample, LabError> {
         let Self { net, seconds, .. } = *self;
         let rtt = |rtt_us: f64| ("rtt_us".to_owned(), rtt_us);
+        let (watch, daemons) = (Watch::begin(), net.cpu_seconds());
         let figures = match test.kind {
             Kind::Ping => ping(net, PINGS.0, PINGS.1).map(|us| Figures::from([rtt(us)])),
             Kind::LoadedPing => thread::scope(|scope| {
@@ -208,7 +210,8 @@ impl Traffic<'_> {
             Kind::Bulk(how) => iperf3(net, seconds, how),
         };
         let found = Found::Values(figures.ok_or_else(|| unavailable("no result"))?);
-        Ok(Sample { found, ..Sample::default() })
+        let is_disturbed = watch.is_disturbed(net.cpu_seconds() - daemons);
+        Ok(Sample { found, is_disturbed, ..Sample::default() })
     }
 
     /// Fetches the large file by curl from a web server.
