@@ -14,10 +14,11 @@ use crate::scripts::{acknowledgements, batches, rules};
 use crate::sftp::converse;
 use crate::{keys, with_keys};
 use sealane_cli::reread_any;
+use sealane_copy::proto::compression::Expander;
 use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::Message;
-use sealane_copy::proto::record::split_records;
+use sealane_copy::proto::record::{DATA_BYTES_MAX, split_records};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location, client_share};
 use sealane_simulator::Machine;
 use sealane_stack::Spec;
@@ -48,6 +49,10 @@ fn seeds_of_data_streams() {
     check("pack", &["cut"], |bytes| Pack::new(bytes).all(|item| item.is_ok()));
     check("announcement", &[], |bytes| decode::<Announcement>("announcement", bytes).is_ok());
     check("closing", &[], |bytes| decode::<Closing>("closing", bytes).is_ok());
+    check("compression", &["window", "cut", "too-long"], |bytes| {
+        let mut room = vec![0; DATA_BYTES_MAX];
+        Expander::new().unwrap().expand(bytes, &mut room).is_ok()
+    });
     check("receiver", &[], |bytes| batches(&bytes[1..]).1.is_empty());
     check("acknowledgements", &["altered", "noise", "other-kind"], |bytes| {
         acknowledgements(&bytes[1..]).is_honest

@@ -121,6 +121,8 @@ pub enum Event {
     },
     /// With `--archive`: owners are not kept, because the receiving user may not give files away.
     OwnersNotKept,
+    /// With `--compress=auto`: the far end takes or makes no compressed data.
+    NotCompressed,
     /// From a host without sealane: its SFTP server does not report attributes that were to be kept.
     NotToldOverSftp {
         /// Hard links; each of their names becomes a file of its own.
@@ -209,6 +211,8 @@ pub struct Done {
     pub resent_bytes: u64,
     /// The number of content bytes that an earlier run had left at the target.
     pub resumed_bytes: u64,
+    /// The number of bytes that compression has spared the line.
+    pub spared_bytes: u64,
     /// Level that was in force.
     pub level: &'static str,
     /// Algorithm that was in force.
@@ -298,6 +302,7 @@ impl Event {
                 itemised: itemised(change, pushes),
             },
             Notice::OwnersNotKept => Self::OwnersNotKept,
+            Notice::NotCompressed => Self::NotCompressed,
             Notice::NotToldOverSftp { hard_links, xattrs } => {
                 Self::NotToldOverSftp { hard_links: *hard_links, xattrs: *xattrs }
             }
@@ -340,6 +345,7 @@ impl From<&Summary> for Done {
             cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
             resent_bytes: summary.resent_bytes,
             resumed_bytes: summary.resumed_bytes,
+            spared_bytes: summary.spared_bytes,
             level: summary.level.name(),
             suite: summary.suite.map_or(SSH, Suite::name),
             streams: summary.streams,
@@ -371,7 +377,7 @@ mod tests {
             &json!({
                 "event": "done", "dry_run": false, "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
                 "undeleted": 0, "removed": 2, "unremoved": 0, "seconds": 2.0,
-                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "level": "private",
+                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "spared_bytes": 6, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
             }),
         );
@@ -417,6 +423,7 @@ mod tests {
                 Notice::NotToldOverSftp { hard_links: true, xattrs: false },
                 json!({"event": "not_told_over_sftp", "hard_links": true, "xattrs": false}),
             ),
+            (Notice::NotCompressed, json!({"event": "not_compressed"})),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
             (Notice::Left { path: b"j".to_vec() }, json!({"event": "left", "path": "j"})),
             (Notice::BegunAgain { path: b"f".to_vec() }, json!({"event": "begun_again", "path": "f"})),

@@ -247,16 +247,17 @@ fn bases(arguments: &CpArgs) -> Option<Bases> {
 
 /// Refuses flags that would be silently misunderstood.
 fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
-    let compression =
-        "sealane does not compress; on a line that is slow enough for compression to pay, use rsync -z";
     let flags = [
         (
             arguments.short_c,
             "-c",
             "in scp it selects a cipher, in rsync it compares contents: use --suite or --checksum",
         ),
-        (arguments.compress_ssh, "-C", compression),
-        (arguments.compress, "-z", compression),
+        (
+            arguments.compress_ssh,
+            "-C",
+            "in scp it compresses, in rsync it leaves files of CVS out: use -z or --exclude",
+        ),
     ];
     let given = flags.into_iter().find(|(is_given, ..)| *is_given);
     given.map_or(Ok(()), |(_, flag, why)| Err(MeaningError::NotHere { flag, why }))
@@ -290,6 +291,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         lanes: arguments.lanes,
         placement: arguments.placement,
         digest: arguments.digest,
+        compression: arguments.compress.unwrap_or_default(),
         through_ssh: arguments.through_ssh,
         limit_rate: arguments.limit_rate.or(arguments.kilobits),
         resume: !arguments.no_resume,
@@ -384,7 +386,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, command};
     use clap::FromArgMatches;
-    use sealane_copy::{Level, Pattern};
+    use sealane_copy::{Compression, Level, Pattern};
     use sealane_engine::Suite;
     use sealane_lanes::Placement;
     use std::time::Duration;
@@ -514,6 +516,30 @@ mod tests {
     }
 
     #[test]
+    fn compression_is_asked_for_as_in_rsync_or_in_full() {
+        for (line, expected) in [
+            ("x y", Compression::None),
+            ("-z x y", Compression::Zstd(1)),
+            ("-zr x y", Compression::Zstd(1)),
+            ("-rz x y", Compression::Zstd(1)),
+            ("--compress x y", Compression::Zstd(1)),
+            ("--compress=auto x y", Compression::Auto),
+            ("--compress=zstd x y", Compression::Zstd(1)),
+            ("--compress=zstd:-3 x y", Compression::Zstd(-3)),
+            ("--compress=zstd:19 x y", Compression::Zstd(19)),
+            ("--compress=none x y", Compression::None),
+        ] {
+            let given = options(line);
+            assert_eq!(given.compression, expected, "{line}");
+            let word = expected.to_string();
+            assert_eq!(word.parse(), Ok(expected), "it reads back");
+        }
+        for word in ["zstd:0", "zstd:20", "zstd:-8", "zstd:", "gzip", "Auto", ""] {
+            assert!(word.parse::<Compression>().is_err(), "{word}");
+        }
+    }
+
+    #[test]
     fn flags_and_paths_come_in_any_order() {
         let plan = plan("x --digest y -r z --level safe").expect("the line makes sense");
         assert_eq!(plan.sources.len(), 2);
@@ -528,7 +554,7 @@ mod tests {
         assert!(matches!(plan("-T x y z"), Err(MeaningError::ManyToOneName)));
         assert!(matches!(plan("-r - y"), Err(MeaningError::FolderThroughPipe)));
         assert!(matches!(plan("-a x -"), Err(MeaningError::FolderThroughPipe)));
-        for line in ["-c x y", "-C x y", "-z x y", "-rz x y", "--compress x y"] {
+        for line in ["-c x y", "-C x y"] {
             assert!(matches!(plan(line), Err(MeaningError::NotHere { .. })), "{line}");
         }
         assert!(matches!(plan("--delete x y"), Err(MeaningError::DeleteWithoutRecursion)));

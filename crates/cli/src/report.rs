@@ -158,7 +158,10 @@ impl Reporter {
                 };
                 self.line(&format!("sealane: warning: {what}, because an SFTP server does not tell them"));
             }
-            Notice::OwnersNotKept | Notice::NotToldOverSftp { .. } => {}
+            Notice::NotCompressed if self.reporting.verbose => {
+                self.line("sealane: nothing is compressed, because the far end does without (--no-compression)");
+            }
+            Notice::OwnersNotKept | Notice::NotToldOverSftp { .. } | Notice::NotCompressed => {}
             Notice::Deleted { path } => {
                 let line = format!("*deleting   {}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
@@ -457,8 +460,13 @@ fn stats(done: &Done) -> String {
         (
             "again",
             format!(
-                "{} bytes sent twice, {} kept from an earlier run",
-                done.resent_bytes, done.resumed_bytes
+                "{} bytes sent twice, {} kept from an earlier run{}",
+                done.resent_bytes,
+                done.resumed_bytes,
+                match done.spared_bytes {
+                    0 => String::new(),
+                    spared => format!(", {spared} spared by compression"),
+                }
             ),
         ),
         ("level", done.level.to_owned()),
@@ -492,6 +500,7 @@ pub(crate) mod tests {
             cpu_seconds: CpuSeconds { local: 1.0, remote: Some(1.5) },
             resent_bytes: 0,
             resumed_bytes: 5,
+            spared_bytes: 6,
             level: Level::Private,
             suite: Some(Suite::Aes256Gcm),
             streams: 2,
@@ -510,7 +519,7 @@ seconds    2.000
 rate       1.07 GB/s
 CPU s      1.000 here, 1.500 at the far end
 CPU s/GiB  0.50 here, 0.75 at the far end
-again      0 bytes sent twice, 5 kept from an earlier run
+again      0 bytes sent twice, 5 kept from an earlier run, 6 spared by compression
 level      private
 suite      aes-256-gcm, native
 streams    2

@@ -81,6 +81,7 @@ fn daemon(arguments: ServeArgs, implementations: Implementations) -> Result<(), 
         allow_legacy: arguments.allow_legacy,
         implementations,
         measuring: arguments.measuring,
+        compression: !arguments.no_compression,
     };
     let list = options.authorised_peers.clone();
     // The path as given, so that the command does not edit another file.

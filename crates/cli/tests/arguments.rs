@@ -57,7 +57,7 @@ fn flags_of_other_tools_get_a_tip() {
         ("--progress", "progress is shown on a terminal"),
         ("-e", "-P, -i, -o, -F and -J"),
         ("--del", "--delete deletes last"),
-        ("-z", "does not compress"),
+        ("-C", "use -z"),
     ] {
         let output = sealane(&["cp", flag, "a", "b"]).output().expect("the program starts");
         assert_eq!(output.status.code(), Some(2), "{flag}");

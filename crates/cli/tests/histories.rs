@@ -119,6 +119,10 @@ impl Scene {
         if chance.below(3) == 0 {
             arguments.extend(["--streams".into(), chance.one_of(&["1", "2", "4"]).into()]);
         }
+        // Copies within a host are never compressed, and over SFTP nothing can be.
+        if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(3) == 0 {
+            arguments.push(chance.one_of(&["-z", "--compress=auto", "--compress=zstd:-5"]).into());
+        }
         arguments.extend([from, to]);
         arguments
     }

@@ -75,6 +75,62 @@ impl FromStr for Level {
     }
 }
 
+/// The compression of content on its way to another host, by zstd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compression {
+    /// Content goes as it is.
+    #[default]
+    None,
+    /// Whatever carries most content in a second: as it is, or by some level. A far end that takes no compressed records
+    /// gets them as they are.
+    Auto,
+    /// By this level of zstd, in [`Compression::LEVELS`]; a far end that takes no compressed records is an error.
+    Zstd(i8),
+}
+
+impl Compression {
+    /// The levels of zstd; 0 is none.
+    pub const LEVELS: std::ops::RangeInclusive<i8> = -7..=19;
+    /// The level of those who name none: higher ones gain hardly anything from records of 64 KiB.
+    const BY_DEFAULT: Self = Self::Zstd(1);
+
+    /// Returns whether both ends know of it: its level exists.
+    pub(crate) fn is_sensible(self) -> bool {
+        match self {
+            Self::None | Self::Auto => true,
+            Self::Zstd(level) => level != 0 && Self::LEVELS.contains(&level),
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Auto => f.write_str("auto"),
+            Self::Zstd(level) => write!(f, "zstd:{level}"),
+        }
+    }
+}
+
+impl FromStr for Compression {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = match word {
+            "none" => Some(Self::None),
+            "auto" => Some(Self::Auto),
+            "zstd" => Some(Self::BY_DEFAULT),
+            _ => word.strip_prefix("zstd:").and_then(|level| level.parse().ok()).map(Self::Zstd),
+        };
+        found.filter(|found| found.is_sensible()).ok_or_else(|| UnknownName {
+            what: "compression",
+            word: word.to_owned(),
+            choices: "auto, zstd, zstd:N with a level from -7 to 19, none",
+        })
+    }
+}
+
 /// The destination of verified data at the receiving end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sink {
@@ -287,6 +343,8 @@ pub struct Options {
     pub placement: Option<Placement>,
     /// Compute and check a BLAKE3 digest of every file while it moves.
     pub digest: bool,
+    /// Compression of the data on their way. Copies within a host are never compressed.
+    pub compression: Compression,
     /// Carries the data inside ssh, for networks that block data ports.
     pub through_ssh: bool,
     /// Bytes per second over all streams.
@@ -352,6 +410,7 @@ impl Default for Options {
             lanes: None,
             placement: None,
             digest: false,
+            compression: Compression::None,
             through_ssh: false,
             limit_rate: None,
             resume: true,

@@ -119,6 +119,8 @@ pub struct Summary {
     pub resent_bytes: u64,
     /// Content bytes that an earlier run had left at the target.
     pub resumed_bytes: u64,
+    /// Bytes that compression has spared the line.
+    pub spared_bytes: u64,
     /// Protection that was in force.
     pub level: Level,
     /// The algorithm in force; `None` if ssh protects the data, by its own choice.
@@ -262,6 +264,8 @@ pub enum Notice {
         /// Content bytes.
         bytes: u64,
     },
+    /// The far end takes or makes no compressed records, and compression was to be used only if possible.
+    NotCompressed,
     /// The receiving end cannot change owners, which were to be kept only if possible: they are not kept.
     OwnersNotKept,
     /// An SFTP server reports neither hard links nor extended attributes, and some of these were to be kept.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealane_copy::{
-    AddressFamily, FarEnd, Following, Level, Options, Pattern, Placement, Preserve, RemoteOptions, Suite,
-    Upkeep,
+    AddressFamily, Compression, FarEnd, Following, Level, Options, Pattern, Placement, Preserve,
+    RemoteOptions, Suite, Upkeep,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     streams: Option<u16>,
     lanes: Option<u16>,
     placement: Option<String>,
+    compression: Compression,
     through_ssh: bool,
     dry_run: bool,
     /// Bytes per second of one session.
@@ -88,6 +89,7 @@ impl Settings {
             streams: options.streams,
             lanes: options.lanes,
             placement: options.placement.map(|placement| placement.to_string()),
+            compression: options.compression,
             through_ssh: options.through_ssh,
             dry_run: options.dry_run,
             limit_rate: options.limit_rate,
@@ -144,6 +146,7 @@ impl Settings {
             streams: self.streams,
             lanes: self.lanes,
             placement: placement.map_err(|error| unknown(&error))?,
+            compression: self.compression,
             through_ssh: self.through_ssh,
             dry_run: self.dry_run,
             limit_rate: self.limit_rate,

@@ -3,7 +3,7 @@
 use super::Filters;
 use crate::{copy_units, units};
 use clap::{Args, ValueEnum};
-use sealane_copy::{Level, RelativePath};
+use sealane_copy::{Compression, Level, RelativePath};
 use sealane_engine::{EngineChoice, KINDS, Suite};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
@@ -207,6 +207,19 @@ pub struct CpArgs {
     /// The same in kilobits a second, as in scp
     #[arg(short = 'l', value_name = "KBIT", value_parser = units::kilobits, conflicts_with = "limit_rate", hide_short_help = true, help_heading = "Speed")]
     pub kilobits: Option<u64>,
+    /// Compress the data on the way, by zstd: `zstd` (or -z alone) always, `zstd:N` at level N from -7 to 19, `auto` only as far
+    /// as that makes the copy faster, `none` never (the default). What does not become shorter goes as it is. The lengths of
+    /// compressed records tell an eavesdropper more than others
+    #[arg(
+        short = 'z',
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "zstd",
+        help_heading = "Speed"
+    )]
+    pub compress: Option<Compression>,
     /// Flush every file to disk before it gets its final name
     #[arg(long, hide_short_help = true, help_heading = "Speed")]
     pub fsync: bool,
@@ -306,12 +319,9 @@ pub struct CpArgs {
     /// scp's cipher, rsync's checksums: refused with the reason.
     #[arg(short = 'c', hide = true)]
     pub short_c: bool,
-    /// scp's compression: refused with the reason.
+    /// scp's compression, which rsync's -C is not: refused with the reason.
     #[arg(short = 'C', hide = true)]
     pub compress_ssh: bool,
-    /// rsync's compression: refused with the reason.
-    #[arg(short = 'z', long = "compress", hide = true)]
-    pub compress: bool,
 }
 
 /// Program at a far end.

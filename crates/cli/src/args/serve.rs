@@ -49,6 +49,9 @@ pub struct ServeArgs {
     /// Allow outdated algorithms, which are no longer secure
     #[arg(long)]
     pub allow_legacy: bool,
+    /// Take and send no compressed data: a peer that asks for it is refused, one that asks for --compress=auto copies without
+    #[arg(long)]
+    pub no_compression: bool,
     /// Let peers measure: data sent may be discarded, data fetched held in memory, lanes outnumber processors
     #[arg(long)]
     pub measuring: bool,

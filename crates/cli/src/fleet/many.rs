@@ -225,6 +225,7 @@ fn summary(totals: Totals, agreed: &Agreement, seconds: f64) -> Summary {
         cpu_seconds: CpuSeconds { local: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9, remote: None },
         resent_bytes: 0,
         resumed_bytes: 0,
+        spared_bytes: 0,
         level: agreed.level,
         suite: agreed.suite,
         streams: agreed.streams,

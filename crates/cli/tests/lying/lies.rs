@@ -3,6 +3,7 @@
 //! No file named `*.lie` may ever appear under that name, and files named `*.true` only with the content [`TRUTH`].
 
 use super::{Liar, Line, hello};
+use sealane_copy::proto::compression::Compressor;
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{
     Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Partial, Piece, Request,
@@ -77,6 +78,13 @@ fn misnamed(name: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut room = vec![0; body.len() + 100];
+    let length = Compressor::new().expect("memory").compress(1, body, &mut room).expect("it fits");
+    room.truncate(length);
+    room
+}
+
 pub(crate) fn symlink(name: &str, to: &[u8]) -> Entry {
     let target = LinkTarget::new(to.to_vec()).expect("it is a target");
     entry(name, EntryKind::Symlink { target }, 0)
@@ -91,6 +99,7 @@ pub(crate) fn finished(bytes: u64) -> Message {
         failed: bytes,
         unfit: bytes,
         resumed_bytes: bytes,
+        spared_bytes: bytes,
         active_us: bytes,
         cpu_us: bytes,
     })
@@ -179,6 +188,13 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
     ("a range kept that is as large as there is", Refused, |_, line| {
         line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
         line.say(Kind::Kept, 1, 5, &u64::MAX);
+    }),
+    ("a compressed pack, although nobody agreed to compress", Refused, |_, line| {
+        line.send(Kind::CompressedPack, 0, 0, &compressed(&pack(&[(file("asked/a.lie", 4), TRUTH)])));
+    }),
+    ("compressed data, although nobody agreed to compress", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.send(Kind::CompressedData, 1, 0, &compressed(&[7; 1000]));
     }),
     ("a closing before the opening", Refused, |_, line| {
         line.say(Kind::Close, 7, 0, &whole(0));

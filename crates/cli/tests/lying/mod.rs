@@ -17,7 +17,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
+use sealane_copy::{Compression, Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
 use sealane_engine::record::{Association, Secret};
 use sealane_peer::{
@@ -125,6 +125,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         data_ports: None,
         sink: Sink::Files,
         measured_end: MeasuredEnd::Both,
+        compression: Compression::None,
         digest: false,
         limit_rate: None,
         journal: Some(transfer),
@@ -245,6 +246,7 @@ impl Liar {
             streams: request.streams.unwrap_or(1),
             streams_max: request.streams_max.or(request.streams).unwrap_or(1),
             lanes: 1,
+            compression: request.compression,
             data_port: listener.local_addr()?.port(),
             name: None,
             may_own: true,

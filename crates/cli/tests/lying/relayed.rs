@@ -56,6 +56,7 @@ impl FarLiar {
                         streams: request.streams.unwrap_or(1),
                         streams_max: request.streams_max.or(request.streams).unwrap_or(1),
                         lanes: 1,
+                        compression: request.compression,
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
                         may_own: true,

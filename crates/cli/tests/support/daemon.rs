@@ -28,6 +28,15 @@ fn identify(home: &Path) -> String {
 impl Served {
     /// Starts with an empty root.
     pub(crate) fn start(tamper: Option<Arc<dyn Tamper>>) -> Self {
+        Self::set(tamper, &[])
+    }
+
+    /// Starts with an empty root, and with these arguments.
+    pub(crate) fn serving(arguments: &[&str]) -> Self {
+        Self::set(None, arguments)
+    }
+
+    fn set(tamper: Option<Arc<dyn Tamper>>, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         identify(&path("server"));
@@ -35,7 +44,7 @@ impl Served {
         write(&path("authorised"), format!("{user} user rights=read,write\n").as_bytes());
         fs::create_dir(path("root")).expect("a folder");
         let any = "127.0.0.1:0".parse().expect("an address");
-        let (child, address) = spawn(folder.path(), any);
+        let (child, address) = spawn(folder.path(), any, arguments);
         let proxy = Proxy::start(address, tamper);
         Self { child, folder, address, proxy }
     }
@@ -97,7 +106,7 @@ impl Served {
     pub(crate) fn kill_and_restart(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        (self.child, _) = spawn(self.folder.path(), self.address);
+        (self.child, _) = spawn(self.folder.path(), self.address, &[]);
     }
 }
 
@@ -108,9 +117,10 @@ impl Drop for Served {
     }
 }
 
-fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {
+fn spawn(folder: &Path, listen: SocketAddr, arguments: &[&str]) -> (Child, SocketAddr) {
     let mut command = sealane(&["serve", "--minimum-level", "safe", "--listen", &listen.to_string()]);
     command.arg(folder.join("root")).arg("--authorised-peers").arg(folder.join("authorised"));
+    command.args(arguments);
     let log = fs::File::options().create(true).append(true).open(folder.join("log")).expect("a file");
     let mut child =
         command.env("HOME", folder.join("server")).stderr(log).spawn().expect("the program starts");

@@ -32,13 +32,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
+    options::{Compression, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
     proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 12;
+pub const PROTOCOL_VERSION: u16 = 13;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -326,6 +326,8 @@ pub struct Request {
     pub fsync: bool,
     /// The silence after which an end gives up, in milliseconds.
     pub timeout_ms: u64,
+    /// The compression of content, asked for by the user or agreed with the other end.
+    pub compression: Compression,
 }
 
 /// The server agrees.
@@ -347,6 +349,8 @@ pub struct Accept {
     pub name: Option<Vec<u8>>,
     /// If the server receives: it can set the owners of entries.
     pub may_own: bool,
+    /// The compression: as requested, or none if none is taken here and anything would do.
+    pub compression: Compression,
 }
 
 /// An end gives up.
@@ -448,6 +452,8 @@ pub struct Finished {
     pub active_us: u64,
     /// CPU time of the sender's process, in microseconds.
     pub cpu_us: u64,
+    /// Bytes that compression has spared the line.
+    pub spared_bytes: u64,
 }
 
 /// Everything is in place.

@@ -37,11 +37,24 @@ pub enum Kind {
     Kept,
     /// In the other direction: the number of records taken over.
     Acknowledge,
+    /// [`Kind::Data`] whose body is compressed ([`compression`](crate::proto::compression)).
+    CompressedData,
+    /// [`Kind::Pack`] whose body is compressed.
+    CompressedPack,
 }
 
 impl Kind {
-    const ALL: [Self; 7] =
-        [Self::Open, Self::Data, Self::Hole, Self::Close, Self::Pack, Self::Kept, Self::Acknowledge];
+    const ALL: [Self; 9] = [
+        Self::Open,
+        Self::Data,
+        Self::Hole,
+        Self::Close,
+        Self::Pack,
+        Self::Kept,
+        Self::Acknowledge,
+        Self::CompressedData,
+        Self::CompressedPack,
+    ];
 
     fn code(self) -> u8 {
         match self {
@@ -52,6 +65,26 @@ impl Kind {
             Self::Pack => 5,
             Self::Acknowledge => 6,
             Self::Kept => 7,
+            Self::CompressedData => 8,
+            Self::CompressedPack => 9,
+        }
+    }
+
+    /// Returns the kind of the same record with a compressed body, if it may have one.
+    pub fn compressed(self) -> Option<Self> {
+        match self {
+            Self::Data => Some(Self::CompressedData),
+            Self::Pack => Some(Self::CompressedPack),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of the same record once its body is expanded; `None` unless it is compressed.
+    pub fn expanded(self) -> Option<Self> {
+        match self {
+            Self::CompressedData => Some(Self::Data),
+            Self::CompressedPack => Some(Self::Pack),
+            _ => None,
         }
     }
 

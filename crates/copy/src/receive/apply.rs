@@ -12,8 +12,9 @@ use crate::{
     error::{Error, ErrorKind},
     journal::Entry as JournalEntry,
     proto::{
+        compression::Expander,
         entry::{Announcement, Closing, Entry, Pack, decode},
-        record::{Header, Kind as RecordKind},
+        record::{DATA_BYTES_MAX, Header, Kind as RecordKind},
     },
     receive::{
         files::{Destination, Files, Lookup, Placed, ReceiveFile},
@@ -33,6 +34,42 @@ pub(crate) struct Applier<'a> {
     current: Option<Current>,
     /// Entries about written ranges that are not in the journal yet.
     unjournaled: Vec<JournalEntry>,
+    /// `None` until a record is compressed.
+    expansion: Option<Box<Expansion>>,
+}
+
+/// The place of expanded bodies.
+#[derive(Debug)]
+struct Expansion {
+    expander: Expander,
+    room: Vec<u8>,
+}
+
+/// The number of records whose bodies are expanded at once: a batch may have many, and each becomes as long as any.
+const EXPANDED_AT_ONCE: usize = 8;
+
+impl Expansion {
+    fn new() -> Result<Box<Self>, Error> {
+        let expander = Expander::new().ok_or_else(|| {
+            Error::new(ErrorKind::Io, "there is no memory left to expand compressed records")
+        })?;
+        Ok(Box::new(Self { expander, room: vec![0; EXPANDED_AT_ONCE * DATA_BYTES_MAX] }))
+    }
+
+    /// Returns the records, at most [`EXPANDED_AT_ONCE`], as they were before they were compressed.
+    fn expand<'a>(&'a mut self, records: &'a [(&Header, &[u8])]) -> Result<Vec<(Header, &'a [u8])>, Error> {
+        let mut expanded = Vec::with_capacity(records.len());
+        for (room, &(header, body)) in self.room.chunks_mut(DATA_BYTES_MAX).zip(records) {
+            let Some(kind) = header.kind.expanded() else {
+                expanded.push((*header, body));
+                continue;
+            };
+            let length = self.expander.expand(body, room);
+            let length = length.map_err(|error| Error::protocol(format!("the sender sent {error}")))?;
+            expanded.push((Header { kind, body_bytes: length, ..*header }, &room[..length]));
+        }
+        Ok(expanded)
+    }
 }
 
 #[derive(Debug)]
@@ -70,7 +107,8 @@ fn malformed(error: crate::proto::entry::Malformed) -> Error {
 
 impl<'a> Applier<'a> {
     pub(crate) fn new(files: &'a Files, stop: &'a Stop) -> Self {
-        Self { files, stop, writer: files.writer(), current: None, unjournaled: Vec::new() }
+        let (current, unjournaled, expansion) = (None, Vec::new(), None);
+        Self { files, stop, writer: files.writer(), current, unjournaled, expansion }
     }
 
     /// Counts content without opening it.
@@ -89,7 +127,11 @@ impl<'a> Applier<'a> {
                 announced = Some(header.file);
                 false
             }
-            RecordKind::Data | RecordKind::Hole | RecordKind::Kept | RecordKind::Close
+            RecordKind::Data
+            | RecordKind::CompressedData
+            | RecordKind::Hole
+            | RecordKind::Kept
+            | RecordKind::Close
                 if announced != Some(header.file) =>
             {
                 announced = Some(header.file);
@@ -111,6 +153,24 @@ impl<'a> Applier<'a> {
 
     /// Writes opened records to their places. Returns the bytes of content.
     pub(crate) fn put(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
+        if records.iter().all(|(header, _)| header.kind.expanded().is_none()) {
+            return self.put_plain(records);
+        }
+        if !self.files.intake.compressed {
+            return Err(Error::protocol("the sender compresses records, which was not agreed"));
+        }
+        let mut expansion = self.expansion.take().map_or_else(Expansion::new, Ok)?;
+        let mut bytes = 0;
+        for some in records.chunks(EXPANDED_AT_ONCE) {
+            let expanded = expansion.expand(some)?;
+            let plain: Vec<_> = expanded.iter().map(|(header, body)| (header, *body)).collect();
+            bytes += self.put_plain(&plain)?;
+        }
+        self.expansion = Some(expansion);
+        Ok(bytes)
+    }
+
+    fn put_plain(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
         let mut bytes = 0;
         let mut rest = records;
         while let Some(&(header, body)) = rest.first() {
@@ -160,6 +220,9 @@ impl<'a> Applier<'a> {
                     self.current = None;
                 }
                 Ok(0)
+            }
+            RecordKind::CompressedData | RecordKind::CompressedPack => {
+                Err(Error::protocol("the sender compresses a record twice"))
             }
             RecordKind::Acknowledge => Err(Error::protocol("the sender acknowledges instead of sending")),
         }
@@ -366,7 +429,7 @@ mod tests {
     use super::*;
     use crate::{
         journal::State,
-        proto::entry::encode,
+        proto::{compression::Compressor, entry::encode},
         receive::{files::Intake, permit::Permit},
     };
 
@@ -380,6 +443,7 @@ mod tests {
             itemise: false,
             fsync: false,
             verify_digests: false,
+            compressed: false,
             open_max: usize::MAX,
             portion: None,
         };
@@ -400,6 +464,66 @@ mod tests {
             for error in [packed.err(), announced.err()].into_iter().flatten() {
                 assert_eq!(error.kind, ErrorKind::Protocol);
                 assert!(error.message.contains(&shown), "{error}");
+            }
+            files.close_all(false);
+        }
+    }
+
+    /// Each is an error that names the sender, and nothing of it is written.
+    #[test]
+    fn compressed_records_that_no_sender_makes_end_the_transfer() {
+        let mut room = vec![0; 4096];
+        let entry = Entry {
+            path: RelativePath::new("a").unwrap(),
+            kind: Kind::File,
+            metadata: Metadata { size_bytes: 3000, ..Metadata::default() },
+            digest: None,
+        };
+        let mut body = vec![0; 8192];
+        let length = encode(&entry, &mut body).unwrap();
+        body.truncate(length + 3000);
+        let mut compress = |body: &[u8]| {
+            let length = Compressor::new().unwrap().compress(1, body, &mut room).unwrap();
+            room[..length].to_vec()
+        };
+        let (good, bomb) = (compress(&body), compress(&vec![7; DATA_BYTES_MAX + 1]));
+        let cut = good[..good.len() - 1].to_vec();
+        let kinds = (RecordKind::CompressedPack, RecordKind::CompressedData);
+        for (kind, body, agreed, expected) in [
+            (kinds.0, &good, true, None),
+            (kinds.0, &good, false, Some("not agreed")),
+            (kinds.0, &bomb, true, Some("65537 bytes")),
+            (kinds.0, &cut, true, Some("cut off")),
+            (kinds.0, &b"garbage".to_vec(), true, Some("length")),
+            (kinds.0, &Vec::new(), true, Some("length")),
+            (kinds.1, &bomb, true, Some("65537 bytes")),
+            (kinds.1, &good, true, Some("")),
+        ] {
+            let intake = Intake {
+                permit: Permit::new(None, [&b"a"[..]], false, false),
+                keep_newer: false,
+                itemise: false,
+                fsync: false,
+                verify_digests: false,
+                compressed: agreed,
+                open_max: usize::MAX,
+                portion: None,
+            };
+            let (notices, _pending) = crossbeam_channel::bounded(8);
+            let (journal, progress) = (State::default(), Arc::default());
+            let files = Files::new(Destination::Null, intake, None, journal, notices, progress);
+            let stop = Stop::new();
+            let mut applier = Applier::new(&files, &stop);
+            let header = Header { kind, body_bytes: body.len(), file: 0, offset: 0 };
+            let put = applier.put(&[(&header, body)]);
+            match expected {
+                None => assert_eq!(put.unwrap(), 3000),
+                Some(words) => {
+                    let error = put.unwrap_err();
+                    assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+                    assert!(error.message.contains(words), "{error}");
+                    assert_eq!(files.counters.bytes.load(Relaxed), 0);
+                }
             }
             files.close_all(false);
         }

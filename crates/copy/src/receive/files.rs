@@ -66,6 +66,8 @@ pub(crate) struct Intake {
     pub(crate) fsync: bool,
     /// Whether content is digested on arrival and compared, where records carry no integrity tags.
     pub(crate) verify_digests: bool,
+    /// Whether records may be compressed.
+    pub(crate) compressed: bool,
     /// The maximum number of unfinished large files.
     pub(crate) open_max: usize,
     /// The only part of a file that is accepted, if the transfer copies a part.

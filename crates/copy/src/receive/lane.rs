@@ -18,6 +18,7 @@ use sealane_lanes::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Turn
 use crate::{
     error::Error,
     line::LineError,
+    proto::record::Header,
     receive::{
         apply::Applier,
         files::Files,
@@ -233,10 +234,13 @@ impl<'a> Lane<'a> {
 
 /// Counts records that are in place, with this many bytes of content.
 fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), LineError> {
-    // Names count as well: a tree of empty files has no content.
-    let wire_bytes = in_hand.arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
+    // Names count as well: a tree of empty files has no content. What was compressed counts as it came.
+    let is_compressed = |header: &Header| header.kind.expanded().is_some();
+    let headers = &in_hand.arrived.headers;
+    let wire_bytes: u64 = headers.iter().map(|header| header.body_bytes as u64).sum();
+    let bytes = if headers.iter().any(is_compressed) { wire_bytes } else { bytes.max(wire_bytes) };
     in_hand.taken()?;
-    pause(receiving, bytes.max(wire_bytes));
+    pause(receiving, bytes);
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use crate::{
         record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
     },
     send::{
+        compress::{Press, RECORDS_MAX},
         line::Outgoing,
         work::{Content, SendFile},
     },
@@ -38,6 +39,10 @@ pub(crate) struct Builder {
     pub(crate) announced: Option<u32>,
     /// Whether the queue counts the batch as in flight.
     pub(crate) counted: bool,
+    /// Compresses content, if it is to be.
+    press: Option<Box<Press>>,
+    /// The sample of [`Governor`](crate::send::compress::Governor) that the batch belongs to.
+    sample: u32,
 }
 
 /// The body of a record that is not sealed.
@@ -81,7 +86,24 @@ impl Builder {
             contents: Vec::new(),
             announced: None,
             counted: false,
+            press: None,
+            sample: 0,
         }
+    }
+
+    /// From now on content is compressed.
+    pub(crate) fn compress_by(&mut self, press: Box<Press>) {
+        self.press = Some(press);
+    }
+
+    /// From now on content goes as it is. Returns the press, if there is one.
+    pub(crate) fn stop_compressing(&mut self) -> Option<Box<Press>> {
+        self.press.take()
+    }
+
+    /// The batch belongs to a sample.
+    pub(crate) fn belongs_to(&mut self, sample: u32) {
+        self.sample = sample;
     }
 
     /// Starts a batch that is not sealed, whose content of large files stays in the files: at most `bytes_max`.
@@ -101,6 +123,9 @@ impl Builder {
 
     /// Returns the largest possible body of one more record, with room for a closing record after it.
     pub(crate) fn room(&self) -> usize {
+        if self.press.is_some() && self.records.len() >= RECORDS_MAX {
+            return 0;
+        }
         self.room_beside(record_bytes_max(self.suite, CLOSING_BYTES_MAX))
     }
 
@@ -150,11 +175,19 @@ impl Builder {
     /// Completes a record whose body is the first `body_bytes` of [`Self::body`].
     pub(crate) fn push(&mut self, kind: Kind, file: u32, offset: u64, body_bytes: usize) {
         assert!(body_bytes <= self.room_beside(0), "the body was written within the room");
+        let (kind, body_bytes) = self.compressed(kind, body_bytes).unwrap_or((kind, body_bytes));
         let sealed_bytes = body_bytes + self.suite.expansion_bytes(body_bytes);
         Header { kind, body_bytes: sealed_bytes, file, offset }
             .encode(&mut self.buffer.bytes_mut()[self.end..]);
         self.records.push((self.end, body_bytes));
         self.end += HEADER_BYTES + sealed_bytes;
+    }
+
+    /// Compresses the next record's body, if it is content that becomes shorter by this.
+    fn compressed(&mut self, kind: Kind, body_bytes: usize) -> Option<(Kind, usize)> {
+        let (press, kind) = (self.press.as_mut()?, kind.compressed()?);
+        let body = &mut self.buffer.bytes_mut()[self.end + HEADER_BYTES..][..body_bytes];
+        Some((kind, press.press(body)?))
     }
 
     /// Adds a record of data that stay in their file.
@@ -232,7 +265,7 @@ impl Builder {
     pub(crate) fn hand_over(&mut self, records_end: u64) -> Outgoing {
         self.counted = false;
         let (buffer, contents) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.contents));
-        Outgoing { buffer, wire_bytes: self.end, records_end, contents }
+        Outgoing { buffer, wire_bytes: self.end, records_end, contents, sample: self.sample }
     }
 
     /// The stream did not take it.

@@ -117,6 +117,8 @@ pub(crate) struct Counters {
     /// The number of failed entries that no repetition could copy.
     pub(crate) unfit: AtomicU64,
     pub(crate) resumed_bytes: AtomicU64,
+    /// Bytes that compression has spared the line.
+    pub(crate) spared_bytes: AtomicU64,
 }
 
 impl Filling {

@@ -24,6 +24,7 @@ use crate::{
     line::LineError,
     send::{
         batch::Builder,
+        compress::{Governor, Press},
         fill::{Filler, Filling},
         line::{Flushed, Settled},
         stream::{Place, SendStream},
@@ -56,6 +57,7 @@ pub(crate) struct Sending {
     pub(crate) placement: Placement,
     pub(crate) lanes: usize,
     pub(crate) limiter: Limiter,
+    pub(crate) compression: Governor,
     pub(crate) bells: Arc<Bells>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) hold: Option<Hold>,
@@ -105,6 +107,7 @@ impl Sending {
                 progress.files_done.fetch_add(candidates.len() as u64, Relaxed);
             }
         }
+        self.compression.arrived(&flushed.sampled, Instant::now());
         self.batches_done(flushed.batches);
     }
 
@@ -195,6 +198,8 @@ struct Lane<'a> {
     engine: Submitter<Sealing<'a>>,
     /// Works without a buffer, kept for the memory of their jobs.
     spare: Vec<Work>,
+    /// Compresses content, once some is to be; `None` also while a batch has it.
+    press: Option<Box<Press>>,
     /// Filled, but without a place yet.
     ready: Option<InHand<'a>>,
     ready_at: Instant,
@@ -264,6 +269,7 @@ impl<'a> Lane<'a> {
             filler: Filler::new(&sending.filling, reader),
             engine: Submitter::new(queue, WORKS_MAX.get()),
             spare: Vec::new(),
+            press: None,
             ready: None,
             ready_at: Instant::now(),
             turn: lane,
@@ -298,7 +304,19 @@ impl<'a> Lane<'a> {
         let Some(buffer) = sending.pool.take() else { return false };
         let mut in_hand = InHand { sending, batch: Builder::new(buffer, sending.suite) };
         let batch = &mut in_hand.batch;
+        let setting = sending.compression.next();
+        batch.belongs_to(setting.sample);
+        if let Some(level) = setting.level
+            && let Some(press) = self.press.take().or_else(Press::new)
+        {
+            batch.compress_by(press.at(level));
+        }
         self.filler.fill(batch);
+        self.press = batch.stop_compressing().or_else(|| self.press.take());
+        if let Some(press) = &mut self.press {
+            let spared = std::mem::take(&mut press.spared_bytes);
+            sending.filling.counters.spared_bytes.fetch_add(spared, Relaxed);
+        }
         if is_early {
             sending.control.ring();
         }

@@ -40,6 +40,8 @@ pub(crate) struct Outgoing {
     /// Number after its last record.
     pub(crate) records_end: u64,
     pub(crate) contents: Vec<Content>,
+    /// The sample of compression that it belongs to; 0 if to none.
+    pub(crate) sample: u32,
 }
 
 /// A batch that is not acknowledged yet.
@@ -48,6 +50,7 @@ struct Unacknowledged {
     records_end: u64,
     content_bytes: u64,
     contents: Vec<Content>,
+    sample: u32,
     departure: Departure,
 }
 
@@ -60,6 +63,8 @@ pub(crate) struct Flushed {
     pub(crate) acknowledged: Vec<Content>,
     /// Batches that the receiver has.
     pub(crate) batches: usize,
+    /// Samples of compression that batches among these belong to, with the batch's bytes of content.
+    pub(crate) sampled: Vec<(u32, u64)>,
 }
 
 /// The fate of the batches of a lost connection.
@@ -199,11 +204,13 @@ impl Line {
         Some(self.remember(outgoing, now))
     }
 
-    fn remember(&mut self, Outgoing { buffer, records_end, contents, .. }: Outgoing, now: Instant) -> Buffer {
+    fn remember(&mut self, outgoing: Outgoing, now: Instant) -> Buffer {
+        let Outgoing { buffer, records_end, contents, sample, .. } = outgoing;
         let content_bytes = contents.iter().map(Content::bytes).sum();
         self.unacknowledged_bytes += content_bytes;
         let departure = self.window.departure(now);
-        self.unacknowledged.push_back(Unacknowledged { records_end, content_bytes, contents, departure });
+        let batch = Unacknowledged { records_end, content_bytes, contents, sample, departure };
+        self.unacknowledged.push_back(batch);
         buffer
     }
 
@@ -232,6 +239,7 @@ impl Line {
                 self.unacknowledged_bytes -= batch.content_bytes;
                 self.window.delivered(batch.departure, batch.content_bytes, now);
                 self.news.acknowledged.extend(batch.contents);
+                self.news.sampled.extend((batch.sample != 0).then_some((batch.sample, batch.content_bytes)));
                 self.news.batches += 1;
                 self.news.progress = true;
             }

@@ -227,7 +227,8 @@ impl<W: Wire> SendStream<W> {
                     end.failed = end.read(&self.clock).err();
                 }
                 self.publish(&end.line);
-                let Flushed { progress, acknowledged, batches } = end.line.news();
+                let Flushed { progress, acknowledged, batches, sampled } = end.line.news();
+                flushed.sampled.extend(sampled);
                 flushed.progress |= progress;
                 flushed.acknowledged.extend(acknowledged);
                 flushed.batches += batches;

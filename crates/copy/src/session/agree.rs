@@ -12,7 +12,7 @@ use sealane_tree::Following;
 use crate::{
     error::{Error, ErrorKind, FAR},
     login::has_aes,
-    options::{Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
@@ -54,6 +54,8 @@ pub(crate) struct Policy {
     pub(crate) allow_legacy: bool,
     /// Serves the laboratory: discards received content, or sends content from memory.
     pub(crate) measuring: bool,
+    /// Takes and makes compressed records.
+    pub(crate) compression: bool,
 }
 
 fn usage(message: impl Into<String>) -> Error {
@@ -191,6 +193,10 @@ pub(crate) fn judge(
     if request.limit_rate == Some(0) {
         return Err(Error::protocol("a rate of 0 bytes a second copies nothing"));
     }
+    if !request.compression.is_sensible() {
+        return Err(Error::protocol("a level of compression that does not exist"));
+    }
+    compression(request, policy)?;
     check_count("the number of streams", request.streams, STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
     let streams = request.streams.unwrap_or_else(|| default_streams(processors, peer_processors));
@@ -209,6 +215,18 @@ pub(crate) fn judge(
         None => default_placement(streams, lanes),
     };
     Ok(Terms { level: request.level, suite, streams, streams_max, lanes, placement })
+}
+
+/// Returns the compression of a transfer for a server with this policy.
+pub(crate) fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> {
+    match request.compression {
+        asked if policy.compression => Ok(asked),
+        Compression::None | Compression::Auto => Ok(Compression::None),
+        Compression::Zstd(_) => Err(refused(
+            "compression was asked for, and is switched off here (--no-compression); \
+             --compress=auto copies without it",
+        )),
+    }
 }
 
 /// Returns our first message.
@@ -314,6 +332,7 @@ mod tests {
             sink: Sink::Files,
             measured_end: MeasuredEnd::Both,
             digest: false,
+            compression: Compression::None,
             limit_rate: None,
             journal: None,
             trust_partial: false,
@@ -337,7 +356,12 @@ mod tests {
 
     #[test]
     fn measuring_needs_a_far_end_that_was_started_for_it() {
-        let policy = |measuring| Policy { minimum_level: Level::Clear, allow_legacy: false, measuring };
+        let policy = |measuring| Policy {
+            minimum_level: Level::Clear,
+            allow_legacy: false,
+            measuring,
+            compression: true,
+        };
         let requests = [
             Request { measured_end: MeasuredEnd::Receive, lanes: Some(64), ..asked() },
             Request { measured_end: MeasuredEnd::Send, role: Role::Push, ..asked() },
@@ -354,7 +378,8 @@ mod tests {
 
     #[test]
     fn both_ends_come_to_the_same_number_of_streams() {
-        let policy = Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: false };
+        let policy =
+            Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: false, compression: true };
         let by_default = Request { streams: None, streams_max: Some(STREAMS_DEFAULT_MAX), ..asked() };
         for (here, there) in [(1, 64), (64, 1), (4, 6), (64, 64), (2, 0)] {
             let terms = judge(&by_default, policy, here, there).unwrap();
@@ -371,7 +396,8 @@ mod tests {
 
     #[test]
     fn no_rate_is_not_no_limit() {
-        let policy = Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: true };
+        let policy =
+            Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: true, compression: true };
         assert!(judge(&Request { limit_rate: Some(0), ..asked() }, policy, 2, 2).is_err());
         assert!(judge(&Request { limit_rate: Some(1), ..asked() }, policy, 2, 2).is_ok());
     }
@@ -381,5 +407,27 @@ mod tests {
         let error = check(Level::Private, Suite::TripleDesCbcHmacSha1, false).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused);
         assert!(check(Level::Private, Suite::TripleDesCbcHmacSha1, true).is_ok());
+    }
+
+    #[test]
+    fn compression_is_refused_to_those_who_insist() {
+        let policy = |compression| Policy {
+            minimum_level: Level::Clear,
+            allow_legacy: false,
+            measuring: false,
+            compression,
+        };
+        for (asked_for, where_off) in [
+            (Compression::None, Some(Compression::None)),
+            (Compression::Auto, Some(Compression::None)),
+            (Compression::Zstd(3), None),
+        ] {
+            let request = Request { compression: asked_for, ..asked() };
+            assert_eq!(compression(&request, policy(true)).unwrap(), asked_for);
+            assert_eq!(compression(&request, policy(false)).ok(), where_off);
+            assert_eq!(judge(&request, policy(false), 2, 2).is_ok(), where_off.is_some());
+        }
+        let strange = Request { compression: Compression::Zstd(0), ..asked() };
+        assert_eq!(judge(&strange, policy(true), 2, 2).unwrap_err().kind, ErrorKind::Protocol);
     }
 }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
+    options::{Compression, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -240,7 +240,7 @@ impl Transfer<'_> {
             }
         };
         let OwnRequest { request, frame } = asked;
-        let terms = self.hold_to(terms, &accept)?;
+        let terms = self.hold_to(terms, request.compression, &accept)?;
         let keys = self.keys(channel, &request, &frame, &accept_frame)?;
         observer.notice(Notice::Agreed(terms.agreement()));
         let mut owner = request.preserve.owner;
@@ -257,8 +257,11 @@ impl Transfer<'_> {
         let engine = engine
             .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
         let preserve = Preserve { owner, ..options.preserve.clone() };
-        let folders_key = Some(keys.folders());
-        let plan = Plan { preserve, folders_key, ..plan(&terms, options, engine, accept.lanes) };
+        let (folders_key, compression) = (Some(keys.folders()), accept.compression);
+        if compression != request.compression {
+            observer.notice(Notice::NotCompressed);
+        }
+        let plan = Plan { preserve, folders_key, compression, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -481,6 +484,11 @@ impl Transfer<'_> {
             sink: options.sink,
             measured_end: options.measured_end,
             digest: options.digest,
+            compression: match data_path {
+                _ if options.measured_end != MeasuredEnd::Both => Compression::None,
+                DataPath::Loopback => Compression::None,
+                DataPath::Direct | DataPath::Relay => options.compression,
+            },
             limit_rate: options.limit_rate,
             journal: self.journal_name(),
             trust_partial: options.trust_partial,
@@ -528,13 +536,20 @@ impl Transfer<'_> {
     }
 
     /// Checks that the answer is as requested, though the far end may permit fewer streams.
-    pub(super) fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<Terms, Error> {
+    pub(super) fn hold_to(
+        &self,
+        terms: &Terms,
+        compression: Compression,
+        accept: &Accept,
+    ) -> Result<Terms, Error> {
         let fits = (terms.streams..=terms.streams_max).contains(&accept.streams_max);
         let answered = (accept.level, accept.suite, accept.streams);
-        if !fits || answered != (terms.level, terms.suite.code(), terms.streams) {
+        let is_compressed_so = accept.compression == compression
+            || (compression, accept.compression) == (Compression::Auto, Compression::None);
+        if !fits || !is_compressed_so || answered != (terms.level, terms.suite.code(), terms.streams) {
             return Err(Error::new(
                 ErrorKind::Refused,
-                "the far end answered with a different level, suite or number of streams than requested",
+                "the far end answered with a different level, suite, compression or number of streams than requested",
             ));
         }
         Ok(Terms { streams_max: accept.streams_max, ..*terms })
@@ -628,6 +643,7 @@ impl Transfer<'_> {
             },
             resent_bytes: finished.resent_bytes,
             resumed_bytes: finished.resumed_bytes,
+            spared_bytes: finished.spared_bytes,
             level: terms.level,
             suite: Some(terms.suite),
             streams: terms.streams,
@@ -647,6 +663,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: options.measured_end,
         digest: options.digest,
+        compression: Compression::None,
         trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,

@@ -686,6 +686,7 @@ pub(crate) fn conclusion(sending: &Sending) -> Finished {
         bytes: counters.bytes.load(Relaxed),
         files: counters.entries.load(Relaxed),
         resent_bytes: counters.resent_bytes.load(Relaxed),
+        spared_bytes: counters.spared_bytes.load(Relaxed),
         skipped: counters.skipped.load(Relaxed),
         failed: counters.failed.load(Relaxed),
         unfit: counters.unfit.load(Relaxed),

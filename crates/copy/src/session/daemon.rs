@@ -60,6 +60,8 @@ pub struct DaemonOptions {
     pub allow_legacy: bool,
     /// Serves the laboratory's modes, which discard received content or send content from memory.
     pub measuring: bool,
+    /// Takes and makes compressed records, where a client asks for them.
+    pub compression: bool,
     /// The maximum number of simultaneous transfers.
     pub connections_max: usize,
     /// The limit in bytes per second for each peer, over all its transfers.
@@ -234,6 +236,7 @@ impl Daemon {
                 minimum_level: options.minimum_level,
                 allow_legacy: options.allow_legacy,
                 measuring: options.measuring,
+                compression: options.compression,
             },
             may_read: peer.rights.read,
             may_write: peer.rights.write && !options.read_only,

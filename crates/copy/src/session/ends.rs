@@ -20,7 +20,7 @@ use crate::{
     content,
     error::Error,
     journal::{Identity, Journal, State as JournalState},
-    options::{Backup, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
+    options::{Backup, Compression, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message},
@@ -34,6 +34,7 @@ use crate::{
     },
     send::{
         batch::record_bytes_max,
+        compress::Governor,
         fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
         manifest::{Manifest, Outgoing},
@@ -83,6 +84,8 @@ pub(crate) struct Plan {
     pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
+    /// The agreed compression.
+    pub(crate) compression: Compression,
     /// A journal's account of partial files counts without reading them again.
     pub(crate) trust_partial: bool,
     pub(crate) dry_run: bool,
@@ -145,6 +148,7 @@ impl Plan {
             open_files_max: 1,
             measured_end: MeasuredEnd::Both,
             digest: false,
+            compression: Compression::None,
             trust_partial: false,
             dry_run: false,
             fsync: false,
@@ -228,6 +232,7 @@ pub(crate) fn sending(
         placement: terms.placement,
         lanes,
         limiter: limiter(plan, plan.limit_rate),
+        compression: Governor::new(plan.compression),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
         hold,
@@ -262,6 +267,7 @@ pub(crate) fn receiving(
         itemise: plan.upkeep.itemise,
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,
+        compressed: plan.compression != Compression::None,
         open_max: plan.open_files_max,
         portion: plan.portion,
     };

@@ -187,6 +187,7 @@ impl Relay<'_> {
         };
         let (preserve, transfer, secret) =
             (request.preserve.clone(), request.transfer, request.secret.clone());
+        let compression = request.compression;
         let received = self.to.ask(receiver, request)?;
         let owner = options.preserve.owner.where_it(received.may_own);
         if owner != options.preserve.owner {
@@ -196,13 +197,17 @@ impl Relay<'_> {
             preserve: Preserve { owner, ..preserve },
             transfer,
             secret: secret.clone(),
+            // The sender makes what the receiver takes.
+            compression: received.compression,
             name: received.name.clone(),
             relayed: true,
             ..from.request(&terms, None, true)?
         };
         let sent = from.ask(sender, sent)?;
-        for accept in [&received, &sent] {
-            self.to.hold_to(&terms, accept)?;
+        self.to.hold_to(&terms, compression, &received)?;
+        self.to.hold_to(&terms, received.compression, &sent)?;
+        if sent.compression != compression {
+            observer.notice(Notice::NotCompressed);
         }
         observer.notice(Notice::Agreed(terms.agreement()));
         let secret = secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;

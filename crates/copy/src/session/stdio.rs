@@ -46,6 +46,7 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
             minimum_level: Level::Clear,
             allow_legacy: leave.allow_legacy,
             measuring: leave.measuring,
+            compression: true,
         },
         may_read: true,
         may_write: true,

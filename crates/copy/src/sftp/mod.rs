@@ -30,7 +30,7 @@ use sealane_engine::EngineChoice;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Level, MeasuredEnd, Options, Sink},
     proto::message::Role,
     session::{far_place::FarPlace, transfer::Transfer},
     sftp::far::Far,
@@ -127,7 +127,12 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     if let Some(suite) = options.suite {
         return Some(format!("--suite {}", suite.name()));
     }
+    let compresses = matches!(options.compression, Compression::Zstd(_));
     let cases = [
+        (
+            compresses,
+            "--compress (over SFTP there is nothing to compress with; -o Compression=yes lets ssh do it)",
+        ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
         (options.upkeep.bases.is_some(), "a folder of an earlier copy"),

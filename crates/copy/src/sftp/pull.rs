@@ -146,6 +146,7 @@ pub(super) fn run(
         seconds: transfer.started.elapsed().as_secs_f64(),
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
         resent_bytes: 0,
+        spared_bytes: 0,
         resumed_bytes: resumed,
         level: Level::Private,
         suite: None,

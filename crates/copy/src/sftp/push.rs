@@ -30,7 +30,7 @@ use sealane_tree::{ShownPath, SourceRoot};
 use crate::{
     error::{Error, ErrorKind},
     journal::{file_name, lease, lease_name},
-    options::{Level, MeasuredEnd},
+    options::{Compression, Level, MeasuredEnd},
     proto::record::DATA_BYTES_MAX,
     receive::{
         permit::Permit,
@@ -96,6 +96,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         open_files_max: usize::MAX,
         measured_end: MeasuredEnd::Both,
         digest: false,
+        compression: Compression::None,
         trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,
@@ -266,6 +267,7 @@ pub(super) fn run(
         seconds: transfer.started.elapsed().as_secs_f64(),
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
         resent_bytes: finished.resent_bytes,
+        spared_bytes: 0,
         resumed_bytes: finished.resumed_bytes,
         level: Level::Private,
         suite: None,

@@ -410,7 +410,8 @@ impl Put {
                         }
                     }
                 }
-                RecordKind::Acknowledge => {}
+                // Nobody at an SFTP server would expand them: this end compresses nothing for one.
+                RecordKind::CompressedData | RecordKind::CompressedPack | RecordKind::Acknowledge => {}
             }
             rest = &rest[run.max(1)..];
         }
