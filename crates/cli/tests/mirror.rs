@@ -165,6 +165,51 @@ fn a_name_that_holds_all_and_a_folder_by_name_are_not_mixed() {
     untouched(folder.path());
 }
 
+/// The folders that are equal are compared by digests, and none of their names are told.
+#[test]
+fn a_second_mirror_deletes_what_came_meanwhile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |path: &str| folder.path().join(path);
+    for name in ["src/same/deep", "src/other", "src/third"] {
+        fs::create_dir_all(at(name)).expect("a folder");
+        for number in 0..5 {
+            write(&at(&format!("{name}/{number}")), b"text");
+        }
+    }
+    let expected = names(&at("src"));
+    // Into a folder by its name, and as the contents of the target itself.
+    for (source, target, mirror) in [("src", "dst", "dst/src"), ("src/.", "flat", "flat")] {
+        let run = |more: &[&str]| {
+            let output = cp(folder.path(), &[&["-av", "--delete"], more, &[source, target]].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            text(&output.stdout).lines().filter(|line| line.starts_with("*deleting")).count()
+        };
+        fs::create_dir_all(at(target)).expect("a folder");
+        assert_eq!(run(&[]), 0);
+        assert_eq!(run(&[]), 0, "nothing is deleted of what is equal");
+        assert_eq!(names(&at(mirror)), expected);
+        let there = |path: &str| at(&format!("{mirror}/{path}"));
+        write(&there("other/new"), b"text");
+        write(&there("same/deep/kept.o"), b"text");
+        fs::create_dir_all(there("third/more/deeper")).expect("a folder");
+        write(&there("third/more/deeper/file"), b"text");
+        write(&there("top"), b"text");
+        // The excluded one makes no folder differ, and stays.
+        let exclude = ["--exclude", "*.o"];
+        assert_eq!(run(&[&exclude[..], &["-n"]].concat()), 5);
+        assert_eq!(run(&exclude), 5);
+        let with_kept = names(&at(mirror));
+        assert_eq!(
+            with_kept.iter().filter(|name| !expected.contains(name)).collect::<Vec<_>>(),
+            ["same/deep/kept.o"]
+        );
+        assert_eq!(run(&exclude), 0);
+        assert_eq!(names(&at(mirror)), with_kept);
+        assert_eq!(run(&[&exclude[..], &["--delete-excluded"]].concat()), 1);
+        assert_eq!(names(&at(mirror)), expected);
+    }
+}
+
 #[test]
 fn it_works_every_way_and_a_daemon_asks_for_the_right_to() {
     let served = Served::start(None);

@@ -84,6 +84,8 @@ struct Rules {
     /// Unfinished files of other copies count as if they were not there; otherwise the folder is not whole.
     passes_over_parts: bool,
     filter: Filter,
+    /// The filter does not see the first component of a path, which is the name of a root.
+    below_names: bool,
 }
 
 /// One root.
@@ -141,6 +143,7 @@ impl Source {
             enters: true,
             passes_over_parts: false,
             filter: options.filter.clone(),
+            below_names: false,
         };
         Some(Folders::new(roots, rules, found))
     }
@@ -148,17 +151,19 @@ impl Source {
 
 impl Target {
     /// Returns the search for the folders at these paths, and for those below them if `enters`. An empty path is the target
-    /// itself; a path without a folder is passed over.
-    pub fn folders(&self, paths: Vec<Vec<u8>>, xattrs: bool, enters: bool) -> Folders {
+    /// itself; a path without a folder is passed over, and so is what the filter excludes, which is of paths without their
+    /// first component if that is the name of a root (`below_names`).
+    pub fn folders(
+        &self,
+        paths: Vec<Vec<u8>>,
+        xattrs: bool,
+        enters: bool,
+        (filter, below_names): (Filter, bool),
+    ) -> Folders {
         let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
         let root = Root { beneath, prefix: Vec::new(), device: 0 };
-        let rules = Rules {
-            xattrs,
-            one_file_system: false,
-            enters,
-            passes_over_parts: true,
-            filter: Filter::default(),
-        };
+        let rules =
+            Rules { xattrs, one_file_system: false, enters, passes_over_parts: true, filter, below_names };
         Folders::new(vec![root], rules, paths.into_iter().map(|path| (0, path)).collect())
     }
 }
@@ -174,6 +179,7 @@ impl Folders {
             enters: true,
             passes_over_parts: true,
             filter: Filter::default(),
+            below_names: false,
         };
         Self::new(vec![root], rules, vec![(0, Vec::new())])
     }
@@ -322,7 +328,11 @@ impl Folders {
                 }
             }
             let is_directory = file_type == FileType::Directory;
-            if !self.rules.filter.includes(&path, is_directory) {
+            let filtered = match self.rules.below_names {
+                true => path.splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
+                false => &path,
+            };
+            if !self.rules.filter.includes(filtered, is_directory) {
                 continue;
             }
             if !is_directory && TempName::matches(name) {

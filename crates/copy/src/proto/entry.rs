@@ -119,6 +119,14 @@ pub fn listed_hash(path: &[u8]) -> [u8; 16] {
     hash
 }
 
+/// Returns a 128-bit BLAKE3 hash that stands for the directory `path` (empty for the target itself) having the names that the
+/// source has there, and no others; it differs from every [`path_hash`] and [`listed_hash`] because no path ends in a slash.
+pub fn equal_hash(path: &[u8]) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake3::Hasher::new().update(path).update(b"//").finalize_xof().fill(&mut hash);
+    hash
+}
+
 /// A large file, announced under a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {

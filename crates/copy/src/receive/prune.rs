@@ -16,7 +16,7 @@ use sealane_tree::{
 use crate::{
     error::{Error, ErrorKind},
     journal,
-    proto::entry::{listed_hash, path_hash},
+    proto::entry::{equal_hash, listed_hash, path_hash},
     receive::permit::Permit,
 };
 
@@ -343,7 +343,7 @@ impl<T: Prunable> Prune<T> {
 
     /// Returns the directories to look below; `None` stands for the target itself.
     fn roots(&self) -> Vec<Option<RelativePath>> {
-        let is_listed = |path: &[u8]| self.has(&listed_hash(path));
+        let is_listed = |path: &[u8]| self.is_listed(path);
         match self.permit.names() {
             Some(names) => {
                 let listed = names.filter(|name| is_listed(name));
@@ -352,6 +352,16 @@ impl<T: Prunable> Prune<T> {
             None if is_listed(b"") && !self.permit.is_unnamed() => vec![None],
             None => Vec::new(),
         }
+    }
+
+    /// Returns whether all names of the source in this directory are known.
+    fn is_listed(&self, path: &[u8]) -> bool {
+        self.has(&listed_hash(path)) || self.has(&equal_hash(path))
+    }
+
+    /// Returns whether the source has this name: by itself, or because its directory is equal at both ends.
+    fn is_known(&self, path: &RelativePath) -> bool {
+        self.has(&path_hash(path)) || self.has(&equal_hash(path.split().0))
     }
 
     fn has(&self, hash: &[u8; 16]) -> bool {
@@ -372,8 +382,8 @@ impl<T: Prunable> Prune<T> {
         if !self.filter.includes(below, is_directory) {
             return Judgement::Protected;
         }
-        match self.has(&path_hash(path)) {
-            true if self.has(&listed_hash(path.as_bytes())) => Judgement::Listed,
+        match self.is_known(path) {
+            true if is_directory && self.is_listed(path.as_bytes()) => Judgement::Listed,
             true => Judgement::Known,
             false => Judgement::Extraneous,
         }

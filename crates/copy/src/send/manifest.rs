@@ -5,7 +5,7 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::proto::entry::{Entry, listed_hash};
+use crate::proto::entry::{Entry, equal_hash, listed_hash};
 
 /// The maximum number of messages' worth of names that wait for the control thread.
 const WAITING_MAX: usize = 8;
@@ -60,9 +60,9 @@ impl Manifest {
         self.is_wanted
     }
 
-    /// Records that all names in the target itself will be listed.
-    pub(crate) fn list_target(&self) {
-        self.hand_on(vec![listed_hash(b"")]);
+    /// Records that all names in the target itself will be listed, or that it has those of the source.
+    pub(crate) fn list_target(&self, is_equal: bool) {
+        self.hand_on(vec![if is_equal { equal_hash(b"") } else { listed_hash(b"") }]);
     }
 
     /// Passes on names, and directories whose names are all listed. Waits while there is no room.

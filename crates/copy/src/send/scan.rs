@@ -11,7 +11,7 @@ use sealane_tree::{Entry, EntryKind, Reader, ShownPath, Walk};
 use crate::{
     journal::{self, is_file_name},
     proto::{
-        entry::{listed_hash, path_hash},
+        entry::{equal_hash, listed_hash, path_hash},
         message::HAVE_PER_MESSAGE,
     },
     send::{
@@ -35,12 +35,17 @@ struct Folder {
 impl Folder {
     /// Returns whether the receiver has this entry as it is, because it has the whole folder so.
     fn is_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
+        // A folder is compared with what is in it.
+        match found.kind {
+            EntryKind::Directory(_) => equal.has(found.root, found.path.as_bytes()),
+            _ => self.is_in_equal(equal, found),
+        }
+    }
+
+    /// Returns whether the folder of this entry is equal at the receiver, and so has the same names there.
+    fn is_in_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
         if equal.is_empty() {
             return false;
-        }
-        // A folder is compared with what is in it.
-        if matches!(found.kind, EntryKind::Directory(_)) {
-            return equal.has(found.root, found.path.as_bytes());
         }
         let (path, _) = found.path.split();
         if self.root != found.root || self.path != path {
@@ -77,11 +82,19 @@ pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
             }
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);
+                let equal = &filling.possessions.equal;
+                let is_equal = folder.is_equal(equal, &found);
                 if filling.manifest.is_wanted() {
-                    known.push(path_hash(&found.path));
-                    known.extend(found.is_entered.then(|| listed_hash(found.path.as_bytes())));
+                    // The names in an equal folder are those that the receiver has.
+                    known.extend((!folder.is_in_equal(equal, &found)).then(|| path_hash(&found.path)));
+                    let path = found.path.as_bytes();
+                    let is_whole = is_equal && matches!(found.kind, EntryKind::Directory(_));
+                    known.extend(match is_whole {
+                        true => Some(equal_hash(path)),
+                        false => found.is_entered.then(|| listed_hash(path)),
+                    });
                 }
-                if folder.is_equal(&filling.possessions.equal, &found) {
+                if is_equal {
                     filling.counters.skipped.fetch_add(1, Relaxed);
                     filling.progress.files_measured.fetch_add(1, Relaxed);
                     filling.progress.files_done.fetch_add(1, Relaxed);
@@ -124,4 +137,59 @@ pub(crate) fn finish(sending: &Sending) {
     sending.filling.progress.scan_complete.store(true, Relaxed);
     sending.bells.ring();
     sending.control.ring();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use sealane_tree::{Naming, RelativePath, Source, SourceRoot, WalkOptions};
+
+    use super::*;
+    use crate::{
+        options::{Deletion, Upkeep},
+        proto::entry::bytes_hash,
+        send::fill::Possessions,
+        session::ends::{self, Plan},
+    };
+
+    /// Returns the hashes that a receiver gets that deletes the rest, where these folders are equal.
+    fn known(tree: &std::path::Path, equal_folders: &[&str]) -> Vec<[u8; 16]> {
+        let source = Source::new(vec![SourceRoot::open(tree, &Naming::Basename, false).unwrap()]);
+        let upkeep = Upkeep { delete: Some(Deletion::default()), ..Upkeep::default() };
+        let plan = Plan { upkeep, ..Plan::bare() };
+        let mut possessions = Possessions::default();
+        for folder in equal_folders {
+            possessions.equal.add(0, bytes_hash(folder.as_bytes()), 0);
+        }
+        let (notices, _pending) = crossbeam_channel::unbounded();
+        let sending = ends::sending(&plan, possessions, notices, Arc::default()).unwrap();
+        let walk = source.walk(WalkOptions { recursive: true, ..WalkOptions::default() });
+        run(&sending, walk, || source.reader());
+        std::iter::from_fn(|| sending.filling.manifest.take()).flatten().collect()
+    }
+
+    #[test]
+    fn of_an_equal_folder_no_names_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        for name in ["same/deep", "other"] {
+            fs::create_dir_all(tree.join(name)).unwrap();
+            (0..50).for_each(|number| fs::write(tree.join(format!("{name}/{number}")), "x").unwrap());
+        }
+        let path = |path: &str| path_hash(&RelativePath::new(path).unwrap());
+        let all = known(&tree, &[]);
+        // Four folders, each by its name and as a list, and the files.
+        assert_eq!(all.len(), 100 + 4 * 2);
+        let some = known(&tree, &["tree", "tree/same", "tree/same/deep"]);
+        let mut expected = vec![path("tree"), equal_hash(b"tree"), listed_hash(b"tree/other")];
+        expected.extend([equal_hash(b"tree/same"), equal_hash(b"tree/same/deep")]);
+        expected.extend((0..50).map(|number| path(&format!("tree/other/{number}"))));
+        let sorted = |mut hashes: Vec<[u8; 16]>| {
+            hashes.sort_unstable();
+            hashes
+        };
+        assert_eq!(sorted(some), sorted(expected));
+        assert_eq!(known(&tree, &["tree/same/deep"]).len(), 50 + 4 * 2);
+    }
 }

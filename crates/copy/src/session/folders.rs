@@ -567,7 +567,7 @@ mod tests {
         time::SystemTime,
     };
 
-    use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
+    use sealane_tree::{Filter, Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
     use super::*;
 
@@ -601,7 +601,9 @@ mod tests {
         let options = WalkOptions { xattrs: preserve.xattrs, ..WalkOptions::default() };
         let own = source.folders(&options).unwrap();
         let target = Target::open(at, TargetOptions::default()).unwrap();
-        let theirs = target.folders(vec![b"b".to_vec(), b"missing".to_vec()], preserve.xattrs, true);
+        let filter = (Filter::default(), false);
+        let paths = vec![b"b".to_vec(), b"missing".to_vec()];
+        let theirs = target.folders(paths, preserve.xattrs, true, filter);
         [all(&own, &rules, true), all(&theirs, &rules, false)]
     }
 

@@ -75,6 +75,11 @@ impl ReceivingSide<'_> {
         let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
         let with_owner = self.plan.preserve.owner.is_wanted();
         let permit = self.permit.clone();
+        // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
+        let deletes_excluded = plan.upkeep.delete.is_some_and(|deletion| deletion.excluded);
+        let filter = if deletes_excluded { Filter::default() } else { filter(self.patterns)? };
+        let is_named = permit.names().is_some() || permit.has_patterns() || permit.is_unnamed();
+        let filter = (filter, is_named);
         let Opened { mut receiving, prune, present, bases } = self.open(control.progress.clone())?;
         control.prune = prune;
         let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
@@ -120,8 +125,8 @@ impl ReceivingSide<'_> {
         let told = told.and_then(|()| match comparison {
             Some((target, rules)) => {
                 let xattrs = rules.xattrs();
-                let all = target.folders(starts, xattrs, true);
-                let list = |paths| target.folders(paths, xattrs, false);
+                let all = target.folders(starts, xattrs, true, filter.clone());
+                let list = |paths| target.folders(paths, xattrs, false, filter);
                 folders::tell(control, &rules, &all, list, (plan.terms.lanes, update))
             }
             None => Ok(()),

@@ -108,7 +108,10 @@ impl SendingSide<'_> {
         let unnamed =
             |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
         if source.source.roots().iter().any(unnamed) {
-            sending.filling.manifest.list_target();
+            let roots = (0..).zip(source.source.roots());
+            let mut unnamed = roots.filter(|(_, root)| unnamed(root));
+            let is_equal = unnamed.any(|(root, _)| sending.filling.possessions.equal.has(root, b""));
+            sending.filling.manifest.list_target(is_equal);
         }
         let removal = self
             .plan

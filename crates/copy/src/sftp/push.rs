@@ -238,7 +238,7 @@ pub(super) fn run(
                 sending.filling.failed(&ShownPath::new(path), error.message);
             }
             if lists_target {
-                sending.filling.manifest.list_target();
+                sending.filling.manifest.list_target(false);
             }
             let outcome = push.run(sources.source.reader(), &permit, removal);
             sending.filling.queue.stop();
