@@ -157,6 +157,11 @@ impl Descent {
             .map(|open| &open.fd)
     }
 
+    /// Passes over the entries of the directory found last, if it was entered.
+    pub(crate) fn leave(&mut self) {
+        self.frames.pop_if(|frame| frame.path_bytes == self.path.len());
+    }
+
     fn enter(&mut self, fd: OwnedFd, identity: Identity) {
         if self.frames.len() >= MAX_OPEN {
             let parked = self.frames.len() - MAX_OPEN;

@@ -114,6 +114,13 @@ impl Walk {
         Self { source, options, next_root: 0, descent: None, selected: None }
     }
 
+    /// Passes over the entries of the directory that was yielded last.
+    pub fn leave(&mut self) {
+        if let Some(under) = &mut self.descent {
+            under.descent.leave();
+        }
+    }
+
     /// Starts with a root; returns `None` if it yields no entry itself.
     fn start(&mut self, index: u32, root: &SourceRoot) -> Option<Result<Entry>> {
         if root.selection.is_some() {

@@ -119,6 +119,31 @@ fn several_roots_are_walked_in_order() {
 }
 
 #[test]
+fn a_directory_is_left_when_that_is_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a/x", "a/deep/y", "b/x", "b/deep/y", "c"]);
+    let left = |leaves: &[&str]| {
+        let mut walk = source(dir.path(), Naming::Contents).walk(WalkOptions::default());
+        let mut found = BTreeSet::new();
+        while let Some(entry) = walk.next() {
+            let path = entry.expect("walks").path.to_string();
+            if leaves.contains(&path.as_str()) {
+                walk.leave();
+            }
+            found.insert(path);
+        }
+        let all = names(&source(dir.path(), Naming::Contents), WalkOptions::default());
+        let all = all.iter().map(|name| name.trim_end_matches('/'));
+        all.filter(|name| !found.contains(*name)).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(left(&[]), "");
+    assert_eq!(left(&["a"]), "a/deep a/deep/y a/x");
+    assert_eq!(left(&["a/deep", "b"]), "a/deep/y b/deep b/deep/y b/x");
+    // A file has nothing to leave, and its directory is not left with it.
+    assert_eq!(left(&["c", "a/x"]), "");
+}
+
+#[test]
 fn filters_work_as_in_rsync() {
     let dir = tempfile::tempdir().expect("a directory");
     tree(dir.path(), &["a.o", "keep.o", "src/a.o", "src/a.c", "target/x", "src/target/y", "target.c"]);

@@ -59,13 +59,13 @@ impl Folder {
 }
 
 /// Walks the sources into the queue.
-pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
+pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader) {
     let filling = &sending.filling;
     let mut pack = Vec::with_capacity(PACK_ENTRIES);
     let mut known = Vec::new();
     let mut folder = Folder::default();
     filling.counters.resumed_bytes.fetch_add(filling.possessions.equal.bytes, Relaxed);
-    for found in walk {
+    while let Some(found) = walk.next() {
         match found {
             // A receiver would mistake it for its own journal of an earlier run.
             Ok(found) if is_file_name(found.path.file_name()) => {
@@ -93,6 +93,17 @@ pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
                         true => Some(equal_hash(path)),
                         false => found.is_entered.then(|| listed_hash(path)),
                     });
+                }
+                // Nothing in it need be looked at again, and no folder is in it that may differ.
+                if let (true, EntryKind::Directory(_)) = (is_equal, &found.kind)
+                    && let Some(entries) = equal.entries(found.root, found.path.as_bytes())
+                {
+                    walk.leave();
+                    let entries = u64::from(entries);
+                    filling.progress.files_found.fetch_add(entries, Relaxed);
+                    filling.counters.skipped.fetch_add(entries, Relaxed);
+                    filling.progress.files_measured.fetch_add(entries, Relaxed);
+                    filling.progress.files_done.fetch_add(entries, Relaxed);
                 }
                 if is_equal {
                     filling.counters.skipped.fetch_add(1, Relaxed);
@@ -160,12 +171,14 @@ mod tests {
         let plan = Plan { upkeep, ..Plan::bare() };
         let mut possessions = Possessions::default();
         for folder in equal_folders {
-            possessions.equal.add(0, bytes_hash(folder.as_bytes()), 0);
+            let entries = (*folder == "tree/same/deep").then_some(50);
+            possessions.equal.add(0, bytes_hash(folder.as_bytes()), 0, entries);
         }
         let (notices, _pending) = crossbeam_channel::unbounded();
         let sending = ends::sending(&plan, possessions, notices, Arc::default()).unwrap();
         let walk = source.walk(WalkOptions { recursive: true, ..WalkOptions::default() });
         run(&sending, walk, || source.reader());
+        assert_eq!(sending.filling.progress.files_found.load(Relaxed), 100 + 4, "all are counted");
         std::iter::from_fn(|| sending.filling.manifest.take()).flatten().collect()
     }
 

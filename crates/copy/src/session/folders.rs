@@ -85,6 +85,8 @@ struct Digested {
     digest: [u8; 16],
     /// The bytes of its files.
     bytes: u64,
+    /// The number of its entries, if none is a folder.
+    entries: Option<u32>,
 }
 
 /// Digests the folders that one thread visits.
@@ -98,6 +100,7 @@ struct Digesting<'a> {
     entries: Vec<(u32, u32)>,
     hashes: Vec<[u8; 16]>,
     bytes: u64,
+    count: Option<u32>,
     is_fit: bool,
 }
 
@@ -112,6 +115,7 @@ impl<'a> Digesting<'a> {
             entries: Vec::new(),
             hashes: Vec::new(),
             bytes: 0,
+            count: Some(0),
             is_fit: true,
         }
     }
@@ -160,7 +164,7 @@ impl Visitor for Digesting<'_> {
         self.encoded.clear();
         self.entries.clear();
         self.hashes.clear();
-        (self.bytes, self.is_fit) = (0, true);
+        (self.bytes, self.count, self.is_fit) = (0, Some(0), true);
     }
 
     fn entry(&mut self, seen: &Seen<'_>) {
@@ -173,7 +177,10 @@ impl Visitor for Digesting<'_> {
         self.encoded.extend_from_slice(&(seen.name.len() as u16).to_le_bytes());
         self.encoded.extend_from_slice(seen.name);
         match seen.entry_type {
-            EntryType::Directory => self.encoded.push(b'd'),
+            EntryType::Directory => {
+                self.encoded.push(b'd');
+                self.count = None;
+            }
             EntryType::File => {
                 self.encoded.push(b'f');
                 self.encoded.extend_from_slice(&seen.metadata.size_bytes.to_le_bytes());
@@ -193,6 +200,7 @@ impl Visitor for Digesting<'_> {
                 self.is_fit &= !self.is_sender;
             }
         }
+        self.count = self.count.and_then(|count| count.checked_add(1));
         self.entries.push((start, self.encoded.len() as u32));
         if !self.hashes.is_empty() || self.entries.len() > LONG_ENTRIES {
             self.shorten();
@@ -230,6 +238,7 @@ impl Visitor for Digesting<'_> {
             path: folder.path.into(),
             digest,
             bytes: self.bytes,
+            entries: self.count,
         });
         self.digested.len() < TOGETHER || self.hand_on()
     }
@@ -447,6 +456,7 @@ struct Mine {
     root: u32,
     digest: [u8; 16],
     bytes: u64,
+    entries: Option<u32>,
 }
 
 /// The state of a comparison at the sender.
@@ -462,15 +472,15 @@ struct Table {
 impl Table {
     fn judge(&mut self, hash: [u8; 16], mine: &Mine, (number, digest): (u32, [u8; 16])) {
         if mine.digest == digest && digest != UNKNOWN {
-            self.equal.add(mine.root, hash, mine.bytes);
+            self.equal.add(mine.root, hash, mine.bytes, mine.entries);
         } else {
             self.differ.push(number);
         }
     }
 
-    fn add_mine(&mut self, Digested { root, path, digest, bytes }: Digested) {
+    fn add_mine(&mut self, Digested { root, path, digest, bytes, entries }: Digested) {
         let hash = bytes_hash(&path);
-        let mut mine = Mine { root, digest, bytes };
+        let mut mine = Mine { root, digest, bytes, entries };
         if let Some(theirs) = self.theirs.remove(&hash) {
             return self.judge(hash, &mine, theirs);
         }
@@ -726,7 +736,7 @@ mod tests {
     }
 
     fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
-        Digested { root, path: path.into(), digest: [digest; 16], bytes: 1 }
+        Digested { root, path: path.into(), digest: [digest; 16], bytes: 1, entries: Some(1) }
     }
 
     #[test]
@@ -749,7 +759,7 @@ mod tests {
             assert_eq!(table.differ, [1, 2]);
             assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
             assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
-            assert_eq!(table.equal.bytes, 1);
+            assert_eq!((table.equal.bytes, table.equal.entries(0, b"a")), (1, Some(1)));
         }
     }
 
