@@ -95,7 +95,7 @@ const CHEAPER_LOSS: f64 = 0.99;
 /// A setting that carries this much more needs no second look.
 const EVIDENT_GAIN: f64 = 2.0;
 /// The least number of batches in a sample, and the time that it lasts at the known rate.
-const SAMPLE_BATCHES: u32 = 8;
+const SAMPLE_BATCHES: u32 = 4;
 const SAMPLE: Duration = Duration::from_millis(20);
 /// A sample that was acknowledged within this time tells nothing.
 const SAMPLE_MIN: Duration = Duration::from_millis(4);
