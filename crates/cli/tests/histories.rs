@@ -23,6 +23,9 @@ use support::run::{Ended, Run, run_to_end};
 use support::tree::{self, Shape};
 use support::{Chance, many, setting};
 
+/// The settings that repeat one case.
+const AGAIN: &str = "SEALANE_FAULT_SEED=<seed> SEALANE_HISTORIES=1";
+
 const TREE: Shape =
     Shape { small_files: 12, small_bytes_max: 20_000, large_bytes: &[3 << 20, 700_001], sparse_bytes: None };
 
@@ -286,7 +289,7 @@ fn the_end_of_every_history_is_right() {
     let (count, seed) = (setting("SEALANE_HISTORIES", 12), setting("SEALANE_FAULT_SEED", 1));
     let scene = Scene::set();
     let ways = if scene.sshd.is_some() { &ALL[..] } else { &LOCAL[..] };
-    many("history", seed, count, |seed, _| scene.history(seed, ways));
+    many("history", AGAIN, seed, count, |seed, _| scene.history(seed, ways));
 }
 
 /// Returns the folders of a test with a tree, and the scene.
@@ -357,6 +360,25 @@ fn what_was_altered_is_sent_again_and_told() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     // It is told once of each file of which a piece was claimed.
     assert!((1..=parts.len()).contains(&event(&ended, "begun_again").len()), "{ended:?}");
+    is_right(&folders);
+}
+
+/// Folders that both ends have seen to be equal get no time at the end, so the removal of what an interrupted copy has left in one
+/// must not change it.
+#[test]
+fn what_is_cleared_away_changes_no_folders_time() {
+    let (scene, folders) = scene_with_tree("cleared");
+    let (home, source, target) =
+        (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
+    interrupted(&home, &[&source, &target]);
+    assert!(!tree::leftovers_in(&folders.at("target/d0")).is_empty(), "nothing unfinished is left");
+    // Another program brings everything, and takes the mode of unfinished folders away.
+    let done = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
+    done(Command::new("cp").args(["-a", &format!("{source}/."), &target]));
+    done(Command::new("chmod").args(["-R", "-t", &target]));
+    let place = scene.served.place(&format!("{}/target", folders.name));
+    let ended = run_to_end(&home, &["-rT", "--accept-new", &source, &place]).expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     is_right(&folders);
 }
 

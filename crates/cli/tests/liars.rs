@@ -16,7 +16,7 @@ fn no_lie_does_harm() {
     let scenes = [(); 4].map(|()| Mutex::new(Scene::set()));
     let one: Option<u64> = std::env::var("SEALANE_LIE").ok().map(|text| text.parse().expect("a number"));
     let count = if one.is_some() { 1 } else { Scene::lies() as u64 };
-    many("lie", one.unwrap_or(0), count, |number, worker| {
+    many("lie", "SEALANE_LIE=<seed>", one.unwrap_or(0), count, |number, worker| {
         let mut scene = scenes[worker].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         scene.tell(number as usize)
     });

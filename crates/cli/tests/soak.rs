@@ -20,6 +20,9 @@ use support::run::{Run, peak_bytes, run_to_end};
 use support::tree::{self, Shape};
 use support::{Chance, many, setting};
 
+/// The settings that repeat one copy.
+const AGAIN: &str = "SEALANE_FAULT_SEED=<seed> SEALANE_SOAK_COPIES=1";
+
 const TREE: Shape = Shape {
     small_files: 120,
     small_bytes_max: 16_000,
@@ -155,7 +158,7 @@ fn copies_among_kills_and_lies() {
             }
         });
         let copied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            many("copy", seed, copies, |seed, _| {
+            many("copy", AGAIN, seed, copies, |seed, _| {
                 if started.elapsed() > patience {
                     return Ok(());
                 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Stat, chownat, fchmod, linkat, mkdirat, openat, statat, symlinkat, unlinkat,
+    AtFlags, Mode, OFlags, Stat, chownat, fchmod, fstat, linkat, mkdirat, openat, statat, symlinkat, unlinkat,
     utimensat,
 };
 use rustix::io::Errno;
@@ -284,15 +284,23 @@ impl Writer {
     }
 
     /// Removes the unfinished file that an earlier target left of `path` under a temporary name, if it is still there
-    /// and is not a complete file that waits for its own name.
+    /// and is not a complete file that waits for its own name. Its directory keeps its time: one that both ends have seen to be
+    /// equal gets none at the end.
     pub fn discard(&mut self, path: &RelativePath, temp: &TempName) -> Result<()> {
         if self.inner.successors.temp_name(path) == Some(*temp) {
             return Ok(());
         }
         let (parent, _) = path.split();
-        let removed = self
-            .existing_parent(parent)
-            .and_then(|parent| unlinkat(&*parent, temp.as_bytes(), AtFlags::empty()));
+        let removed = self.existing_parent(parent).and_then(|parent| {
+            let before = fstat(&*parent)?;
+            unlinkat(&*parent, temp.as_bytes(), AtFlags::empty())?;
+            if self.inner.options.times {
+                // It may be somebody else's, and then has another time.
+                let modified = Metadata::from_stat(&before, false).modified;
+                let _ = utimensat(&*parent, c".", &times(modified), AtFlags::empty());
+            }
+            Ok(())
+        });
         match removed {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(resolve_error(Operation::Remove, path, errno)),

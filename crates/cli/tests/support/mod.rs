@@ -53,10 +53,11 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Runs cases `0..count` on a few threads. Every failure is printed with the settings that repeat it; then the test
-/// fails.
+/// Runs cases `0..count` on a few threads. Every failure is printed, with the settings that repeat it (`again`); then the
+/// test fails.
 pub(crate) fn many(
     what: &str,
+    again: &str,
     seed: u64,
     count: u64,
     case: impl Fn(u64, usize) -> Result<(), String> + Sync,
@@ -92,7 +93,7 @@ pub(crate) fn many(
     let failures = failures.into_inner().expect("nothing panics here");
     assert!(
         failures.is_empty(),
-        "{} of {count} failed; SEALANE_FAULT_SEED=<seed> SEALANE_FAULT_RUNS=1 repeats one:\n{}",
+        "{} of {count} failed; {again} repeats one:\n{}",
         failures.len(),
         failures.join("\n")
     );
