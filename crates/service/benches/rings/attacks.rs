@@ -2,10 +2,13 @@
 //!
 //! The attackers run at the lowest priority, so that what counts is the work that they make for the service, and not the processor
 //! time that anybody may use. As root they are other users: one whom the policy does not name, and one who may sign and lend.
+//! Beside the rates stands who has used the processors: of a loss of the others, the attacker's own part is no work of the service,
+//! and on few processors the scheduler's choice who runs where is in every rate.
 //! **Guarantee:** a call of the others that fails ends the measurement with a failure.
 
 use crate::clients::{self, Way};
 use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, Signal};
 use sealane_asymmetric::PrivateKey;
 use sealane_client::ring::Words as _;
 use sealane_client::setup::{Ask, Secret, Told, VERSION};
@@ -17,13 +20,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A user whom the policy does not name, and one whom it does.
 const STRANGER: u32 = 65_533;
 pub(crate) const NAMED: u32 = 65_534;
 
-/// The number of processes that sign.
-const PROCESSES: usize = 4;
+/// The name of the thread that lets clients in.
+pub(crate) const SETUP: &str = "setup";
+
+/// The number of processes that sign for each processor: so many that none of it is idle.
+const PROCESSES_EACH: usize = 16;
+
+/// The time for which one attack lasts before the next one, and the beginning of it that does not count. Rates of whole seconds
+/// differ by a tenth and more on a machine that others use; those of neighbours that are as short as this by much less.
+const SPELL: Duration = Duration::from_millis(400);
+const BEGINNING: Duration = Duration::from_millis(100);
 
 /// The file with the key that is lent, beside the socket.
 const LARGE: &str = "large.der";
@@ -45,35 +57,141 @@ const ATTACKS: [Attack; 7] = [
 ];
 
 /// Prints the rate of others under each attack, as a part of their rate without it, and of their rate beside loops that take
-/// the same processor and leave the service alone.
-pub(crate) fn report(socket: &Path, seconds: f64) {
-    let way = Way::Service(socket.to_owned());
+/// the same processor and leave the service alone; and the parts of the processors that the attacker, the thread that lets
+/// clients in, and the other threads beside the workers took, and the workers' time for each signature as against the loops.
+/// They take turns while the same processes sign, `seconds` each. Of the attacks, those whose name contains `only` are tried.
+pub(crate) fn report(socket: &Path, seconds: f64, only: &str) {
     if !rustix::process::geteuid().is_root() {
         println!("attackers of the same user: the figures are those of its own share");
     }
     let large = PrivateKey::generate(KeyKind::Rsa { bits: 8192 }).expect("a key").to_pkcs8();
     std::fs::write(socket.with_file_name(LARGE), &*large.expect("PKCS#8")).expect("a file");
-    println!("RSA-2048 signatures a second of {PROCESSES} processes, medians of three rounds:");
-    println!("  {:<32} {:>7}  {:>9}  {:>9}", "beside", "rate", "of alone", "of loops");
-    for attack in ATTACKS {
-        let beside = |(name, user, _): Attack| {
-            let attacker = Attacker::start(name, user, socket);
-            let rate = clients::run(&way, PROCESSES, 1, seconds).rate;
-            drop(attacker);
-            rate
+    let rounds = (seconds / SPELL.as_secs_f64()).ceil() as usize;
+    println!("RSA-2048 signatures a second of {} processes, means of {rounds} rounds:", processes());
+    println!(
+        "  {:<28} {:>6} {:>8} {:>15} {:>10} {:>6} {:>6} {:>8}",
+        "beside", "rate", "of alone", "of loops", "attacker", "setup", "others", "workers"
+    );
+    for attack in ATTACKS.into_iter().filter(|(name, ..)| name.contains(only)) {
+        let spells = alternate(socket, attack, rounds);
+        let mean = |kind: usize, of: fn(&Spell) -> f64| {
+            spells.iter().map(|round| of(&round[kind])).sum::<f64>() / rounds as f64
         };
-        let rounds: Vec<[f64; 3]> = (0..3)
-            .map(|_| {
-                let alone = clients::run(&way, PROCESSES, 1, seconds).rate;
-                let (loops, attacked) = (beside(LOOPS), beside(attack));
-                [attacked, attacked / alone, attacked / loops]
-            })
-            .collect();
-        let [rate, of_alone, of_loops] =
-            [0, 1, 2].map(|column| median(rounds.iter().map(|round| round[column])));
-        println!("  {:<32} {rate:>7.0}  {of_alone:>7.3} x  {of_loops:>7.3} x", attack.0);
+        let rate = |kind| mean(kind, |spell| spell.rate);
+        let each = |kind| mean(kind, |spell| spell.used.workers) / rate(kind);
+        let ratios: Vec<f64> = spells.iter().map(|[_, loops, attack]| attack.rate / loops.rate).collect();
+        let middle = ratios.iter().sum::<f64>() / rounds as f64;
+        let squares: f64 = ratios.iter().map(|ratio| (ratio - middle).powi(2)).sum();
+        let error = (squares / (rounds * rounds.saturating_sub(1).max(1)) as f64).sqrt();
+        println!(
+            "  {:<28} {:>6.0} {:>6.3} x {:>6.3} +- {error:.3} {:>8.1} % {:>4.1} % {:>4.1} % {:>6.3} x",
+            attack.0,
+            rate(2),
+            rate(2) / rate(0),
+            rate(2) / rate(1),
+            100.0 * mean(2, |spell| spell.used.attacker),
+            100.0 * mean(2, |spell| spell.used.setup),
+            100.0 * mean(2, |spell| spell.used.others),
+            each(2) / each(1),
+        );
     }
     println!("  no call of theirs failed");
+}
+
+fn processes() -> usize {
+    PROCESSES_EACH * thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// One attack's time: the others' rate, and who used the processors.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    rate: f64,
+    used: Used,
+}
+
+/// Has processes sign while nobody attacks, while loops run, and while an attack does, in turns.
+fn alternate(socket: &Path, (name, user, _): Attack, rounds: usize) -> Vec<[Spell; 3]> {
+    let attackers =
+        [None, Some(Attacker::start(LOOPS.0, LOOPS.1, socket)), Some(Attacker::start(name, user, socket))];
+    attackers.iter().flatten().for_each(|attacker| attacker.send(Signal::STOP));
+    let seconds = (3 * rounds + 1) as f64 * SPELL.as_secs_f64();
+    let mut counted = Vec::new();
+    let way = Way::Service(socket.to_owned());
+    let (_, mut ends) = clients::timed(&way, processes(), 1, seconds, || {
+        for _ in 0..rounds {
+            counted.push([0, 1, 2].map(|kind| {
+                let attacker = attackers[kind].as_ref();
+                attacker.iter().for_each(|attacker| attacker.send(Signal::CONT));
+                thread::sleep(BEGINNING);
+                let (start, before) = (Instant::now(), Used::now(attacker));
+                thread::sleep(SPELL - BEGINNING);
+                let (end, after) = (Instant::now(), Used::now(attacker));
+                attacker.iter().for_each(|attacker| attacker.send(Signal::STOP));
+                (start, end, after.since(&before, (end - start).as_secs_f64()))
+            }));
+        }
+    });
+    ends.sort();
+    let before = |time: Instant| ends.partition_point(|end| *end < time);
+    let spell = |(start, end, used): (Instant, Instant, Used)| Spell {
+        rate: (before(end) - before(start)) as f64 / (end - start).as_secs_f64(),
+        used,
+    };
+    counted.into_iter().map(|round| round.map(spell)).collect()
+}
+
+/// Processor time, or parts of all processors' time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    attacker: f64,
+    /// The thread that lets clients in.
+    setup: f64,
+    /// The service's other threads beside its workers.
+    others: f64,
+    workers: f64,
+}
+
+impl Used {
+    /// Returns the nanoseconds that were used so far.
+    fn now(attacker: Option<&Attacker>) -> Self {
+        let mut used = Self::default();
+        let tasks = |process: &str| {
+            std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten()
+        };
+        let read = |task: &std::fs::DirEntry, file: &str| {
+            // A thread may have ended meanwhile.
+            std::fs::read_to_string(task.path().join(file)).unwrap_or_default()
+        };
+        let ran = |task: &std::fs::DirEntry| {
+            read(task, "schedstat").split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0)
+        };
+        for task in tasks("self") {
+            let name = read(&task, "comm");
+            match name.trim().strip_prefix("engine-") {
+                Some(number) if number.parse::<u32>().is_ok() => used.workers += ran(&task),
+                Some(_) => used.others += ran(&task),
+                None if name.trim() == SETUP => used.setup += ran(&task),
+                // This is the measurement itself.
+                None => {}
+            }
+        }
+        if let Some(attacker) = attacker {
+            used.attacker = tasks(&attacker.0.id().to_string()).map(|task| ran(&task)).sum();
+        }
+        used
+    }
+
+    /// Returns the parts of the processors that were used since then, for so many seconds.
+    fn since(&self, then: &Self, seconds: f64) -> Self {
+        let all = 1e9 * seconds * thread::available_parallelism().map_or(1, usize::from) as f64;
+        let part = |now: f64, then: f64| (now - then) / all;
+        Self {
+            attacker: part(self.attacker, then.attacker),
+            setup: part(self.setup, then.setup),
+            others: part(self.others, then.others),
+            workers: part(self.workers, then.workers),
+        }
+    }
 }
 
 /// A process that attacks until the value is dropped.
@@ -92,6 +210,10 @@ impl Attacker {
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
         Self(child)
+    }
+
+    fn send(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.0), signal).expect("it runs");
     }
 }
 
@@ -125,15 +247,15 @@ fn enter(place: &Path) -> Option<(OwnedFd, Memory, OwnedFd)> {
     Some((connection, Memory::map(memory.as_fd()).ok()?, bell))
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn loops(_: &Path) {
+    // Two threads may share a core: it is to be used as programs use it.
+    let mut numbers = [1u64; 4096];
     loop {
-        std::hint::spin_loop();
+        for at in 0..numbers.len() {
+            numbers[at] = numbers[at].wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ numbers[(at * 17 + 1) % 4096].rotate_left(7);
+        }
+        std::hint::black_box(&mut numbers);
     }
 }
 

@@ -54,6 +54,17 @@ const DIGEST: [u8; 32] = [7; 32];
 
 /// Runs `count` processes of `threads` threads for some seconds.
 pub(crate) fn run(way: &Way, count: usize, threads: usize, seconds: f64) -> Found {
+    timed(way, count, threads, seconds, || {}).0
+}
+
+/// Does the same, calls `started` at the start, and returns for each process, of one thread, when its calls have returned.
+pub(crate) fn timed(
+    way: &Way,
+    count: usize,
+    threads: usize,
+    seconds: f64,
+    started: impl FnOnce(),
+) -> (Found, Vec<Instant>) {
     let mut children: Vec<_> = (0..count).map(|_| spawn(way, threads, seconds)).collect();
     for (_, lines) in &mut children {
         let mut line = String::new();
@@ -61,11 +72,15 @@ pub(crate) fn run(way: &Way, count: usize, threads: usize, seconds: f64) -> Foun
         assert_eq!(line, "ready\n");
     }
     let before = cpu();
+    let mut starts = Vec::new();
     for (child, _) in &mut children {
         child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("a process");
+        starts.push(Instant::now());
     }
+    started();
+    let mut ends = Vec::new();
     let (mut rate, mut cpu_us, mut calls, mut times) = (0.0, 0.0, 0.0, Vec::new());
-    for (mut child, mut lines) in children {
+    for ((mut child, mut lines), mut end) in children.into_iter().zip(starts) {
         let mut text = String::new();
         lines.read_to_string(&mut text).expect("numbers");
         assert!(child.wait().expect("a process").success(), "{way:?}");
@@ -74,12 +89,16 @@ pub(crate) fn run(way: &Way, count: usize, threads: usize, seconds: f64) -> Foun
         calls += numbers[0];
         cpu_us += numbers[2];
         times.extend_from_slice(&numbers[3..]);
+        ends.extend(numbers[3..].iter().map(|us| {
+            end += Duration::from_secs_f64(us / 1e6);
+            end
+        }));
     }
     times.sort_by(f64::total_cmp);
     let within = |percent: usize| times[times.len() * percent / 100];
     let own_us = (cpu() - before).as_nanos() as f64 / 1000.0;
     let (p50_us, p99_us) = (within(50), within(99));
-    Found { rate, cpu_us: cpu_us / calls, own_us: own_us / calls, p50_us, p99_us }
+    (Found { rate, cpu_us: cpu_us / calls, own_us: own_us / calls, p50_us, p99_us }, ends)
 }
 
 fn spawn(way: &Way, threads: usize, seconds: f64) -> (Child, BufReader<ChildStdout>) {

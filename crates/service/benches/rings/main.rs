@@ -2,7 +2,7 @@
 //! signatures of processes with one operation under way each, compared with the same in process by OpenSSL and by AWS-LC; and
 //! both beside SoftHSM, alone and behind p11-kit's server. Run it with `cargo bench -p sealane-service --bench rings
 //! [SECONDS]`; `-- null SECONDS`, `-- signatures SECONDS [PROCESSES...]` and `-- token SECONDS` do one of the three, and
-//! `-- attacks SECONDS`, best as root, what attacks of one user cost others; `-- without-ifma SECONDS` is about processors without
+//! `-- attacks SECONDS [WORD]...`, best as root, what attacks of one user cost others; `-- without-ifma SECONDS` is about processors without
 //! that instruction. After
 //! `cargo build --release -p sealane-pkcs11`, clients also sign by our module of PKCS#11.
 //!
@@ -43,9 +43,9 @@ fn main() {
         }
         ["without-ifma", seconds] => without_ifma(seconds),
         ["attack", name, place] => attacks::run(name, Path::new(place)),
-        ["attacks", seconds] => {
-            with_service(Kernels::best(), |_, socket, _, _| attacks::report(socket, number(seconds)))
-        }
+        ["attacks", seconds, only @ ..] => with_service(Kernels::best(), |_, socket, _, _| {
+            attacks::report(socket, number(seconds), &only.join(" "));
+        }),
         ["null", seconds] => report(number(seconds), [true, false, false], &[]),
         ["signatures", seconds, counts @ ..] => {
             let counts: Vec<usize> = counts.iter().map(|count| number(count) as usize).collect();
@@ -122,7 +122,8 @@ fn with_service(kernels: Kernels, measure: impl FnOnce(&Path, &Path, &mut Client
     };
     let stop = Stop::new().expect("a switch");
     let service = Service::start(settings, &stop).expect("a service");
-    let running = thread::spawn(move || service.run());
+    let running = thread::Builder::new().name(attacks::SETUP.to_owned()).spawn(move || service.run());
+    let running = running.expect("a thread");
     let mut client = Client::connect(&socket, "bench").expect("a client");
     client.import("bench", &key.to_pkcs8().expect("PKCS#8"), None).expect("a key");
     measure(&folder, &socket, &mut client, &key);
