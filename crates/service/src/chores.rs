@@ -3,6 +3,7 @@
 //! chores at a time.
 
 use crate::connection::StoredKey;
+use crate::priority::step_back;
 use crate::scheduler::Id;
 use crate::vault::{Vault, VaultError};
 use sealane_asymmetric::{ImportError, PrivateKey};
@@ -93,17 +94,19 @@ impl Chores {
     /// Starts the threads, which ring `bell` after each chore.
     pub(crate) fn start(vault: &Arc<Vault>, bell: &OwnedFd) -> io::Result<Self> {
         let (tell, done) = channel();
-        let start = |name: &str| -> io::Result<SyncSender<Chore>> {
+        let start = |name: &str, prepare: fn()| -> io::Result<SyncSender<Chore>> {
             let (queue, waiting) = sync_channel(WAITING_MAX);
             let (vault, tell, bell) = (Arc::clone(vault), tell.clone(), bell.try_clone()?);
-            thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(move || work(&vault, &waiting, &tell, &bell))?;
+            thread::Builder::new().name(name.to_owned()).spawn(move || {
+                prepare();
+                work(&vault, &waiting, &tell, &bell);
+            })?;
             Ok(queue)
         };
         Ok(Self {
-            kept: start("engine-chores")?,
-            lent: start("engine-lent")?,
+            kept: start("engine-chores", || {})?,
+            // Anybody who may lend can have keys checked without end.
+            lent: start("engine-lent", step_back)?,
             by_user: BTreeMap::new(),
             done,
         })

@@ -6,6 +6,10 @@
 //! is refused before anything is received, and takes no place. Connections are bounded, per user and in total; who asks for a
 //! place gets that of an idle connection of the same user, or of the user who has most, whose client connects again unseen. What
 //! other processes have had in their hands is closed elsewhere ([`crate::closer`]).
+//!
+//! New connections are looked at at once, because the kernel holds all of them in one row; all else is done in turns ([`crate::queue`]):
+//! one user's flood delays another one's set-up by one piece of work for each message of it. One user's set-up work beyond a
+//! credit takes at most its share of a processor; strangers are one user in this. It waits, and nobody is refused for it.
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
@@ -16,16 +20,19 @@ use crate::inquiry::Facts;
 use crate::kernel::{Peer, peer, refuse_descriptors};
 use crate::policy::{Grant, Policy};
 use crate::protect;
+use crate::queue::{Allowance, Queue};
 use crate::scheduler::Id;
 use crate::setup::{Answered, Asker, Keys, answer};
 use crate::vault::{Vault, VaultError};
 use crate::workers::{Shared, Workers, new_bell, ring};
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, listen, recv, shutdown, socket_with, sockopt,
 };
+use rustix::time::{ClockId, clock_gettime};
 use sealane_client::setup::{Ask, Told, VERSION, VERSION_OLDEST};
 use sealane_client::{Bell, Memory, Refusal, socket};
 use sealane_transform::Kernels;
@@ -43,8 +50,22 @@ use std::time::{Duration, Instant};
 /// The maximum number of connections in total. Each has two descriptors.
 const CONNECTIONS_MAX: usize = 8000;
 
-/// The number of descriptors that are left for all else.
-const DESCRIPTORS_BESIDE: usize = 192;
+/// The number of descriptors that are left for all else: visitors, what is to be closed, keys and logs.
+const DESCRIPTORS_BESIDE: usize = 320;
+
+/// The maximum number of visitors that wait, of one user, and in all. The next ones are refused without a look for a place.
+const VISITORS_MAX: usize = 64;
+const VISITORS_MAX_IN_ALL: usize = 128;
+
+/// The maximum number of connections that are accepted between two pieces of work.
+const ACCEPTED_AT_ONCE: usize = 16;
+
+/// The processor time of set-up work for one user: at 50 us for a connection that comes and goes, two thousand of them, and then a
+/// thousand a second.
+const ALLOWANCE: Allowance = Allowance { credit: Duration::from_millis(100), share: 20 };
+
+/// The shortest wait for a user who is to pay: all work that becomes due meanwhile costs one wake-up.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The time that a client may take for its first message when others wait to be let in.
 const HELLO_PATIENCE: Duration = Duration::from_secs(1);
@@ -52,6 +73,9 @@ const HELLO_PATIENCE: Duration = Duration::from_secs(1);
 /// The part of its connections that a user loses at a time, idle ones, when there is no place: few enough to be connected again
 /// soon, and so many that this is rare.
 const CLOSED_AT_ONCE: usize = 64;
+
+/// Each event of a client's socket wakes this thread once, until it is awaited again.
+const AWAITED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
 const CONTROL: u64 = 0;
 const STOP: u64 = 1;
@@ -213,6 +237,18 @@ pub fn check_given(sockets: &[OwnedFd]) -> Result<(), ServiceError> {
     Ok(())
 }
 
+/// For whom set-up work is done: a user whom the policy names, or strangers, who are one together.
+type Payer = Option<u32>;
+
+/// A piece of set-up work.
+#[derive(Debug)]
+enum Errand {
+    /// Somebody has connected, and there is no place without more work, or never.
+    Visitor { socket: OwnedFd, peer: Peer },
+    /// A client has sent something, or has gone.
+    Message(Id),
+}
+
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
@@ -237,6 +273,13 @@ pub struct Service {
     epoll: OwnedFd,
     stop: Stop,
     closer: Closer,
+    /// Whether nobody can send descriptors to it.
+    kernel_refuses: bool,
+    errands: Queue<Payer, Errand>,
+    /// The numbers of visitors that wait.
+    visitors: BTreeMap<Payer, usize>,
+    /// The processor time of this thread at the start of the present work.
+    charged: Duration,
     connections: BTreeMap<Id, Connection>,
     /// The numbers of connections by user.
     by_user: BTreeMap<u32, usize>,
@@ -261,10 +304,9 @@ impl Service {
         for (fd, data) in own.into_iter().chain(listeners) {
             epoll::add(&epoll, fd, EventData::new_u64(data), EventFlags::IN).map_err(io::Error::from)?;
         }
-        for listener in &settings.listeners {
-            // A kernel that cannot refuse them delivers them, and none is received.
-            refuse_descriptors(listener);
-        }
+        // A kernel that cannot refuse them delivers them, and none is received.
+        let refused = settings.listeners.iter().filter(|listener| refuse_descriptors(listener)).count();
+        let kernel_refuses = refused == settings.listeners.len();
         let descriptors = protect::raise_descriptors();
         let connections_max = (descriptors.saturating_sub(DESCRIPTORS_BESIDE) / 2).min(CONNECTIONS_MAX);
         let workers = settings.workers.max(1);
@@ -295,6 +337,10 @@ impl Service {
             epoll,
             stop: stop.clone(),
             closer: Closer::default(),
+            kernel_refuses,
+            errands: Queue::new(ALLOWANCE),
+            visitors: BTreeMap::new(),
+            charged: Duration::ZERO,
             connections: BTreeMap::new(),
             by_user: BTreeMap::new(),
             connections_max,
@@ -312,44 +358,126 @@ impl Service {
     /// # Errors
     /// Fails if the kernel's means to wait do.
     pub fn run(mut self) -> Result<(), ServiceError> {
-        loop {
-            let mut space = [const { MaybeUninit::uninit() }; 64];
-            let events: Vec<u64> = match epoll::wait(&self.epoll, &mut space, None) {
-                Ok((events, _)) => events.iter().map(|event| event.data.u64()).collect(),
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(io::Error::from(error).into()),
-            };
-            for event in events {
-                match event {
-                    STOP => {
-                        if self.stop.0.is_over.load(Relaxed) {
-                            self.audit.write(&Event::Ended);
-                            return Ok(());
-                        }
-                        self.obey();
+        while self.turn()? {}
+        Ok(())
+    }
+
+    /// Waits for something to do, and does at most one errand; returns whether it is to go on.
+    fn turn(&mut self) -> Result<bool, ServiceError> {
+        let now = Instant::now();
+        let (next, pause) = match self.errands.next(now) {
+            Ok(next) => (Some(next), Some(Duration::ZERO)),
+            Err(pause) => (None, pause.map(|pause| pause.max(SHORTEST_PAUSE))),
+        };
+        let pause = pause.map(|pause| Timespec::try_from(pause).unwrap_or_default());
+        let mut space = [const { MaybeUninit::uninit() }; 64];
+        let events: Vec<u64> = match epoll::wait(&self.epoll, &mut space, pause.as_ref()) {
+            Ok((events, _)) => events.iter().map(|event| event.data.u64()).collect(),
+            Err(Errno::INTR) => Vec::new(),
+            Err(error) => return Err(io::Error::from(error).into()),
+        };
+        for event in events {
+            match event {
+                STOP => {
+                    if self.stop.0.is_over.load(Relaxed) {
+                        self.audit.write(&Event::Ended);
+                        return Ok(false);
                     }
-                    CONTROL => self.control(),
-                    FIRST_LISTENER..FIRST_ID => self.accept((event - FIRST_LISTENER) as usize),
-                    id => self.hear(id),
+                    self.obey();
+                }
+                CONTROL => self.control(),
+                FIRST_LISTENER..FIRST_ID => self.accept((event - FIRST_LISTENER) as usize),
+                id => {
+                    if let Some(connection) = self.connections.get(&id) {
+                        self.errands.add(Some(connection.peer.user), Errand::Message(id));
+                    }
                 }
             }
+        }
+        if let Some((payer, errand)) = next {
+            // Nobody is charged for looks at new connections: a flood of them would have its own work wait for ever.
+            self.charged = processor_time();
+            match errand {
+                Errand::Visitor { socket, peer } => self.find_place(payer, socket, peer),
+                Errand::Message(id) => {
+                    self.hear(id);
+                    self.await_more(id);
+                }
+            }
+            self.charge(payer);
+        }
+        Ok(true)
+    }
+
+    /// Charges what this thread has computed since the start of the present work, and starts the next.
+    fn charge(&mut self, payer: Payer) {
+        let spent = processor_time();
+        self.errands.charge(payer, spent.saturating_sub(self.charged), Instant::now());
+        self.charged = spent;
+    }
+
+    /// Has the socket of a connection that still exists wake this thread again, once.
+    fn await_more(&mut self, id: Id) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        if epoll::modify(&self.epoll, &connection.socket, EventData::new_u64(id), AWAITED).is_err() {
+            self.drop_connection(id);
         }
     }
 
     fn accept(&mut self, listener: usize) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Some(listener) = self.listeners.get(listener) else { return };
-        let socket = match accept_with(listener, flags) {
-            Ok(socket) => socket,
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                // The connection stays in the queue, and the event recurs.
-                std::thread::sleep(Duration::from_millis(10));
-                return;
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(listener) = self.listeners.get(listener) else { return };
+            let socket = match accept_with(listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                    // The connection stays in the queue, and the event recurs.
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+                Err(_) => return,
+            };
+            self.look_at(socket);
+        }
+    }
+
+    /// Gives somebody who has connected a place if there is one, and lets him wait for his turn if not.
+    fn look_at(&mut self, socket: OwnedFd) {
+        let Ok(peer) = peer(&socket) else { return self.close(socket) };
+        if !self.kernel_refuses {
+            refuse_descriptors(&socket);
+        }
+        let grant = self.policy.grant(peer.user, peer.group);
+        let payer = grant.is_some().then_some(peer.user);
+        if let Some(grant) = grant {
+            let own = self.by_user.get(&peer.user).copied().unwrap_or(0);
+            if own < grant.connections() as usize && self.connections.len() < self.connections_max {
+                return self.give_place(socket, peer, grant);
             }
-            Err(_) => return,
-        };
-        let Ok(peer) = peer(&socket) else { return self.closer.close(socket) };
-        refuse_descriptors(&socket);
+        }
+        let waiting = self.visitors.get(&payer).copied().unwrap_or(0);
+        if waiting >= VISITORS_MAX || self.visitors.values().sum::<usize>() >= VISITORS_MAX_IN_ALL {
+            let refusal = match payer {
+                None => Refusal::NotAllowed,
+                Some(user) => {
+                    Refusal::Limit { what: format!("connections of user {user} that wait for a place") }
+                }
+            };
+            self.refuse(socket, peer, refusal);
+        } else {
+            self.visitors.insert(payer, waiting + 1);
+            self.errands.add(payer, Errand::Visitor { socket, peer });
+        }
+    }
+
+    /// Finds a place for a visitor, or refuses him.
+    fn find_place(&mut self, payer: Payer, socket: OwnedFd, peer: Peer) {
+        if let Some(waiting) = self.visitors.get_mut(&payer) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.visitors.remove(&payer);
+            }
+        }
         let Some(grant) = self.policy.grant(peer.user, peer.group) else {
             return self.refuse(socket, peer, Refusal::NotAllowed);
         };
@@ -363,14 +491,25 @@ impl Service {
             let what = format!("{} connections in all", self.connections_max);
             return self.refuse(socket, peer, Refusal::Limit { what });
         }
+        self.give_place(socket, peer, grant);
+    }
+
+    fn give_place(&mut self, socket: OwnedFd, peer: Peer, grant: Grant) {
         let (id, since) = (self.next_id, Instant::now());
-        let flags = EventFlags::IN | EventFlags::RDHUP;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(id), flags).is_err() {
-            return self.closer.close(socket);
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(id), AWAITED).is_err() {
+            return self.close(socket);
         }
         self.next_id += 1;
         *self.by_user.entry(peer.user).or_default() += 1;
-        self.connections.insert(id, Connection { socket, peer, grant, since, inside: None });
+        let connection = Connection { socket, peer, grant, since, inside: None };
+        self.connections.insert(id, connection);
+    }
+
+    /// Closes the socket of a client, at once if nothing can be in it that makes that wait.
+    fn close(&self, socket: OwnedFd) {
+        if !self.kernel_refuses {
+            self.closer.close(socket);
+        }
     }
 
     /// Tells a client whom it does not let in why.
@@ -382,10 +521,10 @@ impl Service {
         let _ = shutdown(&socket, Shutdown::Read);
         // Its first message, if it came already, is thrown away: a socket that is closed with a message inside resets the
         // connection, and the client would not hear why.
-        if socket::carries_descriptors(&socket).is_ok_and(|carries| !carries) {
+        if self.kernel_refuses || socket::carries_descriptors(&socket).is_ok_and(|carries| !carries) {
             let _ = recv(&socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
         }
-        self.closer.close(socket);
+        self.close(socket);
     }
 
     /// Drops idle connections of a user, and those that have said nothing for too long; returns whether there were any.
@@ -409,6 +548,10 @@ impl Service {
         self.shared.counters.connections_idle.fetch_add(found.len() as u64, Relaxed);
         let has_some = !found.is_empty();
         found.into_iter().for_each(|id| self.drop_connection(id));
+        self.errands.retain(Some(user), |errand| match errand {
+            Errand::Message(id) => self.connections.contains_key(id),
+            Errand::Visitor { .. } => true,
+        });
         has_some
     }
 
@@ -548,11 +691,14 @@ impl Service {
 
     /// Processes the messages of workers and chores.
     fn control(&mut self) {
+        self.charged = processor_time();
         let _ = rustix::io::read(&self.shared.control, &mut [0u8; 8]);
         let fallen = self.shared.scheduler().fallen();
         for id in fallen {
+            let payer = self.connections.get(&id).map(|connection| connection.peer.user);
             self.lied(id);
             self.drop_connection(id);
+            self.charge(payer);
         }
         while let Some(done) = self.keys.chores.done() {
             let id = done.id;
@@ -571,6 +717,10 @@ impl Service {
             asker.has_chore = false;
         }
         self.tell(id, told, &[]);
+        if let Some(connection) = self.connections.get(&id) {
+            let payer = Some(connection.peer.user);
+            self.charge(payer);
+        }
     }
 
     fn lied(&self, id: Id) {
@@ -603,6 +753,14 @@ impl Service {
         }
         // The client is notified now.
         let _ = shutdown(&connection.socket, Shutdown::Both);
-        self.closer.close(connection.socket);
+        self.close(connection.socket);
     }
 }
+
+/// Returns the processor time of this thread.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

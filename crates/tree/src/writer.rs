@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Stat, chownat, fchmod, fstat, linkat, mkdirat, openat, statat, symlinkat, unlinkat,
-    utimensat,
+    AtFlags, Mode, OFlags, Stat, chownat, fchmod, fstat, linkat, mkdirat, openat, statat, symlinkat,
+    unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
