@@ -184,7 +184,7 @@ fn measured(
         let mut rig = rigs[cell]()?;
         let watch = Watch::begin();
         let per_second = rig.jobs_per_second()?;
-        let is_disturbed = watch.is_disturbed(0.0);
+        let is_disturbed = watch.is_thread_disturbed();
         let megabits = megabits(per_second, rig.bytes);
         Ok(Sample { is_disturbed, ..Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]) })
     });
