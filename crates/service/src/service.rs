@@ -9,7 +9,7 @@
 //!
 //! New connections are looked at at once, because the kernel holds all of them in one row; all else is done in turns ([`crate::queue`]):
 //! one user's flood delays another one's set-up by one piece of work for each message of it. One user's set-up work beyond a
-//! credit takes at most its share of a processor; strangers are one user in this. It waits, and nobody is refused for it.
+//! credit takes at most its share of the processors; strangers are one user in this. It waits, and nobody is refused for it.
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
@@ -45,6 +45,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The maximum number of connections in total. Each has two descriptors.
@@ -60,9 +61,13 @@ const VISITORS_MAX_IN_ALL: usize = 128;
 /// The maximum number of connections that are accepted between two pieces of work.
 const ACCEPTED_AT_ONCE: usize = 16;
 
-/// The processor time of set-up work for one user: at 50 us for a connection that comes and goes, two thousand of them, and then a
-/// thousand a second.
-const ALLOWANCE: Allowance = Allowance { credit: Duration::from_millis(100), share: 20 };
+/// The processor time of set-up work for one user: a twentieth of all processors' time, but no more than one of them. On two
+/// processors that are busy that is some 900 connections a second that come and go, and as many at once before.
+fn allowance() -> Allowance {
+    let processors =
+        thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
+    Allowance { credit: Duration::from_millis(100), share: (20 / processors).max(1) }
+}
 
 /// The shortest wait for a user who is to pay: all work that becomes due meanwhile costs one wake-up.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -338,7 +343,7 @@ impl Service {
             stop: stop.clone(),
             closer: Closer::default(),
             kernel_refuses,
-            errands: Queue::new(ALLOWANCE),
+            errands: Queue::new(allowance()),
             visitors: BTreeMap::new(),
             charged: Duration::ZERO,
             connections: BTreeMap::new(),
@@ -432,7 +437,7 @@ impl Service {
                 Ok(socket) => socket,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                     // The connection stays in the queue, and the event recurs.
-                    std::thread::sleep(Duration::from_millis(10));
+                    thread::sleep(Duration::from_millis(10));
                     return;
                 }
                 Err(_) => return,
