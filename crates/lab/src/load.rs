@@ -59,7 +59,7 @@ pub fn is_disturbed(other_seconds: f64, stolen_seconds: f64, wall: Duration) -> 
     excess > DISTURBING_CORES * wall.as_secs_f64()
 }
 
-/// What the machine and this process have used when a measurement begins.
+/// The machine's and this process's use of processors when a measurement begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     began: Instant,

@@ -1,4 +1,4 @@
-//! What each program that takes part in a fleet does in the same way: it finds the runs of this host, and works for a queue.
+//! The part that every program of a fleet has: it finds the runs of this host, and works for a queue.
 
 use crate::environment;
 use crate::exit::ExitStatus;

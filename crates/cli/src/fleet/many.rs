@@ -61,7 +61,7 @@ fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
 }
 
 /// Returns the status for a run that failed in this way.
-pub(super) fn status_of(error: &FleetError) -> ExitStatus {
+fn status_of(error: &FleetError) -> ExitStatus {
     ExitStatus::of_kind(error.kind())
 }
 

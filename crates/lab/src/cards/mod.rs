@@ -7,13 +7,13 @@
 
 mod closed_loop;
 
-use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Drawn, Experiment, MEGABITS, Measure, Origin, Outcome, Plan, Plot, Profile,
     Repetition, Role, Sample, Value, View, at, by,
 };
+use crate::load::Watch;
 use crate::report::Report;
 use crate::request::Request;
 use crate::studies::{COSTS, Cost, Family, OCF, Study, cost, study};
@@ -443,7 +443,13 @@ mod tests {
         let own = |claim: &&crate::experiment::ClaimResult| claim.claim.source == "O2, table 1";
         assert_eq!(outcome.claims.iter().filter(own).count(), 30);
         for claim in outcome.claims.iter().filter(own) {
-            assert_eq!(claim.verdict, Verdict::ByConstruction, "{}: {:?}", claim.claim.statement, claim.estimate);
+            assert_eq!(
+                claim.verdict,
+                Verdict::ByConstruction,
+                "{}: {:?}",
+                claim.claim.statement,
+                claim.estimate
+            );
         }
         let one = find(
             &outcome.cells,

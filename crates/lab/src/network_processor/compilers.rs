@@ -7,12 +7,12 @@
 //! Code bytes are those of symbols, as `nm` prints them.
 
 use super::{BOUNDS, PROGRAM, sentences};
-use crate::load::Watch;
 use crate::LabError;
 use crate::experiment::{
     Cell, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Profile, Repetition, Sample, Sampler,
     View, at, derive, find,
 };
+use crate::load::Watch;
 use crate::process_tree::Tree;
 use crate::report::Report;
 use crate::request::Request;

@@ -335,7 +335,12 @@ mod tests {
         let at = |ms| zero + Duration::from_millis(ms);
         let slice = |(index, &messages): (usize, &u64)| {
             let from = from_ms + 100 * index as u64;
-            Slice { start: at(from), end: at(from + 10), done: Done { messages, bytes: 1000 * messages }, is_disturbed: false }
+            Slice {
+                start: at(from),
+                end: at(from + 10),
+                done: Done { messages, bytes: 1000 * messages },
+                is_disturbed: false,
+            }
         };
         messages.iter().enumerate().map(slice).collect()
     }
@@ -357,7 +362,10 @@ mod tests {
         assert_eq!(pace, expected);
         let mut other = one.clone();
         other[1].is_disturbed = true;
-        assert_eq!(pace_of(&[&one, &other], SHORT).map(|pace| pace.runs), Some(Runs { taken: 3, disturbed: 1 }));
+        assert_eq!(
+            pace_of(&[&one, &other], SHORT).map(|pace| pace.runs),
+            Some(Runs { taken: 3, disturbed: 1 })
+        );
         assert_eq!(pace_of(&[&[]], SHORT), None);
     }
 

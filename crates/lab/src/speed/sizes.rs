@@ -169,9 +169,12 @@ mod tests {
     fn every_count_has_a_claim_that_is_decided() {
         let [tables, placed] = [tables(), placed()];
         assert_eq!((tables.claims.len(), placed.claims.len()), (10, 40));
-        for (result, met) in tables.claims.iter().map(|result| (result, Verdict::Holds)).chain(
-            placed.claims.iter().map(|result| (result, Verdict::ByConstruction)),
-        ) {
+        for (result, met) in tables
+            .claims
+            .iter()
+            .map(|result| (result, Verdict::Holds))
+            .chain(placed.claims.iter().map(|result| (result, Verdict::ByConstruction)))
+        {
             assert!([met, Verdict::DoesNotHold].contains(&result.verdict), "{result:?}");
         }
         let of = |outcome: &Outcome, name: &str| {

@@ -11,10 +11,13 @@ use super::row::Row;
 use super::tables::cell;
 use super::work::{Runner as _, Task};
 use super::{CacheState, Length, Rule, SpeedError, SpeedOptions, double_boxes, report, sizes, yardstick};
-use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
-use crate::experiment::{Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Sample, Shape, Value, View, Written, at, by, derive, Runs};
+use crate::experiment::{
+    Axis, Cell, Claim, Drawn, Experiment, Measure, Outcome, Plan, Plot, RATE, Repetition, Role, Runs, Sample,
+    Shape, Value, View, Written, at, by, derive,
+};
+use crate::load::Watch;
 use crate::report::Report;
 use crate::report::number::{counted, ratio};
 use crate::request::Request;

@@ -17,7 +17,11 @@ pub(crate) struct Usage {
 
 /// Returns the CPU seconds of this process, and of the children that it has waited for.
 pub(crate) fn own_and_ended_seconds() -> f64 {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(of).map(|usage| usage.user_seconds + usage.system_seconds).iter().sum()
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .map(of)
+        .map(|usage| usage.user_seconds + usage.system_seconds)
+        .iter()
+        .sum()
 }
 
 /// Returns the present counters of this process; all zero if the system does not provide them.

@@ -5,7 +5,9 @@
 
 use super::Row;
 use crate::LabError;
-use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, RATE, RESAMPLING_SEED, Role, Value, View, at, derive, Runs};
+use crate::experiment::{
+    Cell, Claim, Experiment, Measure, Outcome, RATE, RESAMPLING_SEED, Role, Runs, Value, View, at, derive,
+};
 use crate::report::number::ratio;
 use crate::stats::{CONFIDENCE, median, median_interval};
 use crate::studies::ATOMIC_TITLE;
@@ -94,7 +96,11 @@ fn beside(udp: Value, md5: Value, runs: Runs) -> Outcome {
                 .of_role(Role::Published)
         })
         .into_iter()
-        .chain([Cell::new([("machine", HERE)]).behind(runs).with(RATE, udp).with("md5", md5).with_some("part", part)])
+        .chain([Cell::new([("machine", HERE)])
+            .behind(runs)
+            .with(RATE, udp)
+            .with("md5", md5)
+            .with_some("part", part)])
         .collect();
     let measures = vec![
         Measure::rate(RATE, "UDP, MB/s"),
@@ -119,7 +125,9 @@ mod tests {
     fn datagrams_arrive_and_the_claim_can_fail() {
         let Value::Range { value, low, high } = udp(0.2).unwrap() else { panic!("no interval") };
         assert!(0.0 < value && low <= value && value <= high);
-        let verdict = |part: f64| beside(Value::exact(100.0), Value::exact(100.0 * part), Runs::default()).claims[0].verdict;
+        let verdict = |part: f64| {
+            beside(Value::exact(100.0), Value::exact(100.0 * part), Runs::default()).claims[0].verdict
+        };
         assert_eq!(
             [0.4, 0.9, 0.1].map(verdict),
             [Verdict::Holds, Verdict::DoesNotHold, Verdict::DoesNotHold]

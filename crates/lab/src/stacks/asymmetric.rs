@@ -4,9 +4,9 @@
 //! between the packets of a batch; digests are part of the time, keys are not; lanes share nothing.
 
 use super::{Bench, Profile, Timing};
-use crate::load::Watch;
 use crate::LabError;
 use crate::experiment::{Cell, Coordinates, MEGABITS, Sample, at, derive};
+use crate::load::Watch;
 use crate::speed::public_key::Samples;
 use sealane_transform::{Asymmetric, AsymmetricJob, Digest, DigestJob, DigestKey, Kernels};
 use std::sync::Barrier;

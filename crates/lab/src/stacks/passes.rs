@@ -6,10 +6,10 @@
 //! that only the order differs. Guarantees: the result of all orders is the same bytes.
 
 use super::{Bench, rate};
-use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{Cell, Claim, Experiment, Measure, Outcome, Plan, RATE, Repetition, Sample, at, by};
+use crate::load::Watch;
 use crate::report::number::bytes as size;
 use crate::rng::Rng;
 use crate::studies::ATOMIC_TITLE;

@@ -4,13 +4,13 @@
 //! Guarantees: all components work on the same packets and take turns; each gets a new copy of its packets in the
 //! same place.
 
-use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{
     Cell, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,
     by, check, find,
 };
+use crate::load::Watch;
 use crate::request::Request;
 use sealane_engine::{
     Buffer, Direction, Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work,

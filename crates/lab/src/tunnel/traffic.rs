@@ -5,10 +5,10 @@
 //! split trains for a run are as before after it.
 
 use super::net::Net;
-use crate::load::Watch;
 use crate::LabError;
 use crate::error::unavailable;
 use crate::experiment::{Found, Profile, RATE, Sample};
+use crate::load::Watch;
 use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload, tiny_pages};
 use crate::surroundings::Surroundings;
 use serde_json::Value;
