@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use sealane_copy::fuzzing::ReceivingEnd;
+use sealane_copy::proto::compression::Expander;
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, Pack, decode};
-use sealane_copy::proto::record::{Header, Kind};
+use sealane_copy::proto::record::{DATA_BYTES_MAX, Header, Kind};
 use sealane_fuzz::scripts::{Batch, batches};
 use sealane_tree::Kind as EntryKind;
 
@@ -65,6 +66,12 @@ impl Allowed {
                     let path = announcement.entry.path.as_bytes().to_vec();
                     self.closed.insert((*identity, path, size_bytes));
                 }
+            }
+            Kind::CompressedData | Kind::CompressedPack => {
+                let mut room = vec![0; DATA_BYTES_MAX];
+                let expanded = Expander::new().expect("memory").expand(body, &mut room);
+                let (Ok(length), Some(kind)) = (expanded, header.kind.expanded()) else { return };
+                self.record(&Header { kind, ..*header }, &room[..length]);
             }
             // A range that is kept was sent before.
             Kind::Kept | Kind::Acknowledge => {}

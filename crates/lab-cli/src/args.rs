@@ -51,7 +51,7 @@ pub struct Cli {
 pub enum Command {
     /// Studies, and what they are made of.
     #[command(flatten)]
-    Lab(LabCommand),
+    Lab(Box<LabCommand>),
     /// Measure ciphers, digests and MACs, beside other libraries
     #[command(long_about = speed::LONG_ABOUT)]
     Speed(Box<SpeedArgs>),

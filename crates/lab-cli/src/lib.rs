@@ -43,7 +43,7 @@ fn run(cli: Cli) -> Result<ExitStatus, Failure> {
         return Err(Failure::new(ExitStatus::Usage, error));
     }
     match cli.command {
-        Command::Lab(command) => lab::run(command),
+        Command::Lab(command) => lab::run(*command),
         Command::Speed(arguments) => speed::run(&arguments),
         Command::Md5(arguments) => trial::run(&arguments),
         Command::Completions { shell } => documents::completions(shell).map(|()| ExitStatus::Success),
