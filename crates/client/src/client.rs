@@ -14,11 +14,16 @@ use crate::key::{Key, KeyInfo, KeyKind, Source};
 use crate::setup::{Ask, Report, Secret, ServiceStatus, Told};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// The number of times that a call is made in all, while connections end.
+/// The number of times that a call is made at least, while connections end. It is made for as long as the client is patient: a
+/// service that is killed again and again, and starts slowly, ends more connections than any fixed number.
 const ATTEMPTS: usize = 4;
+
+/// The pause before another attempt to connect.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A connection to the service, for one thread.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ impl Client {
     /// # Errors
     /// Fails with [`ClientError::Unreachable`], or if the service refuses.
     pub fn connect_within(path: &Path, program: &str, patience: Duration) -> Result<Self, ClientError> {
-        let channel = Channel::connect_within(path, program, patience)?;
+        let channel = connected(path, program, patience)?;
         let (path, program) = (path.to_owned(), program.to_owned());
         Ok(Self { path, program, patience, channel, handles: HashMap::new() })
     }
@@ -335,24 +340,31 @@ impl Client {
         Ok(handle)
     }
 
-    /// Makes a call, and makes it once more over a new connection if this one has ended.
+    /// Makes a call, and makes it again over a new connection each time that one ends.
     fn again<T>(
         &mut self,
         mut call: impl FnMut(&mut Self) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        for _ in 1..ATTEMPTS {
+        let (since, mut attempts) = (Instant::now(), 0);
+        loop {
+            attempts += 1;
             match call(self) {
-                Err(ClientError::Ended) => {}
+                Err(ClientError::Ended) if attempts < ATTEMPTS || since.elapsed() < self.patience => {}
                 outcome => return outcome,
             }
-            match Channel::connect_within(&self.path, &self.program, self.patience) {
-                Ok(channel) => self.channel = channel,
-                // It ended between the two; the next attempt finds that as well.
-                Err(ClientError::Ended) => {}
-                Err(error) => return Err(error),
-            }
+            self.channel = connected(&self.path, &self.program, self.patience)?;
             self.handles.clear();
         }
-        call(self)
+    }
+}
+
+/// Returns a new connection. One that ends before the service has let it in is made again, for as long as the client is patient.
+fn connected(path: &Path, program: &str, patience: Duration) -> Result<Channel, ClientError> {
+    let since = Instant::now();
+    loop {
+        match Channel::connect_within(path, program, patience) {
+            Err(ClientError::Ended) if since.elapsed() < patience => thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
     }
 }

@@ -10,10 +10,11 @@ mod skip;
 #[path = "service/versions.rs"]
 mod versions;
 
-use common::{Engine, user};
+use common::{Engine, listener, user};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{RecvFlags, SendFlags, accept};
 use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
 use sealane_client::ring::{Direction, Head, MESSAGE_BYTES_MAX, Producer, SLOTS, WORDS, Words as _};
 use sealane_client::setup::{Ask, Told, VERSION, VERSION_OLDEST};
@@ -349,6 +350,30 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         }
         thread::park();
     }
+}
+
+/// A service that is killed again and again, and starts slowly, ends one connection after another.
+#[test]
+fn a_call_outlives_many_connections_that_end() {
+    const ENDED: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    client.generate("web", KeyKind::Ed25519).unwrap();
+    let key = client.open("web").unwrap();
+    let public = PublicKey::of_der(&key.info.public).unwrap();
+    engine.stop();
+    let listener = listener(&engine.socket);
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| client.call(&key, Operation::SignEd25519, b"text"));
+        for _ in 0..ENDED {
+            poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
+            drop(accept(&listener).unwrap());
+        }
+        engine.start_at(listener);
+        let signature = calling.join().unwrap().expect("a signature");
+        assert!(public.verifies(Verification::Ed25519, b"text", &signature));
+    });
 }
 
 #[test]

@@ -9,6 +9,7 @@ use sealane_client::{Client, KeyKind, key};
 use sealane_service::policy::Names;
 use sealane_service::service::bind_at;
 use sealane_service::{Audit, Kernels, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -34,6 +35,11 @@ pub(crate) fn vault(folder: &Path) -> Vault {
     once_free(|| Vault::open(&keys, b"a passphrase"), |error| matches!(error, VaultError::InUse { .. }))
 }
 
+/// Listens at the socket of a service that has ended.
+pub(crate) fn listener(socket: &Path) -> OwnedFd {
+    once_free(|| bind_at(socket), |error| matches!(error, ServiceError::InUse { .. }))
+}
+
 /// A running service. It ends when the value is dropped.
 pub(crate) struct Engine {
     pub(crate) socket: PathBuf,
@@ -53,15 +59,17 @@ impl Engine {
     }
 
     pub(crate) fn start_again(&mut self) {
+        self.start_at(listener(&self.socket));
+    }
+
+    /// Starts the service with a socket at which somebody has listened for it.
+    pub(crate) fn start_at(&mut self, listener: OwnedFd) {
         let policy = match &self.policy {
             Some(text) => Policy::parse(text, &Names::default()).expect("a policy"),
             None => Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         };
         let settings = Settings {
-            listeners: vec![once_free(
-                || bind_at(&self.socket),
-                |error| matches!(error, ServiceError::InUse { .. }),
-            )],
+            listeners: vec![listener],
             vault: self.vault(),
             policy,
             workers: 2,
