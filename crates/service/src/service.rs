@@ -62,7 +62,7 @@ const VISITORS_MAX_IN_ALL: usize = 128;
 const ACCEPTED_AT_ONCE: usize = 16;
 
 /// The processor time of set-up work for one user: a twentieth of all processors' time, but no more than one of them. On two
-/// processors that are busy that is some 900 connections a second that come and go, and as many at once before.
+/// processors that are busy that is some hundred connections a second that come and go, and as many at once before.
 fn allowance() -> Allowance {
     let processors =
         thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
