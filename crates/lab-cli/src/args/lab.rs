@@ -145,6 +145,9 @@ pub struct GatewayArgs {
     /// The number of lanes per direction
     #[arg(long)]
     pub lanes: Option<NonZeroUsize>,
+    /// The folder of the control socket
+    #[arg(long, env = "SEALANE_RUN")]
+    pub run: PathBuf,
     /// The engine, which may be a simulated card
     #[arg(long, value_parser = engine_of_a_study)]
     pub engine: EngineChoice,

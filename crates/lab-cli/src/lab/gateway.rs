@@ -8,7 +8,6 @@ use crate::failure::Failure;
 use crate::signals::{self, Interrupts};
 use crate::text;
 use sealane_terminal::environment;
-use sealane_tunnel::control;
 use sealane_tunnel::gateway::{self, Settings};
 use sealane_tunnel::host::keeper;
 use sealane_tunnel::manual::Allowed;
@@ -28,7 +27,6 @@ const KEEP_HOST: &str = "keep-host";
 pub(super) fn run(arguments: &GatewayArgs) -> Result<ExitStatus, Failure> {
     let usage = |error: anyhow::Error| Failure::new(ExitStatus::Usage, error);
     let site = Site::load(&arguments.site).map_err(|error| usage(error.into()))?;
-    let folder = control::folder();
     let ended = Arc::new(AtomicBool::new(false));
     let settings = Settings {
         site: &site,
@@ -38,7 +36,7 @@ pub(super) fn run(arguments: &GatewayArgs) -> Result<ExitStatus, Failure> {
         allowed: Allowed { manual_counter: arguments.allow_manual_counter, legacy: arguments.allow_legacy },
         implementations: environment::implementations().map_err(usage)?,
         engine: &arguments.engine,
-        control_folder: &folder,
+        control_folder: &arguments.run,
         identity: None,
         keeper,
     };

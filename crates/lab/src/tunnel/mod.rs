@@ -261,7 +261,7 @@ fn rounds_and_seconds(request: &Request) -> (usize, u32) {
     (request.rounds.unwrap_or(rounds), request.seconds.unwrap_or(seconds))
 }
 
-/// Turns the requested tests.
+/// Runs the requested tests.
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let (rounds, seconds) = rounds_and_seconds(request);
@@ -370,7 +370,12 @@ impl Asked<'_> {
                     }
                     runs.nets.push(net);
                 }
-                Err(error) => skipped.push(format!("{peer}, {suite}, {}: {error}", topology.name())),
+                Err(error) => {
+                    let reason = format!("{peer}, {suite}, {}: {error}", topology.name());
+                    // A report without a figure has no place for it.
+                    writeln!(progress, "  skipped: {reason}")?;
+                    skipped.push(reason);
+                }
             }
         }
         let plan = Plan::of_cells(topology.name(), self.repetition, places, request.seed);
