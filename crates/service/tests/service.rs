@@ -281,9 +281,8 @@ fn many_jobs_under_way_come_back_with_their_own_answers() {
     while !expected.is_empty() {
         // This waits at the socket, like an event loop.
         if !channel.arm() {
-            let mut fds =
-                [rustix::event::PollFd::from_borrowed_fd(channel.fd(), rustix::event::PollFlags::IN)];
-            rustix::event::poll(&mut fds, None).unwrap();
+            let mut fds = [PollFd::from_borrowed_fd(channel.fd(), PollFlags::IN)];
+            poll(&mut fds, None).unwrap();
         }
         channel.disarm().unwrap();
         while let Some((ticket, answer)) = channel.try_take().unwrap() {
