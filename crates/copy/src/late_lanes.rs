@@ -16,7 +16,7 @@ use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOption
 
 use crate::{
     late_engine::LateEngine,
-    options::{Level, Sink},
+    options::{Compression, Level, Sink},
     proto::keys::TransferKeys,
     receive::{self, files::Destination, permit::Permit},
     send::{self, scan},
@@ -45,7 +45,8 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
         fs::write(from.join(index.to_string()), index.to_le_bytes().repeat(index)).unwrap();
     }
 
-    let terms = Terms { level: Level::Private, suite, streams, streams_max: streams, lanes, placement };
+    let (level, streams_max, compression) = (Level::Private, streams, Compression::None);
+    let terms = Terms { level, suite, streams, streams_max, lanes, placement, compression };
     let plan =
         Plan { terms, engine, sink: Sink::Files, open_files_max: 64, timeout: PATIENCE, ..Plan::bare() };
     let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);

@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     /// Lanes at this end.
     pub(crate) lanes: u16,
     pub(crate) placement: Placement,
+    /// `None` until the far end has answered.
+    pub(crate) compression: Compression,
 }
 
 impl Terms {
@@ -196,7 +198,7 @@ pub(crate) fn judge(
     if !request.compression.is_sensible() {
         return Err(Error::protocol("a level of compression that does not exist"));
     }
-    compression(request, policy)?;
+    let compression = compression(request, policy)?;
     check_count("the number of streams", request.streams, STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
     let streams = request.streams.unwrap_or_else(|| default_streams(processors, peer_processors));
@@ -214,11 +216,11 @@ pub(crate) fn judge(
         Some(false) => Placement::Connection,
         None => default_placement(streams, lanes),
     };
-    Ok(Terms { level: request.level, suite, streams, streams_max, lanes, placement })
+    Ok(Terms { level: request.level, suite, streams, streams_max, lanes, placement, compression })
 }
 
 /// Returns the compression of a transfer for a server with this policy.
-pub(crate) fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> {
+fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> {
     match request.compression {
         asked if policy.compression => Ok(asked),
         Compression::None | Compression::Auto => Ok(Compression::None),

@@ -257,11 +257,11 @@ impl Transfer<'_> {
         let engine = engine
             .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
         let preserve = Preserve { owner, ..options.preserve.clone() };
-        let (folders_key, compression) = (Some(keys.folders()), accept.compression);
-        if compression != request.compression {
+        let folders_key = Some(keys.folders());
+        if terms.compression != request.compression {
             observer.notice(Notice::NotCompressed);
         }
-        let plan = Plan { preserve, folders_key, compression, ..plan(&terms, options, engine, accept.lanes) };
+        let plan = Plan { preserve, folders_key, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -424,7 +424,8 @@ impl Transfer<'_> {
             None => agree::default_lanes(streams, processors),
         };
         let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
-        Terms { level: options.level, suite, streams, streams_max, lanes, placement }
+        let compression = Compression::None;
+        Terms { level: options.level, suite, streams, streams_max, lanes, placement, compression }
     }
 
     pub(crate) fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
@@ -552,7 +553,7 @@ impl Transfer<'_> {
                 "the far end answered with a different level, suite, compression or number of streams than requested",
             ));
         }
-        Ok(Terms { streams_max: accept.streams_max, ..*terms })
+        Ok(Terms { streams_max: accept.streams_max, compression: accept.compression, ..*terms })
     }
 
     fn keys(
@@ -663,7 +664,6 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: options.measured_end,
         digest: options.digest,
-        compression: Compression::None,
         trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,

@@ -84,8 +84,6 @@ pub(crate) struct Plan {
     pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
-    /// The agreed compression.
-    pub(crate) compression: Compression,
     /// A journal's account of partial files counts without reading them again.
     pub(crate) trust_partial: bool,
     pub(crate) dry_run: bool,
@@ -139,6 +137,7 @@ impl Plan {
             streams_max: 2,
             lanes: 1,
             placement: Placement::Connection,
+            compression: Compression::None,
         };
         Self {
             terms,
@@ -148,7 +147,6 @@ impl Plan {
             open_files_max: 1,
             measured_end: MeasuredEnd::Both,
             digest: false,
-            compression: Compression::None,
             trust_partial: false,
             dry_run: false,
             fsync: false,
@@ -232,7 +230,7 @@ pub(crate) fn sending(
         placement: terms.placement,
         lanes,
         limiter: limiter(plan, plan.limit_rate),
-        compression: Governor::new(plan.compression),
+        compression: Governor::new(terms.compression),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
         hold,
@@ -267,7 +265,7 @@ pub(crate) fn receiving(
         itemise: plan.upkeep.itemise,
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,
-        compressed: plan.compression != Compression::None,
+        compressed: terms.compression != Compression::None,
         open_max: plan.open_files_max,
         portion: plan.portion,
     };

@@ -187,7 +187,7 @@ fn serve_greeted(
             format!("{} sources are too many; the limit is {SOURCES_MAX} at once", request.paths.len());
         return Err(Error::new(ErrorKind::Refused, message));
     }
-    let mut plan = plan(&request, &terms, hello, rules)?;
+    let mut plan = plan(&request, &terms, hello, rules);
     let _reservation = match doors {
         Doors::Own { .. } => None,
         Doors::Shared { budget, .. } => {
@@ -231,7 +231,7 @@ fn serve_greeted(
         streams: terms.streams,
         streams_max: terms.streams_max,
         lanes: terms.lanes,
-        compression: plan.compression,
+        compression: terms.compression,
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
         may_own: may_own(rules),
@@ -421,7 +421,7 @@ fn may_own(rules: &Rules) -> bool {
     rules.may_own && sealane_tree::may_give_away()
 }
 
-fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Result<Plan, Error> {
+fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan {
     let far_lanes = match request.measured_end {
         MeasuredEnd::Both => hello.processors.min(LANES_MAX),
         MeasuredEnd::Send | MeasuredEnd::Receive => LANES_MAX,
@@ -430,7 +430,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Resul
         Role::Push => request.preserve.owner.where_it(may_own(rules)),
         Role::Pull => request.preserve.owner,
     };
-    Ok(Plan {
+    Plan {
         terms: *terms,
         engine: Arc::new(Inline::new(rules.implementations)),
         limit_rate: request.limit_rate,
@@ -438,7 +438,6 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Resul
         open_files_max: open_files_max(far_lanes, terms.streams_max),
         measured_end: request.measured_end,
         digest: request.digest,
-        compression: agree::compression(request, rules.policy)?,
         trust_partial: request.trust_partial,
         dry_run: request.dry_run,
         fsync: request.fsync,
@@ -449,7 +448,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Resul
         folders_key: None,
         // A daemon may be stricter than any peer.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
-    })
+    }
 }
 
 /// Returns the address to listen on for the data streams of one transfer: as narrow as the path allows.

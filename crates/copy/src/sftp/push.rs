@@ -81,8 +81,15 @@ const LOOKS_MAX: usize = 256;
 const FORETELLING_SLEEP: Duration = Duration::from_millis(100);
 
 pub(super) fn terms(streams: u16) -> Terms {
-    let placement = Placement::Connection;
-    Terms { level: Level::Private, suite: Suite::Null, streams, streams_max: streams, lanes: 1, placement }
+    Terms {
+        level: Level::Private,
+        suite: Suite::Null,
+        streams,
+        streams_max: streams,
+        lanes: 1,
+        placement: Placement::Connection,
+        compression: Compression::None,
+    }
 }
 
 pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
@@ -96,7 +103,6 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         open_files_max: usize::MAX,
         measured_end: MeasuredEnd::Both,
         digest: false,
-        compression: Compression::None,
         trust_partial: options.trust_partial,
         dry_run: options.dry_run,
         fsync: options.fsync,
