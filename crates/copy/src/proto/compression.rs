@@ -47,28 +47,24 @@ pub enum CompressionError {
 }
 
 /// Compresses bodies.
-#[derive(Debug)]
-pub struct Compressor(Context);
+pub struct Compressor(CCtx<'static>);
 
-struct Context(CCtx<'static>);
-
-impl std::fmt::Debug for Context {
+impl std::fmt::Debug for Compressor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Context")
+        f.write_str("Compressor")
     }
 }
 
 impl Compressor {
     /// Returns `None` if there is no memory.
     pub fn new() -> Option<Self> {
-        Some(Self(Context(CCtx::try_create()?)))
+        Some(Self(CCtx::try_create()?))
     }
 
     /// Compresses `body` into `room` at a level of zstd. Returns the length; `None` if it does not fit.
     pub fn compress(&mut self, level: i8, body: &[u8], room: &mut [u8]) -> Option<usize> {
-        let context = &mut self.0.0;
-        context.set_parameter(CParameter::CompressionLevel(level.into())).ok()?;
-        context.compress2(room, body).ok()
+        self.0.set_parameter(CParameter::CompressionLevel(level.into())).ok()?;
+        self.0.compress2(room, body).ok()
     }
 }
 

@@ -431,25 +431,29 @@ mod tests {
         journal::State,
         proto::{compression::Compressor, entry::encode},
         receive::{files::Intake, permit::Permit},
+        summary::Notice,
     };
 
-    #[test]
-    fn what_was_not_asked_for_is_refused_by_name() {
-        let sources: [&[u8]; 1] = [b"good.txt"];
-        let permit = Permit::new(None, sources, false, false);
+    /// Returns files that discard the entry of this name, and their notices.
+    fn discarding(name: &[u8], compressed: bool) -> (Files, crossbeam_channel::Receiver<Notice>) {
         let intake = Intake {
-            permit,
+            permit: Permit::new(None, [name], false, false),
             keep_newer: false,
             itemise: false,
             fsync: false,
             verify_digests: false,
-            compressed: false,
+            compressed,
             open_max: usize::MAX,
             portion: None,
         };
-        let (notices, _pending) = crossbeam_channel::bounded(8);
+        let (notices, pending) = crossbeam_channel::bounded(8);
         let (journal, progress) = (State::default(), Arc::default());
-        let files = Files::new(Destination::Null, intake, None, journal, notices, progress);
+        (Files::new(Destination::Null, intake, None, journal, notices, progress), pending)
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_refused_by_name() {
+        let (files, _pending) = discarding(b"good.txt", false);
         let stop = Stop::new();
         let mut applier = Applier::new(&files, &stop);
         for (path, expected) in [("good.txt", true), (".bashrc_", false), ("good.txt/below", false)] {
@@ -499,19 +503,7 @@ mod tests {
             (kinds.1, &bomb, true, Some("65537 bytes")),
             (kinds.1, &good, true, Some("")),
         ] {
-            let intake = Intake {
-                permit: Permit::new(None, [&b"a"[..]], false, false),
-                keep_newer: false,
-                itemise: false,
-                fsync: false,
-                verify_digests: false,
-                compressed: agreed,
-                open_max: usize::MAX,
-                portion: None,
-            };
-            let (notices, _pending) = crossbeam_channel::bounded(8);
-            let (journal, progress) = (State::default(), Arc::default());
-            let files = Files::new(Destination::Null, intake, None, journal, notices, progress);
+            let (files, _pending) = discarding(b"a", agreed);
             let stop = Stop::new();
             let mut applier = Applier::new(&files, &stop);
             let header = Header { kind, body_bytes: body.len(), file: 0, offset: 0 };

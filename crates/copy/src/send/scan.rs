@@ -94,21 +94,20 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
                         false => found.is_entered.then(|| listed_hash(path)),
                     });
                 }
-                // Nothing in it need be looked at again, and no folder is in it that may differ.
-                if let (true, EntryKind::Directory(_)) = (is_equal, &found.kind)
-                    && let Some(entries) = equal.entries(found.root, found.path.as_bytes())
-                {
-                    walk.leave();
-                    let entries = u64::from(entries);
-                    filling.progress.files_found.fetch_add(entries, Relaxed);
-                    filling.counters.skipped.fetch_add(entries, Relaxed);
-                    filling.progress.files_measured.fetch_add(entries, Relaxed);
-                    filling.progress.files_done.fetch_add(entries, Relaxed);
-                }
                 if is_equal {
-                    filling.counters.skipped.fetch_add(1, Relaxed);
-                    filling.progress.files_measured.fetch_add(1, Relaxed);
-                    filling.progress.files_done.fetch_add(1, Relaxed);
+                    let within = match found.kind {
+                        EntryKind::Directory(_) => equal.entries(found.root, found.path.as_bytes()),
+                        _ => None,
+                    };
+                    // Nothing in it need be looked at again, and no folder is in it that may differ.
+                    if let Some(entries) = within {
+                        walk.leave();
+                        filling.progress.files_found.fetch_add(entries.into(), Relaxed);
+                    }
+                    let settled = 1 + u64::from(within.unwrap_or(0));
+                    filling.counters.skipped.fetch_add(settled, Relaxed);
+                    filling.progress.files_measured.fetch_add(settled, Relaxed);
+                    filling.progress.files_done.fetch_add(settled, Relaxed);
                 } else {
                     pack.push(Candidate { found, others: OtherNames::Unknown });
                 }
