@@ -19,10 +19,7 @@ use std::time::{Duration, Instant};
 use support::daemon::Served;
 use support::run::{Ended, Run, kill_far, moved, run_to_end, wait_gone};
 use support::tree::{self, Shape};
-use support::{Chance, many, setting};
-
-/// The settings that repeat one case.
-const AGAIN: &str = "SEALANE_FAULT_SEED=<seed> SEALANE_FAULT_RUNS=1";
+use support::{AGAIN_BY_RUNS, Chance, many, setting};
 
 /// Bytes of content that a sender may have under way, and may therefore have to send again.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -198,7 +195,7 @@ fn local_case(source: &Source, seed: u64) -> Result<(), String> {
 fn kills_of_either_end_leave_nothing_wrong_and_are_made_good() {
     let source = Source::make();
     let (seed, runs) = (setting("SEALANE_FAULT_SEED", 1_000), setting("SEALANE_FAULT_RUNS", 110));
-    many("kill", AGAIN, seed, runs, |seed, _| local_case(&source, seed));
+    many("kill", AGAIN_BY_RUNS, seed, runs, |seed, _| local_case(&source, seed));
 }
 
 /// A user's possible changes to a target between an interrupted copy and the next.
@@ -422,7 +419,7 @@ fn cut_streams_go_on_and_lost_daemons_are_made_good() {
     };
     let daemons = [serve(), serve(), serve(), serve()];
     let (seed, runs) = (setting("SEALANE_FAULT_SEED", 2_000), setting("SEALANE_FAULT_RUNS", 100));
-    many("cut", AGAIN, seed, runs, |seed, worker| {
+    many("cut", AGAIN_BY_RUNS, seed, runs, |seed, worker| {
         let mut served = daemons[worker].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         daemon_case(&source, &mut served, seed)
     });

@@ -20,10 +20,7 @@ use support::daemon::Served;
 use support::proxy::{HEADER_BYTES, Pass, Spot, Tamper, Way};
 use support::run::Run;
 use support::tree::{self, Shape};
-use support::{Chance, many, setting};
-
-/// The settings that repeat one case.
-const AGAIN: &str = "SEALANE_FAULT_SEED=<seed> SEALANE_FAULT_RUNS=1";
+use support::{AGAIN_BY_RUNS, Chance, many, setting};
 
 const TREE: Shape =
     Shape { small_files: 40, small_bytes_max: 20_000, large_bytes: &[4_000_001], sparse_bytes: None };
@@ -320,7 +317,7 @@ fn whatever_is_done_to_records_is_noticed() {
     let scenes = [(); 4].map(|()| Scene::set(&source));
     let (seed, runs) = (setting("SEALANE_FAULT_SEED", 0), setting("SEALANE_FAULT_RUNS", 120));
     let noticed = AtomicU64::new(0);
-    many("attack", AGAIN, seed, runs, |seed, worker| {
+    many("attack", AGAIN_BY_RUNS, seed, runs, |seed, worker| {
         let scene = scenes[worker].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for attempt in 0.. {
             match case(&source, &scene, seed)? {

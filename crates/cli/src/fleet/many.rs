@@ -60,11 +60,6 @@ fn options(arguments: CpArgs) -> Result<(Options, Reporting), FleetError> {
     Ok((options, reporting))
 }
 
-/// Returns the status for a run that failed in this way.
-fn status_of(error: &FleetError) -> ExitStatus {
-    ExitStatus::of_kind(error.kind())
-}
-
 fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), FleetError> {
     let movers = arguments.movers;
     let share_bytes = arguments.share_bytes.unwrap_or(sealane_fleet::SHARE_BYTES);
@@ -120,7 +115,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
         Ok(planned) => planned,
         Err(error) => {
             report::refuse(json, &start, error.kind(), &chain(&error));
-            return status_of(&error);
+            return ExitStatus::of_kind(error.kind());
         }
     };
     let progress = Arc::new(Progress::default());

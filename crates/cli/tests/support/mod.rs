@@ -53,6 +53,9 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
+/// The settings that repeat one case of tests whose number of cases is `SEALANE_FAULT_RUNS`.
+pub(crate) const AGAIN_BY_RUNS: &str = "SEALANE_FAULT_SEED=<seed> SEALANE_FAULT_RUNS=1";
+
 /// Runs cases `0..count` on a few threads. Every failure is printed, with the settings that repeat it (`again`); then the
 /// test fails.
 pub(crate) fn many(
