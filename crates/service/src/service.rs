@@ -9,7 +9,8 @@
 //!
 //! New connections are looked at at once, because the kernel holds all of them in one row; all else is done in turns ([`crate::queue`]):
 //! one user's flood delays another one's set-up by one piece of work for each message of it. One user's set-up work beyond a
-//! credit takes at most its share of the processors; strangers are one user in this. It waits, and nobody is refused for it.
+//! credit takes at most its share of the processors; strangers are one user in this. More than that waits. Nobody is refused for it but
+//! who comes when [`VISITORS_MAX`] of the same user, or [`VISITORS_MAX_IN_ALL`], wait for a place that is not free.
 
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
