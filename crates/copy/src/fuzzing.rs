@@ -78,7 +78,7 @@ impl ReceivingEnd {
         let mut journal = None;
         let mut resumable = State::default();
         if with_journal {
-            let opened = Journal::open(target.open_root()?.as_fd(), [7; 16]);
+            let opened = Journal::open(target.open_root()?.as_fd(), [7; 16], &[]);
             let (opened, mut state) = opened.map_err(|error| Error::io("cannot keep a journal", &error))?;
             check_presence(&target, &mut state);
             journal = Some(opened);

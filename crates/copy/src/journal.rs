@@ -132,16 +132,28 @@ struct Writer {
 }
 
 impl Journal {
-    /// Opens the journal of the transfer `key` in the target directory, or creates it, and returns its state.
+    /// Opens the journal of the transfer `key` in the target directory, or creates it, and returns its state. A new one
+    /// begins with the entries `first`, which are [`covered`] by the transfer: a journal that others find has no content
+    /// at all, or says whose it is.
     ///
     /// A torn end is cut off, and a journal that is long for its content is replaced by a compact one.
     ///
     /// # Errors
     /// [`JournalError::InUse`] (of kind [`io::ErrorKind::ResourceBusy`]) while another transfer holds it,
     /// [`JournalError::Foreign`], and errors of the kernel.
-    pub(crate) fn open(directory: BorrowedFd<'_>, key: [u8; 16]) -> io::Result<(Self, State)> {
+    pub(crate) fn open(
+        directory: BorrowedFd<'_>,
+        key: [u8; 16],
+        first: &[Entry],
+    ) -> io::Result<(Self, State)> {
+        Self::take(directory, key, Some(first))
+    }
+
+    /// Opens the journal of `key`, which begins with these entries if it is new; with `None` only one that is there,
+    /// and without a change of one that has no content.
+    fn take(directory: BorrowedFd<'_>, key: [u8; 16], first: Option<&[Entry]>) -> io::Result<(Self, State)> {
         let name = file_name(key);
-        let mut file = open_locked(directory, &name)?;
+        let mut file = open_locked(directory, &name, first.is_some())?;
         let (state, good_bytes) = read(&file)?;
         let mut length = good_bytes;
         let found = rustix::fs::fstat(&file)?;
@@ -149,9 +161,16 @@ impl Journal {
         if found.st_size as u64 != good_bytes {
             rustix::fs::ftruncate(&file, good_bytes)?;
         }
-        if length == 0 {
-            write_all(&file, &MAGIC)?;
-            length = MAGIC.len() as u64;
+        let mut empty_bytes = MAGIC.len() as u64;
+        if let (0, Some(first)) = (length, first) {
+            let mut content = MAGIC.to_vec();
+            first.iter().try_for_each(|entry| entry.encode_into(&mut content))?;
+            if let Err(error) = write_all(&file, &content) {
+                let _ = rustix::fs::ftruncate(&file, 0);
+                return Err(error);
+            }
+            length = content.len() as u64;
+            empty_bytes = length;
         }
         if length >= REWRITE_FROM_BYTES && length / 2 >= state.compact_bytes() {
             // If there is no room for a second journal, the long one is used.
@@ -163,12 +182,7 @@ impl Journal {
             directory: directory.try_clone_to_owned()?,
             name,
             file,
-            writer: Mutex::new(Writer {
-                buffer: Vec::new(),
-                length,
-                is_torn: false,
-                empty_bytes: MAGIC.len() as u64,
-            }),
+            writer: Mutex::new(Writer { buffer: Vec::new(), length, is_torn: false, empty_bytes }),
             is_resumed: good_bytes > 0,
             last_written,
         };
@@ -205,24 +219,6 @@ impl Journal {
         self.is_resumed
     }
 
-    /// Notes in a new journal which names the transfer brings. A journal that an earlier run has begun knows.
-    ///
-    /// # Errors
-    /// Those of [`Self::append`].
-    pub(crate) fn cover(&self, names: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
-        if self.is_resumed {
-            return Ok(());
-        }
-        let entries: Vec<_> = names.take(COVERED_MAX + 1).map(|path| Entry::Covers { path }).collect();
-        // With more names the journal says nothing.
-        if entries.len() <= COVERED_MAX {
-            self.append(&entries)?;
-        }
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.empty_bytes = writer.length;
-        Ok(())
-    }
-
     /// Opens the other journals of the folder that no transfer holds, and the leases, and calls `each` with each of
     /// them, its state and its name. A lease that its writer has never filled is removed once it is old.
     ///
@@ -244,7 +240,7 @@ impl Journal {
                 continue;
             }
             // One that is in use, or of another user, is none of ours.
-            let Ok((other, state)) = Self::open(self.directory.as_fd(), key) else { continue };
+            let Ok((other, state)) = Self::take(self.directory.as_fd(), key, None) else { continue };
             each(Other::Journal(&other), &state, text);
         }
         Ok(())
@@ -317,6 +313,12 @@ pub(crate) fn lease_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.lease", u128::from_be_bytes(key))
 }
 
+/// Returns the entries that say which names a transfer brings; none if they are too many for a journal.
+pub(crate) fn covered(names: impl Iterator<Item = Vec<u8>>) -> Vec<Entry> {
+    let entries: Vec<_> = names.take(COVERED_MAX + 1).map(|path| Entry::Covers { path }).collect();
+    if entries.len() <= COVERED_MAX { entries } else { Vec::new() }
+}
+
 /// Returns the content of a lease: which names the transfer brings.
 pub(crate) fn lease(names: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut content = MAGIC.to_vec();
@@ -334,11 +336,6 @@ pub(crate) fn is_never_filled(modified_seconds: i64) -> bool {
     i64::try_from(now).is_ok_and(|now| now.saturating_sub(modified_seconds) > LEASE_FILLED_SECONDS)
 }
 
-/// Returns whether `name` is that of a lease.
-pub(crate) fn is_lease_name(name: &[u8]) -> bool {
-    name.ends_with(LEASE) && is_file_name(name)
-}
-
 /// Returns whether `name` has the form that [`file_name`] or [`lease_name`] returns.
 pub(crate) fn is_file_name(name: &[u8]) -> bool {
     key_of(name).is_some()
@@ -353,17 +350,17 @@ fn key_of(name: &[u8]) -> Option<[u8; 16]> {
     u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Opens or creates the journal and takes its lock. Returns whether a transfer holds the journal in this file at the
-/// moment.
+/// Returns whether a transfer holds the journal in this file at the moment.
 pub(crate) fn is_held(file: impl AsFd) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+/// Opens the journal, or creates it if it `may_create`, and takes its lock.
+fn open_locked(directory: BorrowedFd<'_>, name: &str, may_create: bool) -> io::Result<OwnedFd> {
     // Opening does not block, in case the name is a pipe.
     let flags = OFlags::RDWR
         | OFlags::APPEND
-        | OFlags::CREATE
+        | if may_create { OFlags::CREATE } else { OFlags::empty() }
         | OFlags::NOFOLLOW
         | OFlags::NONBLOCK
         | OFlags::NOCTTY

@@ -26,11 +26,11 @@ impl Target {
     }
 
     fn open(&self) -> (Journal, State) {
-        Journal::open(self.fd.as_fd(), KEY).unwrap()
+        Journal::open(self.fd.as_fd(), KEY, &[]).unwrap()
     }
 
     fn refusal(&self) -> io::Error {
-        Journal::open(self.fd.as_fd(), KEY).unwrap_err()
+        Journal::open(self.fd.as_fd(), KEY, &[]).unwrap_err()
     }
 
     fn path(&self) -> PathBuf {
@@ -98,7 +98,7 @@ fn one_transfer_holds_a_journal() {
     assert_eq!(refusal.kind(), io::ErrorKind::ResourceBusy);
     assert_eq!(JournalError::of(&refusal), Some(&JournalError::InUse { name: NAME.to_owned() }));
     // Another key is another transfer.
-    let (other, _) = Journal::open(target.fd.as_fd(), [0; 16]).unwrap();
+    let (other, _) = Journal::open(target.fd.as_fd(), [0; 16], &[]).unwrap();
     assert_eq!(target.names().len(), 2);
     drop((journal, other));
     target.open();
@@ -199,7 +199,7 @@ fn openers_and_removers_never_share() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for turn in 0..1000 {
-                    match Journal::open(target.fd.as_fd(), KEY) {
+                    match Journal::open(target.fd.as_fd(), KEY, &[]) {
                         Ok((journal, _)) => {
                             assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two hold one journal");
                             journal.append(&[done(turn)]).unwrap();
@@ -300,7 +300,7 @@ fn a_directory_given_as_a_location_will_do() {
     let target = Target::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let location = rustix::fs::open(target.directory.path(), flags, Mode::empty()).unwrap();
-    let (journal, _) = Journal::open(location.as_fd(), KEY).unwrap();
+    let (journal, _) = Journal::open(location.as_fd(), KEY, &[]).unwrap();
     journal.append(&[done(1)]).unwrap();
     journal.remove().unwrap();
 }

@@ -17,7 +17,7 @@ use sealane_tree::{Basis, Filter, Target};
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Journal, JournalError, State as JournalState},
+    journal::{Entry as JournalEntry, Journal, JournalError, State as JournalState, covered},
     options::{Deletion, ModeRules, Pattern, Sink},
     proto::message::Message,
     receive::{
@@ -127,7 +127,8 @@ impl ReceivingSide<'_> {
                 let xattrs = rules.xattrs();
                 let all = target.folders(starts, xattrs, true, filter.clone());
                 let list = |paths| target.folders(paths, xattrs, false, filter);
-                folders::tell(control, &rules, &all, list, (plan.terms.lanes, update))
+                let strays = &receiving.files.strays;
+                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, update))
             }
             None => Ok(()),
         });
@@ -164,11 +165,9 @@ impl ReceivingSide<'_> {
                     ends::target_options(plan, self.may_own, self.modes, place.journal, sole, bases);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
-                journal = place.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
-                if let Some((journal, _)) = &journal {
-                    let covered = journal.cover(self.permit.covers());
-                    covered.map_err(|error| Error::io("cannot write the journal", &error))?;
-                }
+                let covered = covered(self.permit.covers());
+                let open = |name| open_journal(&target, name, &shown, &covered);
+                journal = place.journal.map(open).transpose()?;
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }
@@ -255,25 +254,31 @@ pub(crate) fn give_up(receiving: &Receiving, error: &Error) {
     };
 }
 
-fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journal, JournalState), Error> {
+fn open_journal(
+    target: &Target,
+    name: [u8; 16],
+    shown: &Path,
+    covered: &[JournalEntry],
+) -> Result<(Journal, JournalState), Error> {
     let root = target.open_root()?;
-    let (journal, mut state) = hold_journal(root.as_fd(), name, shown)?;
+    let (journal, mut state) = hold_journal(root.as_fd(), name, shown, covered)?;
     ends::check_presence(target, &mut state);
     ends::restore_modes(target, &state);
     Ok((journal, state))
 }
 
-/// Opens a journal in a folder, and waits for a run that is about to end.
+/// Opens a journal in a folder, and waits for a run that is about to end. A new one begins with the entries `first`.
 pub(crate) fn hold_journal(
     folder: BorrowedFd<'_>,
     name: [u8; 16],
     shown: &Path,
+    first: &[JournalEntry],
 ) -> Result<(Journal, JournalState), Error> {
     let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
     // The far end of a run that was killed a moment ago may not have ended yet.
     let give_up = Instant::now() + IN_USE_PATIENCE;
     let opened = loop {
-        match Journal::open(folder, name) {
+        match Journal::open(folder, name, first) {
             Err(error) if in_use(&error) && Instant::now() < give_up => {
                 thread::sleep(Duration::from_millis(20));
             }
