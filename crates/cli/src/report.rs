@@ -127,6 +127,10 @@ impl Reporter {
                 "sealane: {}: what an earlier copy left of it differs from the source, and is sent again",
                 printable(path)
             )),
+            Notice::Left { path } if !self.reporting.quiet && path.ends_with(b".part") => self.line(&format!(
+                "sealane: an interrupted copy has left the unfinished file {}; run that copy again, or remove it",
+                printable(path),
+            )),
             Notice::Left { path } if !self.reporting.quiet => self.line(&format!(
                 "sealane: an interrupted copy of other sources, or from another host, has left {} and unfinished files \
                  (.sealane-*.part); run that copy again, or remove them",

@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use support::daemon::Served;
 use support::run::{Ended, Run, run_to_end};
 use support::tree::{self, Shape};
@@ -312,6 +312,13 @@ fn interrupted(home: &Path, arguments: &[&str]) {
     assert_ne!(ended.code, Some(0), "it was over before it could be interrupted: {ended:?}");
 }
 
+/// Fills the target, and takes the mode of unfinished folders away.
+fn another_program_brings_all(source: &str, target: &str) {
+    let done = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
+    done(Command::new("cp").args(["-a", &format!("{source}/."), target]));
+    done(Command::new("chmod").args(["-R", "-t", target]));
+}
+
 fn event<'a>(ended: &'a Ended, name: &str) -> Vec<&'a serde_json::Value> {
     ended.events.iter().filter(|event| event["event"] == name).collect()
 }
@@ -372,10 +379,7 @@ fn what_is_cleared_away_changes_no_folders_time() {
         (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
     interrupted(&home, &[&source, &target]);
     assert!(!tree::leftovers_in(&folders.at("target/d0")).is_empty(), "nothing unfinished is left");
-    // Another program brings everything, and takes the mode of unfinished folders away.
-    let done = |command: &mut Command| assert!(command.status().expect("a program").success(), "{command:?}");
-    done(Command::new("cp").args(["-a", &format!("{source}/."), &target]));
-    done(Command::new("chmod").args(["-R", "-t", &target]));
+    another_program_brings_all(&source, &target);
     let place = scene.served.place(&format!("{}/target", folders.name));
     let ended = run_to_end(&home, &["-rT", "--accept-new", &source, &place]).expect("it ends");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -459,31 +463,88 @@ fn two_clients_push_one_file_over_sftp() {
     is_right(&folders);
 }
 
-/// A client that dies between making its lease and filling it leaves an empty one, which says nothing: a young one may be
-/// filled in the next moment and is named, an old one has no writer any more and goes.
+/// Small files have short-lived names while they arrive over SFTP, of which no journal tells. A killed push leaves some; another
+/// program then brings the files, so that they need not come again. Other clients and ways name what was left, and the
+/// same command removes it.
 #[test]
-fn a_lease_that_was_never_filled_is_named_and_then_removed() {
+fn short_lived_files_of_a_killed_push_are_named_and_then_removed() {
+    let (scene, folders) = scene_with_tree("short-lived");
+    if scene.sshd.is_none() {
+        return;
+    }
+    let (source, target) = (utf8(&folders.at("source")), utf8(&folders.at("target")));
+    let (config, far) = (utf8(&scene.config), format!("{}:{target}", PrivateSshd::HOST));
+    let push = ["-rT", "-F", &config, "--far-end", "sftp", &source, &far];
+    let short_lived = || -> Vec<PathBuf> {
+        let parts = tree::leftovers(&folders.root).into_iter().filter(|path| is_part(path));
+        let is_small =
+            |path: &PathBuf| fs::metadata(folders.at(&utf8(path))).is_ok_and(|found| found.len() < 100_000);
+        parts.filter(is_small).collect()
+    };
+    let killed = (0..100).any(|_| {
+        let _ = fs::remove_dir_all(&target);
+        let mut run = Run::start(&scene.homes[0], &push);
+        let begun = Instant::now();
+        while short_lived().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+            std::hint::spin_loop();
+        }
+        run.kill();
+        run.end().expect("it ends");
+        // The server still carries out what it has received.
+        sleep(Duration::from_millis(100));
+        !short_lived().is_empty()
+    });
+    assert!(killed, "no kill in a hundred left a short-lived file");
+    another_program_brings_all(&source, &target);
+    // Without a lease nothing else tells of them.
+    for path in tree::leftovers(&folders.root).iter().filter(|path| !short_lived().contains(path)) {
+        fs::remove_file(folders.root.join(path)).expect("a leftover");
+    }
+    let left = short_lived();
+    for (home, arguments) in [(&scene.homes[1], &push[..]), (&scene.homes[0], &["-rT", &source, &target])] {
+        let ended = run_to_end(home, arguments).expect("it ends");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let told = event(&ended, "left").len();
+        assert_eq!((told, short_lived().len()), (left.len().min(16), left.len()), "{ended:?}");
+    }
+    let ended = run_to_end(&scene.homes[0], &push).expect("it ends");
+    assert_eq!((ended.code, event(&ended, "left").len()), (Some(0), 0), "{ended:?}");
+    is_right(&folders);
+}
+
+/// A client that dies between making its lease or its journal and filling it leaves an empty one, which says nothing: a young
+/// one may be filled in the next moment and is named, an old one has no writer any more and goes.
+#[test]
+fn a_lease_or_journal_that_was_never_filled_is_named_and_then_removed() {
     let (scene, folders) = scene_with_tree("leases");
     let (home, source, target) =
         (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
-    let lease = folders.at(&format!(".sealane-{:032x}.lease", 7));
+    let [lease, journal] = ["lease", "journal"].map(|kind| format!(".sealane-{:032x}.{kind}", 7));
     let config = utf8(&scene.config);
     let far = format!("{}:{target}", PrivateSshd::HOST);
-    let mut ways = vec![vec!["-rT", source.as_str(), target.as_str()]];
+    let near = ["-rT", &source, &target];
+    let push = ["-rT", "-F", &config, "--far-end", "sftp", &source, &far];
+    let mut ways = vec![(&lease, &near[..])];
     if scene.sshd.is_some() {
-        ways.push(vec!["-rT", "-F", &config, "--far-end", "sftp", &source, &far]);
+        ways.extend([(&lease, &push[..]), (&journal, &push[..])]);
     }
-    for arguments in ways {
-        write(&lease, b"");
-        let ended = run_to_end(&home, &arguments).expect("it ends");
+    for (name, arguments) in ways {
+        let empty = folders.at(name);
+        write(&empty, b"");
+        let ended = run_to_end(&home, arguments).expect("it ends");
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let told = event(&ended, "left");
-        assert!(told.iter().any(|event| event["path"].to_string().contains(".lease")), "{ended:?}");
-        assert!(lease.exists(), "its writer may have been about to fill it");
+        assert!(told.iter().any(|event| event["path"].to_string().contains(name)), "{name}: {ended:?}");
+        assert!(empty.exists(), "its writer may have been about to fill it");
         let old = SystemTime::now() - Duration::from_secs(3600);
-        File::options().write(true).open(&lease).and_then(|file| file.set_modified(old)).expect("a time");
-        let ended = run_to_end(&home, &arguments).expect("it ends");
+        File::options().write(true).open(&empty).and_then(|file| file.set_modified(old)).expect("a time");
+        let ended = run_to_end(&home, arguments).expect("it ends");
         assert_eq!((ended.code, event(&ended, "left").len()), (Some(0), 0), "{ended:?}");
         is_right(&folders);
     }
+    // A near target tells by the lock that an empty journal has no writer any more.
+    write(&folders.at(&journal), b"");
+    let ended = run_to_end(&home, &near).expect("it ends");
+    assert_eq!((ended.code, event(&ended, "left").len()), (Some(0), 0), "{ended:?}");
+    is_right(&folders);
 }

@@ -254,7 +254,7 @@ pub enum Notice {
     },
     /// An interrupted copy of other sources has left something in the target.
     Left {
-        /// The name of its journal or lease.
+        /// The name of its journal or lease, or of an unfinished file that none of them tells of.
         path: Vec<u8>,
     },
     /// With `--dry-run`: this entry would be sent, and would cause this change.

@@ -71,6 +71,8 @@ pub trait Visitor {
     fn begin(&mut self, path: &[u8]);
     /// It has this entry.
     fn entry(&mut self, seen: &Seen<'_>);
+    /// It has an unfinished file of this path on the wire, which does not count.
+    fn unfinished(&mut self, _path: &[u8]) {}
     /// It ends. Returns whether the search goes on.
     fn end(&mut self, folder: &SeenFolder<'_>) -> bool;
 }
@@ -337,6 +339,7 @@ impl Folders {
             }
             if !is_directory && TempName::matches(name) {
                 is_whole &= self.rules.passes_over_parts;
+                visitor.unfinished(&path);
                 continue;
             }
             if name.len() > room {

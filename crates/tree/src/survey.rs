@@ -1,5 +1,6 @@
 //! The entries that a target has already: [`Target::files`] and [`Target::remove_leftovers`].
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -106,20 +107,28 @@ impl Target {
 }
 
 /// Returns true if it was removed, and false if it is young or in use.
-fn remove_leftover(parent: &impl std::os::fd::AsFd, name: &[u8], latest: i64) -> Result<bool, Errno> {
+fn remove_leftover(parent: &impl AsFd, name: &[u8], latest: i64) -> Result<bool, Errno> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if stat.st_mtime > latest {
         return Ok(false);
     }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Held until it is removed. A link, or an entry that cannot be opened, has no writer.
-    let file = openat(parent, name, flags, Mode::empty()).ok();
-    if let Some(file) = &file
-        && flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
-    {
-        return Ok(false);
-    }
+    // Held until it is removed.
+    let Some(_held) = unwritten(parent, name) else { return Ok(false) };
     unlinkat(parent, name, AtFlags::empty()).map(|()| true)
+}
+
+/// Returns whether a writer holds an unfinished file.
+pub(crate) fn is_written(parent: &impl AsFd, name: &[u8]) -> bool {
+    unwritten(parent, name).is_none()
+}
+
+/// Returns an unfinished file with its lock, which keeps writers away; `None` if one has it. A link, or an entry that
+/// cannot be opened, has no writer and no lock.
+fn unwritten(parent: &impl AsFd, name: &[u8]) -> Option<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(parent, name, flags, Mode::empty()).ok();
+    let is_held = |file| flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    (!file.as_ref().is_some_and(is_held)).then_some(file)
 }
 
 impl Iterator for Files {

@@ -25,6 +25,7 @@ use crate::place::{is_in_the_way, make_parents, rename_over, with_temp_name};
 use crate::ranges::Division;
 use crate::reader::OpenFile;
 use crate::small;
+use crate::survey::is_written;
 use crate::target::Target;
 use crate::temporary::{FileMark, TempName};
 
@@ -272,6 +273,14 @@ impl Writer {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(resolve_error(Operation::Inspect, path, errno)),
         }
+    }
+
+    /// Returns whether this is an unfinished file, or a link of this name, that no target writes any more. A program that
+    /// writes without a lock is not seen.
+    pub fn is_abandoned(&mut self, path: &RelativePath) -> bool {
+        let (parent, name) = path.split();
+        let Ok(parent) = self.existing_parent(parent) else { return false };
+        statat(&*parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() && !is_written(&parent, name)
     }
 
     /// Opens the unfinished file that an earlier target left of `path` under a temporary name, and returns it with what

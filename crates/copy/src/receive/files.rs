@@ -35,7 +35,7 @@ use crate::{
         entry::{Announcement, Closing, Entry},
         record::Header,
     },
-    receive::permit::Permit,
+    receive::{permit::Permit, strays::Strays},
     summary::{Change, Dropped, Notice, Progress},
 };
 use parts::{is_claimed, others, random_number};
@@ -85,6 +85,8 @@ pub(crate) struct Files {
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
     pub(crate) poisoned: AtomicBool,
+    /// Unfinished files that the search of the target has met.
+    pub(crate) strays: Strays,
     /// The number of the next unfinished file: from a random one on, so that no other run gives the same name.
     next_part: AtomicU64,
     table: Mutex<Table>,
@@ -211,6 +213,7 @@ impl Files {
             progress,
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
+            strays: Strays::default(),
             next_part: AtomicU64::new(random_number()),
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
         }

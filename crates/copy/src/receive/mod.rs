@@ -6,4 +6,5 @@ pub(crate) mod lane;
 pub(crate) mod line;
 pub(crate) mod permit;
 pub(crate) mod prune;
+pub(crate) mod strays;
 pub(crate) mod stream;

@@ -25,6 +25,7 @@ use crate::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, bytes_hash, hash_xattrs, identity, path_hash},
         message::{Dated, FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
+    receive::strays::Strays,
     send::equal::Equal,
     session::{control::Control, messages},
     shared::NO_THREAD,
@@ -92,8 +93,8 @@ struct Digested {
 /// Digests the folders that one thread visits.
 struct Digesting<'a> {
     rules: &'a Rules,
-    /// The sender's folders are equal to nothing if they have entries that it treats in another way than by comparison.
-    is_sender: bool,
+    /// The list in which a receiver notes unfinished files.
+    strays: Option<&'a Strays>,
     out: Sender<Vec<Digested>>,
     digested: Vec<Digested>,
     encoded: Vec<u8>,
@@ -105,10 +106,10 @@ struct Digesting<'a> {
 }
 
 impl<'a> Digesting<'a> {
-    fn new(rules: &'a Rules, is_sender: bool, out: Sender<Vec<Digested>>) -> Self {
+    fn new(rules: &'a Rules, strays: Option<&'a Strays>, out: Sender<Vec<Digested>>) -> Self {
         Self {
             rules,
-            is_sender,
+            strays,
             out,
             digested: Vec::new(),
             encoded: Vec::new(),
@@ -118,6 +119,11 @@ impl<'a> Digesting<'a> {
             count: Some(0),
             is_fit: true,
         }
+    }
+
+    /// The sender's folders are equal to nothing if they have entries that it treats in another way than by comparison.
+    fn is_sender(&self) -> bool {
+        self.strays.is_none()
     }
 
     fn hasher(&self) -> blake3::Hasher {
@@ -167,9 +173,15 @@ impl Visitor for Digesting<'_> {
         (self.bytes, self.count, self.is_fit) = (0, Some(0), true);
     }
 
+    fn unfinished(&mut self, path: &[u8]) {
+        if let Some(strays) = self.strays {
+            strays.saw(path);
+        }
+    }
+
     fn entry(&mut self, seen: &Seen<'_>) {
         if is_file_name(seen.name) {
-            self.is_fit &= !self.is_sender;
+            self.is_fit &= !self.is_sender();
             return;
         }
         let start = self.encoded.len() as u32;
@@ -187,7 +199,7 @@ impl Visitor for Digesting<'_> {
                 self.encode_metadata(seen.metadata, seen.metadata.mode);
                 self.bytes += seen.metadata.size_bytes;
                 // Names of one file are found among all entries.
-                self.is_fit &= !(self.is_sender && self.rules.hard_links && seen.links > 1);
+                self.is_fit &= !(self.is_sender() && self.rules.hard_links && seen.links > 1);
             }
             EntryType::Symlink => {
                 self.encoded.push(b'l');
@@ -197,7 +209,7 @@ impl Visitor for Digesting<'_> {
             }
             EntryType::Other => {
                 self.encoded.push(b'o');
-                self.is_fit &= !self.is_sender;
+                self.is_fit &= !self.is_sender();
             }
         }
         self.count = self.count.and_then(|count| count.checked_add(1));
@@ -272,19 +284,20 @@ fn cancelled(control: &Control<'_>) -> Result<(), Error> {
     }
 }
 
-/// The receiver's part: tells its folders, and then what is in those that differ. `list` returns the search for the
-/// folders with these paths.
+/// The receiver's part: tells its folders, and then what is in those that differ, and notes unfinished files. `list`
+/// returns the search for the folders with these paths.
 pub(crate) fn tell(
     control: &mut Control<'_>,
     rules: &Rules,
     all: &Folders,
     list: impl FnOnce(Vec<Vec<u8>>) -> Folders,
+    strays: &Strays,
     (threads, update): (u16, bool),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
     let digest = |out: Sender<Vec<Digested>>| {
-        let mut digesting = Digesting::new(rules, false, out);
+        let mut digesting = Digesting::new(rules, Some(strays), out);
         all.visit(&mut digesting);
         digesting.hand_on();
     };
@@ -523,7 +536,7 @@ pub(crate) fn compare(
         return answer(control, table);
     };
     let digest = |out: Sender<Vec<Digested>>| {
-        let mut digesting = Digesting::new(rules, true, out);
+        let mut digesting = Digesting::new(rules, None, out);
         own.visit(&mut digesting);
         digesting.hand_on();
     };
@@ -588,12 +601,14 @@ mod tests {
     }
 
     fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
+        let strays = Strays::default();
+        let strays = (!is_sender).then_some(&strays);
         let (out, results) = unbounded();
         thread::scope(|scope| {
             for _ in 0..3 {
                 let out = out.clone();
                 scope.spawn(move || {
-                    let mut digesting = Digesting::new(rules, is_sender, out);
+                    let mut digesting = Digesting::new(rules, strays, out);
                     folders.visit(&mut digesting);
                     assert!(digesting.hand_on());
                 });

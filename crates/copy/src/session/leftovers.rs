@@ -1,11 +1,11 @@
 //! Leftovers of interrupted copies of other sources in a target.
 //!
-//! Guarantees: a journal that a running transfer holds is left alone, and so is one that tells of names that this copy
+//! Guarantees: what no journal tells of is told if nobody writes it; a journal that a running transfer holds is left alone, and so is one that tells of names that this copy
 //! does not bring; a part is removed only if its file is in place, as it was to be.
 
 use crate::{
     journal::{Other, State},
-    receive::files::Files,
+    receive::{files::Files, strays::STRAYS_MAX},
     session::ends::is_finished,
     summary::Notice,
 };
@@ -21,9 +21,10 @@ pub(crate) fn settle(files: &Files) {
         return;
     }
     let (mut writer, mut told) = (target.writer(), 0);
+    let strays = files.strays.take();
     let mut settle = |other: Other<'_>, state: &State, name: &str| {
         let is_concerned = match other {
-            // One that was just removed has been made again by opening it.
+            // Its writer has died before it said which names it is about.
             Other::Journal(journal) if !journal.is_resumed() => true,
             // It does not say which names it is about, and never will if its writer has died.
             Other::EmptyLease => true,
@@ -53,4 +54,11 @@ pub(crate) fn settle(files: &Files) {
     };
     // A folder that cannot be listed keeps them.
     let _ = own.others(&mut settle);
+    if told > 0 {
+        return;
+    }
+    let left = strays.iter().filter(|path| writer.is_abandoned(path)).take(STRAYS_MAX);
+    for path in left {
+        files.notice(Notice::Left { path: files.shown(path.as_bytes()).as_bytes().to_vec() });
+    }
 }

@@ -31,6 +31,8 @@ use crate::{
 /// The maximum number of bytes in flight on one connection: ssh's own window is 2 MiB (OpenSSH, `channels.h`), and
 /// pipes precede it.
 pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
+/// The maximum number of names in one folder, and of folders that wait to be listed.
+pub(super) const NAMES_MAX: usize = 1 << 20;
 /// The maximum number of open files on one connection.
 const HANDLES_MAX: usize = 2048;
 /// The number of open files that keep a server on a short path busy. Requests for more only wait at the server, whose

@@ -16,6 +16,7 @@ mod pull;
 mod push;
 mod put;
 mod reactor;
+mod remains;
 mod resume;
 mod roots;
 mod source;

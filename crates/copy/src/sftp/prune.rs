@@ -17,9 +17,9 @@ use crate::{
     session::{sending::filter, transfer::Transfer},
     sftp::{
         far::{Far, Trouble},
-        link::Fault,
+        link::{Fault, NAMES_MAX},
         put::Put,
-        survey::{NAMES_MAX, Sight, descend},
+        survey::{Sight, descend},
     },
     summary::Notice,
 };

@@ -60,6 +60,7 @@ use crate::{
         link::{Link, UNDER_WAY_BYTES},
         place,
         put::{Lease, Put, Rules},
+        remains::Remains,
         resume,
         survey::Survey,
         told,
@@ -167,11 +168,13 @@ pub(super) fn run(
     // Without such a folder there is no journal, and interrupted large files are sent anew.
     let state_folder = state_dir.and_then(|folder| Some((folder, resume::state_folder(folder).ok()?)));
     if let (Some(key), Some((folder, opened)), false) = (key, state_folder, options.dry_run) {
-        let (opened, mut state) = hold_journal(opened.as_fd(), key, folder)?;
+        let (opened, mut state) = hold_journal(opened.as_fd(), key, folder, &[])?;
         reactor.run(resume::check_presence(far, &place, &mut state))?;
         journal = Some((opened, state));
     }
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
+    let earlier = journal.as_ref().map(|(journal, _)| journal).filter(|journal| journal.is_resumed());
+    let mut remains = Remains::new(earlier.map(resume::number));
     transfer.progress.is_comparing.store(true, Relaxed);
     if !place.is_free {
         let survey = Survey {
@@ -183,7 +186,10 @@ pub(super) fn run(
             with_owner: owner.is_wanted(),
             checksum: options.upkeep.checksum.then_some(&sources.source),
         };
-        possessions = reactor.run(survey.possessions())?;
+        possessions = reactor.run(survey.possessions(&mut remains))?;
+        if !options.dry_run {
+            reactor.run(remains.clear(far, &place.root))?;
+        }
     }
     if let Some((_, state)) = &journal {
         possessions.partial =
@@ -223,7 +229,7 @@ pub(super) fn run(
     let first_temp = u64::from_le_bytes(random()?);
     let target = (place.root.clone(), place.shown.clone(), place.name.clone());
     let put = Put::new(far, target, rules, journal, notices, first_temp);
-    let push = Push { transfer, far, sending: &sending, put: &put, known: Cell::default() };
+    let push = Push { transfer, far, sending: &sending, put: &put, remains, known: Cell::default() };
     let missing = std::mem::take(&mut sources.missing);
     let removal = (options.upkeep.remove_sources && !options.dry_run)
         .then(|| Removal { source: sources.source.clone(), walk: walk.clone() });
@@ -309,6 +315,7 @@ struct Push<'a> {
     far: &'a Rc<Far>,
     sending: &'a Arc<Sending>,
     put: &'a Put,
+    remains: Remains,
     /// Hashes of the names that the source has, if other entries are to be deleted.
     known: Cell<Vec<[u8; 16]>>,
 }
@@ -517,7 +524,7 @@ impl Push<'_> {
         reactor.run(async {
             let left = async {
                 match is_complete {
-                    true => resume::tell_left(self.far, self.put, permit).await,
+                    true => resume::tell_left(self.far, self.put, permit, &self.remains).await,
                     false => Ok(()),
                 }
             };

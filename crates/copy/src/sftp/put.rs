@@ -50,6 +50,7 @@ use crate::{
         link::{Fault, Link},
         manners::Manners,
         place::{below, parent},
+        remains::short_lived,
     },
     summary::{Dropped, Notice},
 };
@@ -339,13 +340,7 @@ impl Put {
     fn temp_for(&self, path: &RelativePath, purpose: &[u8]) -> Vec<u8> {
         let temp = match self.rules.key {
             // The same file has the same name, so the remains of a killed run are replaced.
-            Some(key) => {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(&key.to_le_bytes()).update(path.as_bytes()).update(purpose);
-                let mut number = [0; 8];
-                hasher.finalize_xof().fill(&mut number);
-                TempName::new(u64::from_le_bytes(number))
-            }
+            Some(key) => short_lived(key, path, purpose),
             None => self.new_temp(),
         };
         self.beside(path, &temp)

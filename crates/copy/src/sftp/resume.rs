@@ -16,9 +16,7 @@ use sealane_sftp::{Access, FileKind, Reply, Request};
 use crate::{
     digest::{GROUP_BYTES, PieceHash, hash_group},
     error::Error,
-    journal::{
-        Identity, Partial, State as JournalState, is_file_name, is_lease_name, is_never_filled, replay,
-    },
+    journal::{Identity, Partial, State as JournalState, is_file_name, is_never_filled, replay},
     login::private_folder,
     receive::permit::Permit,
     send::work::{Check, Claim},
@@ -28,6 +26,7 @@ use crate::{
         link::{Fault, Link},
         place::{Place, below},
         put::{Put, metadata},
+        remains::Remains,
         survey::{read, read_request},
     },
 };
@@ -166,25 +165,30 @@ pub(super) async fn claims(
     Ok(claimed)
 }
 
-/// Tells the user of journals and leases in the target that interrupted copies of the same names have left. Call it after a
-/// complete copy.
-pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(), Error> {
+/// Tells the user of journals and leases in the target that interrupted copies of the same names have left, or of unfinished
+/// files if there are none. Call it after a complete copy.
+pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit, remains: &Remains) -> Result<(), Error> {
     if put.journal.is_none() {
         return Ok(());
     }
     let link = far.any()?;
+    let mut told = false;
+    let mut tell = |name: &[u8]| {
+        told = true;
+        put.tell_left(name);
+    };
     // A journal that cannot be listed or read is not told.
-    let Ok(Some(names)) = link.list(&put.root, LISTED_MAX).await else { return Ok(()) };
+    let names = link.list(&put.root, LISTED_MAX).await.ok().flatten().unwrap_or_default();
     for name in names.iter().map(|found| &found.name).filter(|name| is_file_name(name)).take(LEFT_MAX) {
         let mut content = Vec::new();
         let Ok(Some(found)) = link.lstat(&put.at(name)).await else { continue };
         let size = found.size_bytes.unwrap_or_default().min(LEFT_BYTES_MAX);
-        if size == 0 && is_lease_name(name) && found.kind() == FileKind::File {
+        if size == 0 && found.kind() == FileKind::File {
             // Its writer fills it in a moment, or has died.
             let is_gone = is_never_filled(metadata(&found).modified.seconds)
                 && link.act(&Request::Remove { path: &put.at(name) }).await.is_ok();
             if !is_gone {
-                put.tell_left(name);
+                tell(name);
             }
             continue;
         }
@@ -192,8 +196,12 @@ pub(super) async fn tell_left(far: &Far, put: &Put, permit: &Permit) -> Result<(
             continue;
         }
         if permit.brings(&replay(&content).covers) {
-            put.tell_left(name);
+            tell(name);
         }
+    }
+    if !told {
+        let left = remains.left(far, &put.root).await?;
+        left.into_iter().for_each(|path| put.tell_left(path.as_bytes()));
     }
     Ok(())
 }

@@ -6,7 +6,11 @@ use sealane_tree::{Following, Glob, RelativePath, is_pattern};
 use crate::{
     error::{Error, ErrorKind},
     receive::permit::{ITSELF, last_component},
-    sftp::{far::Far, link::Link, place::below, survey::NAMES_MAX},
+    sftp::{
+        far::Far,
+        link::{Link, NAMES_MAX},
+        place::below,
+    },
 };
 
 /// The maximum number of matches of one transfer's patterns together.

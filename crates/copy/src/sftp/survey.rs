@@ -17,16 +17,15 @@ use crate::{
     session::ends::POSSESSIONS_MAX,
     sftp::{
         far::Far,
-        link::{Fault, Link},
+        link::{Fault, Link, NAMES_MAX},
         place::below,
         put::metadata,
+        remains::Remains,
     },
 };
 
 /// The number of folders that are listed at once.
 const LISTED_AT_ONCE: usize = 32;
-/// The maximum number of names in one folder, and of folders that wait to be listed.
-pub(super) const NAMES_MAX: usize = 1 << 20;
 /// The memory that the paths of folders may take that wait to be listed.
 const WAITING_BYTES_MAX: usize = 128 << 20;
 /// The number of names that are passed on before it is asked whether there is room for more.
@@ -140,8 +139,8 @@ pub(super) struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Examines every file that sent entries may replace.
-    pub(super) async fn possessions(&self) -> Result<Possessions, Error> {
+    /// Examines every file that sent entries may replace, and notes unfinished ones.
+    pub(super) async fn possessions(&self, remains: &mut Remains) -> Result<Possessions, Error> {
         let mut kept = Possessions { whole_seconds: true, ..Possessions::default() };
         if !self.skip_same && !self.update && self.checksum.is_none() {
             return Ok(kept);
@@ -166,7 +165,10 @@ impl Survey<'_> {
                         {
                             folders.push(Some(path));
                         }
-                        Ok(Some(found)) => self.keep(path, &found, &mut kept, &mut files),
+                        Ok(Some(found)) => {
+                            remains.looked_at(&path, found.kind());
+                            self.keep(path, &found, &mut kept, &mut files);
+                        }
                         Err(Fault::Lost) => return Err(self.far.lost()),
                         // A file that is missing or cannot be examined is sent.
                         Ok(None) | Err(Fault::Said(_)) => {}
@@ -182,6 +184,7 @@ impl Survey<'_> {
             folders,
             |sight| {
                 let Sight::Entry(path, found) = sight else { return Ok(false) };
+                remains.saw(&path, found.kind());
                 self.keep(path, &found, &mut kept, &mut files);
                 // Files beyond the bound are sent again.
                 Ok(kept.done.len() + kept.dated.len() + files.len() < POSSESSIONS_MAX)

@@ -10,6 +10,7 @@ use crate::{
         far::Trouble,
         link::{Fault, Link},
         place::entry_type,
+        remains::COMPARED,
     },
 };
 
@@ -214,7 +215,7 @@ impl Put {
         if !link.has(Extension::PosixRename) || !may_be_one(found, link.lstat(&to).await?.as_ref()) {
             return Ok(false);
         }
-        let other = self.temp_for(path, b"compared");
+        let other = self.temp_for(path, COMPARED);
         link_anew(link, &to, part).await?;
         link_anew(link, &self.at(path.as_bytes()), &other).await?;
         let renamed = link.act(&Request::PosixRename { from: part, to: &other }).await;
