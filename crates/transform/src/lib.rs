@@ -62,7 +62,6 @@ pub use asymmetric::{
 pub use bucket::BUCKET_WORDS;
 #[cfg(target_arch = "x86_64")]
 pub use chacha::parts::ChaChaParts;
-pub use checksum::{internet_sum, internet_sum_copying};
 pub use cost::{AeadTotals, Cheaper};
 pub use counted::{PUBLIC_LOOPS, PublicLoop};
 pub use descriptor::{PeerNames, Promise};

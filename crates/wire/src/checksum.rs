@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071): over pieces, over the pseudo-headers of TCP and UDP, and updates for a changed
 //! field.
 
-use sealane_transform::{internet_sum, internet_sum_copying};
+use sealane_checksum::{internet_sum, internet_sum_copying};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An unfinished one's complement sum of 16-bit words. Every piece but the last has an even length.

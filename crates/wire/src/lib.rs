@@ -4,7 +4,7 @@
 //!   `parse`, which checks every length that the view relies on; after that, no accessor can fail. Over `&mut [u8]`
 //!   the same view edits in place. Nothing is copied or allocated.
 //! - A header to be built is a plain struct of its fields (`Ipv4Fields`, ...) with `write`.
-//! - Checksums come from the transforms' kernel ([`Sum`]); [`update`] changes one for a changed field (RFC 1624).
+//! - Checksums are summed by vectors ([`Sum`]); [`update`] changes one for a changed field (RFC 1624).
 //! - [`virtio`] is the header in front of a packet of a TUN device; [`superpacket`] cuts the large packets that such
 //!   a device gives, and joins small packets into large ones; [`pcap`] is the format of captures.
 //!

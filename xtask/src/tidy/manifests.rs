@@ -16,12 +16,13 @@ struct Crate {
 
 /// The dependencies between crates, from the bottom up: a crate may depend only on crates above its own line here.
 const ARROWS: &[Crate] = &[
-    Crate { folder: "transform", may_know: &[], why: "algorithms alone: no I/O, no threads" },
+    Crate { folder: "checksum", may_know: &[], why: "the Internet checksum alone: no C" },
     Crate {
-        folder: "wire",
-        may_know: &["transform"],
-        why: "headers as bytes; the checksum is a transform's",
+        folder: "transform",
+        may_know: &["checksum"],
+        why: "algorithms alone: no I/O, no threads; the checksum is in its catalogue",
     },
+    Crate { folder: "wire", may_know: &["checksum"], why: "headers as bytes: no C" },
     Crate { folder: "tcp", may_know: &["wire"], why: "TCP as a value: no I/O, no clock, no addresses" },
     Crate {
         folder: "simulator",
@@ -118,6 +119,7 @@ const ARROWS: &[Crate] = &[
     Crate {
         folder: "lab",
         may_know: &[
+            "checksum",
             "terminal",
             "copy",
             "sftp",

@@ -13,11 +13,9 @@ use crate::load::Watch;
 use crate::report::number::bytes as size;
 use crate::rng::Rng;
 use crate::studies::ATOMIC_TITLE;
+use sealane_checksum::{internet_sum, internet_sum_copying};
 use sealane_engine::{Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work};
-use sealane_transform::{
-    BlockCipher, Cipher, Digest, DigestStream, Kernels, Mode, StreamPart, Tier, internet_sum,
-    internet_sum_copying,
-};
+use sealane_transform::{BlockCipher, Cipher, Digest, DigestStream, Kernels, Mode, StreamPart, Tier};
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroUsize;
