@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
-        ["deb", rest @ ..] => architecture(rest).and_then(|of| package::deb(&root, of)).map(drop),
+        ["deb", rest @ ..] => architecture(rest).and_then(|of| package::debs(&root, of)).map(drop),
         ["static", rest @ ..] => {
             architecture(rest).and_then(|of| package::static_program(&root, of)).map(drop)
         }

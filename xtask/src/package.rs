@@ -1,5 +1,5 @@
-//! Makes packages for users who do not build: a Debian package, and a program that needs no libraries. Each is tested
-//! after it was made.
+//! Makes packages for users who do not build: Debian packages of the program, the engine and the laboratory, and a program that
+//! needs no libraries. Each is tested after it was made.
 
 use crate::{generate, roots};
 use anyhow::{Context, Result, bail, ensure};
@@ -96,8 +96,25 @@ fn target_folder(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// The required files of the Debian package, so that a missing one is detected.
-const CONTENTS: &[&str] = &[
+/// A Debian package: its package of cargo, the program or library in it that is stripped, and the files that it must have.
+struct Deb {
+    package: &'static str,
+    strips: &'static [&'static str],
+    contents: &'static [&'static str],
+}
+
+/// The packages, each after those that it needs.
+const DEBS: [Deb; 3] = [
+    Deb { package: "sealane", strips: &["sealane"], contents: PRODUCT },
+    Deb {
+        package: "sealane-provider",
+        strips: &["libsealane_provider.so", "libsealane_pkcs11.so"],
+        contents: ENGINE,
+    },
+    Deb { package: "sealane-lab-cli", strips: &["sealane-lab"], contents: &["usr/bin/sealane-lab"] },
+];
+
+const PRODUCT: &[&str] = &[
     "usr/bin/sealane",
     "usr/share/man/man1/sealane.1.gz",
     "usr/share/man/man1/sealane-cp.1.gz",
@@ -106,6 +123,13 @@ const CONTENTS: &[&str] = &[
     "usr/share/fish/vendor_completions.d/sealane.fish",
     "usr/lib/systemd/system/sealane.service",
     "usr/lib/systemd/system/sealane-tunnel@.service",
+    "etc/default/sealane",
+    "etc/sealane/authorised-peers",
+    "usr/share/doc/sealane/copyright",
+];
+
+/// The service that keeps keys, and the libraries by which servers use it.
+const ENGINE: &[&str] = &[
     "usr/lib/systemd/system/sealane-engine.service",
     "usr/lib/systemd/system/sealane-engine.socket",
     "usr/lib/sealane/sealane-provider.so",
@@ -113,10 +137,9 @@ const CONTENTS: &[&str] = &[
     "usr/share/p11-kit/modules/sealane.module",
     "usr/share/sealane/openssl-provider.cnf",
     "usr/include/sealane_engine.h",
-    "etc/default/sealane",
     "etc/sealane/engine.toml",
-    "etc/sealane/authorised-peers",
-    "usr/share/doc/sealane/copyright",
+    "usr/share/doc/sealane-engine/engine.md",
+    "usr/share/doc/sealane-engine/copyright",
 ];
 
 fn cargo() -> Command {
@@ -131,9 +154,9 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds both programs for release and makes `target/debian/sealane_*.deb` and `sealane-lab_*.deb` of them, or the same below the
-/// target's folder for another architecture, with the settings for cargo-deb in their manifests. Returns the product's package.
-pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
+/// Builds everything for release and makes the packages of [`DEBS`] in `target/debian`, or in the same folder below the target's
+/// for another architecture, with the settings for cargo-deb in their manifests. Returns them in their order.
+pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBuf>> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
     let made = root.join("target/deb");
@@ -151,24 +174,33 @@ pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
         architecture.cross(&mut build, &target);
         run(&mut build).with_context(|| needs(architecture, &target))?;
     }
-    let pack = |package: &str, program: &str| -> Result<PathBuf> {
+    let pack = |deb: &Deb| -> Result<PathBuf> {
         let mut pack = cargo();
-        pack.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", package]);
+        pack.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", deb.package]);
         if architecture.is_own() {
             pack.arg("--strip");
         } else {
-            architecture.strip(&target_folder(root).join(&target).join("release").join(program))?;
+            for built in deb.strips {
+                architecture.strip(&target_folder(root).join(&target).join("release").join(built))?;
+            }
             // The tools that look up libraries know only those of this machine.
             pack.args(["--no-strip", "--target", &target, "--variant", "cross"]);
         }
         Ok(PathBuf::from(run(&mut pack)?.lines().last().context("cargo-deb names no package")?))
     };
-    let laboratory = pack("sealane-lab-cli", "sealane-lab")?;
-    println!("{}", laboratory.display());
-    let package = pack("sealane", "sealane")?;
-    try_deb(&package, &made.join("unpacked"), architecture)?;
-    println!("{}", package.display());
-    Ok(package)
+    let unpacked = made.join("unpacked");
+    if unpacked.exists() {
+        fs::remove_dir_all(&unpacked).context("emptying a folder")?;
+    }
+    let mut packages = Vec::new();
+    for deb in &DEBS {
+        let package = pack(deb)?;
+        unpack(&package, deb, &unpacked)?;
+        println!("{}", package.display());
+        packages.push(package);
+    }
+    try_unpacked(&unpacked, architecture)?;
+    Ok(packages)
 }
 
 /// Returns the requirements of a build for a target.
@@ -181,14 +213,20 @@ fn needs(architecture: Architecture, target: &str) -> String {
     format!("it needs `rustup target add {target}` and {compiler}")
 }
 
-/// Unpacks a package, checks its content, and starts the program.
-fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).context("emptying a folder")?;
-    }
-    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(folder))?;
-    let missing: Vec<_> = CONTENTS.iter().filter(|path| !folder.join(path).exists()).collect();
-    ensure!(missing.is_empty(), "the package lacks {missing:?}");
+/// Unpacks a package beside the others, and checks that it has its files, and none of another one.
+fn unpack(package: &Path, deb: &Deb, folder: &Path) -> Result<()> {
+    let list = run(Command::new("dpkg-deb").arg("--contents").arg(package))?;
+    let files = list.lines().filter(|line| !line.starts_with('d'));
+    let paths: Vec<_> = files.filter_map(|line| line.split(" ./").nth(1)).collect();
+    let missing: Vec<_> = deb.contents.iter().filter(|path| !paths.contains(path)).collect();
+    ensure!(missing.is_empty(), "{} lacks {missing:?}", package.display());
+    let shared: Vec<_> = paths.iter().filter(|path| folder.join(path).exists()).collect();
+    ensure!(shared.is_empty(), "{} has what another package has: {shared:?}", package.display());
+    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(folder)).map(drop)
+}
+
+/// Starts the program of the unpacked packages, and checks their units.
+fn try_unpacked(folder: &Path, architecture: Architecture) -> Result<()> {
     architecture.try_start(&folder.join("usr/bin/sealane"))?;
     for name in
         ["sealane.service", "sealane-tunnel@.service", "sealane-engine.service", "sealane-engine.socket"]
@@ -237,18 +275,18 @@ pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<
     Ok(program)
 }
 
-/// Makes both, installs the package into a bare system, runs its service's commands there and both services under a
+/// Makes them all and the static program, installs the packages into a bare system, runs its service's commands there and both services under a
 /// systemd of their own, and starts the static program as in the container file. Packages of other architectures are
 /// made as well, if their compiler is installed.
 pub(crate) fn packages(root: &Path) -> Result<()> {
     let own = Architecture::own()?;
-    let package = deb(root, own)?;
+    let packages = debs(root, own)?;
     let program = static_program(root, own)?;
-    try_installed(root, &package)?;
+    try_installed(root, &packages)?;
     try_container(root, &program)?;
     for other in Architecture::ALL.into_iter().filter(|other| *other != own) {
         if other.has_compiler() {
-            deb(root, other)?;
+            debs(root, other)?;
             static_program(root, other)?;
         } else {
             println!("nothing is made for {}: {}", other.name(), needs(other, &other.target("gnu")));
@@ -286,18 +324,21 @@ const TUNNEL_TRIAL: &str = include_str!("package/tunnel.sh");
 const ENGINE_TRIAL: &str = include_str!("package/engine.sh");
 const SERVERS_TRIAL: &str = include_str!("package/servers.sh");
 
-fn try_installed(root: &Path, package: &Path) -> Result<()> {
+fn try_installed(root: &Path, packages: &[PathBuf]) -> Result<()> {
     let bare = root.join("target/roots/installed");
     roots::make(&bare, INSTALLED_BESIDE)?;
-    fs::copy(package, bare.join("sealane.deb")).context("copying the package")?;
+    for (index, package) in packages.iter().enumerate() {
+        fs::copy(package, bare.join(format!("{index}.deb"))).context("copying a package")?;
+    }
     // The root is made once, so files of an earlier run are removed first.
     let script = "set -e
-        dpkg --purge sealane 2>/dev/null
+        dpkg --purge sealane-lab sealane-engine sealane 2>/dev/null
         rm -rf /srv/* /etc/sealane /var/lib/sealane /var/lib/sealane-engine /var/lib/postgresql/trial
         rm -rf /etc/systemd/system/nginx.service.d /etc/systemd/system/haproxy.service.d
         rm -rf /etc/systemd/system/apache2.service.d /etc/systemd/system/sealane-engine.s*.d /srv/jail
         sed -i '/^frontend trial/,$d; /ssl-mode-async/d' /etc/haproxy/haproxy.cfg
-        dpkg --install /sealane.deb
+        dpkg --install /[0-9].deb
+        sealane-lab --version
         getent passwd sealane
         test \"$(stat -c %U /srv/sealane)\" = sealane
         sealane --version
@@ -327,11 +368,14 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     roots::run(Command::new("sh").args(["-c", BOOT, "boot"]).arg(&bare))
         .context("starting the package's services under systemd")?;
     let script = "set -e
-        dpkg --purge sealane
+        test -e /etc/sealane/engine-passphrase
+        dpkg --purge sealane-engine
+        test ! -e /etc/sealane/engine-passphrase -a ! -e /var/lib/sealane-engine -a -e /usr/bin/sealane
+        dpkg --purge sealane-lab sealane
         test ! -e /usr/bin/sealane
         test -f /srv/sealane/file -a ! -e /var/lib/sealane";
     roots::run(roots::inside(&bare, "sh").args(["-c", script])).context("removing the package")?;
-    println!("{} installs, serves, joins networks and goes", package.display());
+    println!("the packages install, serve, join networks, sign and go");
     Ok(())
 }
 

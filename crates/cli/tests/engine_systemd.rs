@@ -1,4 +1,4 @@
-//! The engine and a tunnel under a real systemd, by the units, the policy and the scripts of the package, with servers that sign with the
+//! The engine and a tunnel under a real systemd, by the units, the policy and the scripts of the packages, with servers that sign with the
 //! engine: a copy of this machine's own system, in namespaces of its own, of which nothing stays. `cargo xtask packages` does the same in a bare system.
 
 #[path = "../../../testing/skip.rs"]
@@ -32,7 +32,9 @@ cp "$sources/xtask/src/package/$part.sh" "$root/"
 sed '/^mkdir -p .srv.trial$/,$d' "$sources"/xtask/src/package/trial.sh >"$root/trial.sh"
 echo "mkdir -p /srv/trial; quick=1; . /$part.sh" >>"$root/trial.sh"
 mount --bind /dev "$root/dev"
-chroot "$root" sh -s configure <"$sources"/packaging/debian/postinst
+for package in debian debian-engine; do
+    chroot "$root" sh -s configure <"$sources/packaging/$package/postinst"
+done
 umount "$root/dev"
 sh "$sources"/xtask/src/package/boot.sh "$root"
 "#;
