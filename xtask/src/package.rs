@@ -123,6 +123,7 @@ const PRODUCT: &[&str] = &[
     "usr/share/fish/vendor_completions.d/sealane.fish",
     "usr/lib/systemd/system/sealane.service",
     "usr/lib/systemd/system/sealane-tunnel@.service",
+    "usr/lib/sealane/far-ends",
     "etc/default/sealane",
     "etc/sealane/authorised-peers",
     "usr/share/doc/sealane/copyright",
@@ -155,7 +156,8 @@ fn run(command: &mut Command) -> Result<String> {
 }
 
 /// Builds everything for release and makes the packages of [`DEBS`] in `target/debian`, or in the same folder below the target's
-/// for another architecture, with the settings for cargo-deb in their manifests. Returns them in their order.
+/// for another architecture, with the settings for cargo-deb in their manifests. Returns them in their order. The product's
+/// carries copiers for far ends of all architectures for which they can be built here.
 pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBuf>> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
@@ -166,6 +168,19 @@ pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBu
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked"]);
     for package in ["sealane", "sealane-lab-cli", "sealane-provider", "sealane-pkcs11"] {
         build.args(["--package", package]);
+    }
+    let carried = root.join("target/far-ends");
+    if carried.exists() {
+        fs::remove_dir_all(&carried).context("emptying a folder")?;
+    }
+    fs::create_dir_all(&carried).context("making a folder")?;
+    for processor in Architecture::ALL {
+        match copier(root, processor, &carried) {
+            Err(why) if processor != architecture => {
+                println!("none is carried for {}: {why:#}", processor.name())
+            }
+            made => made?,
+        }
     }
     let target = architecture.target("gnu");
     if architecture.is_own() {
@@ -218,7 +233,12 @@ fn unpack(package: &Path, deb: &Deb, folder: &Path) -> Result<()> {
     let list = run(Command::new("dpkg-deb").arg("--contents").arg(package))?;
     let files = list.lines().filter(|line| !line.starts_with('d'));
     let paths: Vec<_> = files.filter_map(|line| line.split(" ./").nth(1)).collect();
-    let missing: Vec<_> = deb.contents.iter().filter(|path| !paths.contains(path)).collect();
+    let has = |wanted: &str| {
+        paths.iter().any(|path| {
+            path.strip_prefix(wanted).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]))
+        })
+    };
+    let missing: Vec<_> = deb.contents.iter().filter(|path| !has(path)).collect();
     ensure!(missing.is_empty(), "{} lacks {missing:?}", package.display());
     let shared: Vec<_> = paths.iter().filter(|path| folder.join(path).exists()).collect();
     ensure!(shared.is_empty(), "{} has what another package has: {shared:?}", package.display());
@@ -244,26 +264,47 @@ fn try_unpacked(folder: &Path, architecture: Architecture) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program without dependence on any library into `target/static/sealane`, for another architecture into a
-/// folder of its name below that, and starts it, in an empty root if the user may do that.
-pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<PathBuf> {
+/// Builds the program without dependence on any library, with these faces, or all with `None`, and starts it.
+fn without_libraries(
+    root: &Path,
+    architecture: Architecture,
+    faces: Option<&str>,
+    program: &Path,
+) -> Result<()> {
     let target = architecture.target("musl");
     let mut build = cargo();
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
+    if let Some(faces) = faces {
+        build.args(["--no-default-features", "--features", faces]);
+    }
     architecture.cross(&mut build, &target);
     let compiler = format!("CC_{}", target.replace('-', "_"));
     if architecture.is_own() && env::var_os(&compiler).is_none() {
         build.env(compiler, "musl-gcc");
     }
     run(&mut build).with_context(|| needs(architecture, &target))?;
+    let built = target_folder(root).join(&target).join("release/sealane");
+    fs::copy(built, program).context("copying the program")?;
+    architecture.strip(program)?;
+    architecture.try_start(program)
+}
+
+/// Makes the copier that `sealane cp --install-far-end` carries to hosts with this processor.
+fn copier(root: &Path, processor: Architecture, folder: &Path) -> Result<()> {
+    let program = folder.join(processor.name());
+    without_libraries(root, processor, Some("copy"), &program)?;
+    println!("{}: {} bytes", program.display(), fs::metadata(&program).context("the copier")?.len());
+    Ok(())
+}
+
+/// Makes the program without dependence on any library in `target/static/sealane`, for another architecture in a folder of its
+/// name below that, and starts it in an empty root if the user may do that.
+pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     let all = root.join("target/static");
     let folder = if architecture.is_own() { all } else { all.join(architecture.name()) };
     fs::create_dir_all(&folder).context("making a folder")?;
     let program = folder.join("sealane");
-    let built = target_folder(root).join(&target).join("release/sealane");
-    fs::copy(built, &program).context("copying the program")?;
-    architecture.strip(&program)?;
-    architecture.try_start(&program)?;
+    without_libraries(root, architecture, None, &program)?;
     // This is as in an empty container. Only root may change roots.
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if architecture.is_own() && is_root {

@@ -278,6 +278,17 @@ fn a_far_end_without_the_program_is_given_it() {
     let output = command(&["--install-far-end", "--yes"], "newer").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     same(&at("tree"), &home.join("newer"));
+    // A program that is carried for the host's processor goes instead of this one.
+    let carried = at("far-ends");
+    fs::create_dir(&carried).expect("a folder");
+    let for_here = carried.join(std::env::consts::ARCH);
+    write(&for_here, &[bytes(Path::new(&program::path())), b"carried".to_vec()].concat());
+    fs::remove_file(&installed).expect("a file");
+    let mut given = command(&["--install-far-end", "--yes"], "carried");
+    let output = given.env("SEALANE_FAR_ENDS", &carried).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(bytes(&installed) == bytes(&for_here), "it is the one that is carried");
+    same(&at("tree"), &home.join("carried"));
     // A full or read-only folder is reported, and nothing is left there.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     write(&home.join(".local"), b"in the way");

@@ -258,8 +258,9 @@ pub struct CpArgs {
     /// Jump hosts for ssh, as `[user@]host[:port]`, separated by commas
     #[arg(short = 'J', value_name = "HOSTS", help_heading = "Connection")]
     pub ssh_jump: Option<String>,
-    /// Copy this program over ssh to ~/.local/bin at a far end that has none, after asking. The far host must have the same
-    /// processor architecture
+    /// Copy the program over ssh to ~/.local/bin at a far end that has none, after asking: one that only copies and needs no
+    /// library, from lib/sealane/far-ends beside this program's folder or from the folder in the variable SEALANE_FAR_ENDS; or
+    /// this program itself, if there is none and the far host has the same processor architecture
     #[arg(long, conflicts_with_all = ["remote_program", "dry_run"], help_heading = "Connection")]
     pub install_far_end: bool,
     /// With --install-far-end: do not ask

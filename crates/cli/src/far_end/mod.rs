@@ -1,9 +1,10 @@
-//! `sealane cp --install-far-end`: copies this program over ssh to a far end that does not have it.
+//! `sealane cp --install-far-end`: copies the program over ssh to a far end that does not have it.
 //!
 //! Guarantees: nothing is copied without the user's agreement, or if the far host already has the program in this
 //! version; a host that sends nothing, or too much, is given up; the copy gets its name only after it has run there
 //! and reported this version; no name or path of the user's is passed to the far shell.
 
+mod carried;
 mod exchange;
 
 use crate::options::{Plan, Reporting};
@@ -13,6 +14,7 @@ use exchange::Answer;
 use sealane_copy::{ErrorKind, Location, RemoteOptions};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::time::Duration;
 
 /// The path of the copy, for the far shell.
@@ -104,9 +106,9 @@ impl Found {
         found
     }
 
-    /// Returns whether this system's program is expected to run there.
-    fn runs_ours(&self) -> bool {
-        self.system.eq_ignore_ascii_case(std::env::consts::OS) && self.processor == std::env::consts::ARCH
+    /// Returns whether programs for this system run there, on its processor.
+    fn is_ours(&self) -> bool {
+        self.system.eq_ignore_ascii_case(std::env::consts::OS)
     }
 }
 
@@ -127,18 +129,25 @@ impl Far<'_> {
             self.say(&format!("{host} already has {VERSION}, {place}"));
             return Ok((!found.in_path).then_some(PROGRAM));
         }
-        if !found.runs_ours() {
+        let program = match found.is_ours() {
+            true => carried::program(&found.processor),
+            false => Ok(None),
+        };
+        let program = program.map_err(|(path, error)| {
+            let what = format!("cannot read {}", Path::new(&path).display());
+            (ErrorKind::Io, anyhow::Error::from(error).context(what))
+        })?;
+        let Some(program) = program else {
             let there = match found.system.is_empty() {
                 true => "does not say what it is".to_owned(),
                 false => printable(format!("is {} on {}", found.system, found.processor).as_bytes()),
             };
             let ours = format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH);
-            let error = anyhow!("{host} {there}, and this program is for {ours}; build sealane there");
+            let error = anyhow!(
+                "{host} {there}, and this program is for {ours} and carries none for it; build sealane there"
+            );
             return Err((ErrorKind::Usage, error));
-        }
-        // The kernel's own link leads to this program's bytes even if its file was replaced or removed.
-        let program = std::fs::read("/proc/self/exe").context("cannot read this program's own file");
-        let program = program.map_err(failed(ErrorKind::Io))?;
+        };
         let bytes = program.len();
         if !is_agreed {
             agree(&format!("Copy {VERSION} ({} MB) to {PROGRAM} on {host}?", bytes.div_ceil(1_000_000)))?;
@@ -209,10 +218,10 @@ mod tests {
             "Welcome!\n{MARK}host {system} {processor}\n{MARK}has sealane sealane 0.0.1\n{MARK}has /srv/a/.local/bin/sealane {VERSION}\n"
         );
         let found = Found::parse(&answer);
-        assert!(found.runs_ours() && found.in_place && !found.in_path);
+        assert!(found.is_ours() && found.processor == processor && found.in_place && !found.in_path);
         assert!(Found::parse(&format!("{MARK}has sealane {VERSION}")).in_path);
-        assert!(!Found::parse(&format!("{MARK}host {system} vax")).runs_ours());
-        assert!(!Found::parse("nothing").runs_ours() && !Found::parse(&format!("{MARK}host")).runs_ours());
+        assert!(!Found::parse(&format!("{MARK}host Minix {processor}")).is_ours());
+        assert!(!Found::parse("nothing").is_ours() && !Found::parse(&format!("{MARK}host")).is_ours());
     }
 
     #[test]
