@@ -170,6 +170,28 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Returns whether there is a folder at this path, and anything in it: otherwise there is nothing to compare. A folder that
+    /// cannot be opened or listed counts as one with entries.
+    pub fn has_entries(&self, path: &[u8]) -> bool {
+        let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
+        let folder = match beneath.open(path, LIST) {
+            Ok(folder) => folder,
+            Err(errno) => return !matches!(errno, Errno::NOENT | Errno::NOTDIR),
+        };
+        let mut names = [MaybeUninit::uninit(); 2048];
+        let mut listing = RawDir::new(folder, &mut names);
+        while let Some(entry) = listing.next() {
+            match entry {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Err(Errno::INTR) => {}
+                _ => return true,
+            }
+        }
+        false
+    }
+}
+
 impl Folders {
     /// Returns the search for all folders of a basis that corresponds to the entry `within` of a target.
     pub(crate) fn of_basis(beneath: &Beneath, within: Option<&RelativePath>) -> Self {

@@ -540,3 +540,23 @@ fn what_nobody_takes_up_again_has_no_name_before_it_is_complete() {
     target.writer().begin_growing_file(&path("y")).expect("begins").discard().expect("discards");
     assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 2);
 }
+
+#[test]
+fn only_folders_with_entries_have_something_to_compare() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    fs::create_dir_all(root.join("full/inner")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    fs::write(root.join("file"), b"content").unwrap();
+    let target = Target::open(root, TargetOptions::default()).unwrap();
+    for (path, expected) in [
+        ("", true),
+        ("full", true),
+        ("full/inner", false),
+        ("empty", false),
+        ("file", false),
+        ("none", false),
+    ] {
+        assert_eq!(target.has_entries(path.as_bytes()), expected, "{path:?}");
+    }
+}

@@ -340,17 +340,17 @@ pub(crate) struct Survey<'a> {
     pub(crate) without_folders: bool,
 }
 
-impl Survey<'_> {
-    /// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
-    pub(crate) fn folders(&self) -> Result<Vec<Vec<u8>>, Error> {
-        let paths: Vec<RelativePath> = match self.permit.names() {
-            Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
-            None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
-            None => return Ok(vec![Vec::new()]),
-        };
-        Ok(paths.into_iter().map(|path| path.as_bytes().to_vec()).collect())
-    }
+/// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
+pub(crate) fn starting_folders(target: &Target, permit: &Permit) -> Result<Vec<Vec<u8>>, Error> {
+    let paths: Vec<RelativePath> = match permit.names() {
+        Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
+        None if permit.has_patterns() => target.names(|name| permit.may_begin(name))?,
+        None => return Ok(vec![Vec::new()]),
+    };
+    Ok(paths.into_iter().map(|path| path.as_bytes().to_vec()).collect())
+}
 
+impl Survey<'_> {
     /// Calls `each` for every file that arriving entries may replace, until it returns false. Unreadable files are
     /// skipped, and so are sent.
     fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {

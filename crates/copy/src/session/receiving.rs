@@ -29,7 +29,7 @@ use crate::{
     session::{
         claims,
         control::{Control, Outcome},
-        ends::{self, Plan, Survey},
+        ends::{self, Plan, Survey, starting_folders},
         folders,
         line::Lines,
         messages,
@@ -91,6 +91,13 @@ impl ReceivingSide<'_> {
             && !plan.removes_sources();
         let comparison = surveyed.zip(plan.folders_key.as_ref()).filter(|_| by_folders);
         let comparison = comparison.map(|(target, key)| (target, folders::Rules::new(key, &plan.preserve)));
+        let mut starts = Vec::new();
+        if let Some((target, _)) = &comparison {
+            starts = starting_folders(target, &permit)?;
+            starts.retain(|path| target.has_entries(path));
+        }
+        // The sender would walk its whole tree for nothing.
+        let comparison = comparison.filter(|_| !starts.is_empty());
         let survey = surveyed.map(|target| Survey {
             target,
             permit,
@@ -101,10 +108,6 @@ impl ReceivingSide<'_> {
             with_xattrs: plan.preserve.xattrs,
             without_folders: comparison.is_some(),
         });
-        let starts = match &comparison {
-            Some(_) => survey.as_ref().map(Survey::folders).transpose()?.unwrap_or_default(),
-            None => Vec::new(),
-        };
         let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
