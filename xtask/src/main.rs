@@ -43,11 +43,12 @@ usage: cargo xtask COMMAND
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
-  deb [ARCH]       make a Debian package of a release build, for this machine or for x86_64 or aarch64, and try it (needs
-                   cargo-deb, and for another architecture Debian's cross compiler)
+  deb [ARCH]       make the Debian packages of a release build, for this machine or for x86_64 or aarch64, and try them (needs
+                   cargo-deb and musl, and for another architecture Debian's cross compiler)
   static [ARCH]    make a program that needs no library into target/static, and try it (needs musl, or the cross compiler)
-  packages         both, and install the one into a bare system, run its services under a systemd there, and start the other as
-                   the container file says (root, debootstrap); both for the other architecture too where its compiler is
+  packages [--try] all of them: install the packages into a bare system, run their services and servers that sign under a systemd
+                   there, and start the static program as the container file says (root, debootstrap); those of the other
+                   architecture too where its compiler is. With --try only the trials, of what was made before
   chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
                    libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
   templates        try the templates for Slurm (root, with its daemons on this machine) and Kubernetes, where their programs are
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
             architecture(rest).and_then(|of| package::static_program(&root, of)).map(drop)
         }
         ["packages"] => package::packages(&root),
+        ["packages", "--try"] => package::try_again(&root),
         ["chroot"] => roots::try_readme(&root, None),
         ["chroot", only] => roots::try_readme(&root, Some(only)),
         ["templates"] => templates::run(&root),

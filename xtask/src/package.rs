@@ -336,6 +336,25 @@ pub(crate) fn packages(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Tries what [`packages`] has made for this architecture: its trial takes minutes, and the builds half an hour.
+pub(crate) fn try_again(root: &Path) -> Result<()> {
+    let made = root.join("target/debian");
+    let named = |name: &str| -> Result<PathBuf> {
+        let mut found = fs::read_dir(&made)
+            .context("the packages that were made")?
+            .filter_map(|entry| Some(entry.ok()?.path()));
+        let is_it = |path: &PathBuf| {
+            let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+            file.starts_with(&format!("{name}_"))
+        };
+        found.find(is_it).with_context(|| format!("no package {name} in {}", made.display()))
+    };
+    let packages =
+        ["sealane", "sealane-engine", "sealane-lab"].map(named).into_iter().collect::<Result<Vec<_>>>()?;
+    try_installed(root, &packages)?;
+    try_container(root, &root.join("target/static/sealane"))
+}
+
 /// Packages that the dependencies and scripts of ours need, so that nothing is downloaded when it is installed.
 const INSTALLED_BESIDE: &[&str] = &[
     "adduser",

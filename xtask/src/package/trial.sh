@@ -24,7 +24,7 @@ closed() {
 mkdir -p /srv/trial
 echo 'the daemon'
 sealane id --identity /srv/trial/client >/srv/trial/client.key
-sealane authorise "$(cat /srv/trial/client.key)" tester read,write --authorised-peers /etc/sealane/authorised-peers
+sealane authorise "$(cat /srv/trial/client.key)" trial read,write --authorised-peers /etc/sealane/authorised-peers
 systemctl enable --now sealane
 echo text >/srv/trial/file
 copy() {
