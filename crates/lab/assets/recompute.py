@@ -52,6 +52,14 @@ def samples_of(cell, measure):
     return found
 
 
+def is_doubtful(cell):
+    """Returns whether other work disturbed more than a third of the runs behind a cell's figures."""
+    behind = cell.get("behind", {"taken": 0, "disturbed": 0})
+    taken = behind["taken"] + len(cell["samples"])
+    disturbed = behind["disturbed"] + sum(sample.get("is_disturbed", False) for sample in cell["samples"])
+    return 3 * disturbed > taken
+
+
 def find(cells, place):
     """Returns the first cell whose place includes another."""
     for cell in cells:
@@ -160,7 +168,7 @@ def check(site, claim, rng):
     own = outcomes[claim["outcome"]]
     cells = own["cells"] + [cell for one in outcomes if one is not own for cell in one["cells"]]
     shape, measure = claim["claim"]["shape"], claim["claim"]["metric"]
-    evidence = []
+    evidence, is_busy = [], False
     for place in places(shape):
         cell = find(cells, place)
         found = samples_of(cell, measure) if cell else []
@@ -168,6 +176,7 @@ def check(site, claim, rng):
             verdict = "not-measured"
             return None, verdict, "" if claim["verdict"] == verdict else "no samples"
         evidence.append(found)
+        is_busy = is_busy or is_doubtful(cell)
     values = [statistics.median(one) if isinstance(one, list) else one[0] for one in evidence]
     try:
         value = figure(shape, values)
@@ -178,7 +187,10 @@ def check(site, claim, rng):
         # A claim about another size than the run's has a figure and no verdict.
         if claim["claim"].get("unjudged"):
             return "not-judged"
-        return judged(shape, evidence, *interval(shape, evidence, values, rng, tail))
+        found = judged(shape, evidence, *interval(shape, evidence, values, rng, tail))
+        if found == "holds" and claim["claim"].get("is_by_construction"):
+            return "by-construction"
+        return "machine-busy" if is_busy else found
 
     verdict = verdict_without(TAIL)
     if claim["estimate"] is None or not math.isclose(value, claim["estimate"], rel_tol=1e-9):

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: "holds" and "does not hold" are reported only when the whole interval lies on one side: the 90 %
 //! interval of samples, or the range of a figure over stated guesses. Every other verdict is "not decidable", with
-//! the reason. A claim with a cell of which other work disturbed more than a third of the runs is never decided.
+//! the reason. A claim with a cell of which other work disturbed more than a third of the runs is never decided, and says so.
 
 use super::{Cell, Coordinates, RESAMPLING_SEED, Runs, Value, find};
 use crate::stats::{
@@ -199,6 +199,8 @@ pub enum Verdict {
     DoesNotHold,
     /// The interval spans the bound, or there are too few samples.
     NotDecidable,
+    /// Other work disturbed too many of a cell's runs.
+    MachineBusy,
     /// A required cell has no samples.
     NotMeasured,
     /// The claim is about a size that this run does not have.
@@ -213,6 +215,7 @@ impl Verdict {
             Self::ByConstruction => "fitted or by construction",
             Self::DoesNotHold => "does not hold",
             Self::NotDecidable => "not decidable",
+            Self::MachineBusy => "not decidable here: the machine was busy",
             Self::NotMeasured => "not measured",
             Self::NotJudged => "not judged at this size",
         }
@@ -248,10 +251,10 @@ pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
     if verdict == Verdict::Holds && claim.is_by_construction {
         verdict = Verdict::ByConstruction;
     }
-    if let Some(busy) =
-        busy(claim, cells).filter(|_| matches!(verdict, Verdict::Holds | Verdict::DoesNotHold))
+    if let Some(busy) = busy(claim, cells)
+        && matches!(verdict, Verdict::Holds | Verdict::DoesNotHold | Verdict::NotDecidable)
     {
-        (verdict, note) = (Verdict::NotDecidable, busy);
+        (verdict, note) = (Verdict::MachineBusy, busy);
     }
     if let Some(reason) = claim.unjudged.as_ref().filter(|_| verdict != Verdict::NotMeasured) {
         (verdict, note) = (Verdict::NotJudged, reason.clone());
@@ -263,7 +266,7 @@ pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
 fn busy(claim: &Claim, cells: &[Cell]) -> Option<String> {
     let cells = claim.shape.places().into_iter().filter_map(|place| find(cells, place));
     let Runs { taken, disturbed } = cells.map(Cell::runs).find(|runs| runs.are_doubtful())?;
-    Some(format!("not decidable here: the machine was busy, in {disturbed} of {taken} runs of a cell"))
+    Some(format!("in {disturbed} of {taken} runs of a cell"))
 }
 
 struct Finding {
@@ -488,8 +491,7 @@ mod tests {
         assert_eq!(verdict(1.7, 2).verdict, Verdict::Holds);
         for low in [1.7, 2.1] {
             let result = verdict(low, 3);
-            assert_eq!(result.verdict, Verdict::NotDecidable);
-            assert!(result.note.contains("the machine was busy, in 3 of 6 runs"), "{}", result.note);
+            assert_eq!((result.verdict, &*result.note), (Verdict::MachineBusy, "in 3 of 6 runs of a cell"));
             assert!(result.estimate.is_some());
         }
     }
@@ -505,7 +507,7 @@ mod tests {
         };
         assert_eq!(verdict(&mut cells.clone()), Verdict::Holds);
         cells[0].samples.iter_mut().for_each(|sample| sample.is_disturbed = true);
-        assert_eq!(verdict(&mut cells), Verdict::NotDecidable);
+        assert_eq!(verdict(&mut cells), Verdict::MachineBusy);
     }
 
     #[test]
@@ -609,7 +611,10 @@ mod tests {
                 Verdict::NotDecidable => {
                     prop_assert!(top.len().min(bottom.len()) < 5 || interval.contains(bound));
                 }
-                Verdict::ByConstruction | Verdict::NotMeasured | Verdict::NotJudged => prop_assert!(false),
+                Verdict::ByConstruction
+                | Verdict::MachineBusy
+                | Verdict::NotMeasured
+                | Verdict::NotJudged => prop_assert!(false),
             }
         }
     }

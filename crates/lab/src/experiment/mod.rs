@@ -366,6 +366,11 @@ impl Cell {
         self.behind + Runs { taken: self.samples.len(), disturbed }
     }
 
+    /// Returns whether so many of the runs behind its figures were disturbed that a reader should doubt them.
+    pub fn is_doubtful(&self) -> bool {
+        self.runs().are_doubtful()
+    }
+
     /// Returns the cell with another role.
     #[must_use]
     pub fn of_role(self, role: Role) -> Self {
@@ -443,6 +448,12 @@ impl Outcome {
             *one = one.clone().in_words(&words);
         }
         self
+    }
+
+    /// Returns the numbers of cells that stand on disturbed runs, and of all that have runs.
+    pub fn doubtful_cells(&self) -> Runs {
+        let of = |cell: &Cell| Runs { taken: 1, disturbed: cell.is_doubtful().into() };
+        self.cells.iter().filter(|cell| cell.runs().taken > 0).map(of).sum()
     }
 
     /// Returns the one cell whose coordinates include all of `place`.

@@ -118,6 +118,7 @@ pub(crate) fn verdicts<'a>(
         Verdict::Holds,
         Verdict::DoesNotHold,
         Verdict::NotDecidable,
+        Verdict::MachineBusy,
         Verdict::ByConstruction,
         Verdict::NotMeasured,
         Verdict::NotJudged,

@@ -4,11 +4,11 @@
 
 use super::Report;
 use super::charts::{self, Chart};
-use super::number::bytes;
-use super::table::Table;
+use super::number::{bytes, counted};
+use super::table::{DOUBTFUL, DOUBTFUL_WORDS, Table};
 use super::tables::{self, range_text};
 use crate::experiment::{
-    Cell, ClaimResult, Experiment, Measure, Outcome, RATE, Shape, Verdict, View, of_runs,
+    Cell, ClaimResult, Experiment, Measure, Outcome, RATE, Runs, Shape, Verdict, View, of_runs,
 };
 use crate::machine::Machine;
 use crate::stats::{SAMPLES_FOR_CONFIDENCE, Summary};
@@ -30,6 +30,8 @@ pub(crate) struct Section {
     pub(crate) every_cell: Option<Table>,
     pub(crate) method: Vec<String>,
     pub(crate) skipped: Vec<String>,
+    /// The cells that stand on disturbed runs, in words.
+    pub(crate) doubt: Option<String>,
 }
 
 /// A piece of text, and the study that it names, with the place to which it leads.
@@ -63,6 +65,7 @@ pub(crate) struct Bar {
     pub(crate) range: String,
     pub(crate) others: Vec<String>,
     pub(crate) note: String,
+    pub(crate) is_doubtful: bool,
 }
 
 /// A claim with its verdict and a small drawing of its interval.
@@ -140,7 +143,14 @@ pub(crate) fn section(outcome: &Outcome, index: usize, href: &dyn Fn(&str) -> St
         every_cell,
         method: experiment.method.clone(),
         skipped: outcome.skipped.clone(),
+        doubt: doubt(outcome.doubtful_cells()),
     }
+}
+
+/// Returns how many of some cells stand on disturbed runs, in words; `None` if none does.
+pub(crate) fn doubt(cells: Runs) -> Option<String> {
+    let Runs { taken, disturbed } = cells;
+    (disturbed > 0).then(|| format!("{disturbed} of {} {DOUBTFUL} on disturbed runs", counted(taken, "cell")))
 }
 
 /// Splits a list of ids, which may contain ranges, into names of studies and the text between them.
@@ -186,6 +196,7 @@ fn bars(outcome: &Outcome) -> Option<Bars> {
                 })
                 .collect(),
             note: cell.failure.clone().unwrap_or_default(),
+            is_doubtful: cell.is_doubtful(),
             name,
         }
     };
@@ -206,6 +217,9 @@ fn bars(outcome: &Outcome) -> Option<Bars> {
         caption += " MB/s counts 10⁶ bytes over the whole run of the program, start and connection set-up included. CPU \
                     seconds are those of all processes at both ends.";
     }
+    if measured.iter().any(|(cell, _)| cell.is_doubtful()) {
+        caption = format!("{caption} {DOUBTFUL_WORDS}");
+    }
     Some(Bars {
         headings: measures.iter().map(|measure| measure.name.clone()).collect(),
         caption,
@@ -218,7 +232,7 @@ pub(crate) fn class_of(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "good",
         Verdict::DoesNotHold => "bad",
-        Verdict::NotDecidable => "open",
+        Verdict::NotDecidable | Verdict::MachineBusy => "open",
         Verdict::ByConstruction | Verdict::NotMeasured | Verdict::NotJudged => "none",
     }
 }

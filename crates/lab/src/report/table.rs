@@ -42,11 +42,13 @@ pub struct Text {
     pub value: String,
     /// The range, which a page shows beneath and a terminal omits.
     pub range: String,
+    /// Whether the figure stands on disturbed runs, which a mark tells.
+    pub is_doubtful: bool,
 }
 
 impl From<String> for Text {
     fn from(value: String) -> Self {
-        Self { value, range: String::new() }
+        Self { value, range: String::new(), is_doubtful: false }
     }
 }
 
@@ -60,6 +62,19 @@ impl Column {
     /// Returns a column of text, or of numbers.
     pub fn new(name: &str, is_number: bool) -> Self {
         Self { name: name.to_owned(), is_number, is_published: false }
+    }
+}
+
+/// The mark of figures that stand on disturbed runs.
+pub(crate) const DOUBTFUL: &str = "†";
+/// The meaning of the mark.
+pub(crate) const DOUBTFUL_WORDS: &str =
+    "† Other work disturbed more than a third of the runs behind this figure; no claim is decided by it.";
+
+impl Text {
+    /// Returns the figure with its mark.
+    fn marked(&self) -> String {
+        format!("{}{}", self.value, if self.is_doubtful { DOUBTFUL } else { "" })
     }
 }
 
@@ -119,7 +134,7 @@ impl Table {
         table.set_header(kept().map(|at| self.columns[at].name.as_str()));
         for row in &self.rows {
             let cell = |at: usize| {
-                let cell = Cell::new(row.cells.get(at).map_or("", |text| &text.value));
+                let cell = Cell::new(row.cells.get(at).map_or_else(String::new, Text::marked));
                 if self.columns[at].is_number { cell.set_alignment(CellAlignment::Right) } else { cell }
             };
             table.add_row(kept().map(cell));
@@ -132,19 +147,29 @@ impl Table {
         let table = table.to_string();
         let title = Some(self.title.as_str()).filter(|title| !title.is_empty());
         let left_out = self.left_out(&is_kept, width);
+        let doubtful =
+            self.is_doubtful().then(|| format!(" {}", wrapped(DOUBTFUL_WORDS, width).replace('\n', "\n ")));
         title
             .into_iter()
             .chain(table.lines())
             .chain(left_out.as_deref().into_iter().flat_map(str::lines))
+            .chain(doubtful.as_deref().into_iter().flat_map(str::lines))
             .flat_map(|line| [line.trim_end(), "\n"])
             .collect()
+    }
+
+    /// Returns whether a figure has the mark of disturbed runs.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.cells).any(|text| text.is_doubtful)
     }
 
     /// Returns the least width of a column: its longest number, or its longest word.
     fn least_width(&self, at: usize) -> u16 {
         let column = &self.columns[at];
-        let texts = self.rows.iter().filter_map(|row| row.cells.get(at)).map(|text| &*text.value);
-        let of = |text: &str| if column.is_number { width_of(text) } else { word_width(text).min(WORD_MAX) };
+        let texts = self.rows.iter().filter_map(|row| row.cells.get(at)).map(Text::marked);
+        let of = |text: String| {
+            if column.is_number { width_of(&text) } else { word_width(&text).min(WORD_MAX) }
+        };
         texts.map(of).max().unwrap_or(0).max(word_width(&column.name).min(WORD_MAX))
     }
 

@@ -105,6 +105,7 @@ fn cells(outcome: &Outcome, groups: Option<&String>, in_full: bool) -> Table {
         let place =
             experiment.axes.iter().map(|axis| cell.at.get(&axis.name).map_or_else(absent, String::as_str));
         let mut texts: Vec<Text> = place.map(Text::from).collect();
+        let is_doubtful = cell.is_doubtful();
         for (at, measure) in measures.iter().enumerate() {
             let figure = cell.figure(&measure.id).map(|value| measure.write(value));
             let value = match cell.values.get(&measure.id) {
@@ -113,10 +114,10 @@ fn cells(outcome: &Outcome, groups: Option<&String>, in_full: bool) -> Table {
             };
             let range = written(measure, cell.interval(&measure.id));
             if sampled != Some(at) {
-                texts.push(Text { value, range });
+                texts.push(Text { value, range, is_doubtful });
                 continue;
             }
-            texts.extend([value, range].map(Text::from));
+            texts.extend([Text { is_doubtful, ..Text::from(value) }, Text::from(range)]);
             if in_full {
                 texts.extend(spread(cell.summary(&measure.id)).map(Text::from));
             }
@@ -255,16 +256,19 @@ fn pivot_table(outcome: &Outcome, pivot: &Pivot, block: &Coordinates, role: Role
     let figure = |cell: Option<&Cell>| {
         let value = cell.and_then(|cell| cell.figure(&measure.id)).map(|value| measure.write(value));
         let range = cell.map_or_else(String::new, |cell| written(&measure, cell.interval(&measure.id)));
-        value.map_or_else(dash, |value| Text { value, range })
+        let is_doubtful = cell.is_some_and(Cell::is_doubtful);
+        value.map_or_else(dash, |value| Text { value, range, is_doubtful })
     };
     let times = Measure::times("", "");
     let ratio = |top: Option<&Cell>, bottom: Option<&Cell>| {
-        let value = derive::over(top?, bottom?, &measure.id)?;
+        let (top, bottom) = (top?, bottom?);
+        let value = derive::over(top, bottom, &measure.id)?;
         let interval = match value {
             Value::Range { low, high, .. } => Some(Interval { low, high }),
             _ => None,
         };
-        Some(Text { value: times.write(value.number()?), range: written(&times, interval) })
+        let is_doubtful = top.is_doubtful() || bottom.is_doubtful();
+        Some(Text { value: times.write(value.number()?), range: written(&times, interval), is_doubtful })
     };
     let mut rows = Vec::new();
     // The first axis of rows varies slowest.

@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::report::charts::Chart;
 use crate::report::html::{Frame, verdicts};
 use crate::report::number::{bytes, counted, duration};
-use crate::report::page::{self, ClaimRow, Section};
+use crate::report::page::{self, ClaimRow, Section, doubt};
 use crate::studies::{self, PAPERS};
 use askama::Template;
 use std::collections::BTreeSet;
@@ -34,6 +34,8 @@ struct Entry {
     is_measured: bool,
     /// Class, words and number of each verdict.
     verdicts: Vec<(&'static str, &'static str, usize)>,
+    /// The cells that stand on disturbed runs, in words.
+    doubt: Option<String>,
 }
 
 /// A question with the studies that answer it.
@@ -69,6 +71,7 @@ struct Index<'a> {
     frame: Frame<'a>,
     summary: String,
     verdicts: Vec<(&'static str, &'static str, usize)>,
+    doubt: Option<String>,
     conclusions: &'a [String],
     answers: Vec<Answer>,
     failed: Vec<Failed>,
@@ -115,6 +118,7 @@ fn entry(one: &Results<'_>) -> Entry {
         command: format!("sealane lab run {}", one.study.id),
         is_measured: !one.found.is_empty(),
         verdicts: verdicts(one.claims().map(|(_, result)| result)),
+        doubt: doubt(one.found.iter().map(|found| found.outcome.doubtful_cells()).sum()),
     }
 }
 
@@ -150,8 +154,15 @@ fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) ->
         let fail = fail.len() - shown.iter().filter(|(_, one)| one.verdict == Verdict::DoesNotHold).count();
         lines.push(format!("Of {} more, {} hold and {fail} do not.", counted(rest, "claim"), rest - fail));
     }
-    if !open.is_empty() {
-        lines.push(format!("{} could not be decided.", counted(open.len(), "claim")));
+    let busy = open.iter().filter(|(_, result)| result.verdict == Verdict::MachineBusy).count();
+    if busy > 0 {
+        let busy = counted(busy, "claim");
+        lines.push(format!(
+            "{busy} could not be decided because the machine was busy; a quiet one may decide."
+        ));
+    }
+    if open.len() > busy {
+        lines.push(format!("{} could not be decided.", counted(open.len() - busy, "claim")));
     }
     if !fitted.is_empty() {
         let agree = if fitted.len() == 1 { "agrees" } else { "agree" };
@@ -225,6 +236,7 @@ pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String
         frame: Frame::new(PROGRAM, (title, &*newest.created, seconds), &newest.machine, &[])?,
         summary,
         verdicts: verdicts(distinct.iter().map(|(.., result)| *result)),
+        doubt: doubt(stored.iter().flat_map(|one| &one.report.outcomes).map(Outcome::doubtful_cells).sum()),
         conclusions: conclusions.map_or(&[][..], |one| &one.report.conclusions[..]),
         answers: QUESTIONS.iter().map(answer).collect(),
         failed: failed.collect(),

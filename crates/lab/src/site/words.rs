@@ -44,7 +44,7 @@ pub(super) const QUESTIONS: [Question; 9] = [
 ];
 
 /// Terms of the pages, in alphabetical order.
-pub(super) const GLOSSARY: [(&str, &str); 43] = [
+pub(super) const GLOSSARY: [(&str, &str); 44] = [
     (
         "3DES, DES",
         "Ciphers of the papers' time, broken or outdated now. They are measured for comparison only.",
@@ -101,6 +101,10 @@ pub(super) const GLOSSARY: [(&str, &str); 43] = [
     (
         "not decidable",
         "The interval contains the bound, or there are fewer than five samples. More runs may decide.",
+    ),
+    (
+        "not decidable here: the machine was busy",
+        "Other work disturbed more than a third of the runs of a figure (†). A run on a quiet machine may decide.",
     ),
     (
         "not judged at this size",
