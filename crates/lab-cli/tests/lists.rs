@@ -1,0 +1,72 @@
+//! The program accepts every command that its lists name: those of the studies, and those in the words about the papers' rows.
+//! What a row says that a command prints, it prints.
+
+#[path = "../../cli/tests/program/mod.rs"]
+mod program;
+
+use program::{events, sealane, text};
+use sealane_lab::inventory::ROWS;
+use std::collections::BTreeSet;
+
+/// The commands that are run, as they take less than a second, each with a part of what it prints.
+const RUN: [(&str, &str); 2] = [
+    ("sealane md5 -t -c 60 -l 100000", "36023ea6e959c9e678702bdba0f95ff8"),
+    ("sealane lab network-processor --machine IXP2800 --print-machine", "name = \"IXP2800\""),
+];
+
+/// Checks a command by the parser of the program that it is for.
+#[track_caller]
+fn check(command: &str) {
+    // A shell ends the words at its own signs and removes the quotes.
+    let shell = ["#", "|", ">", "<"];
+    let words: Vec<&str> =
+        command.split(' ').take_while(|word| !shell.contains(word)).map(|word| word.trim_matches('\'')).collect();
+    let arguments = match words[..] {
+        ["sealane", "lab", ref rest @ ..] => rest.to_vec(),
+        ["sealane", "speed", ..] => words[1..].to_vec(),
+        // The product's parser reads all words before it comes to the last one, which keeps the command from running.
+        ["sealane", ref rest @ ..] => {
+            let output = sealane(&[rest, &["--help"]].concat()).output().expect("the program starts");
+            return assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        }
+        _ => panic!("{command}"),
+    };
+    let parsed = sealane_lab_cli::command().try_get_matches_from([&["sealane-lab"], &arguments[..]].concat());
+    assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+}
+
+/// Returns the commands between backticks.
+fn named(words: &str) -> impl Iterator<Item = &str> {
+    words.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("sealane "))
+}
+
+#[test]
+fn the_list_of_studies_names_commands_that_parse() {
+    let output = sealane(&["lab", "list", "--json"]).output().expect("the program starts");
+    let listed = events(&output.stdout);
+    assert!(listed.len() > 60, "{} studies", listed.len());
+    for study in &listed {
+        check(&format!("sealane {}", study["command"].as_str().expect("a command")));
+        check(&format!("sealane lab run {}", study["id"].as_str().expect("an id")));
+    }
+}
+
+#[test]
+fn the_rows_of_the_papers_name_commands_that_parse() {
+    let named: BTreeSet<&str> =
+        ROWS.iter().flat_map(|row| [row.says, row.means, row.absent]).flat_map(named).collect();
+    for (command, _) in RUN {
+        assert!(named.contains(command), "{command} is named by no row: {named:?}");
+    }
+    named.into_iter().for_each(check);
+}
+
+#[test]
+fn what_a_row_says_is_printed() {
+    for (command, part) in RUN {
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let output = sealane(&words).output().expect("the program starts");
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(part), "{command}: {}", text(&output.stdout));
+    }
+}
