@@ -19,8 +19,11 @@ const RUN: [(&str, &str); 2] = [
 fn check(command: &str) {
     // A shell ends the words at its own signs and removes the quotes.
     let shell = ["#", "|", ">", "<"];
-    let words: Vec<&str> =
-        command.split(' ').take_while(|word| !shell.contains(word)).map(|word| word.trim_matches('\'')).collect();
+    let words: Vec<&str> = command
+        .split(' ')
+        .take_while(|word| !shell.contains(word))
+        .map(|word| word.trim_matches('\''))
+        .collect();
     let arguments = match words[..] {
         ["sealane", "lab", ref rest @ ..] => rest.to_vec(),
         ["sealane", "speed", ..] => words[1..].to_vec(),

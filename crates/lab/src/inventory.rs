@@ -306,7 +306,7 @@ pub const ROWS: &[Row] = &[
         "R9",
         "Fig 1",
         "Mb/s of a cryptographic card over packets of 64 to 32768 bytes, axis to 250.",
-        "A card costs a fixed time for each request, so it loses for small packets and wins for large ones.",
+        "A card costs a fixed time for each request. Whether it is faster than software, and from which length of packets on.",
     ),
     repeated(
         "R10",
@@ -326,7 +326,7 @@ pub const ROWS: &[Row] = &[
         "R12",
         "x axis of Figs 5 to 8",
         "No encryption, AES-128, AES-192, AES-256, DES, 3DES, DES and 3DES by a card.",
-        "The choice of algorithm is the choice of speed: the oldest one is the slowest here.",
+        "The choice of algorithm is the choice of speed: which one costs how much, and whether a card changes that.",
     ),
     repeated(
         "R13",
@@ -475,19 +475,19 @@ pub const ROWS: &[Row] = &[
         "Fig 4",
         "Engines execute at most 60 % of the time and idle for more than 42 %; six algorithms idle more on the newer \
          processors.",
-        "Engines wait for memory most of the time, and a faster clock makes them wait more.",
+        "Whether engines wait for memory most of the time, and whether a faster clock makes them wait more.",
     ),
     repeated(
         "B20",
         "Fig 5",
         "Cycles by kind of instruction: memory takes more than 50 % of the time on average.",
-        "Where the time goes: mostly into waiting for memory.",
+        "Where the time goes: how much of it into waiting for memory.",
     ),
     repeated(
         "B21",
         "Figs 6 and 7",
         "Three compilers by three options: O0 about 17 % slower than O2 and 65 % longer than O1; versions are alike.",
-        "How much a compiler's options matter. They change the size of the code more than its speed.",
+        "How much a compiler's options matter, for the size of the code and for its speed.",
     ),
     repeated(
         "B22",
@@ -505,13 +505,13 @@ pub const ROWS: &[Row] = &[
         "Fig 8",
         "1 to 8 engines by 1 to 8 threads, flows and blocks: the second engine nearly doubles, nothing grows from 4 to 8 \
          threads, and at 8 engines only DES, IDEA and SHA-1 are near linear.",
-        "More engines help until they all wait for the same memory.",
+        "How far more engines help, until they all wait for the same memory.",
     ),
     repeated(
         "B25",
         "Fig 9",
         "Larger bursts gain 72.1 %, a faster memory 14.5 %, on 8 engines of 8 threads.",
-        "Fetching more at once helps more than a faster memory.",
+        "Whether fetching more at once helps more than a faster memory.",
     ),
     repeated(
         "B26",

@@ -450,6 +450,12 @@ impl Outcome {
         self
     }
 
+    /// Returns the least and the greatest number of samples of a cell that has any; `None` if none has.
+    pub fn runs_taken(&self) -> Option<(usize, usize)> {
+        let counts = || self.cells.iter().map(|cell| cell.samples.len()).filter(|count| *count > 0);
+        Some((counts().min()?, counts().max()?))
+    }
+
     /// Returns the numbers of cells that stand on disturbed runs, and of all that have runs.
     pub fn doubtful_cells(&self) -> Runs {
         let of = |cell: &Cell| Runs { taken: 1, disturbed: cell.is_doubtful().into() };

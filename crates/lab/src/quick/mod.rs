@@ -118,7 +118,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         tiles: tiles(&file, &tree, resumed.as_ref(), file_bytes),
         conclusions: conclusions::conclusions(&file, machine.cores),
         checks,
-        method: method(&scratch, &machine),
+        method: method(&scratch, &machine, &[&file, &tree]),
         limits: limits_of_copies(&machine),
         skipped,
         ..Report::new(
@@ -248,12 +248,17 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
         }
         let place = at([("level", level.name()), ("tool", OWN_OVER_SSH)]);
         let ours = outcome.cell(&place).and_then(|cell| cell.summary(RATE));
-        if let (Some(ours), Some((name, best))) = (ours, best_peer(outcome, level, true)) {
-            words.push(format!(
+        match (ours, best_peer(outcome, level, true)) {
+            (Some(ours), Some((name, best))) => words.push(format!(
                 "over ssh {} MB/s, {} × {name}, the fastest there",
                 number::quantity(ours.median),
                 number::ratio(ours.median / best)
-            ));
+            )),
+            (None, Some((name, best))) => words.push(format!(
+                "{name} carries {} MB/s with its login by ssh, the fastest there; {OWN_OVER_SSH} was not run",
+                number::quantity(best)
+            )),
+            (_, None) => (),
         }
         match words.is_empty() {
             true => "no other program at this level here".to_owned(),
@@ -287,21 +292,81 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
     tiles
 }
 
-fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
+fn method(scratch: &Scratch, machine: &Machine, outcomes: &[&Outcome]) -> Vec<String> {
     let mut method = method_of_copies(scratch, machine);
     method.extend([
         "The clock covers each program from start to end. The target directory is emptied before each run.".to_owned(),
         "Contestants take turns, each once a round in a new random order, so that slow changes of the machine affect all alike.".to_owned(),
         format!("The times of scp, sftp, rsync, rclone and tar include an ssh login; so does that of \"{OWN_OVER_SSH}\", which is the one to compare with them."),
-        format!("{} rounds: ranges are minimum to maximum, because three samples cannot give a 90 % interval of a median. `sealane lab transfer --profile full` takes ten.", REPETITION.rounds),
+        runs(outcomes),
     ]);
     method
+}
+
+/// Returns how often contestants had their turn, and what their ranges are therefore.
+fn runs(outcomes: &[&Outcome]) -> String {
+    let taken = outcomes.iter().filter_map(|outcome| outcome.runs_taken());
+    let (least, most) = taken.fold((usize::MAX, 0), |all, (least, most)| (all.0.min(least), all.1.max(most)));
+    let taken = match (least, most) {
+        (_, 0) => "No contestant had a run".to_owned(),
+        _ if least == most => format!("Each contestant had {}", number::counted(most, "run")),
+        _ => format!("Contestants had {least} to {} before the time was up", number::counted(most, "run")),
+    };
+    let ranges = match most {
+        0 | 1 => "one run has no range",
+        _ => {
+            "ranges are minimum to maximum, because fewer than five samples cannot give a 90 % interval of a median"
+        }
+    };
+    format!("{taken}: {ranges}. `sealane lab transfer --profile full` takes ten.")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::{Cell, Experiment, Sample};
+
+    fn outcome_of(cells: &[(&str, &[f64])]) -> Outcome {
+        let cell = |&(tool, rates): &(&str, &[f64])| Cell {
+            samples: rates.iter().map(|rate| Sample::slice(RATE, *rate, 0)).collect(),
+            ..Cell::new([("level", Level::Private.name()), ("tool", tool)])
+        };
+        let cells = cells.iter().map(cell).collect();
+        Outcome::new(Experiment::new("file", "", "", &["level", "tool"], Vec::new()), cells)
+    }
+
+    /// A program that copies at this level is named, and beside whom depends on what was run.
+    #[test]
+    fn a_headline_names_the_programs_that_were_run_at_its_level() {
+        let detail = |cells: &[(&str, &[f64])]| {
+            let tiles = tiles(&outcome_of(cells), &Outcome::default(), None, 1);
+            tiles[0].detail.clone()
+        };
+        let own: (&str, &[f64]) = (OWN, &[900.0]);
+        assert_eq!(detail(&[own]), "no other program at this level here");
+        let scp: (&str, &[f64]) = ("scp", &[300.0]);
+        let beside = detail(&[own, scp]);
+        assert!(beside.starts_with("scp carries 300 MB/s with its login"), "{beside}");
+        let both = detail(&[own, scp, (OWN_OVER_SSH, &[150.0])]);
+        assert_eq!(both, "over ssh 150 MB/s, 0.50 × scp, the fastest there");
+        let others = detail(&[own, ("WDT", &[1000.0])]);
+        assert_eq!(others, "0.90 × WDT, the fastest without ssh here");
+    }
+
+    #[test]
+    fn the_method_says_how_many_runs_there_were() {
+        let told = |cells: &[(&str, &[f64])]| runs(&[&outcome_of(cells)]);
+        assert!(
+            told(&[(OWN, &[1.0]), ("x", &[2.0])])
+                .starts_with("Each contestant had 1 run: one run has no range.")
+        );
+        assert!(told(&[(OWN, &[1.0; 3]), ("x", &[])]).starts_with("Each contestant had 3 runs: ranges"));
+        assert!(
+            told(&[(OWN, &[1.0; 3]), ("x", &[2.0])])
+                .starts_with("Contestants had 1 to 3 runs before the time was up")
+        );
+        assert!(told(&[(OWN, &[])]).starts_with("No contestant"));
+    }
 
     /// A reader of the headline alone must know that its runs were disturbed.
     #[test]

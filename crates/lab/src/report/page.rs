@@ -119,8 +119,17 @@ pub(crate) fn section(outcome: &Outcome, index: usize, href: &dyn Fn(&str) -> St
             0 => String::new(),
             rounds => format!(" after {rounds} of warm-up"),
         };
+        let taken = match outcome.runs_taken() {
+            Some((least, most)) if least == most && most < rule.rounds => {
+                format!(" were planned, and cells have {}", counted(most, "run"))
+            }
+            Some((least, most)) if least < most => {
+                format!(" were planned, and cells have {least} to {}", counted(most, "run"))
+            }
+            _ => String::new(),
+        };
         rules.push(format!(
-            "{} rounds{warm_up}, every cell once a round, in a new random order; seed {:#018x}.",
+            "{} rounds{warm_up}{taken}, every cell once a round, in a new random order; seed {:#018x}.",
             rule.rounds, outcome.seed
         ));
     }
@@ -323,4 +332,31 @@ pub(crate) fn facts(machine: &Machine) -> Vec<Fact> {
     fact("Compiler", machine.rustc.clone());
     fact("Build", machine.is_debug_build.then(|| "unoptimised: its figures mean nothing".to_owned()));
     facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Repetition, Sample};
+
+    #[test]
+    fn a_page_tells_the_runs_that_cells_have() {
+        let rule = |runs: &[usize]| {
+            let cell = |(at, &runs): (usize, &usize)| Cell {
+                samples: vec![Sample::slice(RATE, 1.0, 0); runs],
+                ..Cell::new([("x", &*at.to_string())])
+            };
+            let repetition = Repetition { rounds: 3, ..Repetition::default() };
+            let experiment = Experiment { repetition, ..Experiment::new("x", "", "X", &["x"], Vec::new()) };
+            let cells = runs.iter().enumerate().map(cell).collect();
+            section(&Outcome::new(experiment, cells), 0, &str::to_owned).rule
+        };
+        assert!(rule(&[3, 3]).starts_with("3 rounds, every cell once"));
+        assert!(
+            rule(&[1, 1]).starts_with("3 rounds were planned, and cells have 1 run, every"),
+            "{}",
+            rule(&[1, 1])
+        );
+        assert!(rule(&[1, 3]).starts_with("3 rounds were planned, and cells have 1 to 3 runs, every"));
+    }
 }

@@ -5,6 +5,7 @@
 //! that is not a site is left unchanged.
 
 mod pages;
+mod told;
 mod words;
 
 use crate::LabError;

@@ -2,6 +2,7 @@
 //!
 //! Guarantees: every text passes the templates' escaping; a sentence about a figure is made from the figure.
 
+use super::told::told;
 use super::words::{GLOSSARY, QUESTIONS};
 use super::{Results, Stored};
 use crate::LabError;
@@ -261,7 +262,8 @@ pub(super) fn study(one: &Results<'_>, here: &Machine) -> Result<String, LabErro
     let title = format!("{}: {}", study.id, study.title);
     let seconds = one.found.iter().map(|found| found.outcome.seconds).sum();
     let frame = Frame::new(PROGRAM, (&*title, created, seconds), machine, &charts)?;
-    let mut findings = findings(one.claims());
+    let outcomes: Vec<&Outcome> = one.found.iter().map(|found| &found.outcome).collect();
+    let mut findings = [told(study.id, &outcomes), findings(one.claims())].concat();
     if reports.iter().any(|stored| stored.report.profile == Some(Profile::Smoke)) {
         findings
             .insert(0, "These runs were of the profile smoke, which gives no meaningful figures.".to_owned());
