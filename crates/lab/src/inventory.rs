@@ -317,7 +317,7 @@ pub const ROWS: &[Row] = &[
     ),
     repeated(
         "R11",
-        "Section 4",
+        "Section 3.1",
         "Five variables: utility, algorithm, topology, hardware or not, and the effect on the rest of the system.",
         "One table over the variables that a user can choose: what is run, with which algorithm, between which machines, and \
          with how much help.",
@@ -337,7 +337,7 @@ pub const ROWS: &[Row] = &[
     ),
     repeated(
         "R14",
-        "Section 4.1",
+        "Section 3",
         "IPsec in software leaves 40 % (small writes) to 30 % (8 KB) of the clear throughput; hardware improves software by \
          more than 100 %.",
         "The headline of the study, beside the tests that are usual now: TCP, UDP and round trips.",
@@ -390,7 +390,7 @@ pub const ROWS: &[Row] = &[
     ),
     repeated(
         "R22",
-        "Section 6",
+        "Section 4",
         "Current accelerators are not enough for encryption everywhere; faster networks would raise only the clear rates.",
         "What remains of a fast network's throughput with today's algorithms.",
     ),
@@ -491,7 +491,7 @@ pub const ROWS: &[Row] = &[
     ),
     repeated(
         "B22",
-        "Section V, levels 1 and 2",
+        "Section VI-B, levels 1 and 2",
         "Split tables, unrolled loops, precalculated constants, several memory references at once: 145 % on one thread.",
         "What hand optimisation gains step by step, here on a general processor.",
     ),
@@ -643,6 +643,32 @@ mod tests {
 
     /// The five papers' numbers: N1–N36, G1–G20, R1–R22, B1–B26, A1–A12.
     const COUNTS: [(char, usize); 5] = [('N', 36), ('G', 20), ('R', 22), ('B', 26), ('A', 12)];
+
+    /// The papers' numbered sections that rows may name; of the others no text is left.
+    const SECTIONS: [(char, &[&str]); 3] = [
+        ('N', &["1", "2", "3", "3.1", "3.2", "3.3", "4", "4.1", "4.2", "5"]),
+        ('R', &["1", "2", "2.1", "2.2", "2.3", "3", "3.1", "3.2", "3.3", "4"]),
+        (
+            'B',
+            &[
+                "I", "II", "III", "IV", "IV-A", "IV-B", "IV-C", "V-A", "V-B", "V-C", "VI-A", "VI-B", "VI-C",
+                "VI-D", "VII",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn rows_name_sections_that_the_papers_have() {
+        let mut named = 0;
+        for row in ROWS {
+            let Some((_, place)) = row.place.split_once("Section ") else { continue };
+            let section = place.split([',', ' ']).next().unwrap();
+            let of_paper = SECTIONS.iter().find(|(paper, _)| row.id.starts_with(*paper));
+            assert!(of_paper.is_some_and(|(_, all)| all.contains(&section)), "{}: {}", row.id, row.place);
+            named += 1;
+        }
+        assert!(named > 8, "{named}");
+    }
 
     #[test]
     fn every_id_of_the_papers_is_a_study_or_has_a_reason() {

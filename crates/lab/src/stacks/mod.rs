@@ -21,6 +21,7 @@ mod predict;
 mod rig;
 mod security;
 mod signatures;
+mod speedups;
 
 use crate::LabError;
 use crate::experiment::{

@@ -241,10 +241,12 @@ pub(super) fn outcome(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError
             cell.at["order"] == ORDERS[2].0 && cell.at["layers"].contains("md5") && !cell.samples.is_empty()
         };
         let claim = |cell: &Cell| {
-            let statement =
-                format!("{}, {}: one loop gains less than 10 %.", cell.at["layers"], cell.at["packets"]);
+            let statement = format!(
+                "{}, {}: one loop is faster than a pass for each, as the paper proposes.",
+                cell.at["layers"], cell.at["packets"]
+            );
             let places = (cell.at.clone(), cell.elsewhere(&[("order", ORDERS[0].0)]));
-            Claim::ratio((statement, "A12"), RATE, places, (None, Some(1.1)))
+            Claim::ratio((statement, "A12"), RATE, places, (Some(1.0), None))
         };
         cells.iter().filter(is_digest).map(claim).collect()
     }))

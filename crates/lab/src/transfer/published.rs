@@ -39,6 +39,16 @@ pub(super) fn cells() -> Vec<Cell> {
     cells
 }
 
+/// Returns the least gain of two streams on two threads over one stream, of the three platforms.
+pub(super) fn least_gain(level: Level) -> f64 {
+    let at = Level::ALL.into_iter().position(|one| one == level).expect("one of all");
+    // Pool P2 over Pool P1.
+    PLATFORMS
+        .iter()
+        .map(|platform| platform.megabits[3][at] / platform.megabits[2][at])
+        .fold(f64::INFINITY, f64::min)
+}
+
 /// Rows G11, G12 and G13 of the inventory.
 const PLATFORMS: [Platform; 3] = [
     Platform {
@@ -87,5 +97,7 @@ mod tests {
         assert_eq!(PLATFORMS.each_ref().map(|platform| pool(platform, 2)), [1.74, 1.58, 1.85]);
         assert_eq!(PLATFORMS.each_ref().map(|platform| pool(platform, 3)), [1.84, 1.92, 1.96]);
         assert_eq!(ratio(&PLATFORMS[2], 3), 1.96);
+        let least = [Level::Safe, Level::Private].map(|level| (least_gain(level) * 100.0).round() / 100.0);
+        assert_eq!(least, [1.58, 1.84]);
     }
 }
