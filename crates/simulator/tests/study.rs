@@ -1,7 +1,10 @@
 //! Tests those results of the study that must not change, under the guesses of the machines' files.
 
-use sealane_simulator::study::{Bench, Bound, Cell, PublicKey, built_in, check, one, works};
-use sealane_simulator::{Level, Parallelism, TEN};
+use sealane_simulator::study::{
+    Bench, Bound, COMBINATIONS, Cell, PublicKey, VARIANTS, Variant, built_in, check, one, run, works,
+};
+use sealane_simulator::{Level, Machine, Parallelism, TEN};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn place(name: &str) -> usize {
     TEN.iter().position(|found| found.starts_with(name)).unwrap()
@@ -116,4 +119,64 @@ fn sentences_about_public_keys_hold_or_fail() {
     assert_eq!(holds(&machines), [false, true, true], "{values:?}");
     (machines[0].multiply_16_cycles, machines[0].multiply_32_cycles) = (4, 7);
     assert!(!holds(&machines)[1]);
+}
+
+/// Returns the paths of values that differ.
+fn differences(one: &serde_json::Value, other: &serde_json::Value, at: &str, found: &mut BTreeSet<String>) {
+    if let (Some(one), Some(other)) = (one.as_object(), other.as_object()) {
+        for key in one.keys().chain(other.keys()) {
+            let of = |map: &serde_json::Map<_, _>| map.get(key).cloned().unwrap_or_default();
+            differences(&of(one), &of(other), &format!("{at}/{key}"), found);
+        }
+    } else if one != other {
+        found.insert(at.to_owned());
+    }
+}
+
+/// Returns what a variant changes, over all machines.
+fn changed(variant: &Variant) -> BTreeSet<String> {
+    let json = |machine: &Machine| serde_json::to_value(machine).unwrap();
+    let mut found = BTreeSet::new();
+    for machine in built_in() {
+        let mut other = machine.clone();
+        (variant.apply)(&mut other);
+        differences(&json(&machine), &json(&other), "", &mut found);
+    }
+    found
+}
+
+/// A range is over guesses that are changed alone: what one guess changes, no other does. Combinations change several.
+#[test]
+fn a_guess_is_changed_alone() {
+    let mut of_guess: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for variant in VARIANTS {
+        let changed = changed(variant);
+        assert!(!changed.is_empty(), "{}: {} changes nothing", variant.guess, variant.value);
+        of_guess.entry(variant.guess).or_default().extend(changed);
+    }
+    let mut seen: BTreeMap<&String, &str> = BTreeMap::new();
+    for (guess, changed) in &of_guess {
+        for path in changed {
+            if let Some(other) = seen.insert(path, guess) {
+                panic!("{path} is changed by “{other}” and by “{guess}”");
+            }
+        }
+    }
+    for combination in COMBINATIONS {
+        let changed = changed(combination);
+        let guesses: BTreeSet<&str> = changed.iter().filter_map(|path| seen.get(path).copied()).collect();
+        assert!(guesses.len() > 1, "{}: {guesses:?}", combination.value);
+    }
+}
+
+/// Combinations widen no range: their figures stand apart.
+#[test]
+fn combinations_are_listed_and_decide_nothing() {
+    let of = |combinations: &[Variant]| run(&[], combinations, |_, _| ());
+    let (without, with) = (of(&[]), of(COMBINATIONS));
+    assert_eq!(without.sentences, with.sentences);
+    assert!(without.combined.is_empty() && !with.combined.is_empty());
+    for one in &with.combined {
+        assert!(one.value < one.alone[0] || one.value > one.alone[1], "{one:?}");
+    }
 }

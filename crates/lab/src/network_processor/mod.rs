@@ -12,7 +12,9 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::studies::{Family, NPCRYPTBENCH, NPCRYPTBENCH_TITLE, Study, cost, study};
 use sealane_simulator::TEN;
-use sealane_simulator::study::{Bound, Figure, Kind, Listed, Sentence, VARIANTS, run as simulate};
+use sealane_simulator::study::{
+    Bound, COMBINATIONS, Combined, Figure, Kind, Listed, Sentence, VARIANTS, run as simulate,
+};
 use sealane_transform::PUBLIC_LOOPS;
 use std::io::Write;
 use std::time::Instant;
@@ -57,8 +59,11 @@ pub fn report(figures: &[Figure]) -> Report {
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let began = Instant::now();
     let mut told = Ok(());
-    let variants = if request.profile == Profile::Smoke { &[][..] } else { VARIANTS };
-    let study = simulate(variants, |done, total| {
+    let (variants, combinations) = match request.profile {
+        Profile::Smoke => (&[][..], &[][..]),
+        _ => (VARIANTS, COMBINATIONS),
+    };
+    let study = simulate(variants, combinations, |done, total| {
         let line = writeln!(progress, "{done} of {total} sets of guesses");
         told = std::mem::replace(&mut told, Ok(())).and(line);
     });
@@ -73,6 +78,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     ours.experiment.paper.clear();
     report.outcomes.push(ours);
     report.outcomes.push(guesses(&study.guesses));
+    report.outcomes.extend(combined(&study.combined));
     report.skipped = study.absent.iter().map(|&line| line.to_owned()).collect();
     report.seconds = began.elapsed().as_secs_f64();
     Ok(report)
@@ -214,6 +220,28 @@ fn guesses(guesses: &[Listed]) -> Outcome {
     Outcome::new(experiment, guesses.iter().map(cell).collect())
 }
 
+/// Returns the figures of several guesses at once, which no sentence is judged by; `None` if there are none.
+fn combined(all: &[Combined]) -> Option<Outcome> {
+    let axes = ["guesses", "sentence", "our figure"];
+    let measures = vec![
+        Measure::new("figure", "together").predicted(),
+        Measure::new("least", "least alone").predicted(),
+        Measure::new("most", "most alone").predicted(),
+    ];
+    let cell = |one: &Combined| {
+        Cell::new(axes.into_iter().zip([one.guesses, one.sentence, one.measure]))
+            .with("figure", one.value)
+            .with("least", one.alone[0])
+            .with("most", one.alone[1])
+    };
+    let title = "Several guesses at once: figures without a verdict";
+    let experiment = Experiment::new("combinations", SENTENCES, title, &axes, measures).notes(&[
+        "What several guesses give together and none of them alone. Whoever chooses values together can reach many numbers, the \
+         paper's among them, so no sentence is judged by these.",
+    ]);
+    (!all.is_empty()).then(|| Outcome::new(experiment, all.iter().map(cell).collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,7 +283,7 @@ mod tests {
         let verdicts: Vec<_> = outcome.claims.iter().map(|result| result.verdict).collect();
         assert_eq!(verdicts, [Verdict::Holds, Verdict::DoesNotHold], "{:?}", outcome.claims);
         assert!(outcome.claims[0].claim.statement.contains("0.89 times the share"), "{:?}", outcome.claims);
-        let simulated = sealane_simulator::study::run(&[], |_, _| ()).figures;
+        let simulated = sealane_simulator::study::run(&[], &[], |_, _| ()).figures;
         let table = simulated.iter().find(|figure| figure.title.starts_with("Table I:")).unwrap();
         let claims = super::outcome(table).claims;
         assert_eq!(claims.len(), 9);

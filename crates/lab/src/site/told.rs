@@ -298,7 +298,7 @@ mod tests {
     /// The names that these sentences look for are those of the studies.
     #[test]
     fn the_simulator_has_the_sentences_of_figure_9() {
-        let sentences = sealane_simulator::study::run(&[], |_, _| ()).sentences;
+        let sentences = sealane_simulator::study::run(&[], &[], |_, _| ()).sentences;
         for sentence in FIGURE_9 {
             assert!(sentences.iter().any(|one| one.sentence == sentence), "{sentence}");
         }
