@@ -54,7 +54,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             conduct(Family::of("lab stacks").run, &request, &shown(&arguments.shown)?)
         }
         LabCommand::Predict(arguments) => {
-            let (stack, lanes) = (arguments.stack.to_string(), arguments.lanes.into());
+            let (stack, lanes) = (arguments.stack.to_string(), arguments.lanes.map(usize::from));
             let predict = |request: &Request, progress: &mut dyn Write| {
                 stacks::predict(&stack, lanes, request, progress)
             };

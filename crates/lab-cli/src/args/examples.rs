@@ -102,7 +102,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-lab-predict",
         &[
-            ("sealane lab predict --stack tcp/md5/ip/fddi --lanes 64", "compare with the paper's own curve"),
+            ("sealane lab predict --stack tcp/md5/ip/fddi", "compare with the paper's own curve"),
             ("sealane lab predict --stack aes-128-gcm/tcp/ip/fddi --lanes 16", "predict a stack of today"),
         ],
     ),

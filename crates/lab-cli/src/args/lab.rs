@@ -396,9 +396,9 @@ pub struct PredictArgs {
     /// Layers from the application down, as in des/tcp/md5/ip/fddi
     #[arg(long, value_name = "LAYERS")]
     pub stack: Spec,
-    /// Largest number of lanes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), default_value = "64")]
-    pub lanes: u16,
+    /// Largest number of lanes; by default, and at most, four times those of this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: Option<u16>,
     /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,

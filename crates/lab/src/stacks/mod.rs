@@ -26,14 +26,14 @@ mod speedups;
 use crate::LabError;
 use crate::experiment::{
     Cell, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, RATE, Repetition, Role, Sample,
-    Value, by, derive, find,
+    by, derive, find,
 };
 use crate::report::number::quantity;
 use crate::report::{Report, Tile};
 use crate::request::Request;
 use crate::rng::Rng;
 use crate::studies::{ATOMIC, Cost, Family, NDSS, NDSS_TITLE, Study, cost, study};
-use model::Sharing;
+use model::{Costs, Fit};
 use rig::{Direction, Rig, Setup};
 use sealane_lanes::Placement;
 use sealane_stack::Catalogue;
@@ -154,8 +154,8 @@ struct Bench<'a> {
     lanes: Vec<usize>,
     rng: Rng,
     cells: Vec<Cell>,
-    /// The cost of sharing, by direction.
-    sharing: [Sharing; 2],
+    /// The costs of the stack without security that sends, if it was measured.
+    bare: Option<Costs>,
 }
 
 impl<'a> Bench<'a> {
@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
             lanes: request.lane_counts(),
             rng: Rng::new(request.seed),
             cells: Vec::new(),
-            sharing: Default::default(),
+            bare: None,
             request,
             progress,
         }
@@ -228,53 +228,39 @@ impl<'a> Bench<'a> {
                     setups.push((APART, Setup { is_apart: true, connections: lanes, ..one.clone() }));
                 }
             }
-            // The bare stack takes turns with those whose cryptography is short, because the model needs the cost of
-            // sharing at the same time.
-            if tier.is_none() && stack != STACKS[0] && self.lanes.len() > 1 {
-                setups.extend(Sharing::setups(direction).map(|setup| ("bare", setup)));
+            // Lanes beyond the connections have nothing to do: they are compared with as many stacks as there are connections.
+            if wants_connections && self.most_lanes() > CONNECTIONS && !many.contains(&CONNECTIONS) {
+                setups.push((APART, Setup { is_apart: true, connections: CONNECTIONS, ..one.clone() }));
             }
             let mut cells = self.take_turns(&setups)?;
             over(&mut cells, |at| {
                 let is_single = |(id, setup): &(&str, Setup)| *id == setups[at].0 && setup.threads() == 1;
                 setups.iter().position(is_single)
             });
-            let bare =
-                Sharing::setups(direction).map(|bare| setups.iter().position(|(_, setup)| *setup == bare));
-            if let [Some(shared), Some(apart)] = bare {
-                self.sharing[direction as usize] =
-                    Sharing::of(&cells[shared], &cells[apart], one.message_bytes);
+            let fit = |id: &str, connections| {
+                let of_id = || setups.iter().zip(&cells).filter(move |((own, _), _)| *own == id);
+                predict::fit(
+                    of_id().map(|((_, setup), cell)| (setup.lanes, cell)),
+                    one.message_bytes,
+                    connections,
+                )
+            };
+            let fits =
+                [(packet_id, fit(packet_id, None)), (connection_id, fit(connection_id, Some(CONNECTIONS)))];
+            if stack == STACKS[0] && direction == Direction::Send {
+                self.bare = fits[0].1.map(|fit| fit.costs);
             }
-            for ((id, setup), cell) in setups.iter().zip(&cells) {
-                let is_apart = |(_, other): &(&str, Setup)| {
-                    other.is_apart && other.connections == setup.lanes && other.stack == setup.stack
-                };
-                let apart =
-                    setups.iter().position(is_apart).filter(|_| [packet_id, connection_id].contains(id));
-                let pair = apart.and_then(|apart| self.pair(setup, cell, &cells[apart]));
+            for ((id, setup), cell) in setups.iter().zip(&cells).filter(|((_, setup), _)| setup.lanes > 1) {
+                let Some((_, Some(fit))) = fits.iter().find(|(own, _)| own == id) else { continue };
+                let busy = if *id == connection_id { setup.lanes.min(CONNECTIONS) } else { setup.lanes };
+                let is_apart = |(_, other): &(&str, Setup)| other.is_apart && other.connections == busy;
+                let pair =
+                    setups.iter().position(is_apart).and_then(|apart| pair(setup, cell, &cells[apart], *fit));
                 self.cells.extend(pair);
             }
-            self.cells.extend(cells.into_iter().filter(|cell| ![APART, "bare"].contains(&&*cell.at["id"])));
+            self.cells.extend(cells.into_iter().filter(|cell| cell.at["id"] != APART));
         }
         Ok(())
-    }
-
-    /// Returns a setup of several lanes beside as many independent stacks, and the model's prediction.
-    fn pair(&self, setup: &Setup, cell: &Cell, apart: &Cell) -> Option<Cell> {
-        let costs = self.sharing[setup.direction as usize].costs(apart, setup.lanes, setup.message_bytes);
-        // The model derives its costs of sharing from the bare stack on two lanes.
-        let is_shared = setup.connections == 1 && (setup.stack != STACKS[0] || setup.lanes > 2);
-        let predicted = is_shared.then(|| costs.per_second(setup.lanes) * setup.message_bytes as f64 / 1e6);
-        let reached = predicted.and_then(|predicted| {
-            let [value, low, high] = interval_of(cell, RATE)?.map(|rate| rate / predicted);
-            Some(Value::Range { value, low, high })
-        });
-        let pair = Cell { at: setup.place(PAIR), ..Cell::default() }
-            .with("ratio", derive::over(cell, apart, RATE)?)
-            .with_some("predicted", predicted)
-            .with_some("reached", reached)
-            .with("cap", costs.cap())
-            .behind(cell.runs() + apart.runs());
-        Some(pair)
     }
 
     /// Returns the cells of these ids, preceded by the paper's, and the claims about them; nothing if there are none.
@@ -295,6 +281,19 @@ impl<'a> Bench<'a> {
         }
         (!own.is_empty()).then(|| Outcome::new(experiment, published.into_iter().chain(own).collect()))
     }
+}
+
+/// Returns a setup of several lanes beside as many independent stacks as it has busy lanes, and what the model says.
+fn pair(setup: &Setup, cell: &Cell, apart: &Cell, fit: Fit) -> Option<Cell> {
+    let predicted = predict::megabytes(fit.per_second(setup.lanes), setup.message_bytes);
+    let pair = Cell { at: setup.place(PAIR), ..Cell::default() }
+        .with("ratio", derive::over(cell, apart, RATE)?)
+        .with("predicted", predicted)
+        .with_some("reached", predict::reached(cell, predicted))
+        .with(predict::BASIS, predict::basis(setup.lanes))
+        .behind(cell.runs() + apart.runs());
+    // Connections that lanes do not share have no lock in common.
+    Some(if setup.connections == 1 { pair.with("cap", fit.costs.cap()) } else { pair })
 }
 
 /// Ids of independent stacks, and of the comparison with them.

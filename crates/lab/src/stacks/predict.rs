@@ -1,20 +1,65 @@
-//! Predicts the gain of more lanes, from one lane measured here or the paper's table, and the model.
+//! Predicts the gain of more lanes, by the model fitted to few lanes measured here, or by the paper's table.
+//!
+//! Guarantees: beside a prediction stands what was measured of it, or that nothing was; the fit has not seen what tests it;
+//! beyond four times the measured lanes nothing is predicted.
 
-use super::model::{Costs, Sharing};
+use super::model::{BEYOND_MAX, Costs, FITTED_MAX, Fit};
 use super::rig::{Direction, Setup};
-use super::{Bench, STACKS, paper};
+use super::{Bench, STACKS, interval_of, paper};
 use crate::LabError;
-use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, RATE, View};
+use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, RATE, Runs, Value, View};
 use crate::report::Report;
-use crate::report::number::quantity;
+use crate::report::number::{counted, quantity, ratio};
 use crate::request::Request;
 use crate::studies::NDSS_TITLE;
-use sealane_lanes::available_lanes;
 use sealane_transform::Tier;
 use std::io::Write;
 
-/// The maximum number of lanes to which the page extrapolates.
-pub(super) const LANES_MAX: usize = 64;
+/// The processors to which the paper extrapolates.
+pub(super) const PAPERS_LANES_MAX: usize = 30;
+/// The measure that says what a prediction stands on.
+pub(super) const BASIS: &str = "basis";
+
+/// Returns MB/s.
+pub(super) fn megabytes(messages_per_second: f64, message_bytes: usize) -> f64 {
+    messages_per_second * message_bytes as f64 / 1e6
+}
+
+/// Returns what a prediction for measured lanes stands on.
+pub(super) fn basis(lanes: usize) -> &'static str {
+    if lanes <= FITTED_MAX { "fitted" } else { "tested" }
+}
+
+/// Returns a cell's rate over the predicted one.
+pub(super) fn reached(cell: &Cell, predicted: f64) -> Option<Value> {
+    let [value, low, high] = interval_of(cell, RATE)?.map(|rate| rate / predicted);
+    Some(Value::Range { value, low, high })
+}
+
+/// Fits the model to cells by their lanes; `connections` if each connection has one lane.
+pub(super) fn fit<'a>(
+    cells: impl Iterator<Item = (usize, &'a Cell)>,
+    message_bytes: usize,
+    connections: Option<usize>,
+) -> Option<Fit> {
+    let cells: Vec<(usize, &Cell)> = cells.collect();
+    let of = |measure: &str, times: f64| -> Vec<(usize, f64)> {
+        cells.iter().filter_map(|(lanes, cell)| Some((*lanes, cell.figure(measure)? * times))).collect()
+    };
+    Fit::of(&of(RATE, 1e6 / message_bytes as f64), &of("locked_ns", 1.0), connections)
+}
+
+/// A prediction, and what was measured of it.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    lanes: usize,
+    mb_per_s: f64,
+    /// The rate relative to one lane.
+    times: f64,
+    /// The measured rate over the predicted one, and the runs behind it.
+    reached: Option<(Value, Runs)>,
+    basis: String,
+}
 
 /// A curve over lanes.
 #[derive(Clone, Debug)]
@@ -24,65 +69,139 @@ pub(super) struct Curve {
     /// The tier of ciphers and digests; `paper` means that of the paper's processors.
     tier: &'static str,
     costs: Costs,
-    /// Lanes, MB/s, and the rate relative to one lane.
-    points: Vec<(usize, f64, f64)>,
+    points: Vec<Point>,
 }
 
-fn curve(stack: &str, direction: Direction, tier: &'static str, costs: Costs, lanes: usize) -> Curve {
+/// Returns powers of two up to `lanes`, `lanes`, and the paper's number of processors if it lies between.
+fn counts(lanes: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&count| count < lanes).collect();
     counts.push(lanes);
-    if (paper::PROCESSORS..lanes).contains(&paper::PROCESSORS) && !counts.contains(&paper::PROCESSORS) {
+    if (paper::PROCESSORS..lanes).contains(&paper::PROCESSORS) {
         counts.push(paper::PROCESSORS);
-        counts.sort_unstable();
     }
-    let point = |lanes: usize| (lanes, costs.per_second(lanes) * 4096.0 / 1e6, costs.speedup(lanes));
-    let points = counts.into_iter().map(point).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// Returns a curve that nothing tests.
+fn untested(
+    stack: &str,
+    direction: Direction,
+    tier: &'static str,
+    costs: Costs,
+    lanes: usize,
+    basis: &str,
+) -> Curve {
+    let point = |lanes: usize| Point {
+        lanes,
+        mb_per_s: megabytes(costs.per_second(lanes), 4096),
+        times: costs.speedup(lanes),
+        reached: None,
+        basis: basis.to_owned(),
+    };
+    let points = counts(lanes).into_iter().map(point).collect();
     Curve { stack: stack.to_owned(), direction, tier, costs, points }
 }
 
-/// Measures a stack on one lane and the cost of sharing on two, and predicts the rates of up to `lanes` lanes on one
-/// connection, at tiers `native` and `best`, in both directions.
+/// Returns the curve of a stack on one connection up to `lanes` lanes, from its cells by their lanes; `None` without one lane.
+fn curve(
+    (stack, direction, tier): (&str, Direction, &'static str),
+    cells: &[(usize, &Cell)],
+    message_bytes: usize,
+    lanes: usize,
+) -> Option<Curve> {
+    let fit = fit(cells.iter().copied(), message_bytes, None)?;
+    let predicted = |lanes: usize| megabytes(fit.per_second(lanes), message_bytes);
+    let beside = |lanes: usize| {
+        let cell = cells.iter().find(|(own, _)| *own == lanes)?.1;
+        Some((reached(cell, predicted(lanes))?, cell.runs()))
+    };
+    let most_tested = cells.iter().map(|(lanes, _)| *lanes).filter(|lanes| *lanes > FITTED_MAX).max();
+    let error = most_tested.and_then(|lanes| {
+        let share = beside(lanes)?.0.number()?;
+        Some(format!("untested; {} of it on {lanes} lanes", ratio(share)))
+    });
+    let untested = error.unwrap_or_else(|| "untested".to_owned());
+    let mut counts = counts(lanes);
+    counts.extend(cells.iter().map(|(own, _)| *own).filter(|own| *own <= lanes));
+    counts.sort_unstable();
+    counts.dedup();
+    let one = fit.per_second(1);
+    let point = |lanes: usize| {
+        let reached = beside(lanes);
+        Point {
+            lanes,
+            mb_per_s: predicted(lanes),
+            times: fit.per_second(lanes) / one,
+            basis: if reached.is_some() { basis(lanes).to_owned() } else { untested.clone() },
+            reached,
+        }
+    };
+    let points = counts.into_iter().map(point).collect();
+    Some(Curve { stack: stack.to_owned(), direction, tier, costs: fit.costs, points })
+}
+
+/// Measures a stack on one connection with the lanes that this machine has, and predicts the rates of up to `lanes` lanes, by
+/// default as many as it may, by the model fitted to four of them, at tiers `native` and `best`, in both directions.
 ///
 /// # Errors
 /// Fails if a stack or thread cannot be made.
 pub fn predict(
     stack: &str,
-    lanes: usize,
+    lanes: Option<usize>,
     request: &Request,
     progress: &mut dyn Write,
 ) -> Result<Report, LabError> {
+    let mut bench = Bench::new(request, progress);
+    let measured = bench.lanes.clone();
+    let most = BEYOND_MAX * bench.most_lanes();
     let mut curves = Vec::new();
     for direction in Direction::ALL {
         let tiers = [("native", Some(Tier::Native)), ("best", None)];
-        let mut setups = tiers.map(|(name, tier)| (name, Setup::new(stack, direction, tier))).to_vec();
-        if available_lanes() > 1 {
-            setups.extend(Sharing::setups(direction).map(|setup| ("bare", setup)));
+        let one = |tier| Setup::new(stack, direction, tier);
+        let message_bytes = one(None).message_bytes;
+        let setups: Vec<(&str, Setup)> = tiers
+            .into_iter()
+            .flat_map(|(name, tier)| measured.iter().map(move |&lanes| (name, Setup { lanes, ..one(tier) })))
+            .collect();
+        let cells = bench.take_turns(&setups)?;
+        for (tier, cells) in tiers.iter().map(|(name, _)| *name).zip(cells.chunks(measured.len())) {
+            let by_lanes: Vec<(usize, &Cell)> = measured.iter().copied().zip(cells).collect();
+            curves.extend(curve(
+                (stack, direction, tier),
+                &by_lanes,
+                message_bytes,
+                lanes.unwrap_or(most).min(most),
+            ));
         }
-        let cells = Bench::new(request, progress).take_turns(&setups)?;
-        let message_bytes = setups[0].1.message_bytes;
-        let sharing = match &cells[..] {
-            [_, _, shared, apart] => Sharing::of(shared, apart, message_bytes),
-            _ => Sharing::default(),
-        };
-        curves.extend(tiers.iter().zip(&cells).map(|((tier, _), cell)| {
-            curve(stack, direction, tier, sharing.costs(cell, 1, message_bytes), lanes)
-        }));
     }
-    curves.extend(of_paper(lanes).into_iter().filter(|curve| curve.stack == stack));
+    curves.extend(
+        of_paper(lanes.unwrap_or(PAPERS_LANES_MAX).min(PAPERS_LANES_MAX))
+            .into_iter()
+            .filter(|curve| curve.stack == stack),
+    );
     let notes = [
-        "Lanes that share TCP's lock on one connection, event by event: a prediction. Hand-over and spread (what a turn, and \
-         what the rest of a packet's way, cost more on two lanes that share one connection) are measured on two lanes.",
+        "Lanes that share TCP's lock on one connection, event by event: a prediction, fitted to one to four lanes measured here. \
+         Measured over predicted says there how well the model fits, and on more lanes, which the fit has not seen, whether it is \
+         right.",
     ];
     let outcome = outcome(("predicted", "N29", "Lanes on one connection"), &notes, &curves);
     let summary =
-        "What more lanes would gain: one lane measured on this machine, or the paper's table, and the model.";
-    Ok(Report::new("sealane lab predict", "Lanes that share one connection", summary, vec![outcome]))
+        "What more lanes would gain: the model fitted to few lanes of this machine, or by the paper's table.";
+    let mut report =
+        Report::new("sealane lab predict", "Lanes that share one connection", summary, vec![outcome]);
+    if let Some(lanes) = lanes.filter(|lanes| *lanes > most) {
+        let lanes = counted(lanes, "lane");
+        report.skipped.push(format!("{lanes}: only {most} are predicted, {BEYOND_MAX} times those measured"));
+    }
+    Ok(report)
 }
 
 /// Returns curves of sending over TCP/IP, as measured, and with a signature in every packet, which any lane makes
-/// outside of TCP's turn; schemes with the nanoseconds of a signature.
-pub(super) fn with_signatures(bare: Costs, schemes: &[(String, f64)]) -> Vec<Curve> {
-    let named = |name: &str, costs| curve(name, Direction::Send, "best", costs, LANES_MAX);
+/// outside of TCP's turn, up to `lanes` lanes; schemes with the nanoseconds of a signature.
+pub(super) fn with_signatures(bare: Costs, schemes: &[(String, f64)], lanes: usize) -> Vec<Curve> {
+    let named = |name: &str, costs| untested(name, Direction::Send, "best", costs, lanes, "untested");
     let signed = |(scheme, signature_ns): &(String, f64)| {
         let costs = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
         named(&format!("{scheme}/{}", STACKS[0]), costs)
@@ -98,17 +217,21 @@ pub(super) fn of_paper(lanes: usize) -> Vec<Curve> {
         hand_over_ns: 0.0,
         spread_ns: 0.0,
     };
-    paper::TABLE_1
-        .iter()
-        .map(|row| curve(row.stack, Direction::Send, "paper", costs(row.send_us), lanes))
-        .collect()
+    let curve = |row: &paper::Latency| {
+        untested(row.stack, Direction::Send, "paper", costs(row.send_us), lanes, "the paper's Table 1")
+    };
+    paper::TABLE_1.iter().map(curve).collect()
 }
 
-/// Returns curves as an experiment: the inputs of each in words, then the rate relative to one lane over lanes.
+/// Returns curves as an experiment: the inputs of each in words, then each prediction with what was measured of it.
 pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], curves: &[Curve]) -> Outcome {
     let axes = ["stack", "way", "tier", "lanes"];
-    let measures =
-        vec![Measure::times("times", "times one lane").predicted(), Measure::rate(RATE, "MB/s").predicted()];
+    let measures = vec![
+        Measure::times("times", "times one lane").predicted(),
+        Measure::rate(RATE, "MB/s").predicted(),
+        Measure::times("reached", "measured over predicted"),
+        Measure::new(BASIS, "basis"),
+    ];
     let mut experiment = Experiment::new(id, covers, title, &axes, measures).notes(notes);
     experiment.paper = NDSS_TITLE.to_owned();
     let mut cells = Vec::new();
@@ -121,18 +244,20 @@ pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], c
             quantity(costs.spread_ns),
             quantity(costs.locked_ns),
             quantity(costs.hand_over_ns),
-            quantity(points.first().map_or(0.0, |point| point.1)),
+            quantity(points.first().map_or(0.0, |point| point.mb_per_s)),
             costs.cap(),
         ));
-        for &(lanes, mb_per_s, times) in points {
+        for Point { lanes, mb_per_s, times, reached, basis } in points {
             let lanes = lanes.to_string();
             let place = [("stack", &**stack), ("way", way), ("tier", *tier), ("lanes", &*lanes)];
-            cells.push(Cell::new(place).with("times", times).with(RATE, mb_per_s));
+            let (reached, runs) =
+                reached.clone().map_or((None, Runs::default()), |(value, runs)| (Some(value), runs));
+            let cell = Cell::new(place).with("times", *times).with(RATE, *mb_per_s);
+            cells.push(cell.with_some("reached", reached).with(BASIS, &**basis).behind(runs));
         }
     }
     let plot = Plot::new(Drawn::Lines, "lanes", "times", &axes[..3]).with_ideal();
-    let view = View::pivot(&axes[..3], "lanes", "times");
-    Outcome::new(experiment.shown(view, vec![plot]), cells)
+    Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
 }
 
 #[cfg(test)]
@@ -143,12 +268,12 @@ mod tests {
     fn a_signature_for_each_packet_gains_linearly() {
         let bare = Costs { free_ns: 300.0, locked_ns: 60.0, hand_over_ns: 20.0, spread_ns: 40.0 };
         let rsa = [("rsa-2048×1".to_owned(), 500_000.0)];
-        let [without, with] = &with_signatures(bare, &rsa)[..] else { panic!("two curves") };
+        let [without, with] = &with_signatures(bare, &rsa, 64)[..] else { panic!("two curves") };
         assert_eq!(with.stack, "rsa-2048×1/tcp/ip/fddi");
-        let last = |curve: &Curve| *curve.points.last().unwrap();
-        assert!(last(without).2 < 1.01 * without.costs.cap() && without.costs.cap() < 7.0, "{without:?}");
-        assert_eq!(last(with).0, LANES_MAX);
-        assert!(last(with).2 > 0.97 * LANES_MAX as f64, "{with:?}");
+        let last = |curve: &Curve| curve.points.last().unwrap().clone();
+        assert!(last(without).times < 1.01 * without.costs.cap() && without.costs.cap() < 7.0, "{without:?}");
+        assert_eq!(last(with).lanes, 64);
+        assert!(last(with).times > 0.97 * 64.0, "{with:?}");
     }
 
     /// Table 1 over the lock shows that it would be busy at 10.6 and at 55 processors.
@@ -157,7 +282,32 @@ mod tests {
         let curves = of_paper(64);
         let caps: Vec<f64> = curves.iter().map(|curve| (curve.costs.cap() * 10.0).round() / 10.0).collect();
         assert_eq!(caps, [1.4, 10.6, 54.8, 130.9]);
-        let at_twelve = curves[1].points.iter().find(|point| point.0 == paper::PROCESSORS).unwrap();
-        assert!((9.5..=10.7).contains(&at_twelve.2), "{at_twelve:?}");
+        let at_twelve = curves[1].points.iter().find(|point| point.lanes == paper::PROCESSORS).unwrap();
+        assert!((9.5..=10.7).contains(&at_twelve.times), "{at_twelve:?}");
+    }
+
+    /// Each prediction has its error beside it: how well it fits, whether it is right, or that nobody knows.
+    #[test]
+    fn a_prediction_stands_beside_what_was_measured_of_it() {
+        let cell = |rate: f64| Cell::new([("x", "y")]).with(RATE, Value::exact(rate)).with("locked_ns", 20.0);
+        let told = |rates: &[(usize, f64)], lanes: usize| {
+            let cells: Vec<(usize, Cell)> = rates.iter().map(|(lanes, rate)| (*lanes, cell(*rate))).collect();
+            let by_lanes: Vec<(usize, &Cell)> = cells.iter().map(|(lanes, cell)| (*lanes, cell)).collect();
+            let curve = curve(("s", Direction::Send, "best"), &by_lanes, 4096, lanes).unwrap();
+            let basis = |point: &Point| {
+                let reached =
+                    point.reached.as_ref().and_then(|(value, _)| value.number()).map(|value| ratio(value));
+                format!("{} {} {}", point.lanes, point.basis, reached.unwrap_or_default())
+            };
+            curve.points.iter().map(basis).collect::<Vec<_>>()
+        };
+        let tested = told(&[(1, 100.0), (2, 200.0), (4, 400.0), (8, 400.0)], 16);
+        let expected = ["1 fitted 1.00", "2 fitted 1.00", "4 fitted 1.00", "8 tested 0.50"];
+        assert_eq!(&tested[..4], expected, "{tested:?}");
+        assert_eq!(
+            tested[4..],
+            ["12 untested; 0.50 of it on 8 lanes ", "16 untested; 0.50 of it on 8 lanes "]
+        );
+        assert_eq!(told(&[(1, 100.0), (2, 200.0)], 4), ["1 fitted 1.00", "2 fitted 1.00", "4 untested "]);
     }
 }

@@ -4,8 +4,8 @@
 
 use super::asymmetric::PACKETS;
 use super::bounds::{at_least, ratio};
-use super::rig::Direction;
-use super::{Bench, STACKS, asymmetric, predict};
+use super::model::BEYOND_MAX;
+use super::{Bench, asymmetric, predict};
 use crate::LabError;
 use crate::experiment::{Cell, Claim, Drawn, Experiment, MEGABITS, Measure, Outcome, Plot, View, find};
 
@@ -90,16 +90,15 @@ fn of_signatures(cells: &[Cell], scheme: &str, most: usize) -> Vec<Claim> {
 
 /// Models TCP/IP as measured on one lane, and a signature outside of TCP's turn (N29).
 pub(super) fn signatures(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
-    let bare = crate::experiment::at([("id", "N26"), ("stack", STACKS[0]), ("lanes", "1")]);
-    let Some(bare) = find(&bench.cells, &bare) else { return Ok(None) };
-    let costs = bench.sharing[Direction::Send as usize].costs(bare, 1, 4096);
+    let Some(costs) = bench.bare else { return Ok(None) };
     let notes = [
-        "The paper expects packets signed with RSA to gain linearly (N3). A prediction: TCP/IP as measured here on one lane, \
-         and the signature of a packet as measured alone, outside of TCP's turn, one or eight at a time; no layer signs packets.",
+        "The paper expects packets signed with RSA to gain linearly (N3). A prediction: TCP/IP as measured here on one to four \
+         lanes, and the signature of a packet as measured alone, outside of TCP's turn, one or eight at a time; no layer signs packets, so nothing \
+         tests it, and it ends at four times the lanes that were measured.",
         "The cap is what a packet costs over its time in TCP's turn.",
     ];
     let signatures = asymmetric::signature_ns(&bench.cells);
-    let curves = predict::with_signatures(costs, &signatures);
+    let curves = predict::with_signatures(costs, &signatures, BEYOND_MAX * bench.most_lanes());
     let title = ("signatures", "N29", "A signature for each packet, extrapolated");
     Ok((!signatures.is_empty()).then(|| predict::outcome(title, &notes, &curves)))
 }
