@@ -105,14 +105,15 @@ fn cells(outcome: &Outcome, groups: Option<&String>, in_full: bool) -> Table {
         let place =
             experiment.axes.iter().map(|axis| cell.at.get(&axis.name).map_or_else(absent, String::as_str));
         let mut texts: Vec<Text> = place.map(Text::from).collect();
-        let is_doubtful = cell.is_doubtful();
         for (at, measure) in measures.iter().enumerate() {
             let figure = cell.figure(&measure.id).map(|value| measure.write(value));
+            let figure_is_there = figure.is_some();
             let value = match cell.values.get(&measure.id) {
                 Some(Value::Text(text)) => text.clone(),
                 _ => figure.unwrap_or_else(|| absent().to_owned()),
             };
             let range = written(measure, cell.interval(&measure.id));
+            let is_doubtful = cell.is_doubtful() && figure_is_there;
             if sampled != Some(at) {
                 texts.push(Text { value, range, is_doubtful });
                 continue;
