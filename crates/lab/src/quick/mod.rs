@@ -5,6 +5,7 @@
 //! programs are named; only the report remains.
 
 mod conclusions;
+mod plan;
 mod resume;
 mod tree;
 
@@ -12,7 +13,7 @@ use crate::LabError;
 use crate::contest::{self, Rules};
 use crate::experiment::{CPU_PER_GIB, Outcome, Profile, RATE, Repetition, at};
 use crate::machine::Machine;
-use crate::peers::{self, Kind, OWN, OWN_OVER_SSH, Own, Workload};
+use crate::peers::{self, Kind, OWN, OWN_OVER_SSH, Own, Peer, Workload};
 use crate::program::{Level, Program};
 use crate::report::{Check, Report, Tile, number};
 use crate::request::{Request, limits_of_copies, method_of_copies};
@@ -32,7 +33,9 @@ const STUDY: Study = study("quick", OWN_STUDY, "a file and a tree at four levels
 const FILE_NAME: &str = "file";
 const TREE_NAME: &str = "tree";
 const TARGET_NAME: &str = "target";
-/// The size of the file, if there is room for it and no other size was requested.
+/// The part of the time that the file has.
+const FILES_SHARE: f64 = 0.6;
+/// The size of the file, if there is room and time for it and no other size was requested.
 const FILE_BYTES: u64 = 1 << 30;
 
 /// The repetition rule of this command: three rounds show the spread, and the report states that they are too few for
@@ -45,7 +48,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let started = Instant::now();
     let program = request.program()?;
     let wished = request.file_bytes_max.unwrap_or(FILE_BYTES);
-    let (file_bytes, tree_bytes_max) = sizes(request, wished);
+    let (mut file_bytes, tree_bytes_max) = sizes(request, wished);
     let scratch = request.scratch(needed_bytes(file_bytes, tree_bytes_max))?;
     let mut skipped = Vec::new();
     if file_bytes < wished {
@@ -58,17 +61,21 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         // The product over ssh is compared with the programs that log in too.
         contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
     }
-    // The headline's rows have their turns before the time is up.
-    contestants.sort_by_key(|peer| match (peer.name(), peer.level()) {
-        (OWN, Level::Private) => 0,
-        (OWN, Level::Clear) => 1,
-        (OWN, _) => 2,
-        (OWN_OVER_SSH, _) => 3,
-        _ => 4,
-    });
+    // The rows that matter most have their turns before the time is up.
+    contestants.sort_by_key(|peer| plan::rank(peer.name(), peer.level()));
 
     writeln!(progress, "Taking a real tree and making a random file ...")?;
     let tree = take_tree(request, &scratch, tree_bytes_max, &mut skipped)?;
+    // The file has the first part of the time, the tree the rest.
+    let until = started + request.limit.mul_f64(FILES_SHARE);
+    if request.file_bytes_max.is_none() && file_bytes > plan::TRIAL_BYTES {
+        let fitting = fitting(&scratch, request.seed, &mut contestants, file_bytes, until)?;
+        if fitting < file_bytes {
+            let [usual, now] = [file_bytes, fitting].map(number::bytes);
+            skipped.push(format!("a file of {usual}: by the first rows there is time for {now}, `--size` and `--limit` change that"));
+        }
+        file_bytes = fitting;
+    }
     let file = scratch.random_file(FILE_NAME, file_bytes, request.seed)?;
     let target = scratch.path().join(TARGET_NAME);
     let [file, tree_of] =
@@ -98,9 +105,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         checks.append(&mut compared);
         Ok::<_, LabError>(outcome)
     };
-    // The file has the first part of the time, the tree the rest.
     let words = format!("{size} of random bytes, new in each round.");
-    let until = started + request.limit.mul_f64(0.6);
     let file = hold("file", &format!("One file of {size}"), &words, &file, until)?;
     let title =
         format!("A tree of {} files, {}", number::quantity(tree.files as f64), number::bytes(tree.bytes));
@@ -128,6 +133,27 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             vec![file, tree],
         )
     })
+}
+
+/// Returns the size of the file of which all contestants have their turns until a time, by what the first rows take.
+fn fitting(
+    scratch: &Scratch,
+    seed: u64,
+    contestants: &mut [Box<dyn Peer>],
+    wished: u64,
+    until: Instant,
+) -> Result<u64, LabError> {
+    let trial = scratch.random_file(FILE_NAME, plan::TRIAL_BYTES, seed)?;
+    let trial = Workload::new(&trial, &scratch.path().join(TARGET_NAME))?;
+    let Some(pace) = plan::pace(contestants, &trial) else { return Ok(wished) };
+    let mut rows = [0_u32; 2];
+    for peer in contestants.iter_mut().filter(|peer| peer.carries(Kind::File)) {
+        if peer.probe().is_ok() {
+            rows[usize::from(peers::is_over_ssh(peer.name()))] += 1;
+        }
+    }
+    let time = until.saturating_duration_since(Instant::now());
+    Ok(plan::file_bytes(wished, pace, rows, REPETITION.rounds as u32, time))
 }
 
 /// Returns the bytes of source and copy of the file and of the tree, and of the blocks of many small files.
