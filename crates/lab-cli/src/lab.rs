@@ -15,9 +15,11 @@ use sealane_lab::report::{Files, Report, outcome_text};
 use sealane_lab::request::Request;
 use sealane_lab::rng::Rng;
 use sealane_lab::studies::{self, Family, Planned};
+use sealane_lab::times::Times;
 use sealane_lab::tunnel::{Topology, run_null};
 use sealane_lab::{site, stacks, transfer};
 use sealane_peer::chain;
+use sealane_terminal::environment;
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -98,12 +100,12 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         }
         LabCommand::List(arguments) => {
             let text = if arguments.json {
-                let lines = studies::listed().into_iter().map(|study| serde_json::to_string(&study));
+                let lines = times().listed().into_iter().map(|study| serde_json::to_string(&study));
                 let lines: Vec<String> =
                     lines.collect::<Result<_, _>>().map_err(|error| Failure::new(ExitStatus::Io, error))?;
                 lines.join("\n")
             } else {
-                [studies::table(), studies::absent_table()]
+                [studies::table(times().listed()), studies::absent_table()]
                     .map(|table| outcome_text(&table, columns()))
                     .join("\n")
             };
@@ -160,7 +162,7 @@ fn end_on_signal() -> Result<Interrupts, Failure> {
 
 /// Builds the site, and says which studies it has no result for.
 fn build_site(arguments: &SiteArgs) -> Result<ExitStatus, Failure> {
-    let built = site::build(&arguments.from, &arguments.directory).map_err(failed)?;
+    let built = site::build(&arguments.from, &arguments.directory, &times()).map_err(failed)?;
     for skipped in &built.skipped {
         text::complain(format_args!("skipped: {skipped}"));
     }
@@ -186,7 +188,8 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
         fs::create_dir_all(directory).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     }
     let mut worst = ExitStatus::Success;
-    let mut left = TimeLeft::new(&runs, arguments.profile);
+    let mut times = times();
+    let mut left = TimeLeft::new(&runs, &times);
     for (index, run) in runs.iter().enumerate() {
         let Planned { family, request, .. } = run;
         let only = if request.only.is_empty() {
@@ -204,6 +207,7 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
         let files = |directory: &PathBuf| Files::prepare(directory, &run.name);
         let files = directory.as_ref().map(files).transpose().map_err(failed)?;
         let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
+        let began = Instant::now();
         let status = match conduct(family.run, request, &output) {
             Err(Failure::Failed { status, error }) if is_all => {
                 text::complain(format_args!("sealane {}: {}", family.command, chain(error.as_ref())));
@@ -216,8 +220,12 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
         if status != ExitStatus::Success {
             worst = status;
         }
-        left.done(run);
+        if status == ExitStatus::Success {
+            times.note(run, began.elapsed().as_secs_f64());
+        }
+        left.done();
     }
+    remember(&times);
     if let Some(directory) = &directory {
         let directory = directory.display();
         text::complain(format_args!("`sealane lab site DIR --from {directory}` makes a site of the results"));
@@ -225,25 +233,45 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     Ok(worst)
 }
 
-/// The time that a list of runs takes: estimates, corrected by the runs that are over.
+/// The file with the times of studies on this machine, which may be removed at any time.
+const TIMES: &str = "lab-times.json";
+
+/// Returns the times of studies on this machine.
+fn times() -> Times {
+    environment::state_dir().map_or_else(Times::default, |folder| Times::read(&folder.join(TIMES)))
+}
+
+/// Keeps the times of studies, unless the user has no home. Where that fails the next list has estimates, which is no failure
+/// of the studies.
+fn remember(times: &Times) {
+    let is_at_home = |folder: &PathBuf| {
+        // The home is as far above as `.local/state` has it.
+        folder.ancestors().skip(1).take(3).any(|above| above.parent().is_some() && above.exists())
+    };
+    let folder = environment::state_dir().filter(is_at_home);
+    if let Some(Err(error)) = folder.map(|folder| times.write(&folder.join(TIMES))) {
+        text::complain(format_args!("the times of these studies are not kept: {error}"));
+    }
+}
+
+/// The time that a list of runs takes: as they took it here or are estimated, corrected by the runs that are over.
 struct TimeLeft {
     began: Instant,
-    /// Estimated seconds of runs that are over, and of the others.
+    /// Seconds of the runs that are over, and of each of the others, the last one first.
     done: f64,
-    left: f64,
-    /// Whether the estimates are for this profile.
+    left: Vec<f64>,
+    /// Whether these seconds are those of this profile.
     is_known: bool,
 }
 
 impl TimeLeft {
-    fn new(runs: &[Planned], profile: Profile) -> Self {
-        let left = runs.iter().map(|run| f64::from(run.seconds)).sum();
-        Self { began: Instant::now(), done: 0.0, left, is_known: profile == Profile::Quick }
+    fn new(runs: &[Planned], times: &Times) -> Self {
+        let (left, is_known): (Vec<f64>, Vec<bool>) = runs.iter().rev().map(|run| times.of(run)).unzip();
+        Self { began: Instant::now(), done: 0.0, left, is_known: is_known.into_iter().all(|known| known) }
     }
 
-    fn done(&mut self, run: &Planned) {
-        self.done += f64::from(run.seconds);
-        self.left -= f64::from(run.seconds);
+    fn done(&mut self) {
+        self.done += self.left.pop().unwrap_or(0.0);
     }
 
     /// Returns the time left in words; empty if nothing is known yet.
@@ -253,7 +281,7 @@ impl TimeLeft {
             false if self.is_known => 1.0,
             false => return String::new(),
         };
-        format!(", about {} left", duration(pace * self.left))
+        format!(", about {} left", duration(pace * self.left.iter().sum::<f64>()))
     }
 }
 

@@ -73,3 +73,24 @@ fn what_a_row_says_is_printed() {
         assert!(text(&output.stdout).contains(part), "{command}: {}", text(&output.stdout));
     }
 }
+
+/// A study that was run here has the time that it took; the others have estimates by the pace of this machine.
+#[test]
+fn the_list_tells_the_times_of_this_machine() {
+    let state = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let output =
+            sealane(arguments).env("XDG_STATE_HOME", state.path()).output().expect("the program starts");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        output.stdout
+    };
+    let basis = |id: &str| {
+        let listed = events(&run(&["lab", "list", "--json"]));
+        let study = listed.into_iter().find(|study| study["id"] == id).expect("a study");
+        study["basis"].as_str().expect("a basis").to_owned()
+    };
+    assert_eq!(basis("O2"), "elsewhere");
+    run(&["lab", "run", "O2", "--json"]);
+    assert_eq!([basis("O2"), basis("N26")], ["measured", "pace"]);
+    assert!(text(&run(&["lab", "list"])).contains("measured here"));
+}

@@ -33,6 +33,7 @@ pub mod skipped;
 pub mod stats;
 pub mod studies;
 pub mod surroundings;
+pub mod times;
 mod topology;
 
 pub use cleanup::stop_everything;

@@ -160,6 +160,29 @@ impl Study {
     }
 }
 
+/// The basis of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The same was run here.
+    Measured,
+    /// Other runs here were so much faster or slower than on the machine of the estimates.
+    Pace,
+    /// The estimate, made on another machine with two cores.
+    Elsewhere,
+}
+
+impl Basis {
+    /// Returns the basis in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Measured => "measured here",
+            Self::Pace => "by other runs here",
+            Self::Elsewhere => "two cores elsewhere",
+        }
+    }
+}
+
 /// A study in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
@@ -173,6 +196,8 @@ pub struct Listed {
     pub command: String,
     /// The study's duration in seconds.
     pub seconds: u32,
+    /// What the duration stands on.
+    pub basis: Basis,
 }
 
 /// Returns every study with its family, paper by paper.
@@ -184,7 +209,7 @@ fn all() -> Vec<(&'static Family, &'static Study)> {
     all
 }
 
-/// Returns every study, paper by paper.
+/// Returns every study, paper by paper, with the time that is estimated for it.
 pub fn listed() -> Vec<Listed> {
     let listed = |(family, study): (&Family, &Study)| {
         let mut command = family.command.to_owned();
@@ -196,7 +221,7 @@ pub fn listed() -> Vec<Listed> {
         }
         let Study { id, paper, title, .. } = *study;
         let seconds = family.seconds(study.parts, study.default_topologies().len());
-        Listed { id, paper, title, command, seconds }
+        Listed { id, paper, title, command, seconds, basis: Basis::Elsewhere }
     };
     all().into_iter().map(listed).collect()
 }
@@ -227,18 +252,19 @@ pub fn absent_table() -> Outcome {
     Outcome::new(experiment, absent().map(cell).collect())
 }
 
-/// Returns the list of all studies for display.
-pub fn table() -> Outcome {
+/// Returns a list of studies for display.
+pub fn table(listed: Vec<Listed>) -> Outcome {
     let columns = ["id", "paper", "what", "sealane ..."];
-    let measures = vec![Measure::count("seconds", "about, s")];
+    let measures = vec![Measure::count("seconds", "about, s"), Measure::new("basis", "which is")];
     let experiment = Experiment::new("studies", "", "Studies", &columns, measures).notes(&[
-        "The papers' studies that `sealane lab run ID...` repeats here; a time is that of the quick profile.",
+        "The papers' studies that `sealane lab run ID...` repeats here; a time is that of the quick profile, as \
+         runs took it here, or as it is estimated.",
     ]);
     let cell = |study: Listed| {
         let place = columns.into_iter().zip([study.id, study.paper, study.title, &study.command]);
-        Cell::new(place).with("seconds", f64::from(study.seconds))
+        Cell::new(place).with("seconds", f64::from(study.seconds)).with("basis", study.basis.words())
     };
-    Outcome::new(experiment, listed().into_iter().map(cell).collect())
+    Outcome::new(experiment, listed.into_iter().map(cell).collect())
 }
 
 /// Returns the ids, in order.

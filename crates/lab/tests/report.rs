@@ -6,6 +6,7 @@ mod skip;
 
 use sealane_lab::report::{Report, to_html, to_text};
 use sealane_lab::site;
+use sealane_lab::times::Times;
 use std::path::Path;
 use std::process::Command;
 
@@ -89,7 +90,7 @@ fn site_of(report: &Report) -> (tempfile::TempDir, std::path::PathBuf) {
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     std::fs::create_dir(&from).unwrap();
     std::fs::write(from.join("sealane-sample.json"), report.to_json().unwrap()).unwrap();
-    site::build(&from, &to).unwrap();
+    site::build(&from, &to, &Times::default()).unwrap();
     (place, to)
 }
 

@@ -7,6 +7,7 @@ use sealane_lab::report::{Files, Report, outcomes_text};
 use sealane_lab::request::Request;
 use sealane_lab::site;
 use sealane_lab::studies::{self, Family, listed};
+use sealane_lab::times::Times;
 use std::path::{Path, PathBuf};
 
 fn fake(name: &str) -> PathBuf {
@@ -176,7 +177,7 @@ fn every_study_delivers_its_tables_and_claims() {
         report.write(&written).unwrap();
     }
     let site = places.work.path().join("site");
-    let built = site::build(places.report.path(), &site).unwrap();
+    let built = site::build(places.report.path(), &site, &Times::default()).unwrap();
     assert!(built.skipped.is_empty(), "{built:?}");
     for id in &ids {
         assert!(!built.missing.contains(id), "{id} has no table");

@@ -14,6 +14,7 @@ use crate::inventory;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::studies::{self, Listed, Study};
+use crate::times::Times;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -84,12 +85,12 @@ impl Results<'_> {
     }
 }
 
-/// Builds the site in `to` from the reports in `from`.
+/// Builds the site in `to` from the reports in `from`; `times` says how long a study without a result takes here.
 ///
 /// # Errors
 /// Fails if there is no report in `from`, if `to` holds something else than a site, or if a file cannot be read or
 /// written. A file in `from` that is no report is skipped.
-pub fn build(from: &Path, to: &Path) -> Result<Built, LabError> {
+pub fn build(from: &Path, to: &Path, times: &Times) -> Result<Built, LabError> {
     let (stored, skipped) = stored(from)?;
     if stored.is_empty() {
         let from = from.display();
@@ -99,7 +100,7 @@ pub fn build(from: &Path, to: &Path) -> Result<Built, LabError> {
     }
     prepare(to)?;
     let here = Machine::describe();
-    let results: Vec<Results<'_>> = studies::listed().into_iter().map(|one| results(one, &stored)).collect();
+    let results: Vec<Results<'_>> = times.listed().into_iter().map(|one| results(one, &stored)).collect();
     let put = |name: &str, content: &[u8]| {
         let path = to.join(name);
         fs::write(&path, content).map_err(LabError::file("cannot write", &path))
@@ -300,19 +301,19 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
         fs::create_dir(&from).unwrap();
-        let empty = build(&from, &to).unwrap_err().to_string();
+        let empty = build(&from, &to, &Times::default()).unwrap_err().to_string();
         assert!(empty.contains("lab run all"), "{empty}");
         let report = Report::new("sealane lab x", "X", "", vec![outcome("N26")]);
         fs::write(from.join("x.json"), report.to_json().unwrap()).unwrap();
         fs::write(from.join("y.json"), "{}").unwrap();
         fs::create_dir(&to).unwrap();
         fs::write(to.join("index.html"), "mine").unwrap();
-        let refused = build(&from, &to).unwrap_err().to_string();
+        let refused = build(&from, &to, &Times::default()).unwrap_err().to_string();
         assert!(refused.contains("neither empty nor a site"), "{refused}");
         assert_eq!(fs::read(to.join("index.html")).unwrap(), b"mine");
         fs::remove_file(to.join("index.html")).unwrap();
         for _ in 0..2 {
-            let built = build(&from, &to).unwrap();
+            let built = build(&from, &to, &Times::default()).unwrap();
             assert_eq!((built.measured, built.skipped.len()), (1, 1), "{built:?}");
             assert!(!built.missing.contains(&"N26") && built.missing.contains(&"N27"));
         }
