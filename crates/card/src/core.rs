@@ -49,6 +49,8 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Computed,
+    /// Each job is done, and its bytes are as they were.
+    TimeOnly,
     Wrong,
     InPart,
     Untouched,
@@ -58,6 +60,8 @@ pub(crate) enum Fate {
 pub(crate) struct Core {
     schedule: Schedule,
     depth: usize,
+    /// Whether the card takes its time and computes nothing.
+    pub(crate) is_time_only: bool,
     condition: Condition,
     faults: Option<Faults>,
     /// The works by due time and number.
@@ -94,6 +98,7 @@ impl Core {
         Self {
             schedule: Schedule::new(timing, 1),
             depth,
+            is_time_only: false,
             condition: Condition::Sound,
             faults,
             held: BTreeMap::new(),
@@ -129,7 +134,7 @@ impl Core {
             }
         }
         let own_ns = due_ns - now_ns;
-        let mut fate = Fate::Computed;
+        let mut fate = if self.is_time_only { Fate::TimeOnly } else { Fate::Computed };
         match self.condition {
             Condition::Sound | Condition::Hung => {}
             Condition::Slow(times) => due_ns = now_ns + own_ns.saturating_mul(times.into()),
@@ -187,6 +192,10 @@ pub(crate) fn run(held: &mut Held, software: &mut Software) {
     match held.fate {
         Fate::Untouched => {}
         Fate::Computed => software.run(work),
+        Fate::TimeOnly => {
+            let pending = work.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending);
+            pending.for_each(|job| job.status = JobStatus::Done);
+        }
         Fate::InPart => {
             let mut left = Vec::new();
             for (index, job) in work.jobs.iter_mut().enumerate() {

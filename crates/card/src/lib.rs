@@ -4,8 +4,8 @@
 //! own or by a virtual clock without one; it holds a bounded number of works; it can be made to fail in every way in
 //! which a card fails.
 //!
-//! Results are computed in software when they are due, so a study of this engine measures the time that jobs take and
-//! not the CPU time that a card saves.
+//! Results are computed in software when they are due, which takes this processor's time. A card that takes time only computes
+//! nothing and leaves the bytes as they are: between two ends that both have it, a study measures what a card costs and saves.
 
 #![forbid(unsafe_code)]
 
@@ -53,16 +53,23 @@ pub const KINDS: &[Kind] = &{
 /// The card as a kind of engine.
 pub const KIND: Kind = Kind {
     name: "card",
-    form: "card[:faults=SEED]",
+    form: "card[:faults=SEED|:time-only|:processor]",
     about: "a simulated accelerator card of 2003: 38.3 µs and 96.7 ns per byte a job, four at a time; with faults, it hangs, \
-            lies, vanishes and comes back, and the program goes on",
+            lies, vanishes and comes back, and the program goes on; with time-only it takes that time and protects nothing, \
+            as a processor of its time does with processor: 3 µs and 300 ns per byte, one at a time",
     parse: Parse::Alone(|argument| {
-        let faults = match argument {
-            None => None,
-            Some(argument) => Some(argument.strip_prefix("faults=")?.parse().ok()?),
+        let (timing, faults, is_time_only) = match argument {
+            None => (Timing::FOUR_HIFN_7751, None, false),
+            Some("time-only") => (Timing::FOUR_HIFN_7751, None, true),
+            Some("processor") => (Timing::PROCESSOR_OF_ITS_TIME, None, true),
+            Some(argument) => {
+                (Timing::FOUR_HIFN_7751, Some(argument.strip_prefix("faults=")?.parse().ok()?), false)
+            }
         };
-        let make: Arc<Make> =
-            Arc::new(move |_| Ok(Arc::new(Card::new(Timing::FOUR_HIFN_7751, DEPTH, faults, Clock::Real)?)));
+        let make: Arc<Make> = Arc::new(move |_| {
+            let card = Card::new(timing, DEPTH, faults, Clock::Real)?;
+            Ok(Arc::new(if is_time_only { card.time_only() } else { card }))
+        });
         Some(make)
     }),
 };
@@ -142,6 +149,14 @@ impl Card {
     #[must_use]
     pub fn with_trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
+    }
+
+    /// Returns the same card, which takes its time and computes nothing: jobs are done with their bytes as they were. There is
+    /// nothing to check in its results, so it is not checked.
+    #[must_use]
+    pub fn time_only(self) -> Self {
+        self.handle.shared.state().core.is_time_only = true;
+        self.with_trust(Trust::Full)
     }
 
     /// Sets the card's condition from now on.

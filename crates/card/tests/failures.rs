@@ -428,6 +428,23 @@ fn a_card_is_chosen_among_the_kinds_of_studies() {
     }
     for text in ["card:", "card:faults=", "card:faults=x", "cart"] {
         let error = EngineChoice::among(KINDS, text).unwrap_err();
-        assert!(error.to_string().contains("card[:faults=SEED], inline"), "{error}");
+        assert!(error.to_string().contains("card[:faults=SEED|:time-only|:processor], inline"), "{error}");
     }
+}
+
+/// A card that takes time only answers when the card would, with the bytes that it was given; it is the lab's alone to choose.
+#[test]
+fn a_card_may_take_time_and_nothing_else() {
+    let leaves_bytes = |text: &str| {
+        let engine = EngineChoice::among(KINDS, text).unwrap().make(Implementations::default()).unwrap();
+        let mut submitter = Submitter::new(engine.queue(EIGHT).unwrap(), 8);
+        let work = work_of(&sessions()[2..3], 4);
+        let before = copy_of(&work);
+        submitter.submit(work, ());
+        let (after, ()) = submitter.wait().expect("an answer");
+        assert!(after.jobs.iter().all(|job| job.status == JobStatus::Done), "{text}");
+        before.buffer.bytes() == after.buffer.bytes()
+    };
+    assert_eq!(["card:time-only", "card:processor", "card"].map(leaves_bytes), [true, true, false]);
+    assert!("card:time-only".parse::<EngineChoice>().is_err());
 }

@@ -6,7 +6,7 @@ use crate::LabError;
 use crate::error::unavailable;
 use sealane_card::{Card, Timing};
 use sealane_engine::{
-    Buffer, Cost, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _, Scheduler,
+    Buffer, Engine, Implementations, Job, JobStatus, Policy, Protection, Queue as _, Scheduler,
     SchedulerQueue, Session, Span, Trust, Work,
 };
 use sealane_lanes::Clock;
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// The framework paper's card.
 pub(super) const CARD: Timing = Timing::FOUR_HIFN_7751;
-/// 3DES on a processor of the card's time: about 27 Mb/s.
-pub(super) const PROCESSOR: Timing = Timing::processor(Cost { fixed_ns: 3_000.0, byte_ns: 300.0 });
+/// A processor of the card's time.
+pub(super) const PROCESSOR: Timing = Timing::PROCESSOR_OF_ITS_TIME;
 /// The works that an engine holds.
 const HELD: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 

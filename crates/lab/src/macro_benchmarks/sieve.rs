@@ -2,7 +2,7 @@
 //! while a client on its host copies a file at a constant rate, in clear or protected.
 //!
 //! Guarantees: sieve, client and the near gateway share one core, the far host's processes another one; the traffic
-//! lasts longer than the sieve; a simulated card computes on the other core, as a card would.
+//! lasts longer than the sieve; a simulated card takes its time on the other core, and computes nothing.
 
 use super::{Bench, Run, SECONDS, Turn, sample};
 use crate::LabError;
@@ -144,7 +144,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         "The paper (figure 14): software IPsec in the kernel takes cycles from the sieve, hardware gives them back; beside scp and \
          sftp the sieve is sooner ready than beside ftp, because BSD's scheduler lowers the priority of whoever computes much.",
         "Here the scheduler is Linux's, which shares a core by time alone, and IPsec is a process that it shares with. A \
-         simulated card computes on the other core.",
+         simulated card takes its time and computes nothing, so it takes none of the core's.",
     ];
     let plots = vec![
         Plot::new(Drawn::Bars, "background", SECONDS, &["between", "suite"]).titled("Run time of the sieve"),
