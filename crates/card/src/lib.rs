@@ -154,7 +154,7 @@ impl Card {
     /// Returns the same card, which takes its time and computes nothing: jobs are done with their bytes as they were. There is
     /// nothing to check in its results, so it is not checked.
     #[must_use]
-    pub fn time_only(self) -> Self {
+    fn time_only(self) -> Self {
         self.handle.shared.state().core.is_time_only = true;
         self.with_trust(Trust::Full)
     }

@@ -1,5 +1,5 @@
 //! The program accepts every command that its lists name: those of the studies, and those in the words about the papers' rows.
-//! What a row says that a command prints, it prints.
+//! A command prints what its row says that it prints.
 
 #[path = "../../cli/tests/program/mod.rs"]
 mod program;

@@ -196,7 +196,7 @@ pub struct Listed {
     pub command: String,
     /// The study's duration in seconds.
     pub seconds: u32,
-    /// What the duration stands on.
+    /// The basis of the duration.
     pub basis: Basis,
 }
 

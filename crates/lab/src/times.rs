@@ -1,7 +1,7 @@
 //! How long studies take on this machine, from the runs that were made on it: for the list, for a site, and for the time left.
 //!
-//! Guarantees: a time says what it stands on; a file that cannot be read is as if nothing had been run; the file has at most
-//! [`RUNS_MAX`] runs.
+//! Guarantees: a time says what it stands on; a file that cannot be read is as if nothing had been run; the file has a bounded
+//! number of runs.
 
 use crate::LabError;
 use crate::experiment::Profile;
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// The most runs that are remembered.
-pub const RUNS_MAX: usize = 1_000;
+const RUNS_MAX: usize = 1_000;
 
 /// The time of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,7 +143,7 @@ mod tests {
         (study.seconds, study.basis)
     }
 
-    /// What was run here has its own time; what was not has the estimate by the pace of this machine.
+    /// A study that was run here has its own time; any other has the estimate by the pace of this machine.
     #[test]
     fn times_are_those_of_this_machine() {
         let mut times = Times::default();

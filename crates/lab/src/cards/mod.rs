@@ -417,7 +417,7 @@ fn crossover() -> Result<Outcome, LabError> {
             let claim = Claim::bound((statement, "R9, R22"), "over_better", cell.at.clone(), bounds);
             claims.push(claim.by_construction());
             let cell = cell.with("gain", Value::exact(card / processor));
-            // What the fit says beside a processor of the card's time is no part of the fit.
+            // The fit had no processor of the card's time beside it.
             let judged = match bytes {
                 64 => Some(("no faster than a processor of its time", (None, Some(1.0)))),
                 16384 => Some((

@@ -1,4 +1,4 @@
-//! What `lab quick` has time for: the order of its rows, and the size of its file by what the first rows take.
+//! The use that `lab quick` makes of its time: the order of its rows, and the size of its file by what the first rows take.
 //!
 //! Guarantees: rows that most users would ask for come first; the file is as large as wished, or so much smaller that a round of
 //! all rows fits into its part of the time, and never smaller than the trial.
@@ -24,7 +24,7 @@ pub(super) fn rank(name: &str, level: Level) -> usize {
     }
 }
 
-/// What a copy of the trial took, without a login and with one; the latter is the former's if there is none.
+/// The times of a copy of the trial, without a login and with one; the latter is the former's if there is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     plain: Duration,

@@ -130,7 +130,7 @@ impl Fit {
         let (mut low, mut high) = SPREADS;
         for _ in 0..HALVINGS {
             let third = (high - low) / 3.0;
-            // Where the lock alone decides, the least spread is as good as any other.
+            // The least spread is as good as any other where the lock alone decides.
             if miss(low + third) <= miss(high - third) { high -= third } else { low += third }
         }
         Some(with((low + high) / 2.0))
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// What more lanes did is not in the fit, or it could not be tested by them.
+    /// A fit that had read the rates of more lanes could not be tested by them.
     #[test]
     fn a_fit_does_not_read_what_tests_it() {
         let costs = Costs { free_ns: 900.0, locked_ns: 50.0, hand_over_ns: 30.0, spread_ns: 0.0 };

@@ -156,7 +156,7 @@ fn packets(bench: &Bench<'_>) -> Option<Outcome> {
             claims.extend(gains(id, &rows(bench.most_lanes()), bench.most_lanes()));
             claims.extend(minimal(id, cells, direction, bench.most_lanes()));
             claims.extend(three_times(id, &rows(1)));
-            // Of receiving the paper says so of 3-DES alone.
+            // The paper says so of 3-DES alone where packets are received.
             let papers =
                 if direction == Direction::Send { "very close to linear" } else { "essentially linear" };
             let is_linear = |cell: &&&Cell| {

@@ -29,7 +29,7 @@ pub struct Study {
     pub sentences: Vec<Sentence>,
     /// Our own sentences about public-key operations, which the paper names as its future work.
     pub public_key: Vec<Sentence>,
-    /// What combinations of guesses give beyond that.
+    /// The figures that combinations of guesses give beyond that.
     pub combined: Vec<Combined>,
     /// Every guess.
     pub guesses: Vec<Listed>,
