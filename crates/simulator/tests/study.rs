@@ -111,7 +111,7 @@ fn code_is_counted_apart_from_its_run() {
 fn sentences_about_public_keys_hold_or_fail() {
     let works = works();
     let public = PublicKey::new(&works);
-    let holds = |machines: &[sealane_simulator::Machine]| -> Vec<bool> {
+    let holds = |machines: &[Machine]| -> Vec<bool> {
         public.check(machines).iter().map(|one| one.bound.holds(one.value)).collect()
     };
     let mut machines = built_in();

@@ -123,7 +123,7 @@ fn of_algorithms(outcome: &Outcome) -> Vec<String> {
     }
     let overlap = |one: &Cell, other: &Cell| {
         let ends = |cell: &Cell| {
-            cell.interval("share").map_or((share(cell), share(cell)), |i| (Some(i.low), Some(i.high)))
+            cell.interval("share").map_or_else(|| (share(cell), share(cell)), |i| (Some(i.low), Some(i.high)))
         };
         ends(one).1 >= ends(other).0
     };

@@ -251,7 +251,7 @@ pub(super) fn outcome((id, covers, title): (&str, &str, &str), notes: &[&str], c
             let lanes = lanes.to_string();
             let place = [("stack", &**stack), ("way", way), ("tier", *tier), ("lanes", &*lanes)];
             let (reached, runs) =
-                reached.clone().map_or((None, Runs::default()), |(value, runs)| (Some(value), runs));
+                reached.clone().map_or_else(|| (None, Runs::default()), |(value, runs)| (Some(value), runs));
             let cell = Cell::new(place).with("times", *times).with(RATE, *mb_per_s);
             cells.push(cell.with_some("reached", reached).with(BASIS, &**basis).behind(runs));
         }
@@ -295,8 +295,7 @@ mod tests {
             let by_lanes: Vec<(usize, &Cell)> = cells.iter().map(|(lanes, cell)| (*lanes, cell)).collect();
             let curve = curve(("s", Direction::Send, "best"), &by_lanes, 4096, lanes).unwrap();
             let basis = |point: &Point| {
-                let reached =
-                    point.reached.as_ref().and_then(|(value, _)| value.number()).map(|value| ratio(value));
+                let reached = point.reached.as_ref().and_then(|(value, _)| value.number()).map(ratio);
                 format!("{} {} {}", point.lanes, point.basis, reached.unwrap_or_default())
             };
             curve.points.iter().map(basis).collect::<Vec<_>>()
