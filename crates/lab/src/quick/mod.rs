@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use crate::stats::{Centre, Summary};
 use crate::studies::{Family, OWN as OWN_STUDY, Study, cost, study};
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tree::TreeSample;
 
 /// The family of `sealane lab quick`.
@@ -48,7 +48,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let started = Instant::now();
     let program = request.program()?;
     let wished = request.file_bytes_max.unwrap_or(FILE_BYTES);
-    let (mut file_bytes, tree_bytes_max) = sizes(request, wished);
+    let (mut file_bytes, mut tree_bytes_max) = sizes(request, wished);
     let scratch = request.scratch(needed_bytes(file_bytes, tree_bytes_max))?;
     let mut skipped = Vec::new();
     if file_bytes < wished {
@@ -65,19 +65,34 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     contestants.sort_by_key(|peer| plan::rank(peer.name(), peer.level()));
 
     writeln!(progress, "Taking a real tree and making a random file ...")?;
-    let tree = take_tree(request, &scratch, tree_bytes_max, &mut skipped)?;
     // The file has the first part of the time, the tree the rest.
     let until = started + request.limit.mul_f64(FILES_SHARE);
-    if request.file_bytes_max.is_none() && file_bytes > plan::TRIAL_BYTES {
-        let fitting = fitting(&scratch, request.seed, &mut contestants, file_bytes, until)?;
-        if fitting < file_bytes {
-            let [usual, now] = [file_bytes, fitting].map(number::bytes);
-            skipped.push(format!("a file of {usual}: by the first rows there is time for {now}, `--size` and `--limit` change that"));
-        }
-        file_bytes = fitting;
-    }
-    let file = scratch.random_file(FILE_NAME, file_bytes, request.seed)?;
     let target = scratch.path().join(TARGET_NAME);
+    let mut smaller = |what: &str, usual: u64, now: u64| {
+        if now < usual {
+            let [usual, now] = [usual, now].map(number::bytes);
+            let change = "`--size` and `--limit` change that";
+            skipped.push(format!("a {what} of {usual}: by the first rows there is time for {now}; {change}"));
+        }
+    };
+    if tree_bytes_max > plan::TREE_TRIAL_BYTES {
+        let tried = take_tree(request, &scratch, plan::TREE_TRIAL_BYTES, &mut Vec::new())?;
+        let trial = Workload::new(&scratch.path().join(TREE_NAME), &target)?;
+        let time = || request.limit.mul_f64(1.0 - FILES_SHARE);
+        let usual = tree_bytes_max;
+        tree_bytes_max = fitting(&mut contestants, &trial, (usual, tried.bytes), time);
+        smaller("tree", usual, tree_bytes_max);
+    }
+    if request.file_bytes_max.is_none() && file_bytes > plan::FILE_TRIAL_BYTES {
+        let trial = scratch.random_file(FILE_NAME, plan::FILE_TRIAL_BYTES, request.seed)?;
+        let trial = Workload::new(&trial, &target)?;
+        let usual = file_bytes;
+        let time = || until.saturating_duration_since(Instant::now());
+        file_bytes = fitting(&mut contestants, &trial, (usual, plan::FILE_TRIAL_BYTES), time);
+        smaller("file", usual, file_bytes);
+    }
+    let tree = take_tree(request, &scratch, tree_bytes_max, &mut skipped)?;
+    let file = scratch.random_file(FILE_NAME, file_bytes, request.seed)?;
     let [file, tree_of] =
         [file, scratch.path().join(TREE_NAME)].map(|source| Workload::new(&source, &target));
     let (file, tree_of) = (file?, tree_of?);
@@ -135,25 +150,17 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     })
 }
 
-/// Returns the size of the file of which all contestants have their turns until a time, by what the first rows take.
+/// Returns the largest halving of a size of which all contestants have their turns in a time, by what the first rows take for a
+/// trial; the size itself if the product's row fails, as the contest will say why.
 fn fitting(
-    scratch: &Scratch,
-    seed: u64,
     contestants: &mut [Box<dyn Peer>],
-    wished: u64,
-    until: Instant,
-) -> Result<u64, LabError> {
-    let trial = scratch.random_file(FILE_NAME, plan::TRIAL_BYTES, seed)?;
-    let trial = Workload::new(&trial, &scratch.path().join(TARGET_NAME))?;
-    let Some(pace) = plan::pace(contestants, &trial) else { return Ok(wished) };
-    let mut rows = [0_u32; 2];
-    for peer in contestants.iter_mut().filter(|peer| peer.carries(Kind::File)) {
-        if peer.probe().is_ok() {
-            rows[usize::from(peers::is_over_ssh(peer.name()))] += 1;
-        }
-    }
-    let time = until.saturating_duration_since(Instant::now());
-    Ok(plan::file_bytes(wished, pace, rows, REPETITION.rounds as u32, time))
+    trial: &Workload,
+    (wished, tried): (u64, u64),
+    time: impl FnOnce() -> Duration,
+) -> u64 {
+    let Some(pace) = plan::pace(contestants, trial) else { return wished };
+    let rows = plan::rows(contestants, trial);
+    plan::fitting((wished, tried), pace, rows, REPETITION.rounds, time())
 }
 
 /// Returns the bytes of source and copy of the file and of the tree, and of the blocks of many small files.

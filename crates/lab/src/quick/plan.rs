@@ -1,14 +1,19 @@
-//! The use that `lab quick` makes of its time: the order of its rows, and the size of its file by what the first rows take.
+//! The use that `lab quick` makes of its time: the order of its rows, and the sizes of its file and of its tree by what the first
+//! rows take.
 //!
-//! Guarantees: rows that most users would ask for come first; the file is as large as wished, or so much smaller that a round of
-//! all rows fits into its part of the time, and never smaller than the trial.
+//! Guarantees: rows that most users would ask for come first; file and tree are as large as wished, or so much smaller that all
+//! rows have their turns in their part of the time, and never smaller than the trial.
 
 use crate::peers::{OWN, OWN_OVER_SSH, Peer, Workload, is_over_ssh, warm};
 use crate::program::Level;
 use std::time::{Duration, Instant};
 
-/// The size of the trial, and of the smallest file.
-pub(super) const TRIAL_BYTES: u64 = 64 << 20;
+/// The size of the file's trial, and of the smallest file.
+pub(super) const FILE_TRIAL_BYTES: u64 = 64 << 20;
+/// The same of the tree.
+pub(super) const TREE_TRIAL_BYTES: u64 = 16 << 20;
+/// The turns that are taken for each that counts: a quarter may be repeated on a busy machine.
+const REPEATED: f64 = 1.25;
 /// The other programs that most users have, in the order in which they are measured.
 const USUAL: [&str; 4] = ["scp", "rsync-ssh", "sftp", "cp"];
 
@@ -50,18 +55,30 @@ pub(super) fn pace(contestants: &mut [Box<dyn Peer>], trial: &Workload) -> Optio
     Some(Pace { plain, over_ssh })
 }
 
-/// Returns the largest halving of `wished` of which all rows, some over ssh, have `rounds` turns in `time`.
-pub(super) fn file_bytes(
-    wished: u64,
+/// The rows that a workload has: those without a login, and those over ssh.
+pub(super) fn rows(contestants: &mut [Box<dyn Peer>], trial: &Workload) -> [u32; 2] {
+    let mut rows = [0; 2];
+    for peer in contestants.iter_mut().filter(|peer| peer.carries(trial.kind())) {
+        if peer.probe().is_ok() {
+            rows[usize::from(is_over_ssh(peer.name()))] += 1;
+        }
+    }
+    rows
+}
+
+/// Returns the largest halving of `wished` of which all rows have `rounds` turns in `time`, if a trial of `tried` bytes has this
+/// pace.
+pub(super) fn fitting(
+    (wished, tried): (u64, u64),
     pace: Pace,
     [plain, over_ssh]: [u32; 2],
-    rounds: u32,
+    rounds: usize,
     time: Duration,
 ) -> u64 {
-    let one = pace.plain * plain + pace.over_ssh * over_ssh;
-    let needed = |bytes: u64| one.mul_f64(bytes as f64 / TRIAL_BYTES as f64) * rounds;
+    let round = pace.plain * plain + pace.over_ssh * over_ssh;
+    let needed = |bytes: u64| round.mul_f64(bytes as f64 / tried.max(1) as f64 * rounds as f64 * REPEATED);
     let mut bytes = wished;
-    while bytes / 2 >= TRIAL_BYTES && needed(bytes) > time {
+    while bytes / 2 >= tried && needed(bytes) > time {
         bytes /= 2;
     }
     bytes
@@ -78,17 +95,18 @@ mod tests {
     #[test]
     fn the_file_follows_the_first_rows() {
         let sized = |plain_ms: u64, over_ssh_ms: u64| {
-            let pace =
-                Pace { plain: Duration::from_millis(plain_ms), over_ssh: Duration::from_millis(over_ssh_ms) };
-            file_bytes(1 << 30, pace, [9, 7], 3, Duration::from_secs(60))
+            let [plain, over_ssh] = [plain_ms, over_ssh_ms].map(Duration::from_millis);
+            let sizes = (1 << 30, FILE_TRIAL_BYTES);
+            fitting(sizes, Pace { plain, over_ssh }, [9, 7], 3, Duration::from_secs(60))
         };
         assert_eq!(sized(20, 80), 1 << 30);
-        // 9 x 0.1 + 7 x 0.4 s for each 64 MiB: 11.1 s for three rounds of them.
+        // 9 x 0.1 + 7 x 0.4 s for each 64 MiB: 13.9 s for three rounds of them and the repeated turns.
         assert_eq!(sized(100, 400), 256 << 20);
-        assert_eq!(sized(400, 100), 256 << 20);
-        assert_eq!(sized(10_000, 10_000), TRIAL_BYTES);
+        assert_eq!(sized(400, 100), 128 << 20);
+        assert_eq!(sized(10_000, 10_000), FILE_TRIAL_BYTES);
         let pace = Pace { plain: Duration::from_secs(100), over_ssh: Duration::from_secs(100) };
-        assert_eq!(file_bytes(1 << 20, pace, [9, 7], 3, Duration::from_secs(60)), 1 << 20);
+        let sizes = (1 << 20, FILE_TRIAL_BYTES);
+        assert_eq!(fitting(sizes, pace, [9, 7], 3, Duration::from_secs(60)), 1 << 20);
     }
 
     /// Each name is that of a peer, and what nobody has comes last.
