@@ -54,12 +54,14 @@ fn where_faster(lengths: &[(String, Value)]) -> Option<String> {
 fn of_cards(outcome: &Outcome) -> Vec<String> {
     let experiment = &outcome.experiment;
     let bytes = experiment.values("bytes");
-    let sentence = |who: String, lengths: &[(String, Value)], mark: &str| {
-        let ends: Option<Vec<String>> = [lengths.first()?, lengths.last()?]
-            .map(|(bytes, times)| Some(format!("{} times that with {bytes} bytes", ratio(times.number()?))))
-            .into_iter()
-            .collect();
-        Some(format!("{who} carries {}{mark}: {}.", ends?.join(" and "), where_faster(lengths)?))
+    let sentence = |what: &str, other: &str, lengths: &[(String, Value)], mark: &str| {
+        let [(least, first), (most, last)] = [lengths.first()?, lengths.last()?];
+        let [first, last] = [ratio(first.number()?), ratio(last.number()?)];
+        Some(format!(
+            "{what}: with {least} bytes the simulated card carries {first} times what {other} does, with {most} bytes {last} \
+             times{mark}: {}.",
+            where_faster(lengths)?
+        ))
     };
     let of_algorithm = |algorithm: &String| {
         let place = |engine: &str, bytes: &str| {
@@ -75,11 +77,7 @@ fn of_cards(outcome: &Outcome) -> Vec<String> {
         let mark = mark(both.iter().flat_map(|(.., cells)| *cells));
         let lengths: Vec<(String, Value)> =
             both.into_iter().map(|(bytes, times, _)| (bytes, times)).collect();
-        sentence(
-            format!("{algorithm}: beside software on this processor, the simulated card"),
-            &lengths,
-            mark,
-        )
+        sentence(algorithm, "software on this processor", &lengths, mark)
     };
     let of_threads = |threads: &String| {
         let both = |bytes: &String| {
@@ -88,7 +86,7 @@ fn of_cards(outcome: &Outcome) -> Vec<String> {
         };
         let lengths: Vec<(String, Value)> = bytes.iter().filter_map(both).collect();
         let threads = counted(threads, "thread");
-        sentence(format!("{threads}: beside a processor of its time, the simulated card"), &lengths, "")
+        sentence(&threads, "a processor of its time", &lengths, "")
     };
     match &*experiment.id {
         "card-curve" => experiment.values("algorithm").iter().filter_map(of_algorithm).collect(),
@@ -215,14 +213,14 @@ mod tests {
             outcome("card-curve", "", &["algorithm", "engine", "bytes"], cells.collect())
         };
         for (card, words) in [
-            ([2.0, 30.0, 81.0], "0.81 times that with 32768 bytes: it is slower at every length."),
-            ([2.0, 130.0, 250.0], "2.50 times that with 32768 bytes: it is faster from 1024 bytes on."),
+            ([2.0, 30.0, 81.0], "with 32768 bytes 0.81 times: it is slower at every length."),
+            ([2.0, 130.0, 250.0], "with 32768 bytes 2.50 times: it is faster from 1024 bytes on."),
             ([200.0, 130.0, 250.0], "it is faster at every length."),
             ([200.0, 30.0, 81.0], "it is faster at 1 of 3 lengths."),
             ([2.0, 30.0, 100.0], "it is faster at no length."),
         ] {
             let text = told_of("R9", &curve(card));
-            assert!(text.contains("3des: beside software") && text.contains(words), "{words}: {text}");
+            assert!(text.starts_with("3des: with 64 bytes") && text.contains(words), "{words}: {text}");
         }
         let crossover = |processor: f64| {
             let cells = [("16", 1.0), ("4096", 100.0)].map(|(bytes, card)| {
@@ -231,7 +229,7 @@ mod tests {
             });
             outcome("card-crossover", "", &["threads", "bytes"], cells.to_vec())
         };
-        assert!(told_of("R9", &crossover(27.0)).contains("4 threads: beside a processor of its time"));
+        assert!(told_of("R9", &crossover(27.0)).contains("times what a processor of its time does"));
         assert!(told_of("R9", &crossover(27.0)).contains("faster from 4096 bytes on"));
         assert!(told_of("R9", &crossover(270.0)).contains("slower at every length"));
     }
