@@ -94,10 +94,9 @@ impl ReceivingSide<'_> {
         let mut starts = Vec::new();
         if let Some((target, _)) = &comparison {
             starts = starting_folders(target, &permit)?;
-            starts.retain(|path| target.has_entries(path));
         }
-        // The sender would walk its whole tree for nothing.
-        let comparison = comparison.filter(|_| !starts.is_empty());
+        // If there is nothing to compare, the sender would walk its whole tree for nothing.
+        let comparison = comparison.filter(|(target, _)| starts.iter().any(|path| target.has_entries(path)));
         let survey = surveyed.map(|target| Survey {
             target,
             permit,

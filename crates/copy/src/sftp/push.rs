@@ -173,8 +173,9 @@ pub(super) fn run(
         journal = Some((opened, state));
     }
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
-    let earlier = journal.as_ref().map(|(journal, _)| journal).filter(|journal| journal.is_resumed());
-    let mut remains = Remains::new(earlier.map(resume::number));
+    let number = journal.as_ref().map(|(journal, _)| resume::number(journal));
+    let is_resumed = journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed());
+    let mut remains = Remains::new(number.filter(|_| is_resumed));
     transfer.progress.is_comparing.store(true, Relaxed);
     if !place.is_free {
         let survey = Survey {
@@ -223,7 +224,7 @@ pub(super) fn run(
         folder_modes: options.preserve.folder_modes,
         dry_run: options.dry_run,
         backups: ends::backups(&plan, place.name.as_deref()),
-        key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
+        key: number,
         lease: key.filter(|_| journal.is_some()).map(|key| (lease_name(key), lease(permit.covers()))),
     };
     let first_temp = u64::from_le_bytes(random()?);
