@@ -3,7 +3,7 @@
 //! Guarantees: a far host's words choose among the names of known processors, and are never part of a path; where none is
 //! carried for a processor that is this machine's, this program goes itself.
 
-use std::ffi::OsString;
+use anyhow::Context;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -26,21 +26,20 @@ fn folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// Fails if it cannot be read, with its name.
-pub(super) fn program(processor: &str) -> Result<Option<Vec<u8>>, (OsString, io::Error)> {
+pub(super) fn program(processor: &str) -> anyhow::Result<Option<Vec<u8>>> {
     let known = PROCESSORS.into_iter().find(|known| *known == processor);
     if let (Some(known), Some(folder)) = (known, folder()) {
         let path = folder.join(known);
         match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => return read.map(Some).map_err(|error| (path.into(), error)),
+            read => return read.map(Some).with_context(|| format!("cannot read {}", path.display())),
         }
     }
     if processor != std::env::consts::ARCH {
         return Ok(None);
     }
     // The kernel's own link leads to this program's bytes even if its file was replaced or removed.
-    let own = "/proc/self/exe";
-    fs::read(own).map(Some).map_err(|error| (own.into(), error))
+    fs::read("/proc/self/exe").map(Some).context("cannot read this program's own file")
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use exchange::Answer;
 use sealane_copy::{ErrorKind, Location, RemoteOptions};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::time::Duration;
 
 /// The path of the copy, for the far shell.
@@ -130,13 +129,9 @@ impl Far<'_> {
             return Ok((!found.in_path).then_some(PROGRAM));
         }
         let program = match found.is_ours() {
-            true => carried::program(&found.processor),
-            false => Ok(None),
+            true => carried::program(&found.processor).map_err(failed(ErrorKind::Io))?,
+            false => None,
         };
-        let program = program.map_err(|(path, error)| {
-            let what = format!("cannot read {}", Path::new(&path).display());
-            (ErrorKind::Io, anyhow::Error::from(error).context(what))
-        })?;
         let Some(program) = program else {
             let there = match found.system.is_empty() {
                 true => "does not say what it is".to_owned(),
