@@ -96,8 +96,9 @@ fn target_folder(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// A Debian package: its package of cargo, the program or library in it that is stripped, and the files that it must have.
+/// A Debian package: its name, its package of cargo, the program or library in it that is stripped, and the files that it must have.
 struct Deb {
+    name: &'static str,
     package: &'static str,
     strips: &'static [&'static str],
     contents: &'static [&'static str],
@@ -105,13 +106,19 @@ struct Deb {
 
 /// The packages, each after those that it needs.
 const DEBS: [Deb; 3] = [
-    Deb { package: "sealane", strips: &["sealane"], contents: PRODUCT },
+    Deb { name: "sealane", package: "sealane", strips: &["sealane"], contents: PRODUCT },
     Deb {
+        name: "sealane-engine",
         package: "sealane-provider",
         strips: &["libsealane_provider.so", "libsealane_pkcs11.so"],
         contents: ENGINE,
     },
-    Deb { package: "sealane-lab-cli", strips: &["sealane-lab"], contents: &["usr/bin/sealane-lab"] },
+    Deb {
+        name: "sealane-lab",
+        package: "sealane-lab-cli",
+        strips: &["sealane-lab"],
+        contents: &["usr/bin/sealane-lab"],
+    },
 ];
 
 const PRODUCT: &[&str] = &[
@@ -349,8 +356,7 @@ pub(crate) fn try_again(root: &Path) -> Result<()> {
         };
         found.find(is_it).with_context(|| format!("no package {name} in {}", made.display()))
     };
-    let packages =
-        ["sealane", "sealane-engine", "sealane-lab"].map(named).into_iter().collect::<Result<Vec<_>>>()?;
+    let packages = DEBS.iter().map(|deb| named(deb.name)).collect::<Result<Vec<_>>>()?;
     try_installed(root, &packages)?;
     try_container(root, &root.join("target/static/sealane"))
 }
