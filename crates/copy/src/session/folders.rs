@@ -3,12 +3,14 @@
 //!
 //! Guarantees: a folder counts as equal only if everything by which its entries and itself are compared is the same at
 //! both ends, under a key that nobody knew before; one of which an end could not see everything is equal to nothing. A
-//! receiver that lies is sent less, or more, of what it is sent anyway. Both ends remember about 50 bytes per folder, and
-//! never the entries; the number of folders is bounded.
+//! receiver that lies is sent less, or more, of what it is sent anyway. Both ends remember about 50 bytes per folder, whose
+//! number is bounded; of entries the receiver alone remembers some, within a bound ([`kept`]).
+
+mod kept;
 
 use std::{
     collections::HashMap,
-    sync::atomic::Ordering::Relaxed,
+    sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -30,6 +32,8 @@ use crate::{
     session::{control::Control, messages},
     shared::NO_THREAD,
 };
+
+use self::kept::{Allowance, Files, Keeping};
 
 /// The maximum number of folders of a receiver that are compared; the content of others is sent again.
 pub(crate) const FOLDERS_MAX: usize = 1 << 22;
@@ -88,13 +92,22 @@ struct Digested {
     bytes: u64,
     /// The number of its entries, if none is a folder.
     entries: Option<u32>,
+    /// Its files, if they are kept.
+    files: Option<Box<Files>>,
+}
+
+/// What a receiver remembers beside the digests.
+struct Notes<'a> {
+    /// The list of unfinished files.
+    strays: &'a Strays,
+    keeping: Keeping<'a>,
 }
 
 /// Digests the folders that one thread visits.
 struct Digesting<'a> {
     rules: &'a Rules,
-    /// The list in which a receiver notes unfinished files.
-    strays: Option<&'a Strays>,
+    /// A receiver's notes.
+    notes: Option<Notes<'a>>,
     out: Sender<Vec<Digested>>,
     digested: Vec<Digested>,
     encoded: Vec<u8>,
@@ -106,10 +119,10 @@ struct Digesting<'a> {
 }
 
 impl<'a> Digesting<'a> {
-    fn new(rules: &'a Rules, strays: Option<&'a Strays>, out: Sender<Vec<Digested>>) -> Self {
+    fn new(rules: &'a Rules, notes: Option<Notes<'a>>, out: Sender<Vec<Digested>>) -> Self {
         Self {
             rules,
-            strays,
+            notes,
             out,
             digested: Vec::new(),
             encoded: Vec::new(),
@@ -123,7 +136,7 @@ impl<'a> Digesting<'a> {
 
     /// The sender's folders are equal to nothing if they have entries that it treats in another way than by comparison.
     fn is_sender(&self) -> bool {
-        self.strays.is_none()
+        self.notes.is_none()
     }
 
     fn hasher(&self) -> blake3::Hasher {
@@ -171,11 +184,14 @@ impl Visitor for Digesting<'_> {
         self.entries.clear();
         self.hashes.clear();
         (self.bytes, self.count, self.is_fit) = (0, Some(0), true);
+        if let Some(notes) = &mut self.notes {
+            notes.keeping.begin();
+        }
     }
 
     fn unfinished(&mut self, path: &[u8]) {
-        if let Some(strays) = self.strays {
-            strays.saw(path);
+        if let Some(notes) = &self.notes {
+            notes.strays.saw(path);
         }
     }
 
@@ -200,6 +216,9 @@ impl Visitor for Digesting<'_> {
                 self.bytes += seen.metadata.size_bytes;
                 // Names of one file are found among all entries.
                 self.is_fit &= !(self.is_sender() && self.rules.hard_links && seen.links > 1);
+                if let Some(notes) = &mut self.notes {
+                    notes.keeping.add(seen);
+                }
             }
             EntryType::Symlink => {
                 self.encoded.push(b'l');
@@ -251,6 +270,7 @@ impl Visitor for Digesting<'_> {
             digest,
             bytes: self.bytes,
             entries: self.count,
+            files: self.notes.as_mut().and_then(|notes| notes.keeping.end()),
         });
         self.digested.len() < TOGETHER || self.hand_on()
     }
@@ -296,22 +316,24 @@ pub(crate) fn tell(
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
+    let allowance = Allowance::default();
     let digest = |out: Sender<Vec<Digested>>| {
-        let mut digesting = Digesting::new(rules, Some(strays), out);
+        let notes = Notes { strays, keeping: Keeping::new(&allowance) };
+        let mut digesting = Digesting::new(rules, Some(notes), out);
         all.visit(&mut digesting);
         digesting.hand_on();
     };
-    let paths = beside(all, threads, bounded(IN_HAND_MAX), digest, |results| {
-        let mut paths: Vec<Box<[u8]>> = Vec::new();
+    let folders = beside(all, threads, bounded(IN_HAND_MAX), digest, |results| {
+        let mut folders: Vec<Folder> = Vec::new();
         let mut told = Vec::new();
         loop {
             cancelled(control)?;
             let is_late = match results.recv_timeout(PULSE) {
                 Ok(digested) => {
-                    for Digested { path, digest, .. } in digested {
-                        if paths.len() < FOLDERS_MAX {
+                    for Digested { path, digest, files, .. } in digested {
+                        if folders.len() < FOLDERS_MAX {
                             told.push(FolderDigest { path: bytes_hash(&path), digest });
-                            paths.push(path);
+                            folders.push((path, files));
                         }
                     }
                     false
@@ -325,16 +347,28 @@ pub(crate) fn tell(
         }
         messages::send(control.channel, &Message::Folders(told))?;
         messages::send(control.channel, &Message::FoldersEnd)?;
-        Ok(paths)
+        Ok(folders)
     })?;
-    let asked = asked(control, paths)?;
+    let asked = asked(control, folders)?;
     if asked.is_empty() {
         return Ok(());
     }
-    let listed = list(asked);
+    let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
+    let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
+    let kept = Mutex::new(kept.into_iter());
     let work = |out: Sender<Vec<(Held, Option<Dated>)>>| {
         let (with_owner, path) = (rules.owner, Vec::new());
         let mut listing = Listing { with_owner, update, out, path, held: Vec::new() };
+        let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some((path, files)) = next() {
+            listing.begin(&path);
+            for (name, metadata) in files.iter().flat_map(|files| files.iter()) {
+                listing.file(name, &metadata);
+            }
+            if !listing.may_go_on() {
+                return;
+            }
+        }
         listed.visit(&mut listing);
         listing.hand_on();
     };
@@ -399,19 +433,22 @@ pub(crate) fn tell_bases(
     Ok(())
 }
 
-/// Receives which folders differ, and returns their paths.
-fn asked(control: &mut Control<'_>, paths: Vec<Box<[u8]>>) -> Result<Vec<Vec<u8>>, Error> {
-    let mut asked: Vec<Vec<u8>> = Vec::new();
+/// A folder's path, and its files, if they are kept.
+type Folder = (Box<[u8]>, Option<Box<Files>>);
+
+/// Receives which folders differ, and returns these.
+fn asked(control: &mut Control<'_>, mut folders: Vec<Folder>) -> Result<Vec<Folder>, Error> {
+    let mut asked = Vec::new();
     let mut next = 0;
     loop {
         cancelled(control)?;
         match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
             Message::Differ(numbers) => {
                 for number in numbers {
-                    let path = paths.get(number as usize).filter(|_| number >= next);
-                    let path = path
+                    let folder = folders.get_mut(number as usize).filter(|_| number >= next);
+                    let folder = folder
                         .ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?;
-                    asked.push(path.to_vec());
+                    asked.push(std::mem::take(folder));
                     next = number + 1;
                 }
             }
@@ -435,6 +472,22 @@ impl Listing {
     fn hand_on(&mut self) -> bool {
         self.held.is_empty() || self.out.send(std::mem::take(&mut self.held)).is_ok()
     }
+
+    /// Hands on what are enough for it. Returns whether anybody takes them.
+    fn may_go_on(&mut self) -> bool {
+        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
+    }
+
+    /// Lists a file of the folder that has begun.
+    fn file(&mut self, name: &[u8], metadata: &Metadata) {
+        let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
+        let Ok(path) = RelativePath::new([&self.path, separator, name].concat()) else { return };
+        let attributes = attributes(metadata, false, self.with_owner);
+        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
+        self.held.push((Held { identity: identity(&path, metadata), attributes }, dated));
+        // If it is over, the end of the folder notices that.
+        self.may_go_on();
+    }
 }
 
 impl Visitor for Listing {
@@ -444,23 +497,13 @@ impl Visitor for Listing {
     }
 
     fn entry(&mut self, seen: &Seen<'_>) {
-        if seen.entry_type != EntryType::File || is_file_name(seen.name) {
-            return;
-        }
-        let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
-        let Ok(path) = RelativePath::new([&self.path, separator, seen.name].concat()) else { return };
-        let metadata = seen.metadata;
-        let attributes = attributes(metadata, false, self.with_owner);
-        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
-        self.held.push((Held { identity: identity(&path, metadata), attributes }, dated));
-        if self.held.len() >= HAVE_PER_MESSAGE / 8 {
-            // If it is over, the end of the folder notices that.
-            self.hand_on();
+        if seen.entry_type == EntryType::File && !is_file_name(seen.name) {
+            self.file(seen.name, seen.metadata);
         }
     }
 
     fn end(&mut self, _folder: &SeenFolder<'_>) -> bool {
-        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
+        self.may_go_on()
     }
 }
 
@@ -491,7 +534,7 @@ impl Table {
         }
     }
 
-    fn add_mine(&mut self, Digested { root, path, digest, bytes, entries }: Digested) {
+    fn add_mine(&mut self, Digested { root, path, digest, bytes, entries, .. }: Digested) {
         let hash = bytes_hash(&path);
         let mut mine = Mine { root, digest, bytes, entries };
         if let Some(theirs) = self.theirs.remove(&hash) {
@@ -601,14 +644,15 @@ mod tests {
     }
 
     fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
-        let strays = Strays::default();
-        let strays = (!is_sender).then_some(&strays);
+        let (strays, allowance) = (Strays::default(), Allowance::default());
         let (out, results) = unbounded();
         thread::scope(|scope| {
             for _ in 0..3 {
                 let out = out.clone();
+                let notes = Notes { strays: &strays, keeping: Keeping::new(&allowance) };
+                let notes = (!is_sender).then_some(notes);
                 scope.spawn(move || {
-                    let mut digesting = Digesting::new(rules, strays, out);
+                    let mut digesting = Digesting::new(rules, notes, out);
                     folders.visit(&mut digesting);
                     assert!(digesting.hand_on());
                 });
@@ -751,7 +795,7 @@ mod tests {
     }
 
     fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
-        Digested { root, path: path.into(), digest: [digest; 16], bytes: 1, entries: Some(1) }
+        Digested { root, path: path.into(), digest: [digest; 16], bytes: 1, entries: Some(1), files: None }
     }
 
     #[test]
