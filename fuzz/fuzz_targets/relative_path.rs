@@ -23,6 +23,8 @@ fuzz_target!(|input: &[u8]| {
 
     let (front, name) = path.split();
     assert_eq!(name, path.file_name());
+    assert_eq!(RelativePath::within(front, name).as_ref(), Ok(&path));
+    assert_eq!(RelativePath::within(b"", input).is_ok(), !input.contains(&b'/'));
     match path.parent() {
         None => assert!(front.is_empty() && path.components().count() == 1),
         Some(parent) => {

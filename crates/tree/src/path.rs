@@ -41,6 +41,9 @@ pub enum PathError {
     /// It contains a NUL byte.
     #[error("the path holds a NUL byte")]
     Nul,
+    /// It is to be one name, and has a slash.
+    #[error("the name has a slash")]
+    Slash,
     /// A component is longer than [`MAX_COMPONENT_BYTES`].
     #[error("a component of the path is longer than {MAX_COMPONENT_BYTES} bytes")]
     ComponentTooLong,
@@ -111,6 +114,16 @@ impl RelativePath {
             Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
             None => (&[], &self.0),
         }
+    }
+
+    /// Returns the path of the entry `name` of a folder, whose path has no bytes if it is the root: the inverse of
+    /// [`split`](Self::split).
+    pub fn within(folder: &[u8], name: &[u8]) -> Result<Self, PathError> {
+        if name.contains(&b'/') {
+            return Err(PathError::Slash);
+        }
+        let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+        Self::from_vec([folder, separator, name].concat())
     }
 
     /// Returns the last component.

@@ -51,6 +51,19 @@ fn joining_keeps_the_bound() {
 }
 
 #[test]
+fn an_entry_of_a_folder_is_one_name() {
+    let within = |folder, name| RelativePath::within(folder, name).map(|path| path.as_bytes().to_vec());
+    assert_eq!(within(b"", b"x"), Ok(b"x".to_vec()));
+    assert_eq!(within(b"a/b", b"x"), Ok(b"a/b/x".to_vec()));
+    assert_eq!(within(b"a", b"x/y"), Err(PathError::Slash));
+    assert_eq!(within(b"a", b"/x"), Err(PathError::Slash));
+    assert_eq!(within(b"a", b""), Err(PathError::EmptyComponent));
+    assert_eq!(within(b"a", b".."), Err(PathError::DotComponent));
+    assert_eq!(within(b"../a", b"x"), Err(PathError::DotComponent));
+    assert_eq!(within(b"", b""), Err(PathError::Empty));
+}
+
+#[test]
 fn messages_cannot_write_to_the_terminal() {
     let path = RelativePath::new(b"a\x1b[2J\n\xff\\").expect("a path");
     assert_eq!(path.to_string(), r"a\u{1b}[2J\n\xff\\");

@@ -480,8 +480,7 @@ impl Listing {
 
     /// Lists a file of the folder that has begun.
     fn file(&mut self, name: &[u8], metadata: &Metadata) {
-        let separator: &[u8] = if self.path.is_empty() { b"" } else { b"/" };
-        let Ok(path) = RelativePath::new([&self.path, separator, name].concat()) else { return };
+        let Ok(path) = RelativePath::within(&self.path, name) else { return };
         let attributes = attributes(metadata, false, self.with_owner);
         let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
         self.held.push((Held { identity: identity(&path, metadata), attributes }, dated));

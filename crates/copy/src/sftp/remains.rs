@@ -41,15 +41,9 @@ pub(super) fn short_lived(journal: u64, path: &RelativePath, purpose: &[u8]) -> 
 /// Returns the paths of an entry's short-lived files.
 fn names(journal: u64, path: &RelativePath) -> impl Iterator<Item = RelativePath> + use<> {
     PURPOSES
-        .map(|purpose| within(path.split().0, short_lived(journal, path, purpose).as_bytes()))
+        .map(|purpose| RelativePath::within(path.split().0, short_lived(journal, path, purpose).as_bytes()))
         .into_iter()
         .flatten()
-}
-
-/// Returns the path of a name in a folder; an empty one is the target itself.
-fn within(folder: &[u8], name: &[u8]) -> Option<RelativePath> {
-    let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
-    RelativePath::new([folder, separator, name].concat()).ok()
 }
 
 /// The unfinished files that a search has met.
@@ -113,7 +107,7 @@ impl Remains {
                 return Err(far.lost());
             }
             let entries = listed.ok().flatten().unwrap_or_default();
-            let paths = entries.iter().filter_map(|entry| within(&folder, &entry.name));
+            let paths = entries.iter().flat_map(|entry| RelativePath::within(&folder, &entry.name));
             own.extend(paths.flat_map(|path| names(journal, &path)));
         }
         let (mut own, seen): (Vec<_>, _) =

@@ -99,12 +99,8 @@ pub(super) async fn descend(
             if index % NAMES_AT_ONCE == NAMES_AT_ONCE - 1 {
                 room().await;
             }
-            let path = match &folder {
-                Some(folder) if !found.name.contains(&b'/') => folder.child(&found.name),
-                None if !found.name.contains(&b'/') => RelativePath::new(&found.name),
-                _ => RelativePath::new(b""),
-            };
-            let Ok(path) = path else {
+            let within = folder.as_ref().map_or(&[][..], RelativePath::as_bytes);
+            let Ok(path) = RelativePath::within(within, &found.name) else {
                 each(Sight::Unfit(folder.clone(), found.name))?;
                 continue;
             };
