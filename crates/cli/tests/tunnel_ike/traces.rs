@@ -4,23 +4,49 @@ use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 
 use super::{INNER, own_hosts, own_site, transfer, wait_for_words};
+use crate::network::Net;
 use crate::network::strongswan::wait_for;
 use crate::program::text;
+
+/// Sends first messages of IKEv1 from `a` to `b`.
+fn speak_ikev1(net: &Net, count: u8) {
+    net.inside("a", || {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
+        for number in 1..=count {
+            // ISAKMP (RFC 2408, section 3.1): a cookie, none of the responder's, SA, version 1.0, identity protection.
+            let mut message = [number; 8].to_vec();
+            message.extend([0; 8]);
+            message.extend([1, 0x10, 2, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 4]);
+            socket.send_to(&message, (Ipv4Addr::new(10, 90, 0, 2), 500)).expect("it is sent");
+        }
+    });
+}
 
 #[test]
 fn a_caller_that_speaks_ikev1_leaves_a_trace() {
     let Some(mut net) = own_hosts("v1") else { return };
     net.gateway("b", 1400, &own_site(1, "").replace("endpoint", "#"));
-    net.inside("a", || {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
-        // ISAKMP (RFC 2408, section 3.1): a cookie, none of the responder's, SA, version 1.0, identity protection.
-        let mut message = [7u8; 8].to_vec();
-        message.extend([0; 8]);
-        message.extend([1, 0x10, 2, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 4]);
-        socket.send_to(&message, (Ipv4Addr::new(10, 90, 0, 2), 500)).expect("it is sent");
-    });
+    speak_ikev1(&net, 1);
     wait_for_words(&mut net, 0, "refused to negotiate with 10.90.0.1:");
     wait_for_words(&mut net, 0, "it speaks IKEv1, which is not spoken here: set its connection to IKEv2");
+}
+
+/// The gateway logs no more than so many lines about strangers, however many there are; what becomes of a known peer has a
+/// line of its own all the same.
+#[test]
+fn many_strangers_hide_nothing_about_a_known_peer() {
+    let Some(mut net) = own_hosts("hd") else { return };
+    net.gateway("b", 1400, &own_site(1, "").replace("endpoint", "#"));
+    net.gateway("a", 1400, &own_site(0, ""));
+    net.wait_for_ping("a", INNER[1]);
+    speak_ikev1(&net, 100);
+    wait_for_words(&mut net, 0, "refused to negotiate with 10.90.0.1:");
+    let mut near = net.children.pop().expect("it runs");
+    near.kill().expect("it runs");
+    near.wait().expect("it ends");
+    net.gateway("a", 1400, &own_site(0, ""));
+    net.wait_for_ping("a", INNER[1]);
+    wait_for_words(&mut net, 0, "is over: another one has taken its place");
 }
 
 #[test]

@@ -37,7 +37,7 @@ use crate::{
         peer_keys::{Errand, PeerKeys, Timing, Traffic, Who},
         strangers::{self, Stranger},
         turns::{Standing, Turns},
-        words::{self, Refusals},
+        words::{self, LineLimit},
     },
     lanes::Lanes,
     outside::Families,
@@ -343,7 +343,7 @@ impl<'a> Calls<'a> {
     ) {
         let mut strangers: Vec<(Stranger, Instant, Caller)> = Vec::new();
         let mut agreements = Agreements::new(&Inline::default()).ok();
-        let mut refusals = Refusals::new();
+        let mut refusals = LineLimit::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
             polled.extend(strangers.iter().map(|(.., caller)| {

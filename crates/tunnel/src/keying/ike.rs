@@ -51,7 +51,7 @@ use self::{
 };
 use crate::{
     endpoint::{Endpoint as Place, shown},
-    keying::{carrier::IKE_PORT, words::Refusals},
+    keying::{carrier::IKE_PORT, words::LineLimit},
     peers::Peers,
     site::{Keys, PeerSite, Site},
 };
@@ -202,9 +202,12 @@ pub struct Ike<'a> {
     /// New children that share flows, and the times at which packets are sent under them.
     waiting_shares: VecDeque<(Instant, ChildId)>,
     news: VecDeque<String>,
-    refusals: Refusals,
+    /// The limit of lines about strangers.
+    strangers: LineLimit,
     /// The limit of lines about wrong proofs.
-    logins: Refusals,
+    logins: LineLimit,
+    /// The limit of lines about ends that have proved who they are.
+    proved: LineLimit,
     /// The IKE SAs that have changed.
     changed: BTreeSet<IkeId>,
     ways: Ways<'a>,
@@ -252,8 +255,9 @@ impl<'a> Ike<'a> {
             look_at: now,
             waiting_shares: VecDeque::new(),
             news: VecDeque::new(),
-            refusals: Refusals::new(),
-            logins: Refusals::new(),
+            strangers: LineLimit::new(),
+            logins: LineLimit::new(),
+            proved: LineLimit::new(),
             changed: BTreeSet::new(),
             ways: Ways::new(own_address, routes_change),
             host,
@@ -286,7 +290,7 @@ impl<'a> Ike<'a> {
         match known.is_many {
             true => {
                 let message = format!("peer {:?}: {message}", known.name);
-                self.tell_refused(&message, now);
+                self.tell_proved(&message, now);
             }
             false => self.tell(place, message),
         }
@@ -294,7 +298,13 @@ impl<'a> Ike<'a> {
 
     /// Logs a message about a stranger, unless there were too many.
     fn tell_refused(&mut self, message: &str, now: Instant) {
-        let line = self.refusals.line(message, now);
+        let line = self.strangers.line(message, now);
+        line.into_iter().for_each(|line| self.say(line));
+    }
+
+    /// Logs a message about an end that has proved who it is, unless there were too many.
+    fn tell_proved(&mut self, message: &str, now: Instant) {
+        let line = self.proved.line(message, now);
         line.into_iter().for_each(|line| self.say(line));
     }
 
@@ -481,7 +491,7 @@ impl<'a> Ike<'a> {
             let at = stands.whereabouts.get().map_or_else(String::new, |at| format!(" at {}", shown(at)));
             let name = &self.known[place].name;
             let message = format!("peer {name:?}: the IKE SA with {who}{at} is over: {reason}");
-            self.tell_refused(&message, now);
+            self.tell_proved(&message, now);
         } else if !self.is_closing && is_told {
             let of = ended.map(|stands| stands.user.unwrap_or(stands.identity));
             let message = match of.filter(|_| self.known[place].is_many) {

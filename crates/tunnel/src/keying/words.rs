@@ -49,20 +49,20 @@ pub(super) fn of_channel(error: &ChannelError) -> String {
     }
 }
 
-/// The maximum number of lines about unknown callers at once; one more may follow each [`PAUSE`].
+/// The maximum number of lines of one kind at once; one more may follow each [`PAUSE`].
 const LINES_MAX: u32 = 8;
 /// The time after which one more line may be logged.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The limit of lines about unknown callers.
+/// The limit of lines of one kind. Each kind has its own, so that strangers hide nothing about those who are known.
 #[derive(Debug)]
-pub(super) struct Refusals {
+pub(super) struct LineLimit {
     left: u32,
     since: Option<Instant>,
     unsaid: u64,
 }
 
-impl Refusals {
+impl LineLimit {
     /// Returns an unused limit.
     pub(super) fn new() -> Self {
         Self { left: LINES_MAX, since: None, unsaid: 0 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn strangers_fill_no_log() {
-        let (mut refusals, mut now) = (Refusals::new(), Instant::now());
+        let (mut refusals, mut now) = (LineLimit::new(), Instant::now());
         let (from, key) = ("198.51.100.9:1234".parse().expect("an address"), PublicKey::from_bytes([3; 32]));
         let said = (0..10_000).filter_map(|_| refusals.of(from, key, now)).count();
         assert_eq!(said, LINES_MAX as usize);
