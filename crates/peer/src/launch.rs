@@ -12,12 +12,15 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
 use crate::error::{ChannelError, PeerError};
 use crate::name::{ChannelKind, PeerName};
 
 /// Time that a child has to exit by itself once its socket is closed, and again after a signal.
 const GRACE: Duration = Duration::from_millis(300);
-/// Interval between looks at a child that is about to exit.
+/// Interval between looks at a child, where the system does not tell of its exit.
 const CHILD_POLL: Duration = Duration::from_millis(5);
 /// Longer lines of a child's error output are cut in pieces.
 const MAX_LINE_BYTES: u64 = 1024;
@@ -99,12 +102,7 @@ impl RemoteProcess {
                 .spawn(move || relay_lines(pipe, &*sink))
                 .map_err(fault)?;
         }
-        Ok(Self {
-            socket,
-            guard: ChildGuard { child, program, status: None, peer: peer.clone() },
-            kind,
-            peer,
-        })
+        Ok(Self { socket, guard: ChildGuard::new(child, program, peer.clone()), kind, peer })
     }
 
     /// Returns the socket that is the child's standard input and output, in blocking mode.
@@ -178,12 +176,19 @@ pub fn spawn_local_worker(stderr: &StderrMode) -> Result<RemoteProcess, PeerErro
 #[derive(Debug)]
 pub(crate) struct ChildGuard {
     child: Child,
+    /// The descriptor that becomes readable when the child exits, if the system has such descriptors.
+    exit: Option<OwnedFd>,
     program: String,
     status: Option<ExitStatus>,
     peer: PeerName,
 }
 
 impl ChildGuard {
+    fn new(child: Child, program: String, peer: PeerName) -> Self {
+        let exit = pid(&child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Self { child, exit, program, status: None, peer }
+    }
+
     /// Returns its exit status, if it exits by then.
     pub(crate) fn exited_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
@@ -194,16 +199,27 @@ impl ChildGuard {
             if self.status.is_some() || left.is_zero() {
                 return self.status;
             }
-            std::thread::sleep(CHILD_POLL.min(left));
+            self.wait(left);
+        }
+    }
+
+    /// Waits until the child exits, at most so long.
+    fn wait(&self, patience: Duration) {
+        let waited = self.exit.as_ref().and_then(|exit| {
+            let patience = Timespec::try_from(patience).ok()?;
+            poll(&mut [PollFd::new(exit, PollFlags::IN)], Some(&patience)).ok()
+        });
+        if waited.is_none() {
+            std::thread::sleep(CHILD_POLL.min(patience));
         }
     }
 
     /// Signals the child to end. ssh closes its connection properly then.
     fn terminate(&self) {
         if self.status.is_none()
-            && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw)
+            && let Some(pid) = pid(&self.child)
         {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = kill_process(pid, Signal::TERM);
         }
     }
 
@@ -234,6 +250,10 @@ impl Drop for ChildGuard {
             let _ = self.child.wait();
         }
     }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 /// Returns the usual meaning of a child's exit.

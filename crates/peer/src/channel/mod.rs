@@ -32,8 +32,6 @@ pub(crate) use wire::{Wire, now_or_never};
 
 /// Time that a child has after the end of its output to exit, because its status shows why it ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Interval between looks at a child that is about to exit.
-const CHILD_POLL: Duration = Duration::from_millis(5);
 
 /// The result of [`Channel::recv_or_wake`].
 #[derive(Debug, PartialEq, Eq)]
@@ -332,19 +330,11 @@ impl Channel {
                     return Ok(Received::Frame(frame));
                 }
             }
-            let passed = Instant::now() >= deadline;
             if self.end.is_some() {
-                if let Some(error) = self.end_error(Instant::now()) {
-                    return Err(error);
-                }
-                if passed {
-                    return Ok(Received::Deadline);
-                }
-                // The child is about to exit, and its status will show why the stream ended.
-                std::thread::sleep(CHILD_POLL.min(deadline.saturating_duration_since(Instant::now())));
-                continue;
+                // A child is about to exit, and its status shows why the stream ended.
+                return self.end_error(deadline).map_or(Ok(Received::Deadline), Err);
             }
-            if passed {
+            if Instant::now() >= deadline {
                 return Ok(Received::Deadline);
             }
             if idle {
